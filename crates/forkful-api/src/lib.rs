@@ -1,0 +1,1 @@
+//! Placeholder, filled in the same change.

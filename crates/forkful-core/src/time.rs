@@ -1,0 +1,39 @@
+//! A point in time on the daemon's monotonic clock; the core never reads a clock itself.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// Nanoseconds since an arbitrary start, monotonic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// A point `since_start` after the clock's start.
+    pub fn from_start(since_start: Duration) -> Self {
+        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// How far this point is from the clock's start.
+    pub fn since_start(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    /// Time that passed since `earlier`; zero when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Time {
+    type Output = Self;
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}

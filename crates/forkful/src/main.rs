@@ -1,0 +1,2 @@
+//! The `forkful` command.
+fn main() {}
