@@ -1,1 +1,9 @@
-//! Placeholder, filled in the same change.
+//! The daemon's HTTP API: the types that cross the socket ([`types`]), their conversion to and from
+//! the core's spec ([`definition`]), and the client that the command uses ([`client`]).
+//!
+//! Transport: HTTP/1.1 with JSON bodies over a unix socket (`$FORKFUL_HOME/forkful.sock`, mode 0600).
+//!
+//! **Invariant:** only types of this crate cross a socket or reach a disk; what comes in is hostile
+//! until converted.
+
+pub mod types;

@@ -1,0 +1,354 @@
+//! Request, reply and event types. JSON keys are `snake_case`, durations end in their unit, times are
+//! milliseconds since the Unix epoch. Unknown request keys are refused, unknown reply keys ignored.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this API; the command and the daemon must agree on it.
+pub const API_VERSION: u32 = 1;
+
+/// `GET /v1/ping`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ping {
+    /// The daemon's program version.
+    pub version: String,
+    /// The daemon's [`API_VERSION`].
+    pub api: u32,
+    /// The daemon's process id.
+    pub pid: u32,
+    /// When the daemon started.
+    pub started_at_ms: u64,
+}
+
+/// An app as it travels; see `forkful_core::spec::AppSpec` for the meaning of the fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppDefinition {
+    /// Unique name.
+    pub name: String,
+    /// Absolute path of the executable.
+    pub program: String,
+    /// Arguments before the script.
+    pub program_args: Vec<String>,
+    /// Absolute path of the script, or the shell command line.
+    pub script: Option<String>,
+    /// The user's arguments.
+    pub args: Vec<String>,
+    /// Absolute working directory.
+    pub cwd: String,
+    /// Complete environment. Empty in replies: values never leave the daemon.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// `node` or `other`.
+    pub runtime: RuntimeKind,
+    /// `cluster` or `fork`.
+    pub mode: ModeKind,
+    /// Number of workers.
+    pub instances: u16,
+    /// How connections are spread.
+    pub balance: BalanceKind,
+    /// Restart after an exit.
+    pub autorestart: bool,
+    /// Unstable exits in the window before giving up.
+    pub max_restarts: u32,
+    /// Width of that window.
+    pub restart_window_ms: u64,
+    /// Less is an unstable life.
+    pub min_uptime_ms: u64,
+    /// Fixed pause before each restart.
+    pub restart_delay_ms: Option<u64>,
+    /// First step of the exponential pause; ignored when `restart_delay_ms` is given.
+    pub exp_backoff_restart_delay_ms: Option<u64>,
+    /// Exit codes that leave the worker stopped.
+    pub stop_exit_codes: Vec<i32>,
+    /// Ready by `process.send('ready')`.
+    pub wait_ready: bool,
+    /// Bound on becoming ready.
+    pub listen_timeout_ms: Option<u64>,
+    /// First signal of a stop, as a number.
+    pub kill_signal: i32,
+    /// From that signal to SIGKILL.
+    pub kill_timeout_ms: u64,
+    /// Time that requests under way have at a reload.
+    pub drain_timeout_ms: u64,
+    /// stdout file.
+    pub out_file: Option<String>,
+    /// stderr file.
+    pub error_file: Option<String>,
+    /// One file per stream for all workers.
+    pub merge_logs: bool,
+    /// Prefix lines with the time.
+    pub time: bool,
+    /// Preload the agent.
+    pub agent: bool,
+}
+
+/// See `forkful_core::spec::Runtime`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeKind {
+    /// Node.js.
+    Node,
+    /// Anything else.
+    Other,
+}
+
+/// See `forkful_core::spec::Mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModeKind {
+    /// Workers share ports.
+    Cluster,
+    /// Independent processes.
+    Fork,
+}
+
+/// See `forkful_core::spec::Balance`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BalanceKind {
+    /// Exact or direct, by rate.
+    Auto,
+    /// Kernel, at random.
+    Direct,
+    /// Daemon, fewest connections.
+    Exact,
+    /// One socket for all.
+    Shared,
+    /// By client address.
+    Sticky,
+}
+
+/// `POST /v1/apps`: start apps that do not exist yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartRequest {
+    /// The apps, in the order in which they start.
+    pub apps: Vec<AppDefinition>,
+    /// Reply only when each app is ready or has failed.
+    pub wait: bool,
+}
+
+/// `POST /v1/actions/{stop,restart,reload,delete,flush,reset}` and, with more fields, `scale` and `signal`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionRequest {
+    /// Names, ids, or `all`; at least one.
+    pub targets: Vec<String>,
+    /// Reply only when done.
+    #[serde(default = "yes")]
+    pub wait: bool,
+    /// `scale`: the new number of workers.
+    #[serde(default)]
+    pub instances: Option<u16>,
+    /// `signal`: the signal's number.
+    #[serde(default)]
+    pub signal: Option<i32>,
+    /// `restart`, `reload`: new definitions by name, for apps whose configuration changed.
+    #[serde(default)]
+    pub definitions: Vec<AppDefinition>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What became of a command, app by app. HTTP 200 even when an app failed: see `ok`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionReply {
+    /// One entry per app that the targets named.
+    pub apps: Vec<AppOutcome>,
+}
+
+/// What became of a command for one app.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppOutcome {
+    /// The app.
+    pub name: String,
+    /// Whether what was asked for holds now.
+    pub ok: bool,
+    /// Ids of the workers that were touched.
+    pub pm_ids: Vec<u32>,
+    /// Why not, when `ok` is false; one sentence without a full stop.
+    pub error: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Things worth knowing, such as that a fork-mode reload is a stop and a start.
+    pub notes: Vec<String>,
+    /// The last lines of stderr of the worker that failed.
+    pub stderr_tail: Vec<String>,
+}
+
+/// An error reply (HTTP 4xx or 5xx).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorReply {
+    /// What kind.
+    pub code: ErrorCode,
+    /// One sentence without a full stop.
+    pub error: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// Kinds of error replies, each with its own exit code of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The request makes no sense: HTTP 400.
+    BadRequest,
+    /// No app or worker of that name or id: HTTP 404.
+    NoSuchTarget,
+    /// An app of that name exists, or another operation is under way: HTTP 409.
+    Conflict,
+    /// The daemon is at fault: HTTP 500.
+    Internal,
+}
+
+/// `GET /v1/apps`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppList {
+    /// All apps, by the id of their first worker.
+    pub apps: Vec<AppView>,
+}
+
+/// An app as the daemon sees it now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppView {
+    /// What the user asked for, without the environment.
+    pub definition: AppDefinition,
+    /// Names (not values) of the environment's variables.
+    pub env_names: Vec<String>,
+    /// Addresses that its workers listen on, as `tcp://127.0.0.1:3000`, `unix:/path`, `udp://…`.
+    pub listening: Vec<String>,
+    /// When the app was created.
+    pub created_at_ms: u64,
+    /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
+    pub dispatch: Vec<DispatchView>,
+    /// Its workers by slot.
+    pub workers: Vec<WorkerView>,
+}
+
+/// Counters of one listening address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DispatchView {
+    /// The address.
+    pub address: String,
+    /// What new connections do now.
+    pub mode: BalanceKind,
+    /// Connections handed over by the daemon since the start.
+    pub handed_over: u64,
+    /// Of these, taken out of the queue of a stuck, dead or leaving worker.
+    pub rescued: u64,
+    /// Times a worker was found not to turn its loop.
+    pub suspected: u64,
+    /// Times steering was changed.
+    pub steered: u64,
+}
+
+/// A worker as the daemon sees it now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerView {
+    /// Id, unique in the daemon.
+    pub pm_id: u32,
+    /// Slot, the value of `NODE_APP_INSTANCE`.
+    pub slot: u16,
+    /// Process id, when there is a process.
+    pub pid: Option<u32>,
+    /// State.
+    pub status: Status,
+    /// Restarts, asked for or not.
+    pub restarts: u32,
+    /// Unstable exits in the window.
+    pub unstable_restarts: u32,
+    /// When the present process was started (or, when there is none, the last one).
+    pub started_at_ms: Option<u64>,
+    /// CPU of the process, 100 is one core.
+    pub cpu_percent: f32,
+    /// Resident memory of the process.
+    pub memory_bytes: u64,
+    /// stdout file.
+    pub out_log_path: String,
+    /// stderr file.
+    pub error_log_path: String,
+    /// How the last process ended, in words.
+    pub last_exit: Option<String>,
+    /// The last exit code, when there was one.
+    pub exit_code: Option<i32>,
+    /// Why the worker is in this state, when that needs saying.
+    pub reason: Option<String>,
+    /// The last lines of stderr; only in `GET /v1/apps/{target}`.
+    #[serde(default)]
+    pub stderr_tail: Vec<String>,
+    /// Log lines that could not be written.
+    pub dropped_log_lines: u64,
+}
+
+/// A worker's state, in PM2's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// Running and ready.
+    #[serde(rename = "online")]
+    Online,
+    /// Started, not ready yet.
+    #[serde(rename = "launching")]
+    Launching,
+    /// Asked to leave.
+    #[serde(rename = "stopping")]
+    Stopping,
+    /// Not running, by wish.
+    #[serde(rename = "stopped")]
+    Stopped,
+    /// Given up.
+    #[serde(rename = "errored")]
+    Errored,
+    /// Waiting for its next start.
+    #[serde(rename = "waiting restart")]
+    WaitingRestart,
+}
+
+/// One line of `GET /v1/logs`, a stream of JSON texts, one per line (`application/x-ndjson`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// The app.
+    pub app: String,
+    /// The worker's id; `None` for a merged file read from disk.
+    pub pm_id: Option<u32>,
+    /// Which stream.
+    pub stream: LogStream,
+    /// When the line was read; `None` for lines from disk.
+    pub at_ms: Option<u64>,
+    /// The line, without its newline; invalid UTF-8 replaced.
+    pub line: String,
+}
+
+/// stdout or stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogStream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Query of `GET /v1/logs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogsQuery {
+    /// Comma-separated targets; empty means all.
+    #[serde(default)]
+    pub targets: String,
+    /// Lines from the end of each file, at most [`LOG_TAIL_LINES_MAX`].
+    #[serde(default)]
+    pub lines: u32,
+    /// Go on with new lines.
+    #[serde(default)]
+    pub follow: bool,
+    /// Only this stream.
+    #[serde(default)]
+    pub stream: Option<LogStream>,
+}
+
+/// The most lines per file that one request reads back; a bound on the daemon's work.
+pub const LOG_TAIL_LINES_MAX: u32 = 100_000;
