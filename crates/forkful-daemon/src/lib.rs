@@ -1,1 +1,3 @@
-//! Placeholder, filled in the same change.
+//! The loop: select, step, act. The engine owns all apps; the API server and the log service serve it.
+
+pub mod command;

@@ -1,0 +1,79 @@
+//! What the API server (and the foreground mode) ask of the engine: one message per request, answered
+//! through a oneshot. The engine is the only owner of state; nobody else touches it.
+
+use forkful_api::types::{
+    ActionReply, ActionRequest, AppList, ErrorReply, LogLine, LogsQuery, StartRequest,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// Commands that wait for the engine; a bound so that a flood of clients waits at the socket instead of in memory.
+pub const COMMAND_QUEUE: usize = 256;
+
+/// Answer to a command, or why it was refused.
+pub type Reply<T> = oneshot::Sender<Result<T, ErrorReply>>;
+
+/// A request to the engine.
+#[derive(Debug)]
+pub enum Command {
+    /// `POST /v1/apps`.
+    Start {
+        /// What to start.
+        request: StartRequest,
+        /// Answered when done, or at once when `request.wait` is false.
+        reply: Reply<ActionReply>,
+    },
+    /// `POST /v1/actions/{verb}`.
+    Action {
+        /// Which action.
+        verb: Verb,
+        /// On what.
+        request: ActionRequest,
+        /// Answered when done.
+        reply: Reply<ActionReply>,
+    },
+    /// `GET /v1/apps`.
+    List {
+        /// Answered at once.
+        reply: Reply<AppList>,
+    },
+    /// `GET /v1/apps/{target}`: the apps that hold the target, with their workers' stderr tails.
+    Describe {
+        /// A name, id or `all`.
+        target: String,
+        /// Answered at once.
+        reply: Reply<AppList>,
+    },
+    /// `GET /v1/logs`.
+    Logs {
+        /// What to show.
+        query: LogsQuery,
+        /// The lines; the stream ends when the sender is dropped.
+        reply: Reply<mpsc::Receiver<LogLine>>,
+    },
+    /// `POST /v1/kill`: stop all apps and end the daemon.
+    Kill {
+        /// Answered when every worker is gone, just before the daemon ends.
+        reply: Reply<ActionReply>,
+    },
+}
+
+/// The verb of an action request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Stop workers.
+    Stop,
+    /// Stop and start workers.
+    Restart,
+    /// Replace workers one by one.
+    Reload,
+    /// Stop workers and forget them.
+    Delete,
+    /// Change the number of workers.
+    Scale,
+    /// Send a signal.
+    Signal,
+    /// Empty log files.
+    Flush,
+    /// Zero the restart counters.
+    Reset,
+}
