@@ -6,4 +6,6 @@
 //! **Invariant:** only types of this crate cross a socket or reach a disk; what comes in is hostile
 //! until converted.
 
+pub mod client;
+pub mod definition;
 pub mod types;

@@ -1,0 +1,403 @@
+//! The daemon's API as methods: one [`Client`] is one connection, used for one request after another.
+//!
+//! Only reaching the daemon is bounded in time ([`CONNECT_TIMEOUT`], which includes its answer to the
+//! first ping). A request itself may take as long as it takes: a reload of 50 slow workers is no fault.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::net::UnixStream;
+use tokio::time::{sleep, timeout};
+
+use crate::types::{
+    API_VERSION, ActionReply, ActionRequest, AppList, ErrorCode, ErrorReply, LogLine, LogStream, LogsQuery,
+    Ping, StartRequest,
+};
+
+/// How long to wait for a daemon to accept a connection and to answer its first ping. Both take under a
+/// millisecond unless the daemon is stuck or hundreds of clients are before us.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause between attempts while the daemon's accept queue is full.
+const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(10);
+
+/// The largest reply that is read; a list of 1024 apps with tails is a few megabytes.
+const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The largest text of one log line: a line of many megabytes, escaped as JSON.
+const LOG_LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Why a request did not succeed.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// There is no socket, or nobody behind it: a socket left by a daemon that is gone.
+    #[error("no daemon is running at {}", socket.display())]
+    NotRunning {
+        /// Where it was looked for.
+        socket: PathBuf,
+        /// Whether the socket's file is there (then it is stale).
+        stale: bool,
+    },
+    /// The socket cannot be connected to.
+    #[error("cannot connect to the daemon at {}", socket.display())]
+    Connect {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A daemon is there but does not answer.
+    #[error("the daemon at {} does not answer", socket.display())]
+    NotAnswering {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The daemon is of another version than this program.
+    #[error(
+        "the daemon (pid {pid}) is version {daemon} (API {daemon_api}), but this program is {program} (API {API_VERSION})"
+    )]
+    OtherVersion {
+        /// The daemon's process id.
+        pid: u32,
+        /// The daemon's version.
+        daemon: String,
+        /// The daemon's API version.
+        daemon_api: u32,
+        /// This program's version.
+        program: String,
+    },
+    /// The daemon understood and refused.
+    #[error("{}", reply.error)]
+    Refused {
+        /// Its reply.
+        reply: ErrorReply,
+    },
+    /// The connection ended before the reply was complete.
+    #[error("the daemon closed the connection before its reply to {request} was complete")]
+    Lost {
+        /// The request.
+        request: String,
+        /// What happened.
+        source: hyper::Error,
+    },
+    /// What came back is no reply of a daemon.
+    #[error("the reply to {request} makes no sense: {what}")]
+    Broken {
+        /// The request.
+        request: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl ClientError {
+    /// The kind of refusal, when it is one.
+    pub fn refusal(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { reply } => Some(reply.code),
+            _ => None,
+        }
+    }
+}
+
+/// A connection to the daemon.
+#[derive(Debug)]
+pub struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    socket: PathBuf,
+}
+
+impl Client {
+    /// Connects, without asking anything. Must run inside a tokio runtime with I/O and time.
+    pub async fn connect(socket: &Path) -> Result<Self, ClientError> {
+        let stream = match timeout(CONNECT_TIMEOUT, connect_patiently(socket)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(source)) => return Err(connect_error(socket, source)),
+            Err(_) => return Err(ClientError::NotAnswering { socket: socket.to_owned() }),
+        };
+        let (sender, connection) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(|source| ClientError::Lost { request: "the handshake".to_owned(), source })?;
+        // The connection's faults surface as faults of the request that they hit.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { sender, socket: socket.to_owned() })
+    }
+
+    /// Connects and makes sure that the daemon is of version `program` and of our [`API_VERSION`].
+    pub async fn connect_same_version(socket: &Path, program: &str) -> Result<Self, ClientError> {
+        let mut client = Self::connect(socket).await?;
+        let ping = client.ping().await?;
+        if ping.version == program && ping.api == API_VERSION {
+            return Ok(client);
+        }
+        Err(ClientError::OtherVersion {
+            pid: ping.pid,
+            daemon: ping.version,
+            daemon_api: ping.api,
+            program: program.to_owned(),
+        })
+    }
+
+    /// `GET /v1/ping`; the only request that is bounded in time.
+    pub async fn ping(&mut self) -> Result<Ping, ClientError> {
+        let socket = self.socket.clone();
+        match timeout(CONNECT_TIMEOUT, self.get("/v1/ping")).await {
+            Ok(reply) => reply,
+            Err(_) => Err(ClientError::NotAnswering { socket }),
+        }
+    }
+
+    /// `GET /v1/apps`.
+    pub async fn list(&mut self) -> Result<AppList, ClientError> {
+        self.get("/v1/apps").await
+    }
+
+    /// `GET /v1/apps/{target}`; a name, an id or `all`.
+    pub async fn describe(&mut self, target: &str) -> Result<AppList, ClientError> {
+        self.get(&format!("/v1/apps/{}", escape(target))).await
+    }
+
+    /// `POST /v1/apps`.
+    pub async fn start(&mut self, request: &StartRequest) -> Result<ActionReply, ClientError> {
+        self.post("/v1/apps", request).await
+    }
+
+    /// `POST /v1/actions/{verb}`; verbs as in [`ActionRequest`].
+    pub async fn action(&mut self, verb: &str, request: &ActionRequest) -> Result<ActionReply, ClientError> {
+        self.post(&format!("/v1/actions/{}", escape(verb)), request).await
+    }
+
+    /// `POST /v1/kill`: all apps stop, and the daemon ends.
+    pub async fn kill(&mut self) -> Result<ActionReply, ClientError> {
+        self.post("/v1/kill", &serde_json::json!({})).await
+    }
+
+    /// `GET /v1/logs`; the connection is taken for the stream.
+    pub async fn logs(mut self, query: &LogsQuery) -> Result<LogReader, ClientError> {
+        let path = logs_path(query);
+        let response = self.send(Method::GET, &path, Bytes::new()).await?;
+        let request = format!("GET {path}");
+        if response.status() != StatusCode::OK {
+            return Err(refusal(&request, response).await);
+        }
+        Ok(LogReader { body: response.into_body(), buffer: LineBuffer::default(), request, _client: self })
+    }
+
+    async fn get<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
+        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        reply(&format!("GET {path}"), response).await
+    }
+
+    async fn post<R: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<R, ClientError> {
+        let request = format!("POST {path}");
+        let body = serde_json::to_vec(body)
+            .map_err(|e| ClientError::Broken { request: request.clone(), what: e.to_string() })?;
+        let response = self.send(Method::POST, path, body.into()).await?;
+        reply(&request, response).await
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let name = format!("{method} {path}");
+        let mut request = Request::builder().method(&method).uri(path).header("host", "forkful");
+        if method == Method::POST {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request
+            .body(Full::new(body))
+            .map_err(|e| ClientError::Broken { request: name.clone(), what: e.to_string() })?;
+        let lost = |source| ClientError::Lost { request: name.clone(), source };
+        self.sender.ready().await.map_err(lost)?;
+        self.sender.send_request(request).await.map_err(lost)
+    }
+}
+
+/// Lines of `GET /v1/logs` as they come.
+#[derive(Debug)]
+pub struct LogReader {
+    body: Incoming,
+    buffer: LineBuffer,
+    request: String,
+    /// Held so that the connection lives as long as its stream.
+    _client: Client,
+}
+
+impl LogReader {
+    /// The next line; `None` when the daemon ends the stream.
+    pub async fn next(&mut self) -> Result<Option<LogLine>, ClientError> {
+        loop {
+            if let Some(line) = self.buffer.next_line() {
+                return serde_json::from_slice(&line).map(Some).map_err(|e| self.broken(e.to_string()));
+            }
+            if self.buffer.len() > LOG_LINE_BYTES_MAX {
+                return Err(self.broken("a line without an end".to_owned()));
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(source)) => {
+                    return Err(ClientError::Lost { request: self.request.clone(), source });
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.push(&data);
+                    }
+                }
+            }
+        }
+    }
+
+    fn broken(&self, what: String) -> ClientError {
+        ClientError::Broken { request: self.request.clone(), what }
+    }
+}
+
+/// Cuts a byte stream into lines, looking at each byte once.
+#[derive(Debug, Default)]
+struct LineBuffer {
+    bytes: VecDeque<u8>,
+    /// Bytes at the front that are known to hold no newline.
+    scanned: usize,
+}
+
+impl LineBuffer {
+    fn push(&mut self, data: &[u8]) {
+        self.bytes.extend(data);
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn next_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.bytes.iter().skip(self.scanned).position(|byte| *byte == b'\n');
+        let Some(end) = end.map(|offset| self.scanned + offset) else {
+            self.scanned = self.bytes.len();
+            return None;
+        };
+        self.scanned = 0;
+        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
+        line.pop();
+        Some(line)
+    }
+}
+
+/// Connects, and waits while the accept queue is full: a non-blocking connect to a unix socket then says
+/// `EAGAIN` at once instead of waiting.
+async fn connect_patiently(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => sleep(QUEUE_FULL_PAUSE).await,
+            other => return other,
+        }
+    }
+}
+
+fn connect_error(socket: &Path, source: io::Error) -> ClientError {
+    let socket = socket.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => ClientError::NotRunning { socket, stale: false },
+        io::ErrorKind::ConnectionRefused => ClientError::NotRunning { socket, stale: true },
+        _ => ClientError::Connect { socket, source },
+    }
+}
+
+async fn body(request: &str, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    match Limited::new(response.into_body(), REPLY_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(match error.downcast::<hyper::Error>() {
+            Ok(source) => ClientError::Lost { request: request.to_owned(), source: *source },
+            Err(other) => ClientError::Broken { request: request.to_owned(), what: other.to_string() },
+        }),
+    }
+}
+
+async fn reply<R: DeserializeOwned>(request: &str, response: Response<Incoming>) -> Result<R, ClientError> {
+    if response.status() != StatusCode::OK {
+        return Err(refusal(request, response).await);
+    }
+    let bytes = body(request, response).await?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| ClientError::Broken { request: request.to_owned(), what: e.to_string() })
+}
+
+async fn refusal(request: &str, response: Response<Incoming>) -> ClientError {
+    let status = response.status();
+    match body(request, response).await {
+        Err(error) => error,
+        Ok(bytes) => match serde_json::from_slice(&bytes) {
+            Ok(reply) => ClientError::Refused { reply },
+            Err(_) => ClientError::Broken {
+                request: request.to_owned(),
+                what: format!("status {status} without an explanation"),
+            },
+        },
+    }
+}
+
+fn logs_path(query: &LogsQuery) -> String {
+    let stream = match query.stream {
+        None => "",
+        Some(LogStream::Out) => "&stream=out",
+        Some(LogStream::Err) => "&stream=err",
+    };
+    let targets = escape(&query.targets);
+    format!("/v1/logs?targets={targets}&lines={}&follow={}{stream}", query.lines, query.follow)
+}
+
+/// Percent-encoding of everything but RFC 3986's unreserved characters.
+fn escape(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("a String takes everything");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_wherever_the_stream_was_cut() {
+        let mut buffer = LineBuffer::default();
+        let mut lines = Vec::new();
+        for chunk in ["on", "e\ntw", "o", "\n\nrest"] {
+            buffer.push(chunk.as_bytes());
+            while let Some(line) = buffer.next_line() {
+                lines.push(String::from_utf8(line).unwrap());
+            }
+        }
+        assert_eq!(lines, ["one", "two", ""]);
+        assert_eq!(buffer.len(), 4);
+    }
+
+    #[test]
+    fn names_are_escaped_in_paths_and_queries() {
+        let query =
+            LogsQuery { targets: "a b,ü".to_owned(), lines: 15, follow: true, stream: Some(LogStream::Err) };
+        assert_eq!(logs_path(&query), "/v1/logs?targets=a%20b%2C%C3%BC&lines=15&follow=true&stream=err");
+    }
+}
