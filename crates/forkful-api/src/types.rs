@@ -24,6 +24,7 @@ pub struct Ping {
 /// An app as it travels; see `forkful_core::spec::AppSpec` for the meaning of the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that users know by that name")]
 pub struct AppDefinition {
     /// Unique name.
     pub name: String,

@@ -1,3 +1,4 @@
 //! The loop: select, step, act. The engine owns all apps; the API server and the log service serve it.
 
 pub mod command;
+pub mod server;

@@ -1,0 +1,261 @@
+//! The server against a task that plays the engine, over a real socket.
+
+use std::path::{Path, PathBuf};
+
+use forkful_api::client::{Client, ClientError};
+use forkful_api::types::{
+    ActionReply, ActionRequest, AppList, AppOutcome, ErrorCode, ErrorReply, LogLine, LogStream, LogsQuery,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::command::{COMMAND_QUEUE, Verb};
+
+/// Lines that the engine's channel to a log reader holds in these tests.
+const LOG_QUEUE: usize = 8;
+
+struct Served {
+    directory: tempfile::TempDir,
+    server: JoinHandle<()>,
+    engine: JoinHandle<()>,
+}
+
+impl Served {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("sock")).unwrap();
+        let (commands, received) = mpsc::channel(COMMAND_QUEUE);
+        Self {
+            server: tokio::spawn(serve(listener, commands)),
+            engine: tokio::spawn(engine(received)),
+            directory,
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("sock")
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect_same_version(&self.socket(), env!("CARGO_PKG_VERSION")).await.unwrap()
+    }
+}
+
+/// Plays the engine: answers actions with what was asked, ends at `Kill`.
+async fn engine(mut commands: mpsc::Receiver<Command>) {
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::List { reply } => drop(reply.send(Ok(AppList { apps: Vec::new() }))),
+            Command::Describe { target, reply } => {
+                let error = format!("no app {target:?}");
+                let hint = Some("look at `forkful list`".to_owned());
+                drop(reply.send(Err(ErrorReply { code: ErrorCode::NoSuchTarget, error, hint })));
+            }
+            Command::Action { verb, request, reply } => {
+                let apps = request.targets.iter().map(|target| outcome(target, verb)).collect();
+                drop(reply.send(Ok(ActionReply { apps })));
+            }
+            Command::Start { reply, .. } => drop(reply.send(Ok(ActionReply { apps: Vec::new() }))),
+            Command::Logs { query, reply } => {
+                let (lines, receiver) = mpsc::channel(LOG_QUEUE);
+                drop(reply.send(Ok(receiver)));
+                tokio::spawn(write_logs(query, lines));
+            }
+            Command::Kill { reply } => {
+                drop(reply.send(Ok(ActionReply { apps: vec![outcome("last", Verb::Stop)] })));
+                return;
+            }
+        }
+    }
+}
+
+fn outcome(name: &str, verb: Verb) -> AppOutcome {
+    AppOutcome {
+        name: name.to_owned(),
+        ok: true,
+        pm_ids: vec![0],
+        error: None,
+        hint: None,
+        notes: vec![format!("{verb:?}")],
+        stderr_tail: Vec::new(),
+    }
+}
+
+/// Sends `query.lines` lines, and if asked to follow, more until the reader is too slow.
+async fn write_logs(query: LogsQuery, lines: mpsc::Sender<LogLine>) {
+    for number in 0..query.lines {
+        let line = log_line(&query.targets, format!("line {number}\nof a kind"));
+        if lines.send(line).await.is_err() {
+            return;
+        }
+    }
+    let filler = "x".repeat(100_000);
+    while query.follow && lines.try_send(log_line(&query.targets, filler.clone())).is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn log_line(app: &str, line: String) -> LogLine {
+    LogLine { app: app.to_owned(), pm_id: Some(1), stream: LogStream::Out, at_ms: Some(2), line }
+}
+
+fn request(targets: &[&str]) -> ActionRequest {
+    ActionRequest {
+        targets: targets.iter().map(ToString::to_string).collect(),
+        wait: true,
+        instances: None,
+        signal: None,
+        definitions: Vec::new(),
+    }
+}
+
+/// Sends raw bytes and reads until the server closes the connection, which it may do before it read
+/// everything: then the write fails, or the read ends with a reset after the answer.
+async fn raw(socket: &Path, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    drop(stream.write_all(bytes).await);
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer).await);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let served = Served::start();
+    let mut client = served.client().await;
+    assert_eq!(client.ping().await.unwrap().pid, std::process::id());
+    assert_eq!(client.list().await.unwrap().apps, []);
+    for (name, verb) in [("stop", Verb::Stop), ("restart", Verb::Restart), ("flush", Verb::Flush)] {
+        let reply = client.action(name, &request(&["a b", "7"])).await.unwrap();
+        assert_eq!(reply.apps, [outcome("a b", verb), outcome("7", verb)]);
+    }
+}
+
+#[tokio::test]
+async fn refusals_of_the_engine_reach_the_client_whole() {
+    let served = Served::start();
+    let error = served.client().await.describe("a/ü ?").await.unwrap_err();
+    assert_eq!(error.refusal(), Some(ErrorCode::NoSuchTarget));
+    assert_eq!(error.to_string(), "no app \"a/ü ?\"");
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused_before_the_engine() {
+    let served = Served::start();
+    let mut client = served.client().await;
+    let scale = ActionRequest { instances: Some(2), ..request(&["a"]) };
+    for (verb, request, expected) in [
+        ("stop", request(&[]), "an action names 1 to 4096 targets"),
+        ("scale", request(&["a"]), "`instances` belongs to `scale`, which needs it"),
+        ("stop", scale, "`instances` belongs to `scale`, which needs it"),
+        ("signal", request(&["a"]), "`signal` belongs to the action `signal`, which needs it"),
+        ("dance", request(&["a"]), "no such action: \"dance\""),
+    ] {
+        let error = client.action(verb, &request).await.unwrap_err();
+        assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn garbage_ends_its_own_connection_and_nothing_else() {
+    let served = Served::start();
+    let mut before = served.client().await;
+    for garbage in [&b"\0\0\0\0\xff\xff\xff\xff\r\n\r\n"[..], b"GET\r\n\r\n", "A".repeat(200_000).as_bytes()]
+    {
+        let answer = raw(&served.socket(), garbage).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    let post = |path: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    for (path, body) in [
+        ("/v1/apps", "{"),
+        ("/v1/apps", "[]"),
+        ("/v1/apps", r#"{"apps":[],"wait":true,"extra":1}"#),
+        ("/v1/apps", r#"{"apps":[],"wait":true}"#),
+        ("/v1/nowhere", "{}"),
+        ("/v1/ping", "{}"),
+        ("/v1/actions/stop", &"[".repeat(100_000)),
+    ] {
+        let answer = raw(&served.socket(), post(path, body).as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");
+        assert!(answer.contains(r#""code":"bad_request""#), "{path}: {answer}");
+    }
+    assert_eq!(before.list().await.unwrap().apps, []);
+    assert_eq!(served.client().await.list().await.unwrap().apps, []);
+}
+
+#[tokio::test]
+async fn a_body_above_the_bound_is_refused() {
+    let served = Served::start();
+    let head = format!(
+        "POST /v1/apps HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        REQUEST_BYTES_MAX + 1
+    );
+    let answer = raw(&served.socket(), head.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(answer.contains("the request's body is larger than 16777216 bytes"), "{answer}");
+    let mut chunked = b"POST /v1/apps HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    chunked.extend_from_slice(format!("{:x}\r\n", REQUEST_BYTES_MAX + 1).as_bytes());
+    chunked.resize(chunked.len() + REQUEST_BYTES_MAX + 1, b' ');
+    let answer = raw(&served.socket(), &chunked).await;
+    assert!(answer.contains("length limit exceeded"), "{answer}");
+}
+
+#[tokio::test]
+async fn log_lines_come_one_by_one_and_end_with_the_engine_s_channel() {
+    let served = Served::start();
+    let query = LogsQuery { targets: "api".into(), lines: 100, follow: false, stream: None };
+    let mut logs = served.client().await.logs(&query).await.unwrap();
+    for number in 0..100 {
+        let line = logs.next().await.unwrap().unwrap();
+        assert_eq!(line, log_line("api", format!("line {number}\nof a kind")));
+    }
+    assert_eq!(logs.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_log_reader_that_does_not_read_is_dropped_and_others_go_on() {
+    let served = Served::start();
+    let query = LogsQuery { targets: "api".into(), lines: 0, follow: true, stream: None };
+    // Until the first read only the socket's buffers and the channel take lines, so the engine's `try_send` fails.
+    let mut logs = served.client().await.logs(&query).await.unwrap();
+    assert_eq!(served.client().await.list().await.unwrap().apps, []);
+    while logs.next().await.unwrap().is_some() {}
+}
+
+#[tokio::test]
+async fn too_many_log_lines_and_unknown_keys_are_refused() {
+    let served = Served::start();
+    let query = LogsQuery { targets: String::new(), lines: u32::MAX, follow: false, stream: None };
+    let error = served.client().await.logs(&query).await.unwrap_err();
+    assert_eq!(error.to_string(), "lines must be at most 100000");
+    let answer =
+        raw(&served.socket(), b"GET /v1/logs?line=3 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_reply_to_kill_arrives_before_the_server_ends() {
+    let served = Served::start();
+    let idle = served.client().await;
+    let reply = served.client().await.kill().await.unwrap();
+    assert_eq!(reply.apps, [outcome("last", Verb::Stop)]);
+    served.engine.await.unwrap();
+    served.server.await.unwrap();
+    let gone = Client::connect(&served.directory.path().join("sock")).await.unwrap_err();
+    assert!(matches!(gone, ClientError::NotRunning { stale: true, .. }), "{gone}");
+    drop(idle);
+}
+
+#[tokio::test]
+async fn another_version_is_told_apart() {
+    let served = Served::start();
+    let error = Client::connect_same_version(&served.socket(), "99.0.0").await.unwrap_err();
+    assert!(matches!(error, ClientError::OtherVersion { .. }), "{error}");
+}
