@@ -1,0 +1,559 @@
+//! The machine of one slot: everything that may live in it, and what each event means.
+//!
+//! A driver owns one [`Slot`] per place of an app, feeds it [`Event`]s one at a time, and performs
+//! the [`Action`]s in order, before it feeds the next. The machine knows processes only by their
+//! [`Generation`]; the driver keeps the table from generation to pid.
+//!
+//! ```text
+//!            Start                 Ready / bound passed
+//! Stopped ──────────▶ Starting ──────────────────────▶ Online ◀──────────┐
+//!    ▲                 ▲   │ exit                exit │  │  ▲ Replace      │ new one failed
+//!    │ exit            │   ▼                          ▼  │  └──────▶ Replacing
+//! Stopping ◀─ Stop ─── Backoff ◀──── crash ───────────┘  └─ Stop ─▶ Stopping
+//!                          └──── too many ──▶ Failed
+//! ```
+//!
+//! Contracts, each held by the property tests:
+//! - every command is answered by exactly one [`Action::Answer`] with its [`Ticket`];
+//! - every [`Action::Spawn`] is followed by exactly one exit event from the driver
+//!   ([`Event::Exited`] or [`Event::SpawnFailed`]), and until then the slot keeps the process in its
+//!   state or among [`Slot::leaving`];
+//! - every [`Action::OpenTraffic`] is followed by one [`Action::CloseTraffic`] of that generation,
+//!   at the latest when it exits;
+//! - at most one process is current, two while replacing; all others are leaving;
+//! - an event about a generation that the slot does not hold is dropped.
+
+mod states;
+mod turn;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::restart::Counters;
+use crate::spec::{AppSpec, Mode, Readiness, RestartPolicy, StopPolicy};
+use crate::{Time, leaving};
+use turn::Turn;
+
+/// Commands that may wait for their answer at one slot; more are refused at once. Each client
+/// waits for its own, so this is a bound on clients that insist on the same slot.
+pub const WAITING_MAX: usize = 64;
+
+/// Which start of a slot a process belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u32);
+
+/// The number of a slot in its app, 0 to n−1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotNumber(pub u16);
+
+/// Names a command, so that its answer finds it. The driver chooses it; one ticket may go to
+/// several slots, and each of them answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A slot: its state, its memory, the processes that are leaving it, and who waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Slot {
+    /// What the slot does now.
+    pub state: State,
+    /// What it remembers.
+    pub counters: Counters,
+    /// Processes that have lost the slot but not yet exited.
+    pub leaving: Vec<Leaver>,
+    /// Commands without an answer so far.
+    pub waiting: Vec<Waiting>,
+}
+
+/// What a slot does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// No process, and none wanted.
+    Stopped {
+        /// How the last process ended.
+        last_exit: Option<Exit>,
+    },
+    /// A process runs that is not ready yet.
+    Starting {
+        /// The process.
+        generation: Generation,
+        /// When it was started.
+        started: Time,
+        /// When waiting for readiness ends.
+        ready_by: Time,
+    },
+    /// A process serves.
+    Online(Running),
+    /// A process serves while its successor starts.
+    Replacing {
+        /// Serves until the new one is ready, and on if that never is.
+        old: Running,
+        /// The successor.
+        new: Generation,
+        /// When the successor was started.
+        new_started: Time,
+        /// When waiting for the successor ends.
+        ready_by: Time,
+    },
+    /// A process has been told to end.
+    Stopping {
+        /// The process.
+        generation: Generation,
+        /// When it was started.
+        started: Time,
+        /// What follows its exit.
+        why: StopReason,
+        /// How far it has been pushed.
+        push: Push,
+    },
+    /// No process until the pause is over.
+    Backoff {
+        /// 1 for the first restart in a row.
+        attempt: u32,
+        /// When the pause ends.
+        start_at: Time,
+        /// How the last process ended.
+        last_exit: Exit,
+    },
+    /// Given up; only a command starts it again.
+    Failed {
+        /// Why.
+        reason: FailReason,
+        /// How the last process ended.
+        last_exit: Exit,
+    },
+}
+
+/// A process that serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Running {
+    /// The process.
+    pub generation: Generation,
+    /// When it was started; uptime counts from here.
+    pub started: Time,
+    /// When it went online.
+    pub since: Time,
+    /// Whether it said that it is ready. False when it went online only because the bound passed:
+    /// an app that never listens may be a queue worker. Traffic is open exactly when this is true.
+    pub confirmed: bool,
+}
+
+/// How far a stopping process has been pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Push {
+    /// Has got the stop signal.
+    Signalled {
+        /// When SIGKILL follows.
+        kill_at: Time,
+    },
+    /// Has got SIGKILL.
+    Killed,
+}
+
+/// What follows the exit of a stopping process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Nothing.
+    Stop,
+    /// Nothing, and the slot goes away.
+    Delete,
+    /// A new start.
+    Restart,
+    /// The same as a crash: it was not ready in time.
+    NotReady {
+        /// How long it was given.
+        waited: Duration,
+    },
+}
+
+/// Why a slot was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailReason {
+    /// Too many unstable exits.
+    CrashLoop {
+        /// How many there were.
+        count: u32,
+        /// Within which time.
+        window: Duration,
+    },
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It never ran; the text says why.
+    SpawnFailed(String),
+}
+
+/// A process that has lost the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaver {
+    /// The process.
+    pub generation: Generation,
+    /// How far it has been pushed.
+    pub state: leaving::State,
+}
+
+/// A command without an answer so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Whose.
+    pub ticket: Ticket,
+    /// What was asked.
+    pub verb: Verb,
+}
+
+/// What somebody may ask of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Have a process; nothing to do when there is one.
+    Start,
+    /// Have no process.
+    Stop,
+    /// Have a new process, the old one ending first.
+    Restart,
+    /// Have no process, and take no further command.
+    Delete,
+    /// Have a new process, the old one serving until the new one is ready. A slot without a serving
+    /// process starts one.
+    Replace,
+}
+
+/// What happens to a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody asks for something.
+    Command(Verb, Ticket),
+    /// The process could not be started; the text says why. Stands in place of its exit.
+    SpawnFailed(Generation, String),
+    /// The process says that it can serve.
+    Ready(Generation, ReadySign),
+    /// A leaving process has nothing left to finish.
+    Drained(Generation),
+    /// The process and its tree are gone.
+    Exited(Generation, Exit),
+    /// Time has passed. Harmless when it comes early or twice.
+    Deadline,
+    /// Zero the counters.
+    Reset,
+}
+
+/// How a process said that it can serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadySign {
+    /// It listens.
+    Listening,
+    /// It sent `'ready'`; the only sign that counts with `wait_ready`.
+    Message,
+}
+
+/// What a driver is to do, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Start a process under this generation.
+    Spawn(Generation),
+    /// Send the first signal of the stop policy to its process tree.
+    Signal(Generation),
+    /// Send SIGKILL to its process tree.
+    Kill(Generation),
+    /// It may get new connections.
+    OpenTraffic(Generation),
+    /// It gets no new connections; its queue is to be emptied by others.
+    CloseTraffic(Generation),
+    /// Disconnect it, so that it ends when its last request is done.
+    Drain(Generation),
+    /// Send [`Event::Deadline`] at this time, in place of any earlier wish.
+    Wake(Time),
+    /// Tell whoever is interested; nobody has to be.
+    Report(Report),
+    /// Answer a command.
+    Answer(Ticket, Outcome),
+}
+
+/// What happened, for logs and lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// A process serves now, or has now confirmed that it does.
+    Online {
+        /// The process.
+        generation: Generation,
+        /// See [`Running::confirmed`].
+        confirmed: bool,
+    },
+    /// A process ended, or never began.
+    Exited {
+        /// The process.
+        generation: Generation,
+        /// How.
+        exit: Exit,
+        /// Its length of life.
+        uptime: Duration,
+    },
+    /// A start did not lead to a serving process.
+    StartFailed {
+        /// The process.
+        generation: Generation,
+        /// Why.
+        fault: Fault,
+    },
+    /// A successor serves; the old process drains.
+    Replaced {
+        /// The process that leaves.
+        old: Generation,
+        /// The process that serves.
+        new: Generation,
+    },
+    /// The successor was given up, the old process serves on.
+    ReplaceFailed {
+        /// The successor.
+        new: Generation,
+        /// Why.
+        fault: Fault,
+    },
+    /// The slot rests.
+    Stopped,
+    /// A restart will follow a crash.
+    RestartScheduled {
+        /// 1 for the first in a row.
+        attempt: u32,
+        /// After how long.
+        delay: Duration,
+        /// What ended.
+        exit: Exit,
+    },
+    /// No restart will follow.
+    GaveUp {
+        /// Why.
+        reason: FailReason,
+        /// What ended.
+        exit: Exit,
+    },
+    /// The stop signal did not end it within the kill timeout; SIGKILL was sent.
+    Killed(Generation),
+    /// A leaving process is gone.
+    Left {
+        /// The process.
+        generation: Generation,
+        /// How it ended.
+        exit: Exit,
+    },
+}
+
+/// The answer to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// To start and restart: a process serves.
+    Online {
+        /// See [`Running::confirmed`].
+        confirmed: bool,
+    },
+    /// To start: one served already.
+    AlreadyOnline,
+    /// To start, restart and replace: it ran, ended as its policy allows, and rests.
+    Finished(Exit),
+    /// To replace: the new process serves. The old one may still be draining.
+    Replaced,
+    /// To stop: no process of the slot is left.
+    Stopped,
+    /// To delete: no process of the slot is left, and it takes no command that starts one.
+    Deleted,
+    /// It did not come to that.
+    Failed(Fault),
+}
+
+/// Why a command did not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The process did not say that it is ready.
+    NotReadyInTime {
+        /// How long it was given.
+        waited: Duration,
+    },
+    /// The process ended, or never began.
+    Exited(Exit),
+    /// Another command came in between.
+    Cancelled {
+        /// Which.
+        by: Verb,
+    },
+    /// The slot is being deleted.
+    Deleting,
+    /// The slot is being replaced already.
+    BeingReplaced,
+    /// [`WAITING_MAX`] commands wait already.
+    TooManyWaiting,
+}
+
+/// The parts of an [`AppSpec`] that decide what a slot does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// What follows an exit.
+    pub restart: RestartPolicy,
+    /// When a worker counts as ready.
+    pub readiness: Readiness,
+    /// How a worker is asked to leave.
+    pub stop: StopPolicy,
+    /// Whether workers announce that they listen.
+    pub mode: Mode,
+}
+
+impl Policy {
+    /// The policy of an app.
+    pub fn of(spec: &AppSpec) -> Self {
+        Self { restart: spec.restart.clone(), readiness: spec.readiness, stop: spec.stop, mode: spec.mode }
+    }
+
+    /// Whether readiness is announced by the process, rather than seen from its staying alive.
+    pub fn announces(&self) -> bool {
+        self.mode == Mode::Cluster || self.readiness.wait_ready
+    }
+
+    /// Whether this sign makes a worker ready.
+    pub fn accepts(&self, sign: ReadySign) -> bool {
+        match sign {
+            ReadySign::Message => true,
+            ReadySign::Listening => !self.readiness.wait_ready,
+        }
+    }
+}
+
+/// One step of a slot. `chance` is uniform in 0..1.
+#[must_use]
+pub fn step(slot: Slot, event: Event, now: Time, policy: &Policy, chance: f64) -> (Slot, Vec<Action>) {
+    let Slot { state, counters, leaving, waiting } = slot;
+    let mut turn = Turn { now, policy, chance, counters, leaving, waiting, actions: Vec::new() };
+    let state = turn.take(state, event);
+    turn.answer_closed(&state);
+    let Turn { counters, leaving, waiting, mut actions, .. } = turn;
+    let slot = Slot { state, counters, leaving, waiting };
+    if let Some(at) = slot.next_deadline() {
+        actions.push(Action::Wake(at));
+    }
+    (slot, actions)
+}
+
+impl Slot {
+    /// [`step`] in place.
+    #[must_use]
+    pub fn apply(&mut self, event: Event, now: Time, policy: &Policy, chance: f64) -> Vec<Action> {
+        let (slot, actions) = step(std::mem::take(self), event, now, policy, chance);
+        *self = slot;
+        actions
+    }
+
+    /// When the slot next wants [`Event::Deadline`].
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.leaving.iter().filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()
+    }
+
+    /// The process that the user means by "the worker of this slot".
+    pub fn current(&self) -> Option<Generation> {
+        match &self.state {
+            State::Starting { generation, .. } | State::Stopping { generation, .. } => Some(*generation),
+            State::Online(running) | State::Replacing { old: running, .. } => Some(running.generation),
+            State::Stopped { .. } | State::Backoff { .. } | State::Failed { .. } => None,
+        }
+    }
+
+    /// Every process that the slot holds: the current one, its successor, and those leaving.
+    pub fn generations(&self) -> impl Iterator<Item = Generation> + '_ {
+        let successor = match &self.state {
+            State::Replacing { new, .. } => Some(*new),
+            State::Stopped { .. }
+            | State::Starting { .. }
+            | State::Online(_)
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => None,
+        };
+        let leaving = self.leaving.iter().map(|leaver| leaver.generation);
+        self.current().into_iter().chain(successor).chain(leaving)
+    }
+
+    /// Whether nothing runs and nothing is planned.
+    pub fn is_at_rest(&self) -> bool {
+        matches!(self.state, State::Stopped { .. } | State::Failed { .. }) && self.leaving.is_empty()
+    }
+}
+
+impl State {
+    /// When this state wants [`Event::Deadline`].
+    pub fn deadline(&self) -> Option<Time> {
+        match self {
+            Self::Starting { ready_by, .. } | Self::Replacing { ready_by, .. } => Some(*ready_by),
+            Self::Backoff { start_at, .. } => Some(*start_at),
+            Self::Stopping { push: Push::Signalled { kill_at }, .. } => Some(*kill_at),
+            Self::Stopping { push: Push::Killed, .. }
+            | Self::Stopped { .. }
+            | Self::Online(_)
+            | Self::Failed { .. } => None,
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Stopped { last_exit: None }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for SlotNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::SpawnFailed(why) => write!(f, "could not be started: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for FailReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CrashLoop { count, window } => {
+                write!(f, "{count} unstable exits within {} s", window.as_secs_f64())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Delete => "delete",
+            Self::Replace => "reload",
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReadyInTime { waited } => write!(f, "not ready within {} s", waited.as_secs_f64()),
+            Self::Exited(exit @ (Exit::Code(_) | Exit::Signal(_))) => write!(f, "ended with {exit}"),
+            Self::Exited(exit @ Exit::SpawnFailed(_)) => exit.fmt(f),
+            Self::Cancelled { by } => write!(f, "cancelled by a later `{by}`"),
+            Self::Deleting => f.write_str("the worker is being deleted"),
+            Self::BeingReplaced => f.write_str("the worker is being reloaded already"),
+            Self::TooManyWaiting => write!(f, "{WAITING_MAX} commands wait for this worker already"),
+        }
+    }
+}
