@@ -1,0 +1,319 @@
+// Forkful's agent: preloaded into each worker by `node --require`. It makes drains exact: a worker that
+// is asked to leave answers every request it was sent, tells its clients to connect elsewhere, and closes
+// idle connections only when no request is on its way to them. README.md beside it has the protocol.
+//
+// It is not a metrics collector, wraps none of the app's objects, and does nothing at all until a drain
+// starts, but for remembering which servers listen. It must never throw into the app (each entry point is
+// guarded), never keep the process alive (its timers are unref'd, and it only listens to an internal
+// event, which does not hold the channel), and never write to the app's stdout or stderr.
+'use strict';
+
+const diagnostics = require('diagnostics_channel');
+const { performance } = require('perf_hooks');
+const { isMainThread } = require('worker_threads');
+
+/** The version of the protocol in README.md. */
+const PROTOCOL = 1;
+
+/** What every message of ours carries; `NODE_` makes Node hide it from the app's 'message' listeners. */
+const COMMAND = 'NODE_FORKFUL';
+
+/**
+ * How long an idle connection may still be used once a drain has started, when the primary does not say.
+ * A client that reuses connections does so every few milliseconds under load; a socket that was closed
+ * while a request was on its way is a failed request. After a second of silence that is unlikely.
+ */
+const GRACE_MS = 1000;
+
+/** The primary's choice of a grace is cut to this, so that a slip cannot hold a worker for ever. */
+const GRACE_MS_MAX = 60_000;
+
+/** How often a draining worker looks at its connections: a small part of the grace, and cheap. */
+const SWEEP_MS = 25;
+
+/** How long a connection that we ended may take to be closed by its client before we destroy it. */
+const LINGER_MS = 1000;
+
+/** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
+const HTTP2_LAST_STREAM = 2 ** 31 - 1;
+
+/** Servers that listen or have open connections; see `learn`. */
+const servers = new Set();
+/** Open HTTP/2 sessions of these servers. */
+const sessions = new Set();
+
+/** @type {Drain | null} The drain under way; there is no way back from one. */
+let drain = null;
+
+/**
+ * Runs a step of ours so that its failure is never the app's.
+ * @param {(...values: any[]) => void} step
+ */
+function guarded(step) {
+  return (...values) => {
+    try {
+      step(...values);
+    } catch {
+      // A drain without the agent is less precise, but an app must not die of its supervisor.
+    }
+  };
+}
+
+/**
+ * Sends a message of ours to the primary.
+ * @param {Record<string, unknown>} message
+ */
+function tell(message) {
+  // With a callback, a closed channel is reported there instead of being thrown or emitted.
+  if (process.connected) send.call(process, { cmd: COMMAND, ...message }, undefined, undefined, () => {});
+}
+
+/** What an object of Node's holds under a symbol of that description; undefined when there is none. */
+function hidden(object, description) {
+  const key = Object.getOwnPropertySymbols(object).find((symbol) => symbol.description === description);
+  return key && object[key];
+}
+
+/** The sockets of a server's HTTP/1 connections, from the list that Node's `closeIdleConnections` works on. */
+function http1Sockets(server) {
+  const list = hidden(server, 'http.server.connections');
+  if (!list || typeof list.all !== 'function') return [];
+  return list.all().map((parser) => parser.socket).filter((socket) => socket && !socket.destroyed);
+}
+
+/** Whether a server was made by `http2`, found without loading that module. */
+function isHttp2(server) {
+  for (let type = server; type; type = Object.getPrototypeOf(type)) {
+    const name = type.constructor && type.constructor.name;
+    if (name === 'Http2Server' || name === 'Http2SecureServer') return true;
+  }
+  return false;
+}
+
+/**
+ * Remembers a server, and forgets those that are gone. Cheap when it is known.
+ * @param {any} server
+ * @param {any} [socket] its connection that made us see it: on Node 18 that one's HTTP/2 session exists by then
+ */
+function learn(server, socket) {
+  if (!server || servers.has(server)) return;
+  for (const known of servers) {
+    if (!known.listening && !known._connections) servers.delete(known);
+  }
+  servers.add(server);
+  if (isHttp2(server)) {
+    server.on('session', guarded(watchSession));
+    const session = socket && hidden(socket, 'session');
+    if (session) watchSession(session);
+  }
+}
+
+function watchSession(session) {
+  sessions.add(session);
+  session.once('close', () => sessions.delete(session));
+  if (drain) announce(session);
+}
+
+/** One drain: from the primary's message to our answer. */
+class Drain {
+  /**
+   * @param {number} graceMs how long idle connections may still be used
+   * @param {boolean} closesIdle false when Node itself is disconnecting and the primary expects no answer
+   */
+  constructor(graceMs, closesIdle) {
+    this.graceMs = graceMs;
+    this.closesIdle = closesIdle;
+    this.startedAt = now();
+    /** Quiet connections: since when, and how many bytes had come by then. @type {Map<any, {since: number, bytes: number}>} */
+    this.quiet = new Map();
+    /** Connections that we have ended, and when. @type {Map<any, number>} */
+    this.ended = new Map();
+    this.closedIdle = 0;
+    this.sweep = guarded(() => this.look());
+  }
+
+  start() {
+    // From here on each response tells its client not to reuse the connection. Responses under way are
+    // found by `look`; those already past their headers leave an idle connection, which gets the grace.
+    requestStart.subscribe(guarded(({ response, server }) => {
+      learn(server);
+      refuseReuse(response);
+    }));
+    for (const session of sessions) announce(session);
+    if (this.closesIdle) this.sweep();
+    else this.markAll();
+  }
+
+  /** Marks the responses under way. */
+  markAll() {
+    for (const server of servers) {
+      for (const socket of http1Sockets(server)) refuseReuse(socket._httpMessage);
+    }
+  }
+
+  /** One look at all connections; repeats itself until it can answer the primary. */
+  look() {
+    const at = now();
+    const over = at - this.startedAt >= this.graceMs;
+    const http1 = this.lookAtHttp1(at);
+    const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at);
+    const others = this.others(http1.total);
+    // Connections in the TLS handshake are among the others, so these have the grace as well.
+    if (open === 0 && (over || others === 0)) {
+      tell({ act: 'drained', idle: this.closedIdle, busy: others });
+      return;
+    }
+    // The timer's turn is over once the poll phase has read what had come by then; only the check phase
+    // after it can tell an idle connection from one whose request lies unread in the kernel.
+    // (An immediate holds the process for that one turn only, and an unref'd one would wait for an event.)
+    timer(() => immediate(this.sweep), SWEEP_MS).unref();
+  }
+
+  lookAtHttp1(at) {
+    let open = 0;
+    let total = 0;
+    for (const server of servers) {
+      for (const socket of http1Sockets(server)) {
+        total += 1;
+        if (this.ended.has(socket)) continue;
+        open += 1;
+        if (socket._httpMessage) {
+          refuseReuse(socket._httpMessage);
+          this.quiet.delete(socket);
+        } else {
+          this.consider(socket, at);
+        }
+      }
+    }
+    return { open, total };
+  }
+
+  /**
+   * Ends a connection without a response under way, once it has been quiet for the grace; bytes that
+   * come (the head of a request, perhaps its first) begin its grace anew.
+   */
+  consider(socket, at) {
+    const bytes = socket.bytesRead;
+    const entry = this.quiet.get(socket);
+    if (!entry || entry.bytes !== bytes) {
+      this.quiet.set(socket, { since: at, bytes });
+    } else if (at - entry.since >= this.graceMs) {
+      this.quiet.delete(socket);
+      this.ended.set(socket, at);
+      this.closedIdle += 1;
+      // FIN first, and the client closes: a client that writes at this very moment sees the end of the
+      // stream instead of a reset, which it may take for a reason to try again.
+      socket.end();
+    }
+  }
+
+  /** Sessions are shut for new streams after the grace, and end by themselves with their last stream. */
+  lookAtHttp2(over) {
+    let open = 0;
+    for (const session of sessions) {
+      if (session.destroyed) continue;
+      if (over && !session.closed) session.close();
+      if (!session.destroyed) open += 1;
+    }
+    return open;
+  }
+
+  /** Connections that we ended and whose clients have not closed yet. */
+  lookAtEnded(at) {
+    for (const [socket, since] of this.ended) {
+      if (!socket.destroyed && at - since >= LINGER_MS) socket.destroy();
+      if (socket.destroyed) this.ended.delete(socket);
+    }
+    for (const socket of this.quiet.keys()) if (socket.destroyed) this.quiet.delete(socket);
+    return this.ended.size;
+  }
+
+  /** Connections that are not ours to close: upgraded (WebSocket), plain TCP, in the TLS handshake. */
+  others(http1) {
+    let all = 0;
+    for (const server of servers) all += server._connections || 0;
+    return Math.max(0, all - http1 - sessions.size);
+  }
+}
+
+/** Tells an HTTP/2 client to open its next streams elsewhere; streams on their way are still served. */
+const announce = guarded((session) => {
+  if (!session.closed && !session.destroyed) session.goaway(0, HTTP2_LAST_STREAM);
+});
+
+/** Makes a response say `Connection: close`, unless its headers are out already. */
+function refuseReuse(response) {
+  if (response && !response.headersSent) response.shouldKeepAlive = false;
+}
+
+/**
+ * Starts the drain; later messages change nothing.
+ * @param {number} graceMs
+ * @param {boolean} closesIdle
+ */
+function begin(graceMs, closesIdle) {
+  if (drain) return;
+  drain = new Drain(graceMs, closesIdle);
+  drain.start();
+}
+
+/** @param {unknown} wish `grace_ms` as it came */
+function graceOf(wish) {
+  return typeof wish === 'number' && wish >= 0 ? Math.min(wish, GRACE_MS_MAX) : GRACE_MS;
+}
+
+/** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
+function onInternalMessage(message) {
+  if (!message) return;
+  if (message.cmd === COMMAND && message.act === 'drain') begin(graceOf(message.grace_ms), true);
+  // Node closes idle connections itself now; all that is left is to mark the responses.
+  if (message.cmd === 'NODE_CLUSTER' && message.act === 'disconnect') begin(0, false);
+}
+
+/** Takes ourselves out of what the app's own child processes would be started with. */
+function leaveExecArgv() {
+  const { execArgv } = process;
+  for (let at = execArgv.length - 1; at >= 0; at -= 1) {
+    const value = execArgv[at];
+    const next = execArgv[at + 1];
+    if ((value === '--require' || value === '-r') && next === __filename) execArgv.splice(at, 2);
+    else if (value === `--require=${__filename}`) execArgv.splice(at, 1);
+  }
+}
+
+/** Channels are held weakly by some versions of Node, subscribers and all. */
+const channels = [];
+function held(name) {
+  const channel = diagnostics.channel(name);
+  channels.push(channel);
+  return channel;
+}
+
+function watchServers() {
+  const perConnection = held('net.server.socket');
+  const onSocket = guarded(({ socket }) => learn(socket.server, socket));
+  perConnection.subscribe(onSocket);
+  // Node 20 and later tell of each listen, so that nothing needs to be done per connection.
+  const perListen = held('tracing:net.server.listen:asyncEnd');
+  perListen.subscribe(guarded(({ server }) => {
+    perConnection.unsubscribe(onSocket);
+    learn(server);
+  }));
+}
+
+// Taken now, because an app may replace them later (test doubles, APM tools).
+const send = process.send;
+const timer = setTimeout;
+const immediate = setImmediate;
+const now = performance.now.bind(performance);
+let requestStart;
+
+guarded(() => {
+  if (!isMainThread) return;
+  leaveExecArgv();
+  if (typeof send !== 'function') return;
+  requestStart = held('http.server.request.start');
+  watchServers();
+  process.on('internalMessage', guarded(onInternalMessage));
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain'] });
+})();

@@ -1,0 +1,270 @@
+// The agent on every supported Node version, against a primary that is this test: a drain answers what was
+// asked, closes what is quiet, leaves what is not its own, and the app never notices that it is there.
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import http from 'node:http';
+import http2 from 'node:http2';
+import https from 'node:https';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { writeCertificate } from '../../tests/e2e/lib/tls.mjs';
+import { waitUntil, within } from '../../tests/e2e/lib/wait.mjs';
+
+const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
+const SERVER = fileURLToPath(new URL('fixtures/server.cjs', import.meta.url));
+
+/** A grace that no test outlives: what happens must not have waited for it. */
+const LONG_MS = 50_000;
+/** A grace that is over soon. */
+const SHORT_MS = 150;
+
+let directory;
+before(() => {
+  directory = mkdtempSync(join(tmpdir(), 'forkful-agent-'));
+  writeCertificate(directory);
+});
+after(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Starts a program under the agent, and keeps what it says. */
+function launch(t, major, script, args = []) {
+  const child = fork(script, args, {
+    execPath: nodeBinary(major),
+    execArgv: ['--require', AGENT],
+    env: { ...process.env, TLS_DIRECTORY: directory },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  const worker = { child, said: [], internal: [], output: '' };
+  child.on('message', (message) => worker.said.push(message));
+  child.on('internalMessage', (message) => worker.internal.push(message));
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
+  worker.exited = once(child, 'exit');
+  worker.heard = (what, predicate) => waitUntil(what, () => worker.said.find(predicate));
+  worker.drain = (graceMs) => child.send({ cmd: 'NODE_FORKFUL', act: 'drain', grace_ms: graceMs });
+  worker.drained = () => waitUntil('drained', () => worker.internal.find((m) => m.act === 'drained'));
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await worker.exited;
+  });
+  return worker;
+}
+
+/** Starts the server of a kind. */
+async function serve(t, major, kind) {
+  const worker = launch(t, major, SERVER, [kind]);
+  const { port } = await worker.heard('a port', (m) => m.port);
+  return { ...worker, port };
+}
+
+/** One request on a keep-alive agent of its own. */
+function client(t, kind) {
+  const protocol = kind === 'https' ? https : http;
+  const agent = new protocol.Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false });
+  t.after(() => agent.destroy());
+  const get = (port, path) => new Promise((resolve, reject) => {
+    const request = protocol.get({ host: '127.0.0.1', port, path, agent }, async (response) => {
+      try {
+        let body = '';
+        for await (const text of response) body += text;
+        resolve({ body, connection: response.headers.connection, reused: request.reusedSocket });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    request.on('error', reject);
+  });
+  return { get, agent };
+}
+
+/** A plain connection that keeps what it reads and how it ended. */
+async function connect(t, port) {
+  const socket = net.connect({ host: '127.0.0.1', port });
+  const seen = { socket, text: '', ended: false, error: null };
+  socket.on('data', (text) => { seen.text += text; });
+  socket.on('end', () => { seen.ended = true; });
+  socket.on('error', (error) => { seen.error = error; });
+  t.after(() => socket.destroy());
+  await once(socket, 'connect');
+  return seen;
+}
+
+/** Waits until the worker has taken all that it was sent before this. */
+async function sync(worker) {
+  const mark = `sync ${Math.random()}`;
+  worker.child.send(mark);
+  await worker.heard('an echo', (m) => m.got === mark);
+}
+
+for (const major of MAJORS) {
+  describe(`on Node ${major}`, { concurrency: 4 }, () => {
+    test('says hello, and neither the app nor its children see anything of it', async (t) => {
+      const script = join(directory, `trace-${major}.cjs`);
+      await import('node:fs/promises').then(({ writeFile }) => writeFile(script, `
+        const seen = [];
+        process.on('message', (m) => { seen.push(m); if (m === 'report') {
+          process.send({ seen, execArgv: process.execArgv, argv: process.argv.slice(1), main: require.main === module });
+          process.disconnect();
+        } });`));
+      const worker = launch(t, major, script, ['a', '--b']);
+      await waitUntil('hello', () => worker.internal.length > 0);
+      worker.drain(0);
+      await worker.drained();
+      worker.child.send('report');
+      const report = await worker.heard('a report', (m) => m.seen);
+      assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true });
+      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain'] });
+      assert.deepEqual(await within('the exit', worker.exited), [0, null]);
+      assert.equal(worker.output, '');
+    });
+
+    test('a script that has nothing to do ends', async (t) => {
+      const script = join(directory, `ends-${major}.cjs`);
+      await import('node:fs/promises').then(({ writeFile }) => writeFile(script, `
+        require('net').createServer().listen(0, function () { this.close(); });
+        const { Worker } = require('worker_threads');
+        new Worker('require("http").createServer().listen(0, function () { this.close(); })', { eval: true });`));
+      const worker = launch(t, major, script);
+      assert.deepEqual(await within('the exit', worker.exited), [0, null]);
+      assert.equal(worker.output, '');
+      assert.equal(worker.internal.filter((m) => m.act === 'hello').length, 1);
+    });
+
+    for (const kind of ['http', 'https']) {
+      test(`${kind}: a request under way is answered, and its connection closed`, async (t) => {
+        const worker = await serve(t, major, kind);
+        const { get } = client(t, kind);
+        assert.equal((await get(worker.port, '/now')).connection, 'keep-alive');
+        const held = get(worker.port, '/held');
+        await worker.heard('the request', (m) => m.asked === '/held');
+        worker.drain(LONG_MS);
+        await sync(worker);
+        worker.child.send('answer');
+        assert.deepEqual(await within('the answer', held), { body: 'held', connection: 'close', reused: true });
+        assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
+      });
+
+      test(`${kind}: a quiet connection may be used once more during the grace`, async (t) => {
+        const worker = await serve(t, major, kind);
+        const { get } = client(t, kind);
+        await get(worker.port, '/now');
+        worker.drain(LONG_MS);
+        await sync(worker);
+        assert.deepEqual(await get(worker.port, '/now'), { body: 'now', connection: 'close', reused: true });
+        assert.equal((await worker.drained()).idle, 0);
+      });
+
+      test(`${kind}: a quiet connection is ended after the grace`, async (t) => {
+        const worker = await serve(t, major, kind);
+        const { get, agent } = client(t, kind);
+        await get(worker.port, '/now');
+        const [socket] = Object.values(agent.freeSockets)[0];
+        const errors = [];
+        socket.on('error', (error) => errors.push(error));
+        const ended = once(socket, 'close');
+        worker.drain(SHORT_MS);
+        await within('the end', ended);
+        assert.deepEqual(errors, []);
+        assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 1, busy: 0 });
+      });
+    }
+
+    test('a response whose head is out is finished, and its connection ended after the grace', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const { get } = client(t, 'http');
+      const slow = get(worker.port, '/streamed');
+      await worker.heard('the request', (m) => m.asked === '/streamed');
+      worker.drain(SHORT_MS);
+      await sync(worker);
+      worker.child.send('answer');
+      assert.deepEqual(await within('the answer', slow), { body: 'headtail', connection: 'keep-alive', reused: false });
+      assert.equal((await worker.drained()).idle, 1);
+    });
+
+    test('a connection that was never used may send its first request during the grace', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const young = await connect(t, worker.port);
+      await sync(worker);
+      worker.drain(LONG_MS);
+      await sync(worker);
+      young.socket.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
+      await waitUntil('the end', () => young.ended);
+      assert.match(young.text, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*now/);
+      assert.equal((await worker.drained()).idle, 0);
+    });
+
+    test('a connection whose client does not close is closed all the same', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const socket = net.connect({ host: '127.0.0.1', port: worker.port, allowHalfOpen: true });
+      t.after(() => socket.destroy());
+      socket.resume();
+      await once(socket, 'connect');
+      await sync(worker);
+      worker.drain(SHORT_MS);
+      await within('FIN', once(socket, 'end'));
+      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 1, busy: 0 });
+    });
+
+    test('an upgraded connection is counted and left', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const upgraded = await connect(t, worker.port);
+      upgraded.socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+      await waitUntil('the upgrade', () => upgraded.text.includes('101 Switching'));
+      worker.drain(SHORT_MS);
+      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 1 });
+      upgraded.socket.write('still here');
+      await waitUntil('the echo', () => upgraded.text.endsWith('still here'));
+    });
+
+    test('a drain without connections is over at once', async (t) => {
+      const worker = await serve(t, major, 'http');
+      worker.drain(LONG_MS);
+      worker.drain(LONG_MS);
+      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
+      await sync(worker);
+      assert.equal(worker.internal.filter((m) => m.act === 'drained').length, 1);
+    });
+
+    for (const kind of ['h2c', 'h2']) {
+      test(`${kind}: streams under way are answered, the client is told to go, the session ends`, async (t) => {
+        const worker = await serve(t, major, kind);
+        const scheme = kind === 'h2' ? 'https' : 'http';
+        const session = http2.connect(`${scheme}://127.0.0.1:${worker.port}`, { rejectUnauthorized: false });
+        t.after(() => session.destroy());
+        const told = once(session, 'goaway');
+        const closed = once(session, 'close');
+        const stream = session.request({ ':path': '/held' });
+        let body = '';
+        stream.on('data', (text) => { body += text; });
+        const ended = once(stream, 'end');
+        await worker.heard('the request', (m) => m.asked === '/held');
+        worker.drain(SHORT_MS);
+        const [code, lastStream] = await within('GOAWAY', told);
+        assert.deepEqual([code, lastStream], [0, 2 ** 31 - 1]);
+        worker.child.send('answer');
+        await within('the answer', ended);
+        assert.equal(body, 'held');
+        await within('the end of the session', closed);
+        assert.equal((await worker.drained()).busy, 0);
+      });
+    }
+
+    test('on a bare disconnect, responses under way close their connection', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const { get } = client(t, 'http');
+      const held = get(worker.port, '/held');
+      await worker.heard('the request', (m) => m.asked === '/held');
+      worker.child.send({ cmd: 'NODE_CLUSTER', act: 'disconnect' });
+      await sync(worker);
+      worker.child.send('answer');
+      assert.equal((await within('the answer', held)).connection, 'close');
+      await sync(worker);
+      assert.equal(worker.internal.filter((m) => m.act === 'drained').length, 0);
+    });
+  });
+}

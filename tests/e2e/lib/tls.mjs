@@ -1,0 +1,15 @@
+// A throw-away certificate for localhost, made by openssl.
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+
+/**
+ * Writes key.pem and cert.pem into a directory.
+ * @param {string} directory
+ */
+export function writeCertificate(directory) {
+  execFileSync('openssl', [
+    'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2',
+    '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1',
+    '-keyout', join(directory, 'key.pem'), '-out', join(directory, 'cert.pem'),
+  ], { stdio: ['ignore', 'ignore', 'pipe'] });
+}

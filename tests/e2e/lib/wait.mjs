@@ -1,0 +1,49 @@
+// Waiting for a state instead of sleeping.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** How often a predicate is asked; short against every bound that tests use. */
+const STEP_MS = 10;
+
+/**
+ * Waits until `predicate` gives something truthy, and returns that. Its failures count as "not yet"; the
+ * last one is the cause of the error.
+ * @template T
+ * @param {string} what what is waited for, in words
+ * @param {() => T | Promise<T>} predicate
+ * @param {number} boundMs
+ * @returns {Promise<T>}
+ */
+export async function waitUntil(what, predicate, boundMs = 10_000) {
+  const end = Date.now() + boundMs;
+  for (;;) {
+    let cause;
+    try {
+      const value = await predicate();
+      if (value) return value;
+    } catch (error) {
+      cause = error;
+    }
+    if (Date.now() >= end) throw new Error(`not within ${boundMs} ms: ${what}`, { cause });
+    await sleep(STEP_MS);
+  }
+}
+
+/**
+ * The promise's value, or an error when it takes too long.
+ * @template T
+ * @param {string} what
+ * @param {Promise<T>} promise
+ * @param {number} boundMs
+ * @returns {Promise<T>}
+ */
+export async function within(what, promise, boundMs = 10_000) {
+  let timer;
+  const bound = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not within ${boundMs} ms: ${what}`)), boundMs);
+  });
+  try {
+    return await Promise.race([promise, bound]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
