@@ -1,0 +1,52 @@
+// The app under test: plain `http`, no dependency, the same file for every arm.
+// It knows nothing of who runs it; PORT is where it listens, and BENCH_LISTEN_LOG, when set,
+// gets one line "<worker id> <monotonic ns>" when the listening callback fires.
+'use strict';
+
+const http = require('node:http');
+const { appendFileSync } = require('node:fs');
+const { threadId } = require('node:worker_threads');
+
+/** Tells workers apart, also where they are threads of one process. */
+const workerId = `${process.pid}.${threadId}`;
+const HELLO = 'hello, world\n';
+const BLOCK_MS_MAX = 5_000;
+const SLOW_MS_MAX = 10_000;
+
+/** @param {URLSearchParams} query @param {number} max */
+function milliseconds(query, max) {
+  const value = Number(query.get('ms') ?? 0);
+  return Number.isFinite(value) ? Math.min(Math.max(value, 0), max) : 0;
+}
+
+/** @param {http.ServerResponse} response @param {string} body @param {number} [status] */
+function reply(response, body, status = 200) {
+  response.writeHead(status, { 'Content-Type': 'text/plain', 'Content-Length': Buffer.byteLength(body) });
+  response.end(body);
+}
+
+/** Burns the CPU of this worker's event loop: this is the stuck worker of the benchmarks. */
+function block(ms) {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+const server = http.createServer((request, response) => {
+  if (request.url === '/') return reply(response, HELLO);
+  if (request.url === '/fast') return reply(response, `fast ${workerId}\n`);
+  if (request.url === '/pid') return reply(response, workerId);
+  const url = new URL(request.url, 'http://localhost');
+  if (url.pathname === '/block') {
+    block(milliseconds(url.searchParams, BLOCK_MS_MAX));
+    return reply(response, workerId);
+  }
+  if (url.pathname === '/slow') {
+    return void setTimeout(reply, milliseconds(url.searchParams, SLOW_MS_MAX), response, `slow ${workerId}\n`);
+  }
+  return reply(response, 'not found\n', 404);
+});
+
+server.listen(Number(process.env.PORT ?? 3000), () => {
+  const log = process.env.BENCH_LISTEN_LOG;
+  if (log) appendFileSync(log, `${workerId} ${process.hrtime.bigint()}\n`);
+});

@@ -1,0 +1,119 @@
+// The arms: who serves the same app, side by side. Each says whether it can run here and how it is started;
+// how it is stopped travels with the started server.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { BENCH, REPOSITORY } from './paths.mjs';
+import { startForkful, forkfulBinary } from './arms/forkful.mjs';
+import { startPm2, PM2 } from './arms/pm2.mjs';
+import { startWatt, WATT, NODE_24 } from './arms/watt.mjs';
+import { Server, freePort } from './server.mjs';
+
+/**
+ * @typedef {object} Arm
+ * @property {string} about what it is, for people
+ * @property {() => string | null} missing why it cannot run here
+ * @property {() => string} version of the program under test
+ * @property {(options: {app?: string, workers: number, env?: Record<string, string>}) => Promise<Server>} start
+ */
+
+export const APP = path.join(BENCH, 'apps/server.cjs');
+
+const versionOf = (file, ...args) => execFileSync(file, args, { encoding: 'utf8' }).trim();
+const packageVersion = (directory) => JSON.parse(readFileSync(path.join(directory, 'package.json'), 'utf8')).version;
+
+/** Starts a server, and stops it again when it does not come up. */
+async function up(name, options, node, begin) {
+  const server = new Server(name, { app: APP, ...options, node });
+  server.port = await freePort();
+  try {
+    await begin(server);
+    return server;
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+/** A child that we own and end with SIGTERM. */
+async function ownChild(server, args) {
+  const child = server.spawn(server.node, args);
+  server.shutdown = async () => void child.kill('SIGTERM');
+  await server.ready();
+}
+
+/** @returns {Arm} */
+function plain(name, about, node) {
+  return {
+    about,
+    missing: () => (existsSync(node) ? null : 'run `npm ci` in bench/peers/watt'),
+    version: () => versionOf(node, '--version'),
+    start: (options) => up(name, { ...options, workers: 1 }, node, (server) => ownChild(server, [server.app])),
+  };
+}
+
+/** @returns {Arm} */
+function nodeCluster(name, policy, about) {
+  const primary = path.join(BENCH, 'peers/node-cluster.cjs');
+  return {
+    about,
+    missing: () => null,
+    version: () => process.version,
+    start: (options) =>
+      up(name, options, process.execPath, (server) => ownChild(server, [primary, server.app, String(server.workersWanted), policy])),
+  };
+}
+
+/** @returns {Arm} */
+function forkful(balance) {
+  const name = `forkful-${balance}`;
+  return {
+    about: `this project, --balance ${balance}`,
+    missing: () => (existsSync(forkfulBinary()) ? null : 'run `cargo build --release`, or set FORKFUL_BIN'),
+    version: () => {
+      const commit = versionOf('git', '-C', REPOSITORY, 'rev-parse', '--short', 'HEAD');
+      return `${versionOf(forkfulBinary(), '--version')} (${commit})`;
+    },
+    start: (options) => up(name, options, process.execPath, (server) => startForkful(server, balance)),
+  };
+}
+
+/** @type {Record<string, Arm>} */
+export const ARMS = {
+  plain: plain('plain', 'one plain `node app`', process.execPath),
+  'plain-node24': plain('plain-node24', 'one plain process on the Node that Watt runs on', NODE_24),
+  'node-cluster-rr': nodeCluster('node-cluster-rr', 'rr', 'Node cluster, round robin (its default)'),
+  'node-cluster-none': nodeCluster('node-cluster-none', 'none', 'Node cluster, SCHED_NONE'),
+  pm2: {
+    about: 'PM2 cluster mode, pm2 start -i N',
+    missing: () => (existsSync(PM2) ? null : 'run `npm ci` in bench'),
+    version: () => packageVersion(path.join(BENCH, 'node_modules/pm2')),
+    start: (options) => up('pm2', options, process.execPath, startPm2),
+  },
+  watt: {
+    about: 'Platformatic Watt, worker threads, Node 24',
+    missing: () => (existsSync(WATT) && existsSync(NODE_24) ? null : 'run `npm ci` in bench/peers/watt'),
+    version: () => `${packageVersion(path.join(BENCH, 'peers/watt/node_modules/wattpm'))} on Node ${versionOf(NODE_24, '--version')}`,
+    start: (options) => up('watt', options, NODE_24, startWatt),
+  },
+  'forkful-auto': forkful('auto'),
+  'forkful-direct': forkful('direct'),
+  'forkful-exact': forkful('exact'),
+  'forkful-shared': forkful('shared'),
+  'forkful-sticky': forkful('sticky'),
+};
+
+/** Those of `names` that can run here, and why the others cannot. */
+export function usable(names) {
+  const present = [];
+  const absent = {};
+  for (const name of names) {
+    const arm = ARMS[name];
+    if (arm === undefined) throw new Error(`no arm "${name}"; there are: ${Object.keys(ARMS).join(', ')}`);
+    const reason = arm.missing();
+    if (reason === null) present.push(name);
+    else absent[name] = reason;
+  }
+  return { present, absent };
+}

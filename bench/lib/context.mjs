@@ -1,0 +1,74 @@
+// What a benchmark gets: its options, the arms that can run, a log for people; and the record that is kept of it.
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { ARMS, usable } from './arms.mjs';
+import { REPOSITORY, RESULTS } from './paths.mjs';
+
+/**
+ * @typedef {object} Context
+ * @property {string} name of the benchmark
+ * @property {number} rounds
+ * @property {number} workers
+ * @property {boolean} quick a smoke test: one short round, never for the record
+ * @property {number} seed of the order
+ * @property {string[]} arms that can run here
+ * @property {Record<string, string>} absent arms that cannot, with the reason
+ * @property {boolean} interrupted
+ * @property {(text: string) => void} log
+ */
+
+/** @returns {Context} */
+export function makeContext(name, benchmark, options) {
+  const wanted = options.arms ?? benchmark.arms;
+  const { present, absent } = usable(wanted);
+  return {
+    name,
+    rounds: options.quick ? 1 : options.rounds,
+    workers: options.workers,
+    quick: options.quick,
+    seed: options.seed,
+    arms: present,
+    absent,
+    interrupted: false,
+    log: (text) => process.stderr.write(`${text}\n`),
+  };
+}
+
+const attempt = (read) => {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+};
+
+/** The machine and the versions, as far as a reader needs them to repeat the run. */
+export function machine() {
+  const git = (...args) => attempt(() => execFileSync('git', ['-C', REPOSITORY, ...args], { encoding: 'utf8' }).trim());
+  return {
+    cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
+    cores: os.availableParallelism(),
+    memoryGiB: Math.round(os.totalmem() / 2 ** 30),
+    kernel: os.release(),
+    virtual: attempt(() => /^flags.*\bhypervisor\b/m.test(readFileSync('/proc/cpuinfo', 'utf8'))),
+    governor: attempt(() => readFileSync('/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor', 'utf8').trim()),
+    node: process.version,
+    commit: git('rev-parse', '--short', 'HEAD'),
+    loadAverage: os.loadavg(),
+  };
+}
+
+/** Writes the raw data of a run. @returns {string} its path */
+export function record(context, started, samples) {
+  mkdirSync(RESULTS, { recursive: true });
+  const file = path.join(RESULTS, `${context.name}-${started.toISOString().replaceAll(':', '-').slice(0, 19)}${context.quick ? '-quick' : ''}.json`);
+  const versions = Object.fromEntries(context.arms.map((arm) => [arm, attempt(() => ARMS[arm].version())]));
+  const { name, rounds, workers, quick, seed, arms, absent } = context;
+  const command = `node bench/run.mjs ${process.argv.slice(2).join(' ')}`;
+  const data = { benchmark: name, command, started, finished: new Date(), rounds, workers, quick, seed, arms, absent, versions, machine: machine(), samples };
+  writeFileSync(file, `${JSON.stringify(data)}\n`);
+  return file;
+}
