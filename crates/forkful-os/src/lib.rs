@@ -1,1 +1,16 @@
-//! Placeholder, filled in the same change.
+//! Linux, and nothing but Linux: spawning, pidfds, descriptor passing, listeners, BPF, `/proc`, cgroups.
+//!
+//! Mechanisms only: no policy is decided here, nothing is retried for longer than the kernel's own
+//! interruptions ask for. All `unsafe` of the workspace lives in this crate, each use with its `SAFETY:`.
+#![expect(unsafe_code, reason = "the one crate that talks to the kernel where no safe wrapper exists")]
+
+pub mod channel;
+pub mod listener;
+pub mod process;
+pub mod procinfo;
+pub mod reactor;
+mod signal;
+#[cfg(test)]
+mod testing;
+
+pub use signal::{signal_name, signal_number};

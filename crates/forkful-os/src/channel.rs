@@ -1,0 +1,147 @@
+//! A stream between two processes that carries bytes and descriptors: one `sendmsg`, one `recvmsg`.
+//!
+//! No framing and no queue: what is to be sent after a partial write, and which line a descriptor
+//! belongs to, is the protocol's business.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// The most descriptors that one [`receive`] takes; Node sends one per message, libuv at most 64.
+pub const HANDLES_MAX: usize = 64;
+
+/// A connected pair, ours first. Both close on exec; ours does not block, theirs is as its user sets it.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// Sends as many of `bytes` as fit now, with `handle` attached to the first of them.
+///
+/// Returns the number of bytes taken; when that is at least one, the handle went too. `EAGAIN` when
+/// nothing fits, `ETOOMANYREFS` when this user has too many descriptors in flight, `EPIPE` when the
+/// other side is gone (no signal is raised). A handle without bytes is refused with `EINVAL`.
+pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], handle: Option<BorrowedFd<'_>>) -> io::Result<usize> {
+    if bytes.is_empty() && handle.is_some() {
+        return Err(Errno::INVAL.into());
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let handles = handle.map(|h| [h]);
+    if let Some(handles) = &handles {
+        control.push(SendAncillaryMessage::ScmRights(handles));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    Ok(rustix::io::retry_on_intr(|| sendmsg(fd, &[IoSlice::new(bytes)], &mut control, flags))?)
+}
+
+/// Reads what is there into `buf` and appends the descriptors that came with it to `handles`.
+///
+/// Returns 0 at the end of the stream, also when the other side died with our bytes unread. `EAGAIN`
+/// when nothing is there. Descriptors close on exec. One call may return bytes from before a message that
+/// carries descriptors together with it, but never bytes from after it: the descriptors belong to the last
+/// message in what was read, of which more bytes may follow in the next call. A descriptor that this process
+/// has no room for (`RLIMIT_NOFILE`) is dropped by the kernel, and its message arrives without it.
+pub fn receive(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received =
+        rustix::io::retry_on_intr(|| recvmsg(fd, &mut [IoSliceMut::new(buf)], &mut control, flags));
+    let message = match received {
+        Ok(message) => message,
+        Err(Errno::CONNRESET) => return Ok(0),
+        Err(error) => return Err(error.into()),
+    };
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            handles.extend(received);
+        }
+    }
+    Ok(message.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::receive_soon;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_handle_arrives_with_its_message_and_nothing_that_follows_it() {
+        let (ours, theirs) = pair().unwrap();
+        let (carried, mut far_end) = UnixStream::pair().unwrap();
+        assert_eq!(send(ours.as_fd(), b"before,", None).unwrap(), 7);
+        assert_eq!(send(ours.as_fd(), b"with", Some(carried.as_fd())).unwrap(), 4);
+        assert_eq!(send(ours.as_fd(), b"after", None).unwrap(), 5);
+        drop(carried);
+        let (mut buf, mut handles) = ([0; 64], Vec::new());
+        let read = receive(theirs.as_fd(), &mut buf, &mut handles).unwrap();
+        assert_eq!(&buf[..read], b"before,with");
+        assert_eq!(handles.len(), 1);
+        let read = receive(theirs.as_fd(), &mut buf, &mut handles).unwrap();
+        assert_eq!(&buf[..read], b"after");
+        assert_eq!(handles.len(), 1);
+        assert!(rustix::io::fcntl_getfd(&handles[0]).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+        send(handles[0].as_fd(), b"through", None).unwrap();
+        handles.clear();
+        let mut text = String::new();
+        far_end.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+    }
+
+    #[test]
+    fn says_nothing_yet_and_end_and_broken_apart() {
+        let (ours, theirs) = pair().unwrap();
+        let (mut buf, mut handles) = ([0; 8], Vec::new());
+        let error = receive(ours.as_fd(), &mut buf, &mut handles).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        send(ours.as_fd(), b"never read", None).unwrap();
+        drop(theirs);
+        // Unread bytes at the dead side are a reset to the kernel and an end to us.
+        assert_eq!(receive_soon(ours.as_fd(), &mut buf, &mut handles), 0);
+        assert_eq!(receive_soon(ours.as_fd(), &mut buf, &mut handles), 0);
+        let error = send(ours.as_fd(), b"x", None).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EPIPE));
+    }
+
+    #[test]
+    fn a_full_stream_takes_a_part_and_then_refuses() {
+        let (ours, theirs) = pair().unwrap();
+        let big = vec![b'x'; 8 << 20];
+        let taken = send(ours.as_fd(), &big, None).unwrap();
+        assert!(taken > 0 && taken < big.len());
+        let mut total = taken;
+        loop {
+            match send(ours.as_fd(), b"y", None) {
+                Ok(more) => total += more,
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        drop(ours);
+        let (mut buf, mut handles, mut read) = (vec![0; 65536], Vec::new(), 0);
+        loop {
+            match receive_soon(theirs.as_fd(), &mut buf, &mut handles) {
+                0 => break,
+                more => read += more,
+            }
+        }
+        assert_eq!(read, total);
+        assert_eq!(
+            send(theirs.as_fd(), &[], Some(theirs.as_fd())).unwrap_err().raw_os_error(),
+            Some(libc::EINVAL)
+        );
+    }
+}

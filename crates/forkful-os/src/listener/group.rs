@@ -1,0 +1,82 @@
+//! A port shared by several listeners, with a program that chooses among them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{bind, listen, sockopt};
+
+use super::query::local_addr;
+use super::single::{bound_tcp, clamp_backlog, unbound_tcp};
+use super::steer::{self, Steer};
+
+/// The most members of a group: one for the daemon and one per slot would need no more.
+pub const MEMBERS_MAX: usize = 1025;
+
+/// Listeners on one address, numbered from 0 in the order they were added.
+///
+/// Members are never closed while the group lives: the kernel would reset the connections in a closed
+/// member's queue and move its last member into the gap, so that indexes would change their meaning.
+#[derive(Debug)]
+pub struct TcpGroup {
+    members: Vec<OwnedFd>,
+    addr: SocketAddr,
+    ipv6_only: bool,
+    backlog: u32,
+}
+
+impl TcpGroup {
+    /// A group of one listener. It is bound without `SO_REUSEPORT`, so that a port which anyone has is
+    /// `EADDRINUSE`, and opened to further members of this user afterwards.
+    pub fn bind(addr: SocketAddr, ipv6_only: bool, backlog: u32) -> io::Result<Self> {
+        let first = bound_tcp(addr, ipv6_only)?;
+        sockopt::set_socket_reuseport(&first, true)?;
+        listen(&first, clamp_backlog(backlog))?;
+        let addr = local_addr(first.as_fd())?;
+        Ok(Self { members: vec![first], addr, ipv6_only, backlog })
+    }
+
+    /// Adds a listener and returns its index. It gets connections at once unless a program that does
+    /// not name it is attached.
+    pub fn add_member(&mut self) -> io::Result<usize> {
+        if self.members.len() >= MEMBERS_MAX {
+            return Err(Errno::NOSPC.into());
+        }
+        let socket = unbound_tcp(&self.addr, self.ipv6_only)?;
+        sockopt::set_socket_reuseport(&socket, true)?;
+        bind(&socket, &self.addr)?;
+        listen(&socket, clamp_backlog(self.backlog))?;
+        self.members.push(socket);
+        Ok(self.members.len() - 1)
+    }
+
+    /// How many members there are; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "a group is never empty")]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The listener with index `i`, which must be below [`Self::len`].
+    pub fn member(&self, i: usize) -> BorrowedFd<'_> {
+        self.members[i].as_fd()
+    }
+
+    /// The address as bound, with the port that the kernel chose where 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Replaces the choice among the members, from the next new connection on. `EINVAL` for an empty
+    /// list or an index that is no member.
+    pub fn steer(&self, steer: &Steer) -> io::Result<()> {
+        let listed = match steer {
+            Steer::Only(index) => std::slice::from_ref(index),
+            Steer::Random(list) | Steer::BySource(list) => list,
+        };
+        if listed.is_empty() || listed.iter().any(|index| usize::from(*index) >= self.members.len()) {
+            return Err(Errno::INVAL.into());
+        }
+        steer::attach(self.member(0), steer)
+    }
+}

@@ -1,0 +1,148 @@
+//! Child processes: starting them without leaks, watching and signalling them by pidfd.
+//!
+//! A [`Child`] that has ended stays a zombie until it is reaped on purpose: as long as it exists, its pid
+//! and its process group's id cannot be given to anyone else, so its tree can be signalled safely.
+
+mod spawn;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
+
+pub use spawn::spawn;
+
+/// Everything about a process that is to be started. Its stdin is `/dev/null`, it leads a new session,
+/// and it inherits no other descriptor than those named here.
+#[derive(Debug)]
+pub struct SpawnPlan {
+    /// Path of the executable; not searched in `PATH`. One without a `#!` line is run by `/bin/sh`.
+    pub program: PathBuf,
+    /// All arguments, beginning with `argv[0]`.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Becomes descriptor 1.
+    pub stdout: OwnedFd,
+    /// Becomes descriptor 2.
+    pub stderr: OwnedFd,
+    /// Becomes descriptor 3, its blocking mode untouched.
+    pub channel: Option<OwnedFd>,
+}
+
+/// The step at which starting a process failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpawnStep {
+    /// An argument, variable or path holds a NUL byte, or a variable's name is empty or holds `=`.
+    Arguments,
+    /// Descriptors could not be prepared.
+    Descriptors,
+    /// The kernel made no process.
+    Clone,
+    /// No new session.
+    Session,
+    /// The working directory could not be entered.
+    ChangeDirectory,
+    /// The program could not be executed.
+    Execute,
+}
+
+/// Why a process was not started.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.describe())]
+pub struct SpawnError {
+    /// Where it failed.
+    pub step: SpawnStep,
+    /// The path that the step was about: the program, or the directory.
+    pub path: PathBuf,
+    /// The kernel's answer.
+    #[source]
+    pub source: io::Error,
+}
+
+impl SpawnError {
+    /// The error number.
+    pub fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(libc::EINVAL)
+    }
+
+    fn describe(&self) -> String {
+        let path = self.path.display();
+        match self.step {
+            SpawnStep::Arguments => {
+                format!("an argument, variable or path for {path} cannot be passed to a program")
+            }
+            SpawnStep::Descriptors => format!("cannot prepare the descriptors for {path}"),
+            SpawnStep::Clone => format!("cannot make a process for {path}"),
+            SpawnStep::Session => format!("cannot give {path} a session of its own"),
+            SpawnStep::ChangeDirectory => format!("cannot enter the working directory {path}"),
+            SpawnStep::Execute => format!("cannot execute {path}"),
+        }
+    }
+}
+
+/// A process that we started and have not reaped.
+#[derive(Debug)]
+pub struct Child {
+    /// Its number, which is also that of its session and process group.
+    pub pid: u32,
+    /// Readable when it has ended, and from then on: stop watching it then.
+    pub pidfd: OwnedFd,
+    /// When it started, in the kernel's ticks since boot (`/proc/PID/stat`, field 22): with the pid, the
+    /// identity of the process across our own restarts.
+    pub start_time: u64,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal killed it; whether a core was dumped.
+    Signal(i32, bool),
+}
+
+impl Child {
+    /// How it ended, or `None` while it lives. Unless `reap`, it stays a zombie and the question can be
+    /// repeated; once reaped, `ECHILD`.
+    pub fn try_wait(&self, reap: bool) -> io::Result<Option<Exit>> {
+        let mut options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        if !reap {
+            options |= WaitIdOptions::NOWAIT;
+        }
+        let status = rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))?;
+        Ok(status.as_ref().and_then(Exit::from_status))
+    }
+
+    /// Sends signal number `sig` to this process alone. Harmless to a zombie; `ESRCH` once reaped.
+    pub fn signal(&self, sig: i32) -> io::Result<()> {
+        pidfd_signal(&self.pidfd, sig)
+    }
+}
+
+impl Exit {
+    pub(crate) fn from_status(status: &WaitIdStatus) -> Option<Self> {
+        if let Some(code) = status.exit_status() {
+            return Some(Self::Code(code));
+        }
+        status.terminating_signal().map(|signal| Self::Signal(signal, status.dumped()))
+    }
+}
+
+/// Sends signal number `sig` (0 only asks) by pidfd; real-time signals too, which rustix has no safe name for.
+pub(crate) fn pidfd_signal(pidfd: &OwnedFd, sig: i32) -> io::Result<()> {
+    // SAFETY: plain integers and a null siginfo, which means "as kill would".
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            sig,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,427 @@
+//! The start itself: `clone` as in `vfork`, so that the cost does not grow with our memory.
+//!
+//! Until it executes the program the child runs on a stack of its own in *our* memory, while the calling
+//! thread is suspended. So it must do nothing but system calls on what was prepared before: no
+//! allocation, no lock, no panic. In return it can leave its error in a variable, without a pipe.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::fcntl_dupfd_cloexec;
+
+use super::{Child, SpawnError, SpawnPlan, SpawnStep};
+use crate::procinfo;
+
+/// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// The first descriptor number that is not one of the child's own (0 to 3).
+const FIRST_FOREIGN_FD: RawFd = 4;
+
+/// Starts the process. Blocks the calling thread until the program is executed or has failed to be,
+/// which does not include loading it.
+pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
+    let program = plan.program.clone();
+    let cwd = plan.cwd.clone();
+    let error = |step: SpawnStep, source: io::Error| {
+        let path = if step == SpawnStep::ChangeDirectory { &cwd } else { &program };
+        SpawnError { step, path: path.clone(), source }
+    };
+    let image = Image::prepare(&plan).map_err(|source| error(SpawnStep::Arguments, source))?;
+    let files = Files::prepare(plan).map_err(|source| error(SpawnStep::Descriptors, source))?;
+    let orders = Orders {
+        program: &image.program,
+        cwd: &image.cwd,
+        argv: &image.argv_pointers,
+        shell_argv: &image.shell_argv_pointers,
+        env: &image.env_pointers,
+        files: files.raw(),
+        open_files: procinfo::original_open_files_limit(),
+        failure: MaybeUninit::zeroed(),
+    };
+    let (pid, pidfd) = start(orders).map_err(|(step, source)| error(step, source))?;
+    let start_time = procinfo::start_time(pid).unwrap_or(0);
+    Ok(Child { pid, pidfd, start_time })
+}
+
+/// The texts of the new process in the kernel's shape. The pointers stay valid when this moves, because
+/// they point into the heap.
+struct Image {
+    program: CString,
+    cwd: CString,
+    _texts: Vec<CString>,
+    argv_pointers: Vec<*const c_char>,
+    shell_argv_pointers: Vec<*const c_char>,
+    env_pointers: Vec<*const c_char>,
+}
+
+impl Image {
+    fn prepare(plan: &SpawnPlan) -> io::Result<Self> {
+        if plan.argv.is_empty() {
+            return Err(rustix::io::Errno::INVAL.into());
+        }
+        let program = c_path(&plan.program)?;
+        let cwd = c_path(&plan.cwd)?;
+        let mut texts = Vec::with_capacity(plan.argv.len() + plan.env.len() + 1);
+        for argument in &plan.argv {
+            texts.push(c_text(argument.clone().into_bytes())?);
+        }
+        let mut argv_pointers: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
+        argv_pointers.push(ptr::null());
+        let mut env_pointers = Vec::with_capacity(plan.env.len() + 1);
+        for (name, value) in &plan.env {
+            if name.is_empty() || name.contains('=') {
+                return Err(rustix::io::Errno::INVAL.into());
+            }
+            let text = c_text(format!("{name}={value}").into_bytes())?;
+            env_pointers.push(text.as_ptr());
+            texts.push(text);
+        }
+        env_pointers.push(ptr::null());
+        // What a shell does with an executable text that names no interpreter.
+        let mut shell_argv_pointers = vec![SHELL.as_ptr(), program.as_ptr()];
+        shell_argv_pointers.extend_from_slice(&argv_pointers[1..]);
+        Ok(Self { program, cwd, _texts: texts, argv_pointers, shell_argv_pointers, env_pointers })
+    }
+}
+
+/// The highest signal number.
+const SIGNAL_MAX: c_int = 64;
+
+const SHELL: &CStr = c"/bin/sh";
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    c_text(path.as_os_str().as_bytes().to_vec())
+}
+
+fn c_text(bytes: Vec<u8>) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| rustix::io::Errno::INVAL.into())
+}
+
+/// The child's descriptors, all of them at numbers that none of its final ones has.
+struct Files {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    channel: Option<OwnedFd>,
+}
+
+impl Files {
+    fn prepare(plan: SpawnPlan) -> io::Result<Self> {
+        let null = rustix::fs::openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self {
+            stdin: out_of_the_way(null)?,
+            stdout: out_of_the_way(plan.stdout)?,
+            stderr: out_of_the_way(plan.stderr)?,
+            channel: plan.channel.map(out_of_the_way).transpose()?,
+        })
+    }
+
+    fn raw(&self) -> [RawFd; 4] {
+        let channel = self.channel.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        [self.stdin.as_raw_fd(), self.stdout.as_raw_fd(), self.stderr.as_raw_fd(), channel]
+    }
+}
+
+fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() >= FIRST_FOREIGN_FD {
+        return Ok(fd);
+    }
+    Ok(fcntl_dupfd_cloexec(&fd, FIRST_FOREIGN_FD)?)
+}
+
+/// What the child does, and where it says what went wrong. Lives on the parent's stack while it waits.
+struct Orders<'a> {
+    program: &'a CStr,
+    cwd: &'a CStr,
+    argv: &'a [*const c_char],
+    shell_argv: &'a [*const c_char],
+    env: &'a [*const c_char],
+    /// Sources of descriptors 0 to 3; the last may be −1.
+    files: [RawFd; 4],
+    open_files: Option<libc::rlimit>,
+    failure: MaybeUninit<Failure>,
+}
+
+/// All zero while nothing failed.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Failure {
+    step: c_int,
+    errno: c_int,
+}
+
+const FAILED_DESCRIPTORS: c_int = 1;
+const FAILED_SESSION: c_int = 2;
+const FAILED_DIRECTORY: c_int = 3;
+const FAILED_EXECUTE: c_int = 4;
+
+fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error)> {
+    let mut stack: Vec<MaybeUninit<u8>> = Vec::with_capacity(STACK_BYTES);
+    // SAFETY: one past the end of the allocation, rounded down to the alignment of all our targets' stacks.
+    let top = unsafe { stack.as_mut_ptr().add(STACK_BYTES) };
+    let top = top.map_addr(|address| address & !15);
+    let mut pidfd: c_int = -1;
+    let orders_pointer: *mut Orders<'_> = &raw mut orders;
+    let blocked = BlockedSignals::all();
+    // SAFETY: the child shares our memory and we are suspended until it executes or exits
+    // (CLONE_VM with CLONE_VFORK), so that the stack and the orders outlive it. It runs `child_main`, which
+    // makes system calls only. No signal handler of ours can run in it, because all signals are blocked
+    // and it resets the dispositions (its own copy, without CLONE_SIGHAND) before it unblocks them.
+    // Descriptors are its own copy, without CLONE_FILES.
+    let pid = unsafe {
+        libc::clone(
+            child_main,
+            top.cast::<c_void>(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD,
+            orders_pointer.cast::<c_void>(),
+            &raw mut pidfd,
+        )
+    };
+    let clone_error = io::Error::last_os_error();
+    drop(blocked);
+    if pid < 0 {
+        return Err((SpawnStep::Clone, clone_error));
+    }
+    // SAFETY: the kernel stored a new descriptor here, which nobody else has.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    // SAFETY: initialised by us to zero; the child may have written it, and no longer runs in our memory.
+    // Volatile because the compiler cannot know that it was written.
+    let failure = unsafe { ptr::read_volatile((&raw const orders.failure).cast::<Failure>()) };
+    let step = match failure.step {
+        0 => return Ok((pid as u32, pidfd)),
+        FAILED_DESCRIPTORS => SpawnStep::Descriptors,
+        FAILED_SESSION => SpawnStep::Session,
+        FAILED_DIRECTORY => SpawnStep::ChangeDirectory,
+        _ => SpawnStep::Execute,
+    };
+    let child = Child { pid: pid as u32, pidfd, start_time: 0 };
+    // It has exited, or is about to: nobody else knows of it, so it is ours to reap.
+    let options = rustix::process::WaitIdOptions::EXITED;
+    let id = || rustix::process::WaitId::PidFd(std::os::fd::AsFd::as_fd(&child.pidfd));
+    let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(id(), options));
+    Err((step, io::Error::from_raw_os_error(failure.errno)))
+}
+
+/// All signals of this thread, blocked until dropped.
+struct BlockedSignals {
+    before: libc::sigset_t,
+}
+
+impl BlockedSignals {
+    fn all() -> Self {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: both sets are valid for writing; sigfillset initialises the first, and the call the second,
+        // which is zeroed (the empty set) in case it failed, as it cannot with these arguments.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            Self { before: before.assume_init() }
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled in by the kernel.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut());
+        }
+    }
+}
+
+/// The whole life of the child before the program.
+extern "C" fn child_main(orders: *mut c_void) -> c_int {
+    let orders = orders.cast::<Orders<'_>>();
+    // SAFETY: the parent passes a valid pointer and is suspended, so that we are alone with it. Only system
+    // calls follow, on what the parent prepared.
+    unsafe {
+        let step = follow(&*orders);
+        let failure = Failure { step, errno: *libc::__errno_location() };
+        ptr::write_volatile((&raw mut (*orders).failure).cast::<Failure>(), failure);
+        libc::_exit(127)
+    }
+}
+
+/// Follows the orders; returns only with the step that failed, its error in `errno`.
+///
+/// # Safety
+/// To be called in a process that is about to execute a program, with all signals blocked.
+unsafe fn follow(orders: &Orders<'_>) -> c_int {
+    // SAFETY: async-signal-safe calls with valid arguments, as far as the orders are.
+    unsafe {
+        reset_dispositions();
+        if libc::setsid() < 0 {
+            return FAILED_SESSION;
+        }
+        for (target, source) in orders.files.iter().enumerate() {
+            if *source >= 0 && libc::dup2(*source, target as c_int) < 0 {
+                return FAILED_DESCRIPTORS;
+            }
+        }
+        let first_foreign = if orders.files[3] < 0 { 3 } else { FIRST_FOREIGN_FD };
+        close_on_exec_from(first_foreign);
+        if libc::chdir(orders.cwd.as_ptr()) < 0 {
+            return FAILED_DIRECTORY;
+        }
+        if let Some(limit) = &orders.open_files {
+            libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+        libc::execve(orders.program.as_ptr(), orders.argv.as_ptr(), orders.env.as_ptr());
+        if *libc::__errno_location() == libc::ENOEXEC {
+            libc::execve(SHELL.as_ptr(), orders.shell_argv.as_ptr(), orders.env.as_ptr());
+        }
+        FAILED_EXECUTE
+    }
+}
+
+/// Ignored signals would stay ignored in the program, and handlers must not run in shared memory.
+///
+/// # Safety
+/// Changes the calling process's dispositions.
+unsafe fn reset_dispositions() {
+    // SAFETY: all zeros are the kernel's sigaction with the default disposition, in every field order, and the
+    // buffer is longer than the structure on any target. What cannot be set (SIGKILL, SIGSTOP) fails without effect.
+    // Not by way of glibc, which refuses its own two signals even when they come to us ignored.
+    unsafe {
+        let default = [0_u64; 8];
+        for signal in 1..=SIGNAL_MAX {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null_mut::<u64>(), 8);
+        }
+    }
+}
+
+/// Lets the execution close every descriptor from `first` on, those without the flag too.
+///
+/// # Safety
+/// Changes the calling process's descriptors.
+unsafe fn close_on_exec_from(first: RawFd) {
+    // SAFETY: plain integers. Before Linux 5.11 the flag is unknown; then they are closed at once (5.9), and
+    // before that only those without the flag remain, which are none of ours.
+    unsafe {
+        let flagged = libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        if flagged < 0 {
+            libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Exit;
+    use crate::testing::{Guarded, read_all, receive_soon, shell, start_shell, wait_exit, write_executable};
+    use std::io::Read;
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_child_has_its_arguments_environment_directory_and_an_empty_stdin() {
+        let script = r#"pwd; echo "$0 $1"; cat; /usr/bin/env | grep -v -e ^PWD= -e ^SHLVL= -e ^_=; exit 7"#;
+        let (mut plan, output) = shell(script, &[("A", "1 2"), ("EMPTY", "")]);
+        plan.argv.extend(["zero".to_owned(), "one two".to_owned()]);
+        plan.cwd = PathBuf::from("/usr");
+        let child = Guarded(spawn(plan).unwrap());
+        assert_eq!(read_all(output), "/usr\nzero one two\nA=1 2\nEMPTY=\n");
+        assert_eq!(wait_exit(&child.0), Exit::Code(7));
+        assert_eq!(child.0.try_wait(false).unwrap(), Some(Exit::Code(7)), "still a zombie");
+        assert_eq!(child.0.try_wait(true).unwrap(), Some(Exit::Code(7)));
+        let gone = child.0.try_wait(false).unwrap_err();
+        assert_eq!(gone.raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(child.0.signal(15).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        // Reaped already, so the guard would wait for nothing.
+        std::mem::forget(child);
+    }
+
+    #[test]
+    fn a_child_leads_its_session_with_default_signals_and_no_foreign_descriptor() {
+        // Rust ignores SIGPIPE in every program; a descriptor without close-on-exec is what a careless library leaves.
+        let leak = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
+        assert!(rustix::io::fcntl_getfd(&leak).unwrap().is_empty());
+        let script = "echo $$; cut -d' ' -f5,6 /proc/$$/stat; ls /proc/$$/fd;
+            exec grep -E '^Sig(Blk|Ign)' /proc/self/status";
+        let (mut plan, output) = shell(script, &[("PATH", "/usr/bin:/bin")]);
+        let (ours, theirs) = crate::channel::pair().unwrap();
+        plan.channel = Some(theirs);
+        let child = Guarded(spawn(plan).unwrap());
+        let text = read_all(output);
+        let lines: Vec<&str> = text.lines().collect();
+        let pid = child.0.pid.to_string();
+        assert_eq!(lines[0], pid);
+        assert_eq!(lines[1], format!("{pid} {pid}"));
+        assert_eq!(lines[2..6], ["0", "1", "2", "3"], "{text}");
+        assert_eq!(lines[6..], ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"], "{text}");
+        assert_eq!(wait_exit(&child.0), Exit::Code(0));
+        drop(leak);
+        let (mut buf, mut handles) = ([0; 1], Vec::new());
+        let end = receive_soon(std::os::fd::AsFd::as_fd(&ours), &mut buf, &mut handles);
+        assert_eq!(end, 0, "no one else holds the child's end");
+    }
+
+    #[test]
+    fn a_signal_is_told_from_an_exit_code() {
+        let (child, _output) = start_shell("exec sleep 100", &[("PATH", "/usr/bin:/bin")]);
+        assert_eq!(child.0.try_wait(false).unwrap(), None);
+        child.0.signal(libc::SIGTERM).unwrap();
+        assert_eq!(wait_exit(&child.0), Exit::Signal(libc::SIGTERM, false));
+        let started = child.0.start_time;
+        assert_eq!(crate::procinfo::start_time(child.0.pid).unwrap(), started);
+        assert!(started > 0);
+    }
+
+    #[test]
+    fn each_step_that_fails_says_so_and_leaves_no_process() {
+        let plan = |change: fn(&mut SpawnPlan)| {
+            let (mut plan, output) = shell("true", &[]);
+            change(&mut plan);
+            let error = spawn(plan).unwrap_err();
+            assert_eq!(read_all(output), "", "nobody holds the output");
+            (error.step, error.errno(), error.to_string())
+        };
+        let (step, errno, text) = plan(|p| p.cwd = PathBuf::from("/nowhere"));
+        assert_eq!((step, errno), (SpawnStep::ChangeDirectory, libc::ENOENT));
+        assert_eq!(text, "cannot enter the working directory /nowhere");
+        let (step, errno, text) = plan(|p| p.program = PathBuf::from("/usr/bin/no-such-program"));
+        assert_eq!((step, errno), (SpawnStep::Execute, libc::ENOENT));
+        assert_eq!(text, "cannot execute /usr/bin/no-such-program");
+        let (step, errno, _) = plan(|p| p.program = PathBuf::from("/etc/passwd"));
+        assert_eq!((step, errno), (SpawnStep::Execute, libc::EACCES));
+        assert_eq!(plan(|p| p.argv.push("a\0b".to_owned())).0, SpawnStep::Arguments);
+        assert_eq!(plan(|p| p.env.push(("A=B".to_owned(), String::new()))).0, SpawnStep::Arguments);
+        assert_eq!(plan(|p| p.argv.clear()).0, SpawnStep::Arguments);
+    }
+
+    #[test]
+    fn a_script_without_interpreter_line_is_run_by_the_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("bare");
+        write_executable(&script, "echo \"bare $1\"\n");
+        let (mut plan, output) = shell("", &[]);
+        plan.argv = vec!["bare".to_owned(), "argument".to_owned()];
+        plan.program = script;
+        let child = Guarded(spawn(plan).unwrap());
+        assert_eq!(read_all(output), "bare argument\n");
+        assert_eq!(wait_exit(&child.0), Exit::Code(0));
+    }
+
+    #[test]
+    fn a_big_environment_and_many_children_at_once_work() {
+        let big = "x".repeat(100_000);
+        let children: Vec<_> = (0..20).map(|_| start_shell("echo ${#BIG}", &[("BIG", &big)])).collect();
+        for (child, output) in children {
+            let mut text = String::new();
+            std::fs::File::from(output).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "100000\n");
+            assert_eq!(wait_exit(&child.0), Exit::Code(0));
+        }
+    }
+}

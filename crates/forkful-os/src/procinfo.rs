@@ -1,0 +1,12 @@
+//! What the kernel tells about processes: CPU time, memory, command line, limits, listening sockets.
+//!
+//! Reads only; a process that ended meanwhile is `ESRCH` or `ENOENT`, never a wrong number.
+
+mod limits;
+mod stat;
+
+pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
+pub use stat::{command_line, cpu_time, resident_bytes, start_time};
+
+pub(crate) use limits::original_open_files_limit;
+pub(crate) use stat::{Stat, read_stat};

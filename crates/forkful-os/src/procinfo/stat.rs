@@ -1,0 +1,196 @@
+//! One process's figures from `/proc/PID` and its CPU clock (proc(5)).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+/// The most of a command line that is shown.
+const COMMAND_LINE_MAX: usize = 4096;
+
+/// The highest pid that any Linux gives (`PID_MAX_LIMIT`).
+const PID_MAX: u32 = 4_194_304;
+
+/// The fields of `/proc/PID/stat` that we use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: u32,
+    /// `R`, `S`, `D`, `Z`, …
+    pub(crate) state: u8,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    pub(crate) threads: u32,
+    /// Ticks since boot.
+    pub(crate) start_time: u64,
+}
+
+impl Stat {
+    /// Whether it still runs. The main thread of a living process may be a zombie too, when it left the others
+    /// behind.
+    pub(crate) fn is_living(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X' | b'x') || self.threads > 1
+    }
+
+    /// Parses the text of a stat file. The name in parentheses may hold anything, also parentheses.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let open = text.iter().position(|b| *b == b'(')?;
+        let close = text.iter().rposition(|b| *b == b')')?;
+        let pid = std::str::from_utf8(text.get(..open)?).ok()?.trim().parse().ok()?;
+        let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+        // Field 3, the state, is number 0 here.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Self {
+            pid,
+            state: *fields.first()?.as_bytes().first()?,
+            parent: number(4)? as u32,
+            group: number(5)? as u32,
+            session: number(6)? as u32,
+            threads: number(20)? as u32,
+            start_time: number(22)?,
+        })
+    }
+}
+
+/// Reads `/proc/PID/stat`.
+pub(crate) fn read_stat(pid: u32) -> io::Result<Stat> {
+    let mut buffer = [0; 1024];
+    let read = read_some(&format!("/proc/{pid}/stat"), &mut buffer)?;
+    Stat::parse(&buffer[..read]).ok_or_else(|| Errno::INVAL.into())
+}
+
+/// When the process started, in the kernel's ticks since boot.
+pub fn start_time(pid: u32) -> io::Result<u64> {
+    Ok(read_stat(pid)?.start_time)
+}
+
+/// CPU time that the process used so far in all its threads, user and system, to the nanosecond.
+pub fn cpu_time(pid: u32) -> io::Result<Duration> {
+    if !(1..=PID_MAX).contains(&pid) {
+        // The clock's id has no room for it, and 0 would be ourselves.
+        return Err(Errno::SRCH.into());
+    }
+    let mut clock = MaybeUninit::<libc::clockid_t>::uninit();
+    // SAFETY: the clock's id is written on success, which is checked.
+    let clock = unsafe {
+        let error = libc::clock_getcpuclockid(pid as libc::pid_t, clock.as_mut_ptr());
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        clock.assume_init()
+    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        let error = io::Error::last_os_error();
+        // The process ended between the two calls.
+        return Err(if error.raw_os_error() == Some(libc::EINVAL) { Errno::SRCH.into() } else { error });
+    }
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+/// Bytes of memory that the process has in RAM, pages shared with others included.
+pub fn resident_bytes(pid: u32) -> io::Result<u64> {
+    let mut buffer = [0; 128];
+    let read = read_some(&format!("/proc/{pid}/statm"), &mut buffer)?;
+    let pages = std::str::from_utf8(&buffer[..read])
+        .ok()
+        .and_then(|text| text.split_ascii_whitespace().nth(1))
+        .and_then(|field| field.parse::<u64>().ok())
+        .ok_or(Errno::INVAL)?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// The command line for people to read: arguments separated by blanks, control characters replaced, cut at 4 KiB;
+/// the kernel's short name in brackets where there is none, empty when the process is gone.
+pub fn command_line(pid: u32) -> String {
+    let mut buffer = vec![0; COMMAND_LINE_MAX];
+    let read = read_some(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(0);
+    let text = printable(&buffer[..read]);
+    if !text.is_empty() {
+        return text;
+    }
+    let read = read_some(&format!("/proc/{pid}/comm"), &mut buffer).unwrap_or(0);
+    match printable(&buffer[..read]) {
+        name if name.is_empty() => name,
+        name => format!("[{name}]"),
+    }
+}
+
+fn printable(bytes: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(bytes)
+        .chars()
+        .map(|c| match c {
+            '\0' => ' ',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect();
+    text.trim_end_matches([' ', '\u{fffd}']).to_owned()
+}
+
+/// Fills `buffer` from the start of a file; these files are made at the first read and are short.
+pub(super) fn read_some(path: &str, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut file = File::open(path)?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..])? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let text = b"42 (a) S 1 (b)) Z 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 123456 9 9\n";
+        let stat = Stat::parse(text).unwrap();
+        let expected =
+            Stat { pid: 42, state: b'Z', parent: 7, group: 8, session: 9, threads: 3, start_time: 123_456 };
+        assert_eq!(stat, expected);
+        assert!(stat.is_living(), "other threads run on");
+        assert!(!Stat { threads: 1, ..stat }.is_living());
+        for broken in [&b""[..], b"42", b"42 (x", b"42 (x) S 1", b"x (y) S 1 1 1"] {
+            assert_eq!(Stat::parse(broken), None);
+        }
+    }
+
+    #[test]
+    fn figures_of_this_process_are_those_that_it_measures_itself() {
+        let pid = std::process::id();
+        let stat = read_stat(pid).unwrap();
+        assert_eq!(stat.parent, std::os::unix::process::parent_id());
+        let before = cpu_time(pid).unwrap();
+        let mut used = before;
+        let mut rounds: u64 = 0;
+        while used < before + Duration::from_millis(20) {
+            rounds = std::hint::black_box(rounds + 1);
+            used = cpu_time(pid).unwrap();
+        }
+        assert!(used >= before + Duration::from_millis(20));
+        let ballast = vec![1_u8; 32 << 20];
+        assert!(resident_bytes(pid).unwrap() > std::hint::black_box(ballast).len() as u64);
+        assert!(command_line(pid).contains("forkful_os"));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error_and_an_empty_line() {
+        let gone = u32::try_from(i32::MAX).unwrap();
+        assert!(read_stat(gone).is_err());
+        assert_eq!(cpu_time(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert!(resident_bytes(gone).is_err());
+        assert_eq!(command_line(gone), "");
+        // Kernel threads have no command line (pid 2 where the machine shows them).
+        if read_stat(2).is_ok_and(|stat| stat.parent == 0) {
+            assert!(command_line(2).starts_with('['));
+        }
+    }
+}

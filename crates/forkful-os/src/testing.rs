@@ -1,0 +1,97 @@
+//! Helpers of this crate's tests: processes that are always cleaned up, and waits with a bound.
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::process::{Child, Exit, SpawnPlan, spawn};
+use crate::reactor::{Interest, Reactor};
+
+/// Longer than anything here takes on a loaded machine.
+pub(crate) const BOUND: Duration = Duration::from_secs(20);
+
+/// A child that is killed and reaped when the test is over, however it ends.
+pub(crate) struct Guarded(pub(crate) Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.signal(libc::SIGKILL);
+        wait_exit(&self.0);
+        let _ = self.0.try_wait(true);
+    }
+}
+
+/// A plan for `/bin/sh -c script` with `env`, and the end that reads its output.
+pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let plan = SpawnPlan {
+        program: PathBuf::from("/bin/sh"),
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        env: env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        cwd: PathBuf::from("/"),
+        stderr: write.try_clone().unwrap(),
+        stdout: write,
+        channel: None,
+    };
+    (plan, read)
+}
+
+/// Starts a shell script and returns it with the end that reads its output.
+pub(crate) fn start_shell(script: &str, env: &[(&str, &str)]) -> (Guarded, OwnedFd) {
+    let (plan, output) = shell(script, env);
+    (Guarded(spawn(plan).unwrap()), output)
+}
+
+/// What arrives next, waiting for it: children of other tests hold copies of every descriptor of this
+/// process until they execute their program, so that an end of file can be late.
+pub(crate) fn receive_soon(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> usize {
+    let reactor = Reactor::new().unwrap();
+    reactor.add(fd, 0, Interest::READ).unwrap();
+    reactor.wait(&mut Vec::new(), Some(BOUND)).unwrap();
+    crate::channel::receive(fd, buf, handles).unwrap()
+}
+
+/// Everything that comes until the other side is closed.
+pub(crate) fn read_all(fd: OwnedFd) -> String {
+    let mut text = String::new();
+    std::fs::File::from(fd).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The next line, without its end.
+pub(crate) fn read_line(fd: &OwnedFd) -> String {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while rustix::io::read(fd, &mut byte).unwrap() == 1 && byte[0] != b'\n' {
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).unwrap()
+}
+
+/// Waits for the end of a child without reaping it.
+pub(crate) fn wait_exit(child: &Child) -> Exit {
+    let reactor = Reactor::new().unwrap();
+    reactor.add(child.pidfd.as_fd(), 0, Interest::READ).unwrap();
+    let mut events = Vec::new();
+    reactor.wait(&mut events, Some(BOUND)).unwrap();
+    child.try_wait(false).unwrap().expect("ended within the bound")
+}
+
+/// Waits until something is true, looking often, and fails after [`BOUND`].
+pub(crate) fn wait_until(what: &str, mut true_now: impl FnMut() -> bool) {
+    let deadline = Instant::now() + BOUND;
+    while !true_now() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// Writes an executable file, by way of a child: a descriptor of our own that is open for writing could be in the
+/// hands of another test's child at the moment of execution, which is `ETXTBSY`.
+pub(crate) fn write_executable(path: &Path, text: &str) {
+    let path = path.to_str().unwrap();
+    let script = r#"printf %s "$TEXT" > "$FILE" && chmod 755 "$FILE""#;
+    let (child, _output) = start_shell(script, &[("TEXT", text), ("FILE", path), ("PATH", "/usr/bin:/bin")]);
+    assert_eq!(wait_exit(&child.0), Exit::Code(0));
+}
