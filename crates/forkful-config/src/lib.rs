@@ -1,1 +1,32 @@
-//! Placeholder, filled in the same change.
+//! Every configuration format, turned into the core's [`AppSpec`](forkful_core::spec::AppSpec).
+//!
+//! Two steps, so that the command line can add to what a file says in between:
+//!
+//! 1. [`load`] reads a file into [`AppOptions`], one per app: what the user said, checked for its
+//!    type and nothing more. The command line fills the same struct.
+//! 2. [`resolve`] adds what follows from it and from the machine (the script's path, the interpreter,
+//!    the number of workers, the environment) and yields a complete spec.
+//!
+//! Every fault is a [`ConfigError`] that names file, line (where the format has lines), key, value
+//! and what was expected; what is odd but harmless is a [`Warning`]. All keys are in one table, [`known_keys`].
+//!
+//! **Invariant:** nothing here talks to the daemon or starts an app. The only processes are a
+//! short-lived `node` that evaluates a JavaScript config, and `node --version`.
+
+mod error;
+mod file;
+mod keys;
+mod options;
+mod read;
+mod resolve;
+mod tree;
+mod values;
+
+pub use error::{ConfigError, Place, Warning};
+pub use file::{ConfigFile, Format, find_default, is_config, load, parse};
+pub use keys::{Kind, KnownKey, Support, known_keys};
+pub use options::{AppOptions, InstancesText, KeyOrigin, Origin};
+pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
+pub use resolve::environment::caller_environment;
+pub use resolve::{Context, Resolved, resolve, resolve_all};
+pub use values::{parse_duration, parse_signal};

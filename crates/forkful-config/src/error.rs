@@ -1,0 +1,332 @@
+//! What can be wrong with a configuration, and what to do about it. One sentence each, without a
+//! full stop; [`ConfigError::hint`] says the next step.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use forkful_core::spec::AppNameFault;
+
+use crate::tree::quoted;
+
+/// Where something was said: file, line and key as far as they are known, or an option of the command line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The file, as the user named it; `None` for the command line.
+    pub file: Option<PathBuf>,
+    /// The line, counted from 1, where the format has lines.
+    pub line: Option<usize>,
+    /// The key (`apps[0].instances`) or option (`--instances`); may be empty.
+    pub key: String,
+}
+
+impl Place {
+    /// An option of the command line.
+    pub(crate) fn command_line(key: &str) -> Self {
+        let key = if key == "script" { key.to_owned() } else { format!("--{}", key.replace('_', "-")) };
+        Self { file: None, line: None, key }
+    }
+}
+
+/// `forkful.config.json:4: apps[0].instances`, with what is known.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}", file.display())?;
+            if let Some(line) = self.line {
+                write!(f, ":{line}")?;
+            }
+            f.write_str(if self.key.is_empty() { ":" } else { ": " })?;
+        }
+        f.write_str(&self.key)
+    }
+}
+
+/// Something odd that does not stop anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Where it was said.
+    pub place: Place,
+    /// What is odd; one sentence without a full stop.
+    pub message: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.place == Place::default() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{} {}", self.place, self.message)
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is larger than any configuration.
+    #[error("{} has {bytes} bytes; a configuration has at most {bytes_max}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The bound.
+        bytes_max: u64,
+    },
+    /// The file's name says nothing about its format.
+    #[error("cannot tell the format of {} by its name", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The text does not follow its format's grammar.
+    #[error("{place} {message}")]
+    Syntax {
+        /// File and line.
+        place: Place,
+        /// The parser's words.
+        message: String,
+    },
+    /// A JavaScript config could not be evaluated.
+    #[error("{place} {message}")]
+    Evaluate {
+        /// File and line.
+        place: Place,
+        /// The error that the script threw, or how the evaluation went wrong.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The document holds no apps where they are expected.
+    #[error("{place} {message}")]
+    Shape {
+        /// Where.
+        place: Place,
+        /// What was expected.
+        message: String,
+    },
+    /// A key has a value of the wrong kind.
+    #[error("{place} is {value}; expected {expected}")]
+    Value {
+        /// Where.
+        place: Place,
+        /// What is there.
+        value: String,
+        /// What should be.
+        expected: String,
+    },
+    /// One thing is said twice.
+    #[error("{place} is given twice, the other time as `{other}`")]
+    DuplicateKey {
+        /// The second one.
+        place: Place,
+        /// How the first is spelled.
+        other: String,
+    },
+    /// Two apps of one file have the same name.
+    #[error("{place} has the name {}, which another app of this file has already", quoted(name))]
+    DuplicateName {
+        /// The second app.
+        place: Place,
+        /// The name.
+        name: String,
+    },
+    /// A key that would be dangerous to ignore.
+    #[error("{place} is not supported yet, and ignoring it would be unsafe")]
+    Unsupported {
+        /// Where.
+        place: Place,
+        /// What to do instead.
+        instead: String,
+    },
+    /// An app without a script.
+    #[error("{place} has no script")]
+    NoScript {
+        /// The app.
+        place: Place,
+    },
+    /// The script is no file, no program and no command line.
+    #[error("{place} {} does not exist in {}", quoted(script), tried.display())]
+    ScriptMissing {
+        /// Where it was named.
+        place: Place,
+        /// As the user named it.
+        script: String,
+        /// The directory that was searched.
+        tried: PathBuf,
+        /// A file of a similar name.
+        near: Option<String>,
+    },
+    /// The script is a directory.
+    #[error("{place} {} is a directory", quoted(script))]
+    ScriptIsDirectory {
+        /// Where it was named.
+        place: Place,
+        /// As the user named it.
+        script: String,
+        /// The file in it that was probably meant.
+        near: Option<String>,
+    },
+    /// The script cannot be opened.
+    #[error("{place} {} cannot be read", quoted(script))]
+    ScriptUnreadable {
+        /// Where it was named.
+        place: Place,
+        /// As the user named it.
+        script: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The script has to be executed itself, and is not executable.
+    #[error("{place} {} is not executable", quoted(script))]
+    NotExecutable {
+        /// Where it was named.
+        place: Place,
+        /// As the user named it.
+        script: String,
+    },
+    /// Nothing says how the script is run.
+    #[error("{place} {} has an extension that no interpreter is known for", quoted(script))]
+    NoInterpreter {
+        /// Where it was named.
+        place: Place,
+        /// As the user named it.
+        script: String,
+    },
+    /// The interpreter is not installed.
+    #[error("cannot find the interpreter {} {}", quoted(name), search(path_variable.as_deref()))]
+    InterpreterMissing {
+        /// Its name.
+        name: String,
+        /// What was searched; `None` when the name is a path.
+        path_variable: Option<String>,
+    },
+    /// The installed Node is too old for what the app or the config is.
+    #[error("{subject} needs Node.js {needed} or newer, and {} is {found}", program.display())]
+    NodeTooOld {
+        /// What needs it.
+        subject: String,
+        /// The least version.
+        needed: &'static str,
+        /// The program that was asked.
+        program: PathBuf,
+        /// Its answer.
+        found: String,
+    },
+    /// `node --version` does not work.
+    #[error("cannot run {} --version", program.display())]
+    NodeVersion {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The working directory cannot be used.
+    #[error("{place} {} {fault}", quoted(&cwd.display().to_string()))]
+    WorkingDirectory {
+        /// Where it was named.
+        place: Place,
+        /// The directory.
+        cwd: PathBuf,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// The name cannot be one.
+    #[error("{place} cannot be {}: {fault}", quoted(name))]
+    BadName {
+        /// Where it was given, or the app whose script it was taken from.
+        place: Place,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        fault: AppNameFault,
+    },
+    /// The chosen `env_<name>` does not exist.
+    #[error("{place} has no `env_{name}`")]
+    UnknownEnvironment {
+        /// The app or the file.
+        place: Place,
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+}
+
+fn search(path_variable: Option<&str>) -> String {
+    match path_variable {
+        Some(path) => format!("in the app's PATH ({path})"),
+        None => "at that path".to_owned(),
+    }
+}
+
+impl ConfigError {
+    /// What to do about it, where there is more to say than the error itself.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Some("name a script or a configuration file; `forkful.config.js` is the usual one".to_owned())
+            }
+            Self::UnknownFormat { .. } => {
+                Some("known are .js, .cjs, .mjs, .ts, .json, .yaml, .yml and .toml".to_owned())
+            }
+            Self::Evaluate { hint, .. } => hint.clone(),
+            Self::Shape { .. } => {
+                Some(r#"a configuration is { "apps": [{ "script": "app.js" }] }"#.to_owned())
+            }
+            Self::DuplicateKey { .. } => Some("keep one of the two".to_owned()),
+            Self::DuplicateName { .. } => {
+                Some("give each app its own `name`; for more workers of one app use `instances`".to_owned())
+            }
+            Self::Unsupported { instead, .. } => Some(instead.clone()),
+            Self::NoScript { .. } => {
+                Some("`script` names what is started, as `script: \"app.js\"`".to_owned())
+            }
+            Self::ScriptMissing { near, script, .. } => Some(match near {
+                Some(near) => format!("did you mean {near}?"),
+                None if script.contains('/') => "check the path and the working directory".to_owned(),
+                None => "a script is a file, a program in PATH, or a quoted command line".to_owned(),
+            }),
+            Self::ScriptIsDirectory { near, .. } => Some(match near {
+                Some(near) => format!("name a file in it, as {near}"),
+                None => "name the file to start".to_owned(),
+            }),
+            Self::ScriptUnreadable { .. } => Some("check the file's permissions".to_owned()),
+            Self::NotExecutable { script, .. } => {
+                Some(format!("`chmod +x {script}`, or name what runs it with `interpreter`"))
+            }
+            Self::NoInterpreter { .. } => Some(
+                "name one with `interpreter`, or make the file executable and start it with `#!`".to_owned(),
+            ),
+            Self::InterpreterMissing { path_variable, .. } => path_variable.as_ref().map(|_| {
+                "install it, give its full path as `interpreter`, or set PATH in the app's `env`".to_owned()
+            }),
+            Self::NodeTooOld { .. } => {
+                Some("use a newer Node.js, or compile it to JavaScript first".to_owned())
+            }
+            Self::UnknownEnvironment { known, .. } => Some(if known.is_empty() {
+                "the configuration has no `env_<name>` block at all".to_owned()
+            } else {
+                format!("there is {}", known.join(", "))
+            }),
+            Self::BadName { place, .. } if !place.key.ends_with("name") => {
+                Some("choose a name with `name`".to_owned())
+            }
+            Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::Syntax { .. }
+            | Self::Value { .. }
+            | Self::NodeVersion { .. }
+            | Self::WorkingDirectory { .. }
+            | Self::BadName { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Configuration files: which files are some, where their apps are, and what each app says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::error::{ConfigError, Place, Warning};
+use crate::keys::{self, Support};
+use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
+use crate::read::script::JsEvaluator;
+use crate::read::{self, SyntaxFault};
+use crate::resolve::default_name;
+use crate::tree::{Entry, Node, Value};
+use crate::values;
+
+/// The most bytes of a configuration; 1,000 apps need some 500 KB.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The extensions of configurations, in the order in which [`find_default`] looks for them.
+const EXTENSIONS: &[&str] = &["js", "cjs", "mjs", "ts", "mts", "cts", "json", "yaml", "yml", "toml"];
+
+/// Keys beside `apps` that belong to others.
+const OTHER_TOP_LEVEL_KEYS: &[&str] = &["deploy", "$schema"];
+
+/// A configuration that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigFile {
+    /// The file, as the user named it.
+    pub path: PathBuf,
+    /// Its apps, in order, at least one.
+    pub apps: Vec<AppOptions>,
+    /// What is odd about it.
+    pub warnings: Vec<Warning>,
+    /// What a JavaScript config printed while it was evaluated.
+    pub output: String,
+}
+
+/// The grammar of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// JSON with comments and trailing commas.
+    Json,
+    /// YAML 1.2.
+    Yaml,
+    /// TOML.
+    Toml,
+    /// JavaScript or TypeScript, to be evaluated.
+    Script,
+}
+
+impl Format {
+    fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "js" | "cjs" | "mjs" | "ts" | "mts" | "cts" => Some(Self::Script),
+            "json" | "json5" | "jsonc" => Some(Self::Json),
+            "yaml" | "yml" => Some(Self::Yaml),
+            "toml" => Some(Self::Toml),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a path names a configuration and not a script: a data format, or a script whose name contains `.config.`.
+pub fn is_config(path: &Path) -> bool {
+    match Format::of(path) {
+        Some(Format::Script) => {
+            path.file_name().is_some_and(|name| name.to_string_lossy().contains(".config."))
+        }
+        Some(Format::Json | Format::Yaml | Format::Toml) => true,
+        None => false,
+    }
+}
+
+/// The configuration of a directory: `forkful.config.*`, else `ecosystem.config.*`.
+pub fn find_default(dir: &Path) -> Option<PathBuf> {
+    ["forkful.config", "ecosystem.config"]
+        .iter()
+        .flat_map(|stem| EXTENSIONS.iter().map(move |extension| dir.join(format!("{stem}.{extension}"))))
+        .find(|path| path.is_file())
+}
+
+/// Reads a configuration. Nothing is looked up yet but what its syntax needs.
+pub fn load(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, ConfigError> {
+    let format = Format::of(path).ok_or_else(|| ConfigError::UnknownFormat { path: path.to_owned() })?;
+    let text = read_text(path)?;
+    if format != Format::Script {
+        return parse(&text, format, path);
+    }
+    let absolute =
+        std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let result = evaluator.evaluate(&absolute).map_err(|fault| ConfigError::Evaluate {
+        place: Place { file: Some(path.to_owned()), line: fault.line, key: String::new() },
+        message: fault.message,
+        hint: fault.hint,
+    })?;
+    let mut file = apps_of(&read::script::tree(&result), path)?;
+    file.output = result.output;
+    Ok(file)
+}
+
+/// Reads a configuration from a text; `path` is what messages call it and what relative paths start from.
+/// A script cannot be read this way.
+pub fn parse(text: &str, format: Format, path: &Path) -> Result<ConfigFile, ConfigError> {
+    let tree = match format {
+        Format::Json => read::json::parse(text),
+        Format::Yaml => read::yaml::parse(text),
+        Format::Toml => read::toml::parse(text),
+        Format::Script => return Err(ConfigError::UnknownFormat { path: path.to_owned() }),
+    };
+    let tree = tree.map_err(|SyntaxFault { line, message }| ConfigError::Syntax {
+        place: Place { file: Some(path.to_owned()), line, key: String::new() },
+        message,
+    })?;
+    apps_of(&tree, path)
+}
+
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let read = |source| ConfigError::Read { path: path.to_owned(), source };
+    let metadata = fs_err::metadata(path).map_err(read)?;
+    if !metadata.is_file() {
+        let kind = if metadata.is_dir() { "is a directory" } else { "is no regular file" };
+        return Err(read(std::io::Error::other(kind)));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLarge {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            bytes_max: FILE_BYTES_MAX,
+        });
+    }
+    let bytes = fs_err::read(path).map_err(read)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        ConfigError::Syntax {
+            place: Place {
+                file: Some(path.to_owned()),
+                line: Some(1 + valid.iter().filter(|byte| **byte == b'\n').count()),
+                key: String::new(),
+            },
+            message: "the text is not UTF-8".to_owned(),
+        }
+    })?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// Finds the apps in a document and reads each.
+fn apps_of(tree: &Node, path: &Path) -> Result<ConfigFile, ConfigError> {
+    let mut reader = Reader { path, warnings: Vec::new() };
+    let apps = reader.apps(tree)?;
+    check_names(&apps)?;
+    Ok(ConfigFile { path: path.to_owned(), apps, warnings: reader.warnings, output: String::new() })
+}
+
+fn check_names(apps: &[AppOptions]) -> Result<(), ConfigError> {
+    let mut names = BTreeSet::new();
+    for app in apps {
+        let name = app.name.clone().or_else(|| app.script.as_deref().map(default_name));
+        if let Some(name) = name
+            && !names.insert(name.clone())
+        {
+            return Err(ConfigError::DuplicateName { place: app.app_place(), name });
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    warnings: Vec<Warning>,
+}
+
+impl Reader<'_> {
+    fn place(&self, line: Option<usize>, key: &str) -> Place {
+        Place { file: Some(self.path.to_owned()), line, key: key.to_owned() }
+    }
+
+    fn shape(&self, node: &Node, key: &str, message: impl Into<String>) -> ConfigError {
+        ConfigError::Shape { place: self.place(node.line, key), message: message.into() }
+    }
+
+    fn apps(&mut self, tree: &Node) -> Result<Vec<AppOptions>, ConfigError> {
+        let (nodes, key): (&Node, &str) = match &tree.value {
+            Value::List(_) => (tree, ""),
+            Value::Table(entries) => {
+                let holder = ["apps", "pm2"].iter().find_map(|key| tree.get(key));
+                match holder {
+                    Some(holder) => {
+                        self.check_top_level(entries, &holder.key);
+                        (&holder.node, holder.key.as_str())
+                    }
+                    None if is_bare_app(entries) => return Ok(vec![self.app(tree, "")?]),
+                    None => return Err(self.shape(tree, "", "there is neither `apps` nor a `script`")),
+                }
+            }
+            Value::Null => return Err(self.shape(tree, "", "there is nothing in it")),
+            _ => return Err(self.shape(tree, "", format!("there is {tree} instead of apps"))),
+        };
+        match &nodes.value {
+            Value::List(items) if items.is_empty() => Err(self.shape(nodes, key, "has no apps")),
+            Value::List(items) => items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| self.app(item, &format!("{key}[{index}]")))
+                .collect(),
+            Value::Table(_) => Ok(vec![self.app(nodes, key)?]),
+            _ => Err(ConfigError::Value {
+                place: self.place(nodes.line, key),
+                value: nodes.to_string(),
+                expected: "a list of apps".to_owned(),
+            }),
+        }
+    }
+
+    fn check_top_level(&mut self, entries: &[Entry], holder: &str) {
+        // package.json is full of keys that are none of ours.
+        if holder == "pm2" {
+            return;
+        }
+        for entry in entries {
+            let key = entry.key.as_str();
+            if key == holder || OTHER_TOP_LEVEL_KEYS.contains(&key) {
+                continue;
+            }
+            let message = if key == "static" {
+                "is not supported yet: ignored".to_owned()
+            } else if keys::find(key).is_some() {
+                "belongs into an app, not beside `apps`: ignored".to_owned()
+            } else {
+                unknown(keys::nearest(key, ["apps", "deploy"].into_iter()))
+            };
+            self.warnings.push(Warning { place: self.place(entry.line, key), message });
+        }
+    }
+
+    fn app(&mut self, node: &Node, key: &str) -> Result<AppOptions, ConfigError> {
+        let Value::Table(entries) = &node.value else {
+            return Err(ConfigError::Value {
+                place: self.place(node.line, key),
+                value: node.to_string(),
+                expected: "an object that describes an app".to_owned(),
+            });
+        };
+        let mut options = AppOptions::default();
+        let mut given: BTreeMap<String, KeyOrigin> = BTreeMap::new();
+        for entry in entries {
+            let origin = KeyOrigin { written: entry.key.clone(), line: entry.line };
+            let Some(name) = self.read_key(&mut options, entry, key)? else { continue };
+            if let Some(first) = given.insert(name, origin) {
+                return Err(ConfigError::DuplicateKey {
+                    place: self.place(entry.line, &join_key(key, &entry.key)),
+                    other: first.written,
+                });
+            }
+        }
+        options.origin =
+            Some(Origin { file: self.path.to_owned(), app: key.to_owned(), line: node.line, keys: given });
+        Ok(options)
+    }
+
+    /// Reads one key into the options; yields the name of the field that it set.
+    fn read_key(
+        &mut self,
+        options: &mut AppOptions,
+        entry: &Entry,
+        app: &str,
+    ) -> Result<Option<String>, ConfigError> {
+        let place = self.place(entry.line, &join_key(app, &entry.key));
+        if entry.node.is_null() {
+            return Ok(None);
+        }
+        let refused = |refusal: values::Refusal| {
+            let mut place = place.clone();
+            place.key.push_str(&refusal.below);
+            place.line = refusal.line.or(place.line);
+            ConfigError::Value { place, value: refusal.value, expected: refusal.expected }
+        };
+        let Some(known) = keys::find(&entry.key) else {
+            if let Some(name) = entry.key.strip_prefix("env_").filter(|name| !name.is_empty()) {
+                let block = values::environment(&entry.node).map_err(refused)?;
+                options.env_blocks.insert(name.to_owned(), block);
+                return Ok(Some(entry.key.clone()));
+            }
+            let message = unknown(keys::nearest_key(&entry.key));
+            self.warnings.push(Warning { place, message });
+            return Ok(None);
+        };
+        match known.support {
+            Support::Now => {
+                known.set(options, &entry.node).map_err(refused)?;
+                return Ok(Some(known.name.to_owned()));
+            }
+            Support::Refused => {
+                return Err(ConfigError::Unsupported { place, instead: known.doc.to_owned() });
+            }
+            Support::Later => {
+                let instead = if known.doc.is_empty() { String::new() } else { format!("; {}", known.doc) };
+                let message = format!("is not supported yet: ignored{instead}");
+                self.warnings.push(Warning { place, message });
+            }
+            Support::Foreign => {
+                let message = "has no meaning outside PM2: ignored".to_owned();
+                self.warnings.push(Warning { place, message });
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn is_bare_app(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| keys::find(&entry.key).is_some_and(|key| key.name == "script"))
+}
+
+fn unknown(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("is no known key: ignored; did you mean `{nearest}`?"),
+        None => "is no known key: ignored".to_owned(),
+    }
+}

@@ -1,0 +1,204 @@
+//! What a user may say about an app, whatever the source. Everything is optional and nothing is
+//! looked up: types are right, meaning comes with [`resolve`](crate::resolve()).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forkful_core::spec::{Balance, Mode, StopSignal};
+
+use crate::error::{ConfigError, Place};
+use crate::keys;
+use crate::tree::{Node, Value, quoted};
+
+/// The number of workers as the user wrote it: a number, `max`, or a negative number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstancesText(pub String);
+
+impl From<&str> for InstancesText {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for InstancesText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for InstancesText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where options came from, so that a fault found later still names file, line and key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The configuration file, as the user named it.
+    pub file: PathBuf,
+    /// The app's place in it, as `apps[0]`; empty when the file holds a single bare app.
+    pub app: String,
+    /// The app's first line, where the format has lines.
+    pub line: Option<usize>,
+    /// The keys that the file gives, as it spells them, with their lines.
+    pub keys: BTreeMap<String, KeyOrigin>,
+}
+
+/// One key of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyOrigin {
+    /// As the file spells it (`maxRestarts`, `exec`).
+    pub written: String,
+    /// Its line, where the format has lines.
+    pub line: Option<usize>,
+}
+
+/// What a user said about an app. The field names are the keys of [`known_keys`](crate::known_keys).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AppOptions {
+    /// A file, a program in PATH, or a shell command line.
+    pub script: Option<String>,
+    /// The app's name.
+    pub name: Option<String>,
+    /// Arguments of the script.
+    pub args: Option<Vec<String>>,
+    /// Working directory.
+    pub cwd: Option<PathBuf>,
+    /// Number of workers.
+    pub instances: Option<InstancesText>,
+    /// Cluster or fork.
+    pub exec_mode: Option<Mode>,
+    /// Program that runs the script; `none` for the script itself.
+    pub interpreter: Option<String>,
+    /// Arguments of the interpreter.
+    pub node_args: Option<Vec<String>>,
+    /// Environment variables, added to the caller's.
+    pub env: BTreeMap<String, String>,
+    /// Named blocks (`env_production` is `production`), each added when chosen.
+    pub env_blocks: BTreeMap<String, BTreeMap<String, String>>,
+    /// Sets `PORT`.
+    pub port: Option<u16>,
+    /// From the first signal to SIGKILL.
+    pub kill_timeout: Option<Duration>,
+    /// First signal of a stop.
+    pub kill_signal: Option<StopSignal>,
+    /// Time that requests under way have at a reload.
+    pub drain_timeout: Option<Duration>,
+    /// Bound on becoming ready.
+    pub listen_timeout: Option<Duration>,
+    /// Ready by `process.send('ready')`.
+    pub wait_ready: Option<bool>,
+    /// Restart after an exit.
+    pub autorestart: Option<bool>,
+    /// Unstable exits before giving up.
+    pub max_restarts: Option<u32>,
+    /// A shorter life is unstable.
+    pub min_uptime: Option<Duration>,
+    /// Fixed pause before each restart.
+    pub restart_delay: Option<Duration>,
+    /// First step of the growing pause.
+    pub exp_backoff_restart_delay: Option<Duration>,
+    /// Exit codes that leave the worker stopped.
+    pub stop_exit_codes: Option<Vec<i32>>,
+    /// stdout file.
+    pub out_file: Option<PathBuf>,
+    /// stderr file.
+    pub error_file: Option<PathBuf>,
+    /// One file per stream for all workers.
+    pub merge_logs: Option<bool>,
+    /// Prefix lines with the time.
+    pub time: Option<bool>,
+    /// How connections are spread.
+    pub balance: Option<Balance>,
+    /// Preload the agent.
+    pub agent: Option<bool>,
+    /// The configuration file that these options came from; `None` for the command line.
+    pub origin: Option<Origin>,
+}
+
+macro_rules! take_given {
+    ($into:ident, $from:ident: $($field:ident),* $(,)?) => {
+        $(if $from.$field.is_some() {
+            $into.$field = $from.$field;
+            $into.forget_origin(stringify!($field));
+        })*
+    };
+}
+
+impl AppOptions {
+    /// Gives a key a value as an option of the command line writes it (`set("kill_timeout", "10s")`),
+    /// with the same types and messages as in a file. A key that takes an object, such as `env`, is not given this way.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), ConfigError> {
+        let place = Place::command_line(key);
+        let node = Node { line: None, value: Value::Text(text.to_owned()) };
+        let Some(known) = keys::find(key) else {
+            return Err(ConfigError::Value {
+                place,
+                value: quoted(text),
+                expected: "a known option".to_owned(),
+            });
+        };
+        known.set(self, &node).map_err(|refusal| ConfigError::Value {
+            place,
+            value: refusal.value,
+            expected: refusal.expected,
+        })
+    }
+
+    /// Lets `over` (the command line) win over what is here (a file). Environment variables are
+    /// added to the file's; everything else replaces it.
+    pub fn overlay(&mut self, over: Self) {
+        take_given!(self, over: script, name, args, cwd, instances, exec_mode, interpreter, node_args,
+            port, kill_timeout, kill_signal, drain_timeout, listen_timeout, wait_ready, autorestart,
+            max_restarts, min_uptime, restart_delay, exp_backoff_restart_delay, stop_exit_codes,
+            out_file, error_file, merge_logs, time, balance, agent);
+        self.env.extend(over.env);
+        for (name, block) in over.env_blocks {
+            self.env_blocks.entry(name).or_default().extend(block);
+        }
+    }
+
+    fn forget_origin(&mut self, key: &str) {
+        if let Some(origin) = &mut self.origin {
+            origin.keys.remove(key);
+        }
+    }
+
+    /// Whether the file (not the command line) gave this key.
+    pub(crate) fn is_from_file(&self, key: &str) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.keys.contains_key(key))
+    }
+
+    /// Where a key was given: in the file, or on the command line.
+    pub(crate) fn place(&self, key: &str) -> Place {
+        match &self.origin {
+            Some(origin) => match origin.keys.get(key) {
+                Some(given) => Place {
+                    file: Some(origin.file.clone()),
+                    line: given.line,
+                    key: join_key(&origin.app, &given.written),
+                },
+                None => Place::command_line(key),
+            },
+            None => Place::command_line(key),
+        }
+    }
+
+    /// Where the app as a whole stands.
+    pub(crate) fn app_place(&self) -> Place {
+        match &self.origin {
+            Some(origin) => {
+                Place { file: Some(origin.file.clone()), line: origin.line, key: origin.app.clone() }
+            }
+            None => Place::default(),
+        }
+    }
+}
+
+/// `apps[0]` and `name` as `apps[0].name`.
+pub(crate) fn join_key(app: &str, key: &str) -> String {
+    if app.is_empty() { key.to_owned() } else { format!("{app}.{key}") }
+}

@@ -1,0 +1,45 @@
+// Evaluates one configuration file and writes what it exports, as JSON, to descriptor 3; the file may
+// print to stdout as it likes. Run as `node -e <this> <absolute path>` by read/script.rs, never by itself.
+'use strict'
+
+const { writeSync } = require('node:fs')
+const { pathToFileURL } = require('node:url')
+
+const RESULT_DESCRIPTOR = 3
+const url = pathToFileURL(process.argv[1]).href
+
+function send(result) {
+  const bytes = Buffer.from(JSON.stringify(result))
+  let written = 0
+  while (written < bytes.length) written += writeSync(RESULT_DESCRIPTOR, bytes, written)
+}
+
+/** The default export, else the named exports; of transpiled CommonJS the inner default export. */
+function exported(module) {
+  if (module.default === undefined) return { ...module }
+  const value = module.default
+  return value !== null && value.__esModule && value.default !== undefined ? value.default : value
+}
+
+async function evaluate() {
+  let value = exported(await import(url))
+  if (typeof value === 'function') value = value()
+  value = await value
+  return value === undefined ? null : value
+}
+
+function describe(error) {
+  if (!(error instanceof Error)) return { message: `it threw ${String(error)}`, stack: '' }
+  const first = String(error.message).split('\n')[0]
+  return { message: `${error.name}: ${first}`, stack: String(error.stack), code: error.code, url }
+}
+
+evaluate().then((value) => {
+  send({ value })
+  // Whatever the file has opened (timers, sockets) does not keep the evaluation alive.
+  process.exit(0)
+}).catch((error) => {
+  send({ error: describe(error) })
+  // Uncaught, so that Node itself prints the line of a syntax error, which no property tells.
+  setImmediate(() => { throw error })
+})

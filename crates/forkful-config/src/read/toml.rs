@@ -1,0 +1,52 @@
+//! TOML, with the line of every key.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::SyntaxFault;
+use super::json::lowercase_first;
+use crate::tree::{Entry, Lines, Node, Number, Value};
+
+/// Parses a text.
+pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
+    let lines = Lines::new(text);
+    let table = DeTable::parse(text).map_err(|error| SyntaxFault {
+        line: error.span().map(|span| lines.line(span.start)),
+        message: lowercase_first(&error.message().replace('\n', ", ")),
+    })?;
+    let line = Some(lines.line(table.span().start));
+    Ok(Node { line, value: entries(table.get_ref(), &lines) })
+}
+
+fn entries(table: &DeTable<'_>, lines: &Lines) -> Value {
+    let mut entries: Vec<Entry> = table
+        .iter()
+        .map(|(key, value)| Entry {
+            key: key.get_ref().to_string(),
+            line: Some(lines.line(key.span().start)),
+            node: node(value, lines),
+        })
+        .collect();
+    // The table is sorted by key; messages follow the order of the file.
+    entries.sort_by_key(|entry| entry.line);
+    Value::Table(entries)
+}
+
+fn node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
+    let line = Some(lines.line(value.span().start));
+    let value = match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(integer) => {
+            let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
+            Value::Number(Number::new(parsed.map_or(f64::NAN, |whole| whole as f64), &integer.to_string()))
+        }
+        DeValue::Float(float) => {
+            Value::Number(Number::new(float.as_str().parse().unwrap_or(f64::NAN), float.as_str()))
+        }
+        DeValue::Boolean(flag) => Value::Bool(*flag),
+        DeValue::Datetime(datetime) => Value::Text(datetime.to_string()),
+        DeValue::Array(items) => Value::List(items.iter().map(|item| self::node(item, lines)).collect()),
+        DeValue::Table(table) => entries(table, lines),
+    };
+    Node { line, value }
+}

@@ -1,0 +1,151 @@
+//! YAML 1.2, with the line of every value. Anchors and merge keys work; a document that would
+//! unfold into far more than it says (an "anchor bomb") is refused by the budget below.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::SyntaxFault;
+use super::json::lowercase_first;
+use crate::tree::{Entry, Node, Number, Value};
+
+/// Values in a document, aliases unfolded; a configuration of 1,000 apps has some 10,000.
+const NODES_MAX: usize = 100_000;
+/// Depth of nesting; a configuration needs 5.
+const DEPTH_MAX: usize = 32;
+
+/// Parses a text; an empty one is `null`.
+pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: NODES_MAX,
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: NODES_MAX,
+        },
+        // `yes`, `on` and `off` are texts in YAML 1.2.
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    let parsed: Spanned<Raw> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let message = error.to_string();
+        let first = message.lines().next().unwrap_or_default();
+        SyntaxFault {
+            line: error.location().map(|location| location.line() as usize).filter(|line| *line > 0),
+            message: lowercase_first(first.trim_end_matches('.')),
+        }
+    })?;
+    Ok(node(parsed, text))
+}
+
+/// A value before its numbers are looked up in the text.
+enum Raw {
+    Null,
+    Bool(bool),
+    Number(f64, String),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Table(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+fn node(spanned: Spanned<Raw>, text: &str) -> Node {
+    let line = Some(spanned.referenced.line() as usize).filter(|line| *line > 0);
+    let value = match spanned.value {
+        Raw::Null => Value::Null,
+        Raw::Bool(flag) => Value::Bool(flag),
+        Raw::Number(value, printed) => {
+            let written = source(&spanned.defined, text).unwrap_or(printed);
+            // `1.10` as an environment variable means these four characters.
+            Value::Number(Number::new(value, &written))
+        }
+        Raw::Text(string) => Value::Text(string),
+        Raw::List(items) => Value::List(items.into_iter().map(|item| node(item, text)).collect()),
+        Raw::Table(entries) => Value::Table(
+            entries
+                .into_iter()
+                .map(|(key, item)| Entry {
+                    line: Some(key.referenced.line() as usize).filter(|line| *line > 0),
+                    key: key.value,
+                    node: node(item, text),
+                })
+                .collect(),
+        ),
+    };
+    Node { line, value }
+}
+
+/// The characters that a scalar was written with.
+fn source(location: &serde_saphyr::Location, text: &str) -> Option<String> {
+    let span = location.span();
+    let start = usize::try_from(span.byte_offset()?).ok()?;
+    let end = start + usize::try_from(span.byte_len()?).ok()?;
+    Some(text.get(start..end)?.trim().to_owned())
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Raw, E> {
+        Ok(Raw::Number(number as f64, number.to_string()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Raw, E> {
+        Ok(Raw::Number(number as f64, number.to_string()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Raw, E> {
+        Ok(Raw::Number(number, number.to_string()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Raw, E> {
+        Ok(Raw::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        let mut table = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            table.push(entry);
+        }
+        Ok(Raw::Table(table))
+    }
+}

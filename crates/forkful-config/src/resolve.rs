@@ -1,0 +1,243 @@
+//! From what the user said to a complete [`AppSpec`]: paths, interpreter, number of workers,
+//! environment and defaults.
+//!
+//! Where relative paths start: `cwd` at the configuration file's directory, or at the caller's for an
+//! option of the command line; `script` at the `cwd` if one is given (as in PM2), else, or when it is not
+//! there, at the same place as `cwd`; log files of a configuration at the app's working directory, of the
+//! command line at the caller's. Without `cwd` an app of a configuration runs in that file's directory
+//! (PM2: in the caller's, so that it depended on where one stood), one of the command line in the caller's.
+
+pub(crate) mod environment;
+pub(crate) mod instances;
+pub(crate) mod program;
+mod script;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use forkful_core::spec::{
+    AppName, AppSpec, Balance, Launch, LogSpec, Mode, Readiness, RestartDelay, RestartPolicy, Runtime,
+    StopPolicy,
+};
+
+use crate::error::{ConfigError, Warning};
+use crate::options::AppOptions;
+
+pub(crate) use script::default_name;
+
+/// What resolution needs to know of the caller and the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// The caller's working directory, absolute.
+    pub caller_cwd: PathBuf,
+    /// The caller's environment, as [`caller_environment`](crate::caller_environment) gives it.
+    pub caller_env: BTreeMap<String, String>,
+    /// The `env_<name>` block that was chosen.
+    pub env_name: Option<String>,
+    /// How many cores this process may really use, at least 1.
+    pub usable_cores: u16,
+    /// Why that is fewer than the machine has, in words that fit after "because"; for the warning.
+    pub cores_reason: Option<String>,
+}
+
+/// An app that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The app.
+    pub spec: AppSpec,
+    /// What is odd about it.
+    pub warnings: Vec<Warning>,
+}
+
+/// Resolves one app. A chosen `env_<name>` that it does not have is an error.
+pub fn resolve(options: AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
+    environment::require_block(std::slice::from_ref(&options), context)?;
+    resolve_one(options, context)
+}
+
+/// Resolves the apps of one file or command. A chosen `env_<name>` must exist in one of them; the
+/// others get a warning. Names must differ.
+pub fn resolve_all(apps: Vec<AppOptions>, context: &Context) -> Result<Vec<Resolved>, ConfigError> {
+    environment::require_block(&apps, context)?;
+    let mut names = BTreeSet::new();
+    let mut resolved = Vec::with_capacity(apps.len());
+    for options in apps {
+        let place = options.app_place();
+        let app = resolve_one(options, context)?;
+        let name = app.spec.name.as_str().to_owned();
+        if !names.insert(name.clone()) {
+            return Err(ConfigError::DuplicateName { place, name });
+        }
+        resolved.push(app);
+    }
+    Ok(resolved)
+}
+
+fn resolve_one(options: AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
+    let mut warnings = Vec::new();
+    let cwd = working_directory(&options, context)?;
+    let env = environment::of_app(&options, context, &mut warnings);
+    let found = script::locate(&options, context, &cwd, &env, &mut warnings)?;
+    let name = app_name(&options, &found.default_name)?;
+    let mode = mode(&options, found.runtime, &mut warnings);
+    let instances = instances::count(&options, name.as_str(), context, &mut warnings)?;
+    let logs = LogSpec {
+        out_file: log_file(&options, "out_file", options.out_file.as_deref(), &cwd, context),
+        error_file: log_file(&options, "error_file", options.error_file.as_deref(), &cwd, context),
+        merge: options.merge_logs.unwrap_or(mode == Mode::Fork && options.instances.is_none()),
+        time: options.time.unwrap_or_default(),
+    };
+    let spec = AppSpec {
+        name,
+        instances,
+        mode,
+        balance: options.balance.unwrap_or(Balance::Auto),
+        restart: restart_policy(&options, &mut warnings),
+        readiness: Readiness {
+            wait_ready: options.wait_ready.unwrap_or_default(),
+            listen_timeout: options.listen_timeout,
+        },
+        stop: stop_policy(&options),
+        logs,
+        agent: options.agent.unwrap_or(true),
+        launch: Launch {
+            program: found.program,
+            program_args: found.program_args,
+            script: found.script,
+            args: found.args,
+            cwd,
+            env,
+            runtime: found.runtime,
+        },
+    };
+    Ok(Resolved { spec, warnings })
+}
+
+fn working_directory(options: &AppOptions, context: &Context) -> Result<PathBuf, ConfigError> {
+    let Some(given) = &options.cwd else {
+        return Ok(file_directory(options, context));
+    };
+    let base = base_directory(options, "cwd", context);
+    let cwd = tidy(&base.join(expand_home(given, context)));
+    let fault = match fs_err::metadata(&cwd) {
+        Ok(metadata) if metadata.is_dir() => return Ok(cwd),
+        Ok(_) => "is no directory",
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist",
+        Err(_) => "cannot be entered",
+    };
+    Err(ConfigError::WorkingDirectory { place: options.place("cwd"), cwd, fault })
+}
+
+/// The directory of the configuration file, or the caller's.
+fn file_directory(options: &AppOptions, context: &Context) -> PathBuf {
+    match options.origin.as_ref().and_then(|origin| origin.file.parent()) {
+        Some(directory) => tidy(&context.caller_cwd.join(directory)),
+        None => context.caller_cwd.clone(),
+    }
+}
+
+/// Where the relative path of a key starts.
+fn base_directory(options: &AppOptions, key: &str, context: &Context) -> PathBuf {
+    if options.is_from_file(key) { file_directory(options, context) } else { context.caller_cwd.clone() }
+}
+
+fn log_file(
+    options: &AppOptions,
+    key: &str,
+    given: Option<&Path>,
+    cwd: &Path,
+    context: &Context,
+) -> Option<PathBuf> {
+    let given = given?;
+    // PM2's word for no file.
+    if given == Path::new("NULL") {
+        return Some(PathBuf::from("/dev/null"));
+    }
+    let base = if options.is_from_file(key) { cwd } else { &context.caller_cwd };
+    Some(tidy(&base.join(expand_home(given, context))))
+}
+
+fn expand_home(path: &Path, context: &Context) -> PathBuf {
+    match (path.strip_prefix("~"), context.caller_env.get("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// Removes `.`, and `..` where that does not lead through a symbolic link to another place.
+fn tidy(path: &Path) -> PathBuf {
+    let mut short = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                let is_link = fs_err::symlink_metadata(&short).is_ok_and(|metadata| metadata.is_symlink());
+                if is_link || !short.pop() {
+                    short.push("..");
+                }
+            }
+            other => short.push(other),
+        }
+    }
+    short
+}
+
+fn app_name(options: &AppOptions, default: &str) -> Result<AppName, ConfigError> {
+    let (name, place) = match &options.name {
+        Some(name) => (name.as_str(), options.place("name")),
+        None => (default, options.place("script")),
+    };
+    AppName::new(name).map_err(|fault| ConfigError::BadName { place, name: name.to_owned(), fault })
+}
+
+fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> Mode {
+    match (options.exec_mode, runtime) {
+        (Some(Mode::Cluster), Runtime::Other) => {
+            warnings.push(Warning {
+                place: options.place("exec_mode"),
+                message: "is \"cluster\", which only Node.js programs can do: it runs in fork mode"
+                    .to_owned(),
+            });
+            Mode::Fork
+        }
+        (Some(mode), _) => mode,
+        (None, Runtime::Node) if options.instances.is_some() => Mode::Cluster,
+        (None, Runtime::Node | Runtime::Other) => Mode::Fork,
+    }
+}
+
+fn restart_policy(options: &AppOptions, warnings: &mut Vec<Warning>) -> RestartPolicy {
+    let default = RestartPolicy::default();
+    // PM2 takes 0 for "no backoff", which is what leaving it out means.
+    let backoff = options.exp_backoff_restart_delay.filter(|initial| !initial.is_zero());
+    if options.restart_delay.is_some() && backoff.is_some() {
+        warnings.push(Warning {
+            place: options.place("exp_backoff_restart_delay"),
+            message: "is ignored, because `restart_delay` is given too".to_owned(),
+        });
+    }
+    let delay = match (options.restart_delay, backoff, default.delay) {
+        (Some(fixed), _, _) => RestartDelay::Fixed(fixed),
+        (None, Some(initial), RestartDelay::Exponential { max, .. }) => {
+            RestartDelay::Exponential { initial, max: max.max(initial) }
+        }
+        (None, _, default) => default,
+    };
+    RestartPolicy {
+        autorestart: options.autorestart.unwrap_or(default.autorestart),
+        max_restarts: options.max_restarts.unwrap_or(default.max_restarts),
+        window: default.window,
+        min_uptime: options.min_uptime.unwrap_or(default.min_uptime),
+        delay,
+        stop_exit_codes: options.stop_exit_codes.clone().unwrap_or_default(),
+    }
+}
+
+fn stop_policy(options: &AppOptions) -> StopPolicy {
+    let default = StopPolicy::default();
+    StopPolicy {
+        signal: options.kill_signal.unwrap_or(default.signal),
+        kill_timeout: options.kill_timeout.unwrap_or(default.kill_timeout),
+        drain_timeout: options.drain_timeout.unwrap_or(default.drain_timeout),
+    }
+}

@@ -1,0 +1,127 @@
+//! Finding programs in a PATH, and what version of Node.js one of them is.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::ConfigError;
+
+/// Where programs are when the environment has no PATH, as execvp(3) has it.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The first Node.js that runs TypeScript without a flag.
+const TYPESCRIPT_NEEDS: (u32, u32) = (22, 18);
+const TYPESCRIPT_NEEDS_TEXT: &str = "22.18";
+
+/// The PATH of an environment.
+pub(crate) fn path_variable(env: &BTreeMap<String, String>) -> &str {
+    env.get("PATH").filter(|path| !path.is_empty()).map_or(DEFAULT_PATH, String::as_str)
+}
+
+/// The absolute path of a program: by name in the environment's PATH, or by path from `cwd`.
+pub(crate) fn find(name: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    if name.is_empty() {
+        return None;
+    }
+    if name.contains('/') {
+        return Some(cwd.join(name)).filter(|path| is_executable(path));
+    }
+    std::env::split_paths(path_variable(env))
+        .map(|directory| cwd.join(directory).join(name))
+        .find(|path| is_executable(path))
+}
+
+/// Whether this is a file that this process may execute.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Whether a program is Node.js, by its name: `node`, `nodejs`, `node22`, `node-v24.1.0`.
+pub(crate) fn is_node(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let Some(rest) = name.strip_prefix("node") else { return false };
+    let rest = rest.strip_prefix("js").unwrap_or(rest);
+    let rest = rest.strip_prefix('-').unwrap_or(rest);
+    let rest = rest.strip_prefix('v').unwrap_or(rest);
+    rest.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// Whether a file is TypeScript that Node.js strips the types of.
+pub(crate) fn is_typescript(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| matches!(extension.to_str(), Some("ts" | "mts" | "cts")))
+}
+
+/// Refuses a Node.js that cannot run TypeScript by itself.
+pub(crate) fn require_typescript(
+    node: &Path,
+    subject: &str,
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<(), ConfigError> {
+    let found = version(node, cwd, env)
+        .map_err(|source| ConfigError::NodeVersion { program: node.to_owned(), source })?;
+    if strips_types(&found) {
+        return Ok(());
+    }
+    Err(ConfigError::NodeTooOld {
+        subject: subject.to_owned(),
+        needed: TYPESCRIPT_NEEDS_TEXT,
+        program: node.to_owned(),
+        found,
+    })
+}
+
+/// 22.18 and later, and 23.6 and later.
+fn strips_types(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let major = numbers.next().unwrap_or(0);
+    let minor = numbers.next().unwrap_or(0);
+    if major == 23 { minor >= 6 } else { (major, minor) >= TYPESCRIPT_NEEDS }
+}
+
+fn version(node: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> std::io::Result<String> {
+    let output = Command::new(node)
+        .arg("--version")
+        .env_clear()
+        .envs(env)
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.trim().trim_start_matches('v');
+    if output.status.success() && version.starts_with(|c: char| c.is_ascii_digit()) {
+        Ok(version.to_owned())
+    } else {
+        Err(std::io::Error::other(format!("it ended with {} and no version", output.status)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_is_known_by_its_name() {
+        for name in ["node", "/usr/bin/nodejs", "node22", "/opt/node-v24.1.0", "node-18"] {
+            assert!(is_node(Path::new(name)), "{name}");
+        }
+        for name in ["nodemon", "node_exporter", "bun", "deno", "tsx", "python3", "mynode"] {
+            assert!(!is_node(Path::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn versions_that_run_typescript() {
+        for (version, expected) in [
+            ("18.20.8", false),
+            ("20.20.2", false),
+            ("22.17.1", false),
+            ("22.18.0", true),
+            ("23.5.0", false),
+            ("23.6.0", true),
+            ("24.0.0", true),
+            ("26.1.0-nightly", true),
+        ] {
+            assert_eq!(strips_types(version), expected, "{version}");
+        }
+    }
+}

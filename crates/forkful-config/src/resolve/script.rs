@@ -1,0 +1,362 @@
+//! What to execute: the script's path, and the program that runs it.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use forkful_core::spec::Runtime;
+
+use super::{Context, base_directory, expand_home, program, tidy};
+use crate::error::{ConfigError, Place, Warning};
+use crate::keys::nearest;
+use crate::options::AppOptions;
+
+/// Interpreters by extension, the first that is found.
+const INTERPRETERS: &[(&str, &[&str])] = &[
+    ("js", &["node"]),
+    ("cjs", &["node"]),
+    ("mjs", &["node"]),
+    ("ts", &["node"]),
+    ("mts", &["node"]),
+    ("cts", &["node"]),
+    ("sh", &["bash", "sh"]),
+    ("bash", &["bash"]),
+    ("py", &["python3", "python"]),
+    ("rb", &["ruby"]),
+    ("php", &["php"]),
+    ("pl", &["perl"]),
+];
+
+/// Programs that start the app as a process of their own, which cluster mode cannot reach.
+const RUNNERS: &[&str] = &["npm", "npx", "pnpm", "pnpx", "yarn", "corepack"];
+
+/// Arguments by which Node.js runs TypeScript before it can by itself.
+const TYPESCRIPT_LOADERS: &[&str] = &[
+    "--experimental-strip-types",
+    "--experimental-transform-types",
+    "--import",
+    "--require",
+    "-r",
+    "--loader",
+    "--experimental-loader",
+];
+
+/// The most bytes of a `#!` line that are read, the kernel's own bound.
+const SHEBANG_BYTES_MAX: u64 = 256;
+/// Entries of a directory that are looked at for a similar name.
+const SIMILAR_ENTRIES_MAX: usize = 1_000;
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) program: PathBuf,
+    pub(super) program_args: Vec<String>,
+    pub(super) script: Option<String>,
+    pub(super) args: Vec<String>,
+    pub(super) runtime: Runtime,
+    pub(super) default_name: String,
+}
+
+/// What the user's `script` turned out to be.
+enum Target {
+    /// A file.
+    File(PathBuf),
+    /// A program that was found in PATH.
+    Program(PathBuf),
+    /// A line for the shell.
+    CommandLine,
+}
+
+struct Search<'a> {
+    options: &'a AppOptions,
+    script: &'a str,
+    cwd: &'a Path,
+    base: PathBuf,
+    env: &'a BTreeMap<String, String>,
+    place: Place,
+}
+
+/// Finds what an app executes.
+pub(super) fn locate(
+    options: &AppOptions,
+    context: &Context,
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Found, ConfigError> {
+    let Some(script) = options.script.as_deref() else {
+        return Err(ConfigError::NoScript { place: options.app_place() });
+    };
+    let expanded = expand_home(Path::new(script), context);
+    let script = expanded.to_str().unwrap_or(script);
+    let base = base_directory(options, "script", context);
+    let search = Search { options, script, cwd, base, env, place: options.place("script") };
+    let found = match search.target()? {
+        Target::CommandLine => search.command_line()?,
+        Target::Program(path) => search.program(path)?,
+        Target::File(path) => search.file(path)?,
+    };
+    let has_no_interpreter = found.script.is_none();
+    if has_no_interpreter && found.program_args.is_empty() && options.node_args.is_some() {
+        warnings.push(Warning {
+            place: options.place("node_args"),
+            message: "is ignored, because no interpreter runs the script".to_owned(),
+        });
+    }
+    if let Some(runner) = RUNNERS.iter().find(|runner| found.default_name == **runner)
+        && options.instances.is_some()
+    {
+        warnings.push(Warning {
+            place: options.place("instances"),
+            message: format!(
+                "starts {runner} several times in fork mode, because {runner} starts the app as a process \
+                 of its own; name the app's own script to share ports"
+            ),
+        });
+    }
+    Ok(found)
+}
+
+impl Search<'_> {
+    fn target(&self) -> Result<Target, ConfigError> {
+        let mut directory = None;
+        for base in [self.cwd, &self.base] {
+            let path = tidy(&base.join(self.script));
+            match fs_err::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => directory = directory.or(Some(path)),
+                Ok(_) => return Ok(Target::File(path)),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                // A command line may be no possible path at all, such as one that is too long.
+                Err(_) if self.is_command_line() => {}
+                Err(source) => return Err(self.unreadable(source)),
+            }
+        }
+        let bare = !self.script.contains('/');
+        if bare && let Some(path) = program::find(self.script, self.cwd, self.env) {
+            return Ok(Target::Program(path));
+        }
+        if let Some(path) = directory {
+            return Err(ConfigError::ScriptIsDirectory {
+                place: self.place.clone(),
+                script: self.script.to_owned(),
+                near: entry_point(&path).map(|file| Path::new(self.script).join(file).display().to_string()),
+            });
+        }
+        if self.is_command_line() {
+            return Ok(Target::CommandLine);
+        }
+        Err(ConfigError::ScriptMissing {
+            place: self.place.clone(),
+            script: self.script.to_owned(),
+            tried: self.cwd.to_owned(),
+            near: similar_file(&self.cwd.join(self.script)),
+        })
+    }
+
+    /// Whether the script is words for a shell. With an interpreter it can only be a file.
+    fn is_command_line(&self) -> bool {
+        let no_interpreter = self.options.interpreter.as_deref().is_none_or(|name| name == "none");
+        no_interpreter && self.script.trim().contains(char::is_whitespace)
+    }
+
+    fn unreadable(&self, source: std::io::Error) -> ConfigError {
+        ConfigError::ScriptUnreadable { place: self.place.clone(), script: self.script.to_owned(), source }
+    }
+
+    fn args(&self) -> Vec<String> {
+        self.options.args.clone().unwrap_or_default()
+    }
+
+    fn interpreter_args(&self) -> Vec<String> {
+        self.options.node_args.clone().unwrap_or_default()
+    }
+
+    fn command_line(&self) -> Result<Found, ConfigError> {
+        let shell = self.interpreter(&["bash", "sh"])?;
+        let mut line = self.script.to_owned();
+        for arg in self.args() {
+            line.push(' ');
+            line.push_str(&shell_words::quote(&arg));
+        }
+        Ok(Found {
+            program: shell,
+            program_args: vec!["-c".to_owned()],
+            default_name: default_name(self.script),
+            script: Some(line),
+            args: Vec::new(),
+            runtime: Runtime::Other,
+        })
+    }
+
+    /// A program from PATH: Node itself, a Node program such as `next`, or anything else.
+    fn program(&self, path: PathBuf) -> Result<Found, ConfigError> {
+        if self.options.interpreter.as_deref().is_some_and(|name| name != "none") {
+            return self.file(path);
+        }
+        let is_runner = RUNNERS.contains(&self.script);
+        let is_script =
+            !is_runner && shebang(&path).map_err(|e| self.unreadable(e))?.is_some_and(|b| b.is_node());
+        if is_script && self.options.interpreter.is_none() {
+            return self.run_with(&["node"], path);
+        }
+        let runtime = if program::is_node(&path) { Runtime::Node } else { Runtime::Other };
+        Ok(self.itself(path, runtime))
+    }
+
+    fn itself(&self, path: PathBuf, runtime: Runtime) -> Found {
+        let takes_args = runtime == Runtime::Node;
+        Found {
+            program: path,
+            program_args: if takes_args { self.interpreter_args() } else { Vec::new() },
+            script: None,
+            args: self.args(),
+            runtime,
+            default_name: default_name(self.script),
+        }
+    }
+
+    fn file(&self, path: PathBuf) -> Result<Found, ConfigError> {
+        fs_err::File::open(&path).map_err(|error| self.unreadable(error))?;
+        match self.options.interpreter.as_deref() {
+            Some("none") if program::is_executable(&path) => return Ok(self.itself(path, Runtime::Other)),
+            Some("none") => return Err(self.not_executable()),
+            Some(name) => return self.run_with(&[name], path),
+            None => {}
+        }
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if let Some((_, names)) = INTERPRETERS.iter().find(|(known, _)| Some(*known) == extension) {
+            return self.run_with(names, path);
+        }
+        let shebang = shebang(&path).map_err(|error| self.unreadable(error))?;
+        match (shebang, extension) {
+            (Some(shebang), _) if shebang.is_node() => self.run_with(&["node"], path),
+            _ if program::is_executable(&path) => Ok(self.itself(path, Runtime::Other)),
+            (Some(_), _) => Err(self.not_executable()),
+            // As PM2 does: a plain text without any extension is taken for JavaScript.
+            (None, None) if is_text(&path) => self.run_with(&["node"], path),
+            (None, None) => Err(self.not_executable()),
+            (None, Some(_)) => {
+                Err(ConfigError::NoInterpreter { place: self.place.clone(), script: self.script.to_owned() })
+            }
+        }
+    }
+
+    fn not_executable(&self) -> ConfigError {
+        ConfigError::NotExecutable { place: self.place.clone(), script: self.script.to_owned() }
+    }
+
+    fn run_with(&self, names: &[&str], path: PathBuf) -> Result<Found, ConfigError> {
+        let interpreter = self.interpreter(names)?;
+        let runtime = if program::is_node(&interpreter) { Runtime::Node } else { Runtime::Other };
+        let program_args = self.interpreter_args();
+        if runtime == Runtime::Node
+            && program::is_typescript(&path)
+            && !self.has_typescript_loader(&program_args)
+        {
+            program::require_typescript(&interpreter, self.script, self.cwd, self.env)?;
+        }
+        let script = path.into_os_string().into_string().map_err(|path| {
+            let error = std::io::Error::new(ErrorKind::InvalidFilename, "its path is not UTF-8");
+            ConfigError::ScriptUnreadable {
+                place: self.place.clone(),
+                script: path.to_string_lossy().into_owned(),
+                source: error,
+            }
+        })?;
+        Ok(Found {
+            program: interpreter,
+            program_args,
+            default_name: default_name(self.script),
+            script: Some(script),
+            args: self.args(),
+            runtime,
+        })
+    }
+
+    fn has_typescript_loader(&self, node_args: &[String]) -> bool {
+        let options = self.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
+        node_args
+            .iter()
+            .map(String::as_str)
+            .chain(options.split_whitespace())
+            .any(|arg| TYPESCRIPT_LOADERS.contains(&arg.split_once('=').map_or(arg, |(name, _)| name)))
+    }
+
+    /// The first of these programs that the app's PATH has.
+    fn interpreter(&self, names: &[&str]) -> Result<PathBuf, ConfigError> {
+        names.iter().find_map(|name| program::find(name, self.cwd, self.env)).ok_or_else(|| {
+            let name = names.first().copied().unwrap_or_default();
+            let searched = (!name.contains('/')).then(|| program::path_variable(self.env).to_owned());
+            ConfigError::InterpreterMissing { name: name.to_owned(), path_variable: searched }
+        })
+    }
+}
+
+/// The name of an app that was given none: the script's base name without its last extension, or
+/// for a command line the line itself, where that can be a name.
+pub(crate) fn default_name(script: &str) -> String {
+    let script = script.trim();
+    let is_line = script.contains(char::is_whitespace);
+    if is_line && !script.contains('/') {
+        return script.chars().take(128).collect();
+    }
+    let first = if is_line { script.split_whitespace().next().unwrap_or(script) } else { script };
+    let path = Path::new(first);
+    path.file_stem().or(path.file_name()).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The program of a `#!` line.
+struct Shebang(String);
+
+impl Shebang {
+    fn is_node(&self) -> bool {
+        program::is_node(Path::new(&self.0))
+    }
+}
+
+fn shebang(path: &Path) -> std::io::Result<Option<Shebang>> {
+    let mut start = Vec::new();
+    fs_err::File::open(path)?.take(SHEBANG_BYTES_MAX).read_to_end(&mut start)?;
+    let Some(rest) = start.strip_prefix(b"#!") else { return Ok(None) };
+    let line = String::from_utf8_lossy(rest);
+    let mut words = line.lines().next().unwrap_or_default().split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_env = Path::new(first).file_name().is_some_and(|name| name == "env");
+    let program =
+        if is_env { words.find(|word| !word.starts_with('-') && !word.contains('=')) } else { Some(first) };
+    Ok(Some(Shebang(program.unwrap_or_default().to_owned())))
+}
+
+fn is_text(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = fs_err::File::open(path).and_then(|file| file.take(SHEBANG_BYTES_MAX).read_to_end(&mut start));
+    read.is_ok() && !start.contains(&0)
+}
+
+/// The file of a directory that Node.js would start: `main` of its package.json, or index.js.
+fn entry_point(directory: &Path) -> Option<String> {
+    let main = fs_err::read_to_string(directory.join("package.json"))
+        .ok()
+        .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+        .and_then(|package| package.get("main")?.as_str().map(str::to_owned));
+    main.into_iter()
+        .chain(["index.js", "server.js", "app.js"].map(str::to_owned))
+        .find(|file| directory.join(file).is_file())
+}
+
+/// A file of the same directory that was probably meant.
+fn similar_file(path: &Path) -> Option<String> {
+    let wanted = path.file_name()?.to_str()?;
+    let names: Vec<String> = fs_err::read_dir(path.parent()?)
+        .ok()?
+        .take(SIMILAR_ENTRIES_MAX)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    let same_stem = names
+        .iter()
+        .find(|name| INTERPRETERS.iter().any(|(extension, _)| **name == format!("{wanted}.{extension}")));
+    same_stem
+        .map(String::as_str)
+        .or_else(|| nearest(wanted, names.iter().map(String::as_str)))
+        .map(str::to_owned)
+}

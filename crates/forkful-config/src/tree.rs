@@ -1,0 +1,168 @@
+//! A parsed document of any format: values with the line that they stand on. Not a general JSON
+//! type: it keeps how numbers were written and where things are, for messages.
+
+use std::fmt;
+
+/// A value and its line, where the format has lines.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) line: Option<usize>,
+    pub(crate) value: Value,
+}
+
+/// What a node holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+/// A number as a value and as text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Number {
+    pub(crate) value: f64,
+    /// As it was written when that is plain decimal (`1.10` and long integers stay as they are),
+    /// else as JavaScript prints the value.
+    pub(crate) text: String,
+}
+
+/// One key of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) line: Option<usize>,
+    pub(crate) node: Node,
+}
+
+/// The longest text that a message quotes in full.
+const SHOWN_CHARACTERS_MAX: usize = 60;
+
+impl Number {
+    pub(crate) fn new(value: f64, written: &str) -> Self {
+        let digits = written.strip_prefix('-').unwrap_or(written);
+        let mut parts = digits.splitn(2, '.');
+        let plain = parts.next().is_some_and(all_digits) && parts.next().is_none_or(all_digits);
+        let text = if plain { written.to_owned() } else { print_number(value) };
+        Self { value, text }
+    }
+
+    /// The value when it is a whole number that `f64` holds exactly.
+    pub(crate) fn whole(&self) -> Option<i64> {
+        const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+        (self.value.fract() == 0.0 && self.value.abs() <= EXACT_MAX).then_some(self.value as i64)
+    }
+}
+
+fn all_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn print_number(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() }
+    } else if value != 0.0 && !(1e-6..1e21).contains(&value.abs()) {
+        format!("{value:e}")
+    } else {
+        // Adding zero turns -0 into 0, as JavaScript prints it.
+        format!("{}", value + 0.0)
+    }
+}
+
+impl Node {
+    pub(crate) fn is_null(&self) -> bool {
+        self.value == Value::Null
+    }
+
+    /// The value of a key in a table.
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        match &self.value {
+            Value::Table(entries) => entries.iter().find(|entry| entry.key == key),
+            _ => None,
+        }
+    }
+
+    /// The value as compact JSON, for environment variables that were given as objects.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => Json::Bool(*flag),
+            Value::Number(number) => match number.whole() {
+                Some(whole) => Json::from(whole),
+                None => serde_json::Number::from_f64(number.value).map_or(Json::Null, Json::Number),
+            },
+            Value::Text(text) => Json::String(text.clone()),
+            Value::List(nodes) => Json::Array(nodes.iter().map(Self::to_json).collect()),
+            Value::Table(entries) => {
+                Json::Object(entries.iter().map(|e| (e.key.clone(), e.node.to_json())).collect())
+            }
+        }
+    }
+
+    /// A tree without lines.
+    pub(crate) fn from_json(json: &serde_json::Value) -> Self {
+        use serde_json::Value as Json;
+        let value = match json {
+            Json::Null => Value::Null,
+            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Number(number) => {
+                Value::Number(Number::new(number.as_f64().unwrap_or(f64::NAN), &number.to_string()))
+            }
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()),
+            Json::Object(map) => Value::Table(
+                map.iter()
+                    .map(|(key, item)| Entry { key: key.clone(), line: None, node: Self::from_json(item) })
+                    .collect(),
+            ),
+        };
+        Self { line: None, value }
+    }
+}
+
+/// As a message shows it: `"two"`, `0.5`, `true`, `a list`, `an object`.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Value::Null => f.write_str("null"),
+            Value::Bool(flag) => write!(f, "{flag}"),
+            Value::Number(number) => f.write_str(&number.text),
+            Value::Text(text) => f.write_str(&quoted(text)),
+            Value::List(_) => f.write_str("a list"),
+            Value::Table(_) => f.write_str("an object"),
+        }
+    }
+}
+
+/// A text in quotes, control characters escaped, cut to a length that fits a message.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}
+
+/// Turns byte offsets into line numbers, counted from 1.
+pub(crate) struct Lines {
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    pub(crate) fn new(text: &str) -> Self {
+        let starts = std::iter::once(0)
+            .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
+            .collect();
+        Self { starts }
+    }
+
+    pub(crate) fn line(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset)
+    }
+}

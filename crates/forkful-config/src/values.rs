@@ -1,0 +1,306 @@
+//! From a value as the user wrote it to the type that an option has. Each function says what it
+//! expected instead, in words that fit after "expected".
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use forkful_core::spec::{Balance, INSTANCES_MAX, Mode, StopSignal};
+
+use crate::options::InstancesText;
+use crate::tree::{Node, Value};
+
+/// The longest time that any option takes; a bound against a slip of the keyboard.
+const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A value that is not what its key takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The part of the value that is at fault, as `[2]` or `.PORT`; empty for the whole.
+    pub(crate) below: String,
+    /// The line of that part.
+    pub(crate) line: Option<usize>,
+    /// What is there.
+    pub(crate) value: String,
+    /// What should be.
+    pub(crate) expected: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(node: &Node, expected: impl Into<String>) -> Self {
+        Self { below: String::new(), line: node.line, value: node.to_string(), expected: expected.into() }
+    }
+
+    fn below(mut self, part: &str) -> Self {
+        self.below = format!("{part}{}", self.below);
+        self
+    }
+}
+
+type Checked<T> = Result<T, Refusal>;
+
+/// A text, or a number taken as one.
+pub(crate) fn text(node: &Node) -> Checked<String> {
+    match &node.value {
+        Value::Text(text) if text.contains('\0') => Err(Refusal::new(node, "a text without NUL characters")),
+        Value::Text(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.text.clone()),
+        _ => Err(Refusal::new(node, "a text")),
+    }
+}
+
+/// A text that is not empty.
+pub(crate) fn filled_text(node: &Node) -> Checked<String> {
+    let text = text(node)?;
+    if text.trim().is_empty() { Err(Refusal::new(node, "a text that is not empty")) } else { Ok(text) }
+}
+
+/// A list of texts, or one text that is split as a shell would.
+pub(crate) fn words(node: &Node) -> Checked<Vec<String>> {
+    match &node.value {
+        Value::List(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| match &item.value {
+                Value::Bool(flag) => Ok(flag.to_string()),
+                _ => text(item).map_err(|refusal| refusal.below(&format!("[{index}]"))),
+            })
+            .collect(),
+        Value::Text(line) => shell_words::split(line)
+            .map_err(|_| Refusal::new(node, "a text whose quotes are closed, or a list of texts")),
+        Value::Number(number) => Ok(vec![number.text.clone()]),
+        _ => Err(Refusal::new(node, "a list of texts, or one text that is split as a shell would")),
+    }
+}
+
+/// `true` or `false`.
+pub(crate) fn flag(node: &Node) -> Checked<bool> {
+    match &node.value {
+        Value::Bool(flag) => Ok(*flag),
+        Value::Text(text) if text == "true" => Ok(true),
+        Value::Text(text) if text == "false" => Ok(false),
+        _ => Err(Refusal::new(node, "true or false")),
+    }
+}
+
+/// A whole number from 0.
+pub(crate) fn count(node: &Node) -> Checked<u32> {
+    whole(node)
+        .and_then(|number| u32::try_from(number).ok())
+        .ok_or_else(|| Refusal::new(node, "a whole number from 0"))
+}
+
+/// A port's number.
+pub(crate) fn port(node: &Node) -> Checked<u16> {
+    whole(node)
+        .and_then(|number| u16::try_from(number).ok())
+        .ok_or_else(|| Refusal::new(node, "a port from 0 to 65535"))
+}
+
+fn whole(node: &Node) -> Option<i64> {
+    match &node.value {
+        Value::Number(number) => number.whole(),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// A number of milliseconds, or a text with a unit.
+pub(crate) fn duration(node: &Node) -> Checked<Duration> {
+    const EXPECTED: &str = r#"a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h""#;
+    let duration = match &node.value {
+        Value::Number(number) => from_millis(number.value),
+        Value::Text(text) => parse_duration(text),
+        _ => None,
+    };
+    match duration {
+        None => Err(Refusal::new(node, EXPECTED)),
+        Some(long) if long > DURATION_MAX => Err(Refusal::new(node, "at most 30 days")),
+        Some(duration) => Ok(duration),
+    }
+}
+
+/// `10s`, `1.5 m`, `500`; a bare number is milliseconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let millis_per_unit = match unit.trim_start() {
+        "" | "ms" => 1.0,
+        "s" => 1_000.0,
+        "m" | "min" => 60_000.0,
+        "h" => 3_600_000.0,
+        "d" => 86_400_000.0,
+        _ => return None,
+    };
+    from_millis(number.parse::<f64>().ok()? * millis_per_unit)
+}
+
+fn from_millis(millis: f64) -> Option<Duration> {
+    (millis.is_finite() && millis >= 0.0).then(|| Duration::from_millis(millis.round() as u64))
+}
+
+/// What `instances` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Instances {
+    /// So many.
+    Count(u16),
+    /// One per usable core.
+    Max,
+    /// One per usable core, less so many.
+    Less(u32),
+}
+
+pub(crate) const INSTANCES_EXPECTED: &str = r#"a number, "max" or a negative number"#;
+
+/// Reads the number of workers; `Err` is what was expected.
+pub(crate) fn parse_instances(text: &str) -> Result<Instances, String> {
+    match text.trim() {
+        "max" => Ok(Instances::Max),
+        number => match number.parse::<i64>() {
+            Ok(0) => Ok(Instances::Max),
+            Ok(less) if less < 0 => {
+                Ok(Instances::Less(u32::try_from(less.unsigned_abs()).unwrap_or(u32::MAX)))
+            }
+            Ok(count) => match u16::try_from(count) {
+                Ok(count) if count <= INSTANCES_MAX => Ok(Instances::Count(count)),
+                _ => Err(format!("at most {INSTANCES_MAX}")),
+            },
+            Err(_) => Err(INSTANCES_EXPECTED.to_owned()),
+        },
+    }
+}
+
+/// The number of workers, checked but kept as written.
+pub(crate) fn instances(node: &Node) -> Checked<InstancesText> {
+    let text = text(node).map_err(|_| Refusal::new(node, INSTANCES_EXPECTED))?;
+    parse_instances(&text).map_err(|expected| Refusal::new(node, expected))?;
+    Ok(InstancesText(text))
+}
+
+/// `cluster` or `fork`, with PM2's `_mode` allowed.
+pub(crate) fn exec_mode(node: &Node) -> Checked<Mode> {
+    match &node.value {
+        Value::Text(text) if matches!(text.as_str(), "cluster" | "cluster_mode") => Ok(Mode::Cluster),
+        Value::Text(text) if matches!(text.as_str(), "fork" | "fork_mode") => Ok(Mode::Fork),
+        _ => Err(Refusal::new(node, r#""cluster" or "fork""#)),
+    }
+}
+
+/// A way of spreading connections.
+pub(crate) fn balance(node: &Node) -> Checked<Balance> {
+    let name = match &node.value {
+        Value::Text(text) => text.as_str(),
+        _ => "",
+    };
+    match name {
+        "auto" => Ok(Balance::Auto),
+        "direct" => Ok(Balance::Direct),
+        "exact" => Ok(Balance::Exact),
+        "shared" => Ok(Balance::Shared),
+        "sticky" => Ok(Balance::Sticky),
+        _ => Err(Refusal::new(node, r#""auto", "direct", "exact", "shared" or "sticky""#)),
+    }
+}
+
+/// Exit codes: one, a list, or a text of several.
+pub(crate) fn exit_codes(node: &Node) -> Checked<Vec<i32>> {
+    const EXPECTED: &str = "an exit code from 0 to 255, or a list of them";
+    let one = |node: &Node| {
+        whole(node)
+            .and_then(|code| u8::try_from(code).ok())
+            .map(i32::from)
+            .ok_or_else(|| Refusal::new(node, EXPECTED))
+    };
+    match &node.value {
+        Value::List(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| one(item).map_err(|refusal| refusal.below(&format!("[{index}]"))))
+            .collect(),
+        Value::Text(text) => text
+            .split([',', ' '])
+            .filter(|part| !part.is_empty())
+            .map(|part| part.parse::<u8>().map(i32::from).map_err(|_| Refusal::new(node, EXPECTED)))
+            .collect(),
+        _ => one(node).map(|code| vec![code]),
+    }
+}
+
+/// Signals of Linux on the processors that Node runs on, as signal(7) numbers them for x86 and ARM.
+const SIGNALS: &[(&str, i32)] = &[
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("IOT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("STKFLT", 16),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("TTIN", 21),
+    ("TTOU", 22),
+    ("URG", 23),
+    ("XCPU", 24),
+    ("XFSZ", 25),
+    ("VTALRM", 26),
+    ("PROF", 27),
+    ("WINCH", 28),
+    ("IO", 29),
+    ("POLL", 29),
+    ("PWR", 30),
+    ("SYS", 31),
+];
+
+/// `SIGTERM`, `term`, `15`; `None` when there is no such signal.
+pub fn parse_signal(text: &str) -> Option<StopSignal> {
+    let upper = text.trim().to_ascii_uppercase();
+    if let Ok(number) = upper.parse::<i32>() {
+        return (1..=64).contains(&number).then_some(StopSignal(number));
+    }
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| StopSignal(*number))
+}
+
+/// A signal by name or number.
+pub(crate) fn signal(node: &Node) -> Checked<StopSignal> {
+    text(node)
+        .ok()
+        .and_then(|text| parse_signal(&text))
+        .ok_or_else(|| Refusal::new(node, r#"a signal as "SIGTERM", or its number from 1 to 64"#))
+}
+
+/// Environment variables. Numbers and booleans become texts, lists and objects JSON, as in PM2;
+/// `null` leaves the variable as it is.
+pub(crate) fn environment(node: &Node) -> Checked<BTreeMap<String, String>> {
+    let Value::Table(entries) = &node.value else {
+        return Err(Refusal::new(node, "an object of variables and their values"));
+    };
+    let mut variables = BTreeMap::new();
+    for entry in entries {
+        let part = format!(".{}", entry.key);
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+            let refusal = Refusal::new(&entry.node, "a variable's name without `=`, not empty");
+            return Err(refusal.below(&part));
+        }
+        let value = match &entry.node.value {
+            Value::Null => continue,
+            Value::Bool(flag) => flag.to_string(),
+            Value::Text(_) | Value::Number(_) => text(&entry.node).map_err(|refusal| refusal.below(&part))?,
+            Value::List(_) | Value::Table(_) => entry.node.to_json().to_string(),
+        };
+        variables.insert(entry.key.clone(), value);
+    }
+    Ok(variables)
+}
