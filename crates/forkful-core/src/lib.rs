@@ -11,6 +11,7 @@ pub mod restart;
 pub mod rollout;
 pub mod slot;
 pub mod spec;
+pub mod steering;
 pub mod targets;
 mod time;
 

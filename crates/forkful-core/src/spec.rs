@@ -197,7 +197,7 @@ pub enum RestartDelay {
 }
 
 /// When a worker counts as ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
     /// Ready means the app said so by `process.send('ready')`.
     pub wait_ready: bool,
@@ -261,12 +261,6 @@ impl Default for RestartPolicy {
 impl Default for RestartDelay {
     fn default() -> Self {
         Self::Exponential { initial: Duration::from_millis(100), max: Duration::from_secs(15) }
-    }
-}
-
-impl Default for Readiness {
-    fn default() -> Self {
-        Self { wait_ready: false, listen_timeout: None }
     }
 }
 

@@ -63,15 +63,7 @@ impl fmt::Display for TargetFault {
     }
 }
 
-impl std::error::Error for TargetFault {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::IdTooLarge(_) => None,
-            // Its text is part of ours, because callers show a target's fault on one line.
-            Self::NoName { .. } => None,
-        }
-    }
-}
+impl std::error::Error for TargetFault {}
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use crate::restart::{self, Life};
 /// Handles an input in whatever state the slot is.
 pub(super) fn take(state: State, input: Input, turn: &mut Turn<'_>) -> State {
     match state {
-        State::Stopped { last_exit } => stopped(last_exit, input, turn),
+        State::Stopped { last_exit } => stopped(last_exit, &input, turn),
         State::Starting { generation, started, ready_by } => {
             starting(Starting { generation, started, ready_by }, input, turn)
         }
@@ -24,9 +24,9 @@ pub(super) fn take(state: State, input: Input, turn: &mut Turn<'_>) -> State {
             stopping(Stopping { generation, started, why, push }, input, turn)
         }
         State::Backoff { attempt, start_at, last_exit } => {
-            backoff(Backoff { attempt, start_at, last_exit }, input, turn)
+            backoff(Backoff { attempt, start_at, last_exit }, &input, turn)
         }
-        State::Failed { reason, last_exit } => failed(reason, last_exit, input, turn),
+        State::Failed { reason, last_exit } => failed(reason, last_exit, &input, turn),
     }
 }
 
@@ -72,7 +72,7 @@ impl From<Backoff> for State {
     }
 }
 
-fn stopped(last_exit: Option<Exit>, input: Input, turn: &mut Turn<'_>) -> State {
+fn stopped(last_exit: Option<Exit>, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => turn.spawn_as_asked(),
         Input::Command(Verb::Stop | Verb::Delete)
@@ -82,7 +82,7 @@ fn stopped(last_exit: Option<Exit>, input: Input, turn: &mut Turn<'_>) -> State 
     }
 }
 
-fn failed(reason: FailReason, last_exit: Exit, input: Input, turn: &mut Turn<'_>) -> State {
+fn failed(reason: FailReason, last_exit: Exit, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => turn.spawn_as_asked(),
         Input::Command(Verb::Stop | Verb::Delete) => turn.rest(Some(last_exit)),
@@ -90,7 +90,7 @@ fn failed(reason: FailReason, last_exit: Exit, input: Input, turn: &mut Turn<'_>
     }
 }
 
-fn backoff(pause: Backoff, input: Input, turn: &mut Turn<'_>) -> State {
+fn backoff(pause: Backoff, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => {
             turn.counters.forgive();
@@ -105,8 +105,6 @@ fn backoff(pause: Backoff, input: Input, turn: &mut Turn<'_>) -> State {
 fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
     let Starting { generation, started, ready_by } = process;
     match input {
-        // It is on its way already; who asked waits with the others.
-        Input::Command(Verb::Start) => process.into(),
         // It serves nobody yet, so nothing is lost by ending it first.
         Input::Command(Verb::Restart | Verb::Replace) => turn.stop(generation, started, StopReason::Restart),
         Input::Command(Verb::Stop) => turn.stop(generation, started, StopReason::Stop),
@@ -139,7 +137,10 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
             let life = turn.life(started, &exit);
             turn.crash(exit, life)
         }
-        Input::Ready(..) | Input::Deadline | Input::Exited(..) => process.into(),
+        // At a start it is on its way already; who asked waits with the others.
+        Input::Command(Verb::Start) | Input::Ready(..) | Input::Deadline | Input::Exited(..) => {
+            process.into()
+        }
     }
 }
 

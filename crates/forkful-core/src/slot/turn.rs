@@ -31,16 +31,14 @@ impl Turn<'_> {
     /// Handles an event: first what concerns leaving processes, counters and refusals, then the state's share.
     pub(super) fn take(&mut self, state: State, event: Event) -> State {
         let input = match event {
-            Event::Command(verb, ticket) => match self.refusal(verb) {
-                Some(fault) => {
+            Event::Command(verb, ticket) => {
+                if let Some(fault) = self.refusal(verb) {
                     self.act(Action::Answer(ticket, Outcome::Failed(fault)));
                     return state;
                 }
-                None => {
-                    self.admit(verb, ticket);
-                    Input::Command(verb)
-                }
-            },
+                self.admit(verb, ticket);
+                Input::Command(verb)
+            }
             Event::Exited(generation, exit) => Input::Exited(generation, exit),
             Event::SpawnFailed(generation, why) => Input::Exited(generation, Exit::SpawnFailed(why)),
             Event::Ready(generation, sign) => Input::Ready(generation, sign),

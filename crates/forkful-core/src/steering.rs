@@ -1,0 +1,16 @@
+//! Which workers get new connections: the decisions of the balance modes, without any socket.
+//!
+//! - [`AutoBalance`]: whether the daemon hands connections out (exact) or the kernel does (direct).
+//! - [`Suspicion`]: which workers' loops do not turn, so that they leave the kernel's choice and
+//!   their queues are rescued.
+//! - [`pick`]: which worker gets a connection that the daemon hands out.
+
+mod auto;
+mod choice;
+mod suspicion;
+
+pub use auto::{AutoBalance, BURST, DIRECT_SPELL, Dispatch, RATE, TASTE};
+pub use choice::{Candidate, pick};
+pub use suspicion::{
+    Action, PROBE_PATIENCE, PROBE_PATIENCE_FACTOR, PROBE_TIME_MAX, STUCK_SAMPLES, Suspicion,
+};

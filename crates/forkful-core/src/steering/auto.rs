@@ -1,0 +1,173 @@
+//! The switch of the `auto` balance: a token bucket that connections empty and time fills.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// Connections that may come at once and still be spread exactly. A page full of websockets, or a
+/// load generator that opens its connections at the start, is what evenness is for; 2048 handed out
+/// one by one cost some 0.1 s of the daemon's time in all.
+pub const BURST: u32 = 2048;
+
+/// Connections per second that are handed out one by one for as long as they keep coming. Above
+/// it connections are short, so that evenness comes by itself and the cost of each counts.
+pub const RATE: u32 = 800;
+
+/// Connections after which a return to exact is given up again, if they come faster than [`RATE`].
+pub const TASTE: u32 = 32;
+
+/// How long direct lasts before exact is tried again, so that a switch costs at most one
+/// `setsockopt` and [`TASTE`] hand-outs a second.
+pub const DIRECT_SPELL: Duration = Duration::from_secs(1);
+
+/// Who spreads the next connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The daemon accepts it and hands it to one worker.
+    Exact,
+    /// The kernel puts it into one worker's queue.
+    Direct,
+}
+
+/// The switch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AutoBalance {
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    Exact { tokens: f64, filled: Time },
+    Direct { until: Time },
+}
+
+impl AutoBalance {
+    /// Begins exact, with a full bucket.
+    pub fn new(now: Time) -> Self {
+        Self { phase: Phase::Exact { tokens: f64::from(BURST), filled: now } }
+    }
+
+    /// The daemon has accepted `n` connections.
+    pub fn on_accept(&mut self, now: Time, n: u32) -> Dispatch {
+        let _ = self.on_time(now);
+        match &mut self.phase {
+            Phase::Exact { tokens, filled } => {
+                let gained = now.since(*filled).as_secs_f64() * f64::from(RATE);
+                *tokens = (*tokens + gained).min(f64::from(BURST)) - f64::from(n);
+                *filled = (*filled).max(now);
+                if *tokens <= 0.0 {
+                    self.phase = Phase::Direct { until: now + DIRECT_SPELL };
+                }
+            }
+            Phase::Direct { .. } => {}
+        }
+        self.dispatch()
+    }
+
+    /// Time has passed.
+    pub fn on_time(&mut self, now: Time) -> Dispatch {
+        match self.phase {
+            Phase::Direct { until } if now >= until => {
+                self.phase = Phase::Exact { tokens: f64::from(TASTE), filled: now };
+            }
+            Phase::Direct { .. } | Phase::Exact { .. } => {}
+        }
+        self.dispatch()
+    }
+
+    /// When [`Self::on_time`] has something to decide.
+    pub fn next_check(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Direct { until } => Some(until),
+            Phase::Exact { .. } => None,
+        }
+    }
+
+    /// What holds now.
+    pub fn dispatch(&self) -> Dispatch {
+        match self.phase {
+            Phase::Direct { .. } => Dispatch::Direct,
+            Phase::Exact { .. } => Dispatch::Exact,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_start(Duration::from_millis(millis))
+    }
+
+    /// Feeds `per_second` connections evenly over `seconds`; gives the milliseconds spent in direct.
+    fn run(balance: &mut AutoBalance, from_ms: u64, seconds: u64, per_second: u32) -> u64 {
+        let mut due = 0.0;
+        let mut direct = 0;
+        for ms in from_ms..from_ms + seconds * 1000 {
+            due += f64::from(per_second) / 1000.0;
+            let n = due as u32;
+            due -= f64::from(n);
+            // In direct the kernel takes them; the daemon sees time only.
+            let dispatch = match balance.on_time(at(ms)) {
+                Dispatch::Exact => balance.on_accept(at(ms), n),
+                Dispatch::Direct => Dispatch::Direct,
+            };
+            direct += u64::from(dispatch == Dispatch::Direct);
+        }
+        direct
+    }
+
+    #[test]
+    fn a_burst_is_spread_exactly() {
+        let mut balance = AutoBalance::new(at(0));
+        for n in 1..BURST {
+            assert_eq!(balance.on_accept(at(0), 1), Dispatch::Exact, "connection {n}");
+        }
+        assert_eq!(balance.on_accept(at(0), 1), Dispatch::Direct);
+        assert_eq!(balance.next_check(), Some(at(1000)));
+    }
+
+    #[test]
+    fn slow_connections_stay_exact_for_ever() {
+        let mut balance = AutoBalance::new(at(0));
+        assert_eq!(run(&mut balance, 0, 60, RATE - 10), 0);
+    }
+
+    #[test]
+    fn fast_connections_are_direct_but_for_the_tasting() {
+        let mut balance = AutoBalance::new(at(0));
+        run(&mut balance, 0, 1, 20_000);
+        let direct = run(&mut balance, 1000, 20, 20_000);
+        assert!(direct >= 20_000 - 20 * 5, "{direct} of 20000 ms were direct");
+    }
+
+    #[test]
+    fn a_slower_rate_brings_exact_and_the_whole_burst_back() {
+        let mut balance = AutoBalance::new(at(0));
+        run(&mut balance, 0, 2, 20_000);
+        let direct = run(&mut balance, 2000, 20, 100);
+        assert!(direct <= 1000, "{direct} ms of direct after the rush");
+        assert_eq!(balance.on_accept(at(22_000), BURST - 1), Dispatch::Exact);
+    }
+
+    #[test]
+    fn tasting_ends_at_once_in_a_rush() {
+        let mut balance = AutoBalance::new(at(0));
+        assert_eq!(balance.on_accept(at(0), BURST), Dispatch::Direct);
+        assert_eq!(balance.on_time(at(999)), Dispatch::Direct);
+        assert_eq!(balance.on_time(at(1000)), Dispatch::Exact);
+        assert_eq!(balance.on_accept(at(1000), TASTE - 1), Dispatch::Exact);
+        assert_eq!(balance.on_accept(at(1000), 1), Dispatch::Direct);
+        assert_eq!(balance.next_check(), Some(at(2000)));
+    }
+
+    #[test]
+    fn an_earlier_time_changes_nothing() {
+        let mut balance = AutoBalance::new(at(500));
+        assert_eq!(balance.on_accept(at(400), 1), Dispatch::Exact);
+        let mut same = AutoBalance::new(at(500));
+        assert_eq!(same.on_accept(at(500), 1), Dispatch::Exact);
+        assert_eq!(balance, same);
+    }
+}

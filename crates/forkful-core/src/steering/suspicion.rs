@@ -1,0 +1,244 @@
+//! Which workers' event loops do not turn, judged by their queues and by probes.
+//!
+//! A queue alone proves nothing: a busy worker's queue is seldom empty. So a queue that was never
+//! seen empty leads to a probe, and only a probe that stays unanswered *while another worker answers
+//! one* makes a suspect. The last clause keeps a machine that is merely out of CPU from
+//! suspecting everybody, and has the consequence that the last healthy worker is never suspected:
+//! when nobody answers, the queues are left alone.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// Samples in a row with connections waiting before a worker is probed. One such sample is
+/// chance, two are a burst; at a tick of 1 to 5 ms three are a wait that users could feel.
+pub const STUCK_SAMPLES: u8 = 3;
+
+/// A probe is never late before this: a healthy loop answers in 20 to 65 µs, and one that handles a
+/// large request or a garbage collection in a few milliseconds is not stuck.
+pub const PROBE_PATIENCE: Duration = Duration::from_millis(6);
+
+/// A probe is not late before it took this many times what the other workers' took (their median),
+/// so that a machine short of CPU gets more patience.
+pub const PROBE_PATIENCE_FACTOR: u32 = 4;
+
+/// The longest time of an answer that counts in that median. An answer that took longer comes from
+/// a loop that was itself stuck, and would excuse the others: two workers that block together would
+/// not be told apart when the first of them answers. So patience ends between 6 and 12 ms.
+pub const PROBE_TIME_MAX: Duration = Duration::from_millis(3);
+
+/// What the watcher wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action<Id> {
+    /// Send a probe to this worker.
+    Probe(Id),
+    /// Take this worker out of the set that gets new connections, and rescue its queue.
+    Suspect(Id),
+    /// Rescue what has reached this suspect's queue since.
+    Rescue(Id),
+    /// Put this worker back into the set.
+    Trust(Id),
+}
+
+/// The watcher of one app's workers. `Id` names a worker, not a slot: a new process starts trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspicion<Id> {
+    workers: Vec<Watched<Id>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Watched<Id> {
+    id: Id,
+    state: State,
+    /// When and how fast it answered its last probe.
+    answer: Option<Answer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No probe is under way.
+    Trusted { stuck_samples: u8 },
+    /// A probe is under way.
+    Probed { sent: Time, purpose: Purpose },
+    /// Out of the set; its probe is still under way.
+    Suspect { sent: Time },
+}
+
+/// Why a probe was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Its queue did not empty.
+    Doubt,
+    /// Another worker's probe is late, and this one is to show that the machine is not to blame.
+    Witness,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Answer {
+    at: Time,
+    took: Duration,
+}
+
+impl<Id> Default for Suspicion<Id> {
+    fn default() -> Self {
+        Self { workers: Vec::new() }
+    }
+}
+
+impl<Id: Copy + Eq> Suspicion<Id> {
+    /// Watches a worker from now on; it is trusted.
+    pub fn add(&mut self, id: Id) {
+        if self.find(id).is_none() {
+            self.workers.push(Watched { id, state: State::Trusted { stuck_samples: 0 }, answer: None });
+        }
+    }
+
+    /// Forgets a worker.
+    pub fn remove(&mut self, id: Id) {
+        self.workers.retain(|worker| worker.id != id);
+    }
+
+    /// The workers that may get new connections. Never empty while there are workers.
+    pub fn trusted(&self) -> Vec<Id> {
+        let all_suspect = !self.workers.iter().any(Watched::is_trusted);
+        self.workers
+            .iter()
+            .filter(|worker| all_suspect || worker.is_trusted())
+            .map(|worker| worker.id)
+            .collect()
+    }
+
+    /// Whether a worker is out of the set.
+    pub fn is_suspect(&self, id: Id) -> bool {
+        self.find(id).is_some_and(|position| !self.workers[position].is_trusted())
+    }
+
+    /// A worker's queue held `waiting` connections just now.
+    pub fn on_sample(&mut self, now: Time, id: Id, waiting: u32) -> Option<Action<Id>> {
+        let position = self.find(id)?;
+        let has_others = self.workers.len() > 1;
+        let others_trusted = self.workers.iter().any(|other| other.id != id && other.is_trusted());
+        let worker = &mut self.workers[position];
+        match worker.state {
+            State::Trusted { .. } if waiting == 0 || !has_others => {
+                worker.state = State::Trusted { stuck_samples: 0 };
+                None
+            }
+            State::Trusted { stuck_samples } if stuck_samples + 1 < STUCK_SAMPLES => {
+                worker.state = State::Trusted { stuck_samples: stuck_samples + 1 };
+                None
+            }
+            State::Trusted { .. } => {
+                worker.state = State::Probed { sent: now, purpose: Purpose::Doubt };
+                Some(Action::Probe(id))
+            }
+            State::Probed { sent, purpose: Purpose::Witness } if waiting > 0 => {
+                worker.state = State::Probed { sent, purpose: Purpose::Doubt };
+                None
+            }
+            State::Probed { .. } => None,
+            State::Suspect { .. } => (waiting > 0 && others_trusted).then_some(Action::Rescue(id)),
+        }
+    }
+
+    /// A worker has answered its probe.
+    pub fn on_answer(&mut self, now: Time, id: Id) -> Vec<Action<Id>> {
+        let Some(position) = self.find(id) else { return Vec::new() };
+        let worker = &mut self.workers[position];
+        let mut actions = Vec::new();
+        let sent = match worker.state {
+            State::Trusted { .. } => return actions,
+            State::Probed { sent, .. } => sent,
+            State::Suspect { sent } => {
+                actions.push(Action::Trust(id));
+                sent
+            }
+        };
+        worker.answer = Some(Answer { at: now, took: now.since(sent).min(PROBE_TIME_MAX) });
+        worker.state = State::Trusted { stuck_samples: 0 };
+        actions.extend(self.on_time(now));
+        actions
+    }
+
+    /// Time has passed: late probes make suspects, or call for witnesses.
+    pub fn on_time(&mut self, now: Time) -> Vec<Action<Id>> {
+        let mut actions = Vec::new();
+        let mut witnesses_wanted = false;
+        for position in 0..self.workers.len() {
+            let worker = self.workers[position];
+            let State::Probed { sent, purpose: Purpose::Doubt } = worker.state else { continue };
+            if now < self.late_at(position, sent) {
+                continue;
+            }
+            if self.someone_else_answers(position, sent) {
+                self.workers[position].state = State::Suspect { sent };
+                actions.push(Action::Suspect(worker.id));
+            } else {
+                witnesses_wanted = true;
+            }
+        }
+        if witnesses_wanted {
+            actions.extend(self.call_witnesses(now));
+        }
+        actions
+    }
+
+    /// When [`Self::on_time`] may have something to decide. Times that have passed are left out:
+    /// then an answer, not time, decides.
+    pub fn next_check(&self, now: Time) -> Option<Time> {
+        let due = |(position, worker): (usize, &Watched<Id>)| match worker.state {
+            State::Probed { sent, purpose: Purpose::Doubt } => Some(self.late_at(position, sent)),
+            State::Probed { purpose: Purpose::Witness, .. }
+            | State::Trusted { .. }
+            | State::Suspect { .. } => None,
+        };
+        self.workers.iter().enumerate().filter_map(due).filter(|&at| at > now).min()
+    }
+
+    fn find(&self, id: Id) -> Option<usize> {
+        self.workers.iter().position(|worker| worker.id == id)
+    }
+
+    /// When a probe that was sent to this worker is late.
+    fn late_at(&self, position: usize, sent: Time) -> Time {
+        let mut took: Vec<Duration> =
+            self.others(position).filter_map(|other| other.answer).map(|answer| answer.took).collect();
+        took.sort_unstable();
+        let median = took.get(took.len() / 2).copied().unwrap_or_default();
+        sent + PROBE_PATIENCE.max(median * PROBE_PATIENCE_FACTOR)
+    }
+
+    /// Whether another worker's loop has turned since.
+    fn someone_else_answers(&self, position: usize, since: Time) -> bool {
+        self.others(position)
+            .any(|other| other.is_trusted() && other.answer.is_some_and(|answer| answer.at >= since))
+    }
+
+    fn others(&self, position: usize) -> impl Iterator<Item = &Watched<Id>> {
+        self.workers.iter().enumerate().filter(move |(other, _)| *other != position).map(|(_, worker)| worker)
+    }
+
+    /// Probes every worker that has no probe under way.
+    fn call_witnesses(&mut self, now: Time) -> Vec<Action<Id>> {
+        let mut actions = Vec::new();
+        for worker in &mut self.workers {
+            match worker.state {
+                State::Trusted { .. } => {
+                    worker.state = State::Probed { sent: now, purpose: Purpose::Witness };
+                    actions.push(Action::Probe(worker.id));
+                }
+                State::Probed { .. } | State::Suspect { .. } => {}
+            }
+        }
+        actions
+    }
+}
+
+impl<Id> Watched<Id> {
+    fn is_trusted(&self) -> bool {
+        match self.state {
+            State::Trusted { .. } | State::Probed { .. } => true,
+            State::Suspect { .. } => false,
+        }
+    }
+}
