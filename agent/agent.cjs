@@ -103,7 +103,7 @@ function learn(server, socket) {
   servers.add(server);
   if (isHttp2(server)) {
     server.on('session', guarded(watchSession));
-    const session = socket && hidden(socket, 'session');
+    const session = socket && hidden(socket, 'kSession');
     if (session) watchSession(session);
   }
 }
