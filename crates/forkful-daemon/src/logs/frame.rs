@@ -1,0 +1,108 @@
+//! Bytes in any pieces → whole lines. No I/O: takes bytes, returns lines.
+
+use std::ops::Range;
+
+/// The longest line that is kept whole, without its newline. A longer one is passed on in parts of this
+/// length, each ended by a newline, so that an app which never ends a line cannot fill the memory.
+pub const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Holds the beginning of a line whose end has not come yet. Holds no memory when there is none.
+#[derive(Debug)]
+pub(super) struct Framer {
+    /// Has no newline, and at most `line_bytes_max` bytes.
+    partial: Vec<u8>,
+    line_bytes_max: usize,
+}
+
+/// What became whole: first all of `head`, then that range of the chunk. Each ends with a newline or is empty.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Framed {
+    pub(super) head: Vec<u8>,
+    pub(super) body: Range<usize>,
+    /// How many newlines were put in because a line was too long.
+    pub(super) cuts: u64,
+}
+
+impl Framed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.body.is_empty()
+    }
+}
+
+impl Framer {
+    pub(super) fn new(line_bytes_max: usize) -> Self {
+        Self { partial: Vec::new(), line_bytes_max }
+    }
+
+    /// The line so far.
+    pub(super) fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Framed {
+        if self.partial.len() + chunk.len() > self.line_bytes_max {
+            return self.push_by_line(chunk);
+        }
+        let Some(last) = memchr::memrchr(b'\n', chunk) else {
+            self.partial.extend_from_slice(chunk);
+            return Framed::default();
+        };
+        let mut head = Vec::new();
+        let mut start = 0;
+        if !self.partial.is_empty() {
+            start = memchr::memchr(b'\n', chunk).map_or(0, |first| first + 1);
+            head = std::mem::take(&mut self.partial);
+            head.extend_from_slice(&chunk[..start]);
+        }
+        // Replaced and not appended to, so that it has no more room than it needs.
+        self.partial = chunk[last + 1..].to_vec();
+        Framed { head, body: start..last + 1, cuts: 0 }
+    }
+
+    /// The stream has ended: its last line, ended.
+    pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
+        let mut last = std::mem::take(&mut self.partial);
+        if last.is_empty() {
+            return None;
+        }
+        last.push(b'\n');
+        Some(last)
+    }
+
+    /// As [`Self::push`], when some line may be too long.
+    fn push_by_line(&mut self, chunk: &[u8]) -> Framed {
+        let mut framed = Framed::default();
+        for line in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let (mut content, ended) = match line.strip_suffix(b"\n") {
+                Some(content) => (content, true),
+                None => (line, false),
+            };
+            loop {
+                let room = self.line_bytes_max - self.partial.len();
+                if content.len() <= room {
+                    break;
+                }
+                self.partial.extend_from_slice(&content[..room]);
+                content = &content[room..];
+                framed.cuts += 1;
+                self.end_line(&mut framed.head);
+            }
+            self.partial.extend_from_slice(content);
+            if ended {
+                self.end_line(&mut framed.head);
+            }
+        }
+        framed
+    }
+
+    fn end_line(&mut self, head: &mut Vec<u8>) {
+        self.partial.push(b'\n');
+        if head.is_empty() {
+            *head = std::mem::take(&mut self.partial);
+        } else {
+            head.append(&mut self.partial);
+            self.partial = Vec::new();
+        }
+    }
+}

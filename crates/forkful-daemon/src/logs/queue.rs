@@ -1,0 +1,144 @@
+//! The bounded queue from the reader to the writer.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::stream::Batch;
+use super::writer::Job;
+
+/// Memory of lines under way to the disk. Some hundred milliseconds' worth for any disk that keeps up at all;
+/// one batch that is larger (a very long line) passes when nothing else is queued.
+pub(super) const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// How long a full queue holds up the pipes before lines are dropped. Long enough for a disk that pauses to
+/// write back its cache, short enough that an app does not seem to hang.
+pub(super) const DISK_WAIT_MAX: Duration = Duration::from_millis(500);
+/// Used buffers that are kept for the next reads while lines flow.
+const SPARE_BUFFERS_MAX: usize = 16;
+
+/// The queue; both threads hold it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    work: Condvar,
+    room: Condvar,
+    disk_wait_max: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Cost of the batches that are queued or being written.
+    bytes: usize,
+    spare: Vec<Vec<u8>>,
+    /// Lines dropped since the queue last was full for too long; `Some` until it is half empty again.
+    shedding: Option<u64>,
+    closed: bool,
+}
+
+impl State {
+    fn has_room(&self, cost: usize) -> bool {
+        self.bytes == 0 || self.bytes + cost <= QUEUE_BYTES_MAX
+    }
+}
+
+/// What the writer was given.
+pub(super) enum Taken {
+    /// There are jobs.
+    Jobs,
+    /// Nothing came in the given time.
+    Nothing,
+    /// There are none and there will be none.
+    Closed,
+}
+
+impl Queue {
+    pub(super) fn new(disk_wait_max: Duration) -> Self {
+        Self { state: Mutex::default(), work: Condvar::new(), room: Condvar::new(), disk_wait_max }
+    }
+
+    /// Adds a job that holds no lines; their number is bounded by what the engine asks for.
+    pub(super) fn push(&self, job: Job) {
+        self.lock().jobs.push_back(job);
+        self.work.notify_one();
+    }
+
+    /// Adds lines; drops and counts them when the writer has made no room for too long.
+    pub(super) fn push_lines(&self, batch: Batch) {
+        let cost = batch.cost();
+        let mut state = self.lock();
+        if !state.has_room(cost) && state.shedding.is_none() {
+            let full = |state: &mut State| !state.has_room(cost);
+            state = self
+                .room
+                .wait_timeout_while(state, self.disk_wait_max, full)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        if !state.has_room(cost) {
+            let lines = batch.line_count();
+            batch.stream.counters.add_dropped(lines);
+            *state.shedding.get_or_insert(0) += lines;
+            return;
+        }
+        state.bytes += cost;
+        state.jobs.push_back(Job::Lines(batch));
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// No more jobs will come.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.work.notify_one();
+    }
+
+    /// Waits for jobs and moves them all to the end of `jobs`; waits for ever without a `timeout`.
+    pub(super) fn take(&self, jobs: &mut VecDeque<Job>, timeout: Option<Duration>) -> Taken {
+        let mut state = self.lock();
+        let idle = |state: &mut State| state.jobs.is_empty() && !state.closed;
+        if idle(&mut state) {
+            state.spare = Vec::new();
+            state = match timeout {
+                None => self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
+                Some(timeout) => {
+                    self.work
+                        .wait_timeout_while(state, timeout, idle)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+        jobs.append(&mut state.jobs);
+        match (jobs.is_empty(), state.closed) {
+            (false, _) => Taken::Jobs,
+            (true, true) => Taken::Closed,
+            (true, false) => Taken::Nothing,
+        }
+    }
+
+    /// The writer is done with a batch; returns the number of lines that were dropped in a shedding that ends
+    /// with this, 0 otherwise.
+    pub(super) fn release(&self, batch: Batch) -> u64 {
+        let mut state = self.lock();
+        state.bytes -= batch.cost();
+        let mut buffer = batch.body;
+        if buffer.capacity() >= super::reader::READ_BYTES_MAX && state.spare.len() < SPARE_BUFFERS_MAX {
+            buffer.clear();
+            state.spare.push(buffer);
+        }
+        let over = if state.bytes <= QUEUE_BYTES_MAX / 2 { state.shedding.take() } else { None };
+        drop(state);
+        self.room.notify_one();
+        over.unwrap_or(0)
+    }
+
+    /// An empty buffer, used before when there is one.
+    pub(super) fn spare_buffer(&self) -> Vec<u8> {
+        self.lock().spare.pop().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,308 @@
+//! The thread that reads the pipes: frames lines, keeps the ends of stderr, hands lines to the writer.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::{io, mem};
+
+use forkful_api::types::{LogLine, LogStream};
+use forkful_os::reactor::{Interest, Reactor};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use tokio::sync::{mpsc, oneshot};
+
+use super::follow::FollowRequest;
+use super::frame::Framer;
+use super::queue::Queue;
+use super::recent::RecentLines;
+use super::stream::{Batch, StreamInfo};
+use super::timestamp::now_ms;
+use super::writer::{Job, Report};
+
+/// Read from one pipe before the next one's turn, so that one worker that never stops cannot starve others.
+pub(super) const READ_BYTES_MAX: usize = 256 << 10;
+/// A read of at least this much goes to the writer in the buffer that it was read into; less is copied.
+const HAND_OVER_BYTES_MIN: usize = READ_BYTES_MAX / 4;
+/// A pipe's size to begin with on Linux. Who fills that in one turn gets a larger pipe.
+const PIPE_BYTES: usize = 64 << 10;
+/// The largest that an unprivileged user may ask for, by default.
+const PIPE_BYTES_LARGE: usize = 1 << 20;
+/// Pipes that are large at a time. A user who has 64 MiB of pipes gets only tiny new ones, in every program
+/// (pipe(7), pipe-user-pages-soft), so half of that is left alone.
+const PIPES_LARGE_MAX: usize = 32;
+/// The token of the wake-up descriptor; streams count from 0.
+const WAKE: u64 = u64::MAX;
+
+/// Messages from the handle. Their number is bounded by what the engine asks for: a few per worker and request.
+pub(super) enum Control {
+    Attach { info: Arc<StreamInfo>, pipe: OwnedFd },
+    BeginProcess { pm_id: u32 },
+    StderrTail { pm_id: u32, reply: oneshot::Sender<Vec<String>> },
+    Forget { pm_id: u32 },
+    Flush { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
+    Follow { request: FollowRequest, sender: mpsc::Sender<LogLine> },
+    Shutdown,
+}
+
+/// The reader's state.
+pub(super) struct Reader {
+    reactor: Reactor,
+    wake: Arc<OwnedFd>,
+    inbox: Receiver<Control>,
+    queue: Arc<Queue>,
+    report: Report,
+    streams: HashMap<u64, Stream>,
+    next_token: u64,
+    processes: HashMap<u32, Process>,
+    large_pipes: usize,
+    scratch: Vec<u8>,
+    line_bytes_max: usize,
+}
+
+struct Stream {
+    info: Arc<StreamInfo>,
+    pipe: OwnedFd,
+    framer: Framer,
+    /// The worker's process whose pipe this is.
+    generation: u64,
+    is_large: bool,
+}
+
+/// A worker's present process.
+#[derive(Default)]
+struct Process {
+    generation: u64,
+    stderr: RecentLines,
+}
+
+/// What a turn brought.
+enum Turn {
+    Read(usize),
+    Empty,
+    Ended,
+}
+
+impl Reader {
+    pub(super) fn new(
+        wake: Arc<OwnedFd>,
+        inbox: Receiver<Control>,
+        queue: Arc<Queue>,
+        report: Report,
+        line_bytes_max: usize,
+    ) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        reactor.add(wake.as_fd(), WAKE, Interest::READ)?;
+        Ok(Self {
+            reactor,
+            wake,
+            inbox,
+            queue,
+            report,
+            streams: HashMap::new(),
+            next_token: 0,
+            processes: HashMap::new(),
+            large_pipes: 0,
+            scratch: Vec::new(),
+            line_bytes_max,
+        })
+    }
+
+    /// Works until it is told to shut down.
+    pub(super) fn run(mut self) {
+        let mut events = Vec::new();
+        loop {
+            if let Err(fault) = self.reactor.wait(&mut events, None) {
+                let report = &self.report;
+                report(&format!("error: the log service ends, for it cannot wait for output: {fault}"));
+                break;
+            }
+            for event in &events {
+                match event.token {
+                    WAKE => {
+                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                        while let Ok(control) = self.inbox.try_recv() {
+                            if matches!(control, Control::Shutdown) {
+                                return self.shut_down();
+                            }
+                            self.control(control);
+                        }
+                    }
+                    token => {
+                        self.turn(token);
+                    }
+                }
+            }
+            if self.streams.is_empty() {
+                self.scratch = Vec::new();
+            }
+        }
+        self.shut_down();
+    }
+
+    fn control(&mut self, control: Control) {
+        match control {
+            Control::Attach { info, pipe } => self.attach(info, pipe),
+            Control::BeginProcess { pm_id } => {
+                let process = self.processes.entry(pm_id).or_default();
+                *process = Process { generation: process.generation + 1, stderr: RecentLines::default() };
+            }
+            Control::StderrTail { pm_id, reply } => {
+                self.pump(|stream| stream.info.spec.pm_id == pm_id);
+                // That nobody waits for the answer any more is no fault.
+                let _ = reply.send(self.stderr_tail(pm_id));
+            }
+            Control::Forget { pm_id } => {
+                self.processes.remove(&pm_id);
+            }
+            Control::Flush { paths, reply } => {
+                self.pump(|stream| stream.info.spec.path.as_ref().is_some_and(|path| paths.contains(path)));
+                self.queue.push(Job::Truncate { paths, reply });
+            }
+            Control::Follow { request, sender } => {
+                self.pump(|_| true);
+                self.queue.push(Job::Follow { request, sender });
+            }
+            Control::Shutdown => {}
+        }
+    }
+
+    fn attach(&mut self, info: Arc<StreamInfo>, pipe: OwnedFd) {
+        let token = self.next_token;
+        let added = rustix::io::ioctl_fionbio(&pipe, true)
+            .map_err(io::Error::from)
+            .and_then(|()| self.reactor.add(pipe.as_fd(), token, Interest::READ));
+        if let Err(fault) = added {
+            let (report, spec) = (&self.report, &info.spec);
+            report(&format!(
+                "error: the output of worker {} of {} cannot be read: {fault}",
+                spec.pm_id, spec.app
+            ));
+            return;
+        }
+        self.next_token += 1;
+        if let Some(path) = &info.spec.path {
+            self.queue.push(Job::Open(path.clone()));
+        }
+        let generation = self.processes.entry(info.spec.pm_id).or_default().generation;
+        let framer = Framer::new(self.line_bytes_max);
+        self.streams.insert(token, Stream { info, pipe, framer, generation, is_large: false });
+    }
+
+    /// Reads once from a stream.
+    fn turn(&mut self, token: u64) -> Turn {
+        let Some(stream) = self.streams.get_mut(&token) else { return Turn::Empty };
+        self.scratch.clear();
+        self.scratch.reserve_exact(READ_BYTES_MAX);
+        match rustix::io::read(&stream.pipe, spare_capacity(&mut self.scratch)) {
+            Ok(0) => {
+                self.end(token);
+                Turn::Ended
+            }
+            Ok(count) => {
+                if count >= PIPE_BYTES && !stream.is_large && self.large_pipes < PIPES_LARGE_MAX {
+                    // When the system says no, the pipe stays as it is.
+                    let _ = rustix::pipe::fcntl_setpipe_size(&stream.pipe, PIPE_BYTES_LARGE);
+                    stream.is_large = true;
+                    self.large_pipes += 1;
+                }
+                self.deliver(token);
+                Turn::Read(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Turn::Empty,
+            Err(_) => {
+                self.end(token);
+                Turn::Ended
+            }
+        }
+    }
+
+    /// Frames what was read into the scratch buffer.
+    fn deliver(&mut self, token: u64) {
+        let Some(stream) = self.streams.get_mut(&token) else { return };
+        let framed = stream.framer.push(&self.scratch);
+        if framed.is_empty() {
+            return;
+        }
+        if framed.cuts > 0 {
+            stream.info.counters.add_cut(framed.cuts);
+        }
+        if stream.info.spec.stream == LogStream::Err
+            && let Some(process) = self.processes.get_mut(&stream.info.spec.pm_id)
+            && process.generation == stream.generation
+        {
+            process.stderr.push(&framed.head);
+            process.stderr.push(&self.scratch[framed.body.clone()]);
+        }
+        let (body, body_range) = if framed.body.len() >= HAND_OVER_BYTES_MIN {
+            (mem::replace(&mut self.scratch, self.queue.spare_buffer()), framed.body)
+        } else {
+            (self.scratch[framed.body.clone()].to_vec(), 0..framed.body.len())
+        };
+        let (stream, head) = (Arc::clone(&stream.info), framed.head);
+        self.queue.push_lines(Batch { stream, head, body, body_range, at_ms: now_ms() });
+    }
+
+    /// A stream is over: its last line may lack a newline.
+    fn end(&mut self, token: u64) {
+        let Some(mut stream) = self.streams.remove(&token) else { return };
+        // It is about to be closed, so that it must not matter whether this succeeds.
+        let _ = self.reactor.remove(stream.pipe.as_fd());
+        self.large_pipes -= usize::from(stream.is_large);
+        if let Some(head) = stream.framer.finish() {
+            if stream.info.spec.stream == LogStream::Err
+                && let Some(process) = self.processes.get_mut(&stream.info.spec.pm_id)
+                && process.generation == stream.generation
+            {
+                process.stderr.push(&head);
+            }
+            let info = Arc::clone(&stream.info);
+            let at_ms = now_ms();
+            self.queue.push_lines(Batch { stream: info, head, body: Vec::new(), body_range: 0..0, at_ms });
+        }
+        if let Some(path) = &stream.info.spec.path {
+            self.queue.push(Job::Close(path.clone()));
+        }
+    }
+
+    /// Reads what is in some pipes now, and not what is written to them meanwhile.
+    fn pump(&mut self, wanted: impl Fn(&Stream) -> bool) {
+        let tokens: Vec<u64> =
+            self.streams.iter().filter(|(_, stream)| wanted(stream)).map(|(token, _)| *token).collect();
+        for token in tokens {
+            let Some(stream) = self.streams.get(&token) else { continue };
+            let mut left = rustix::io::ioctl_fionread(&stream.pipe).unwrap_or(0);
+            // Once more than there is to read, to notice the end.
+            loop {
+                match self.turn(token) {
+                    Turn::Read(count) if left > 0 => left = left.saturating_sub(count as u64),
+                    Turn::Read(_) | Turn::Empty | Turn::Ended => break,
+                }
+            }
+        }
+    }
+
+    fn stderr_tail(&self, pm_id: u32) -> Vec<String> {
+        let Some(process) = self.processes.get(&pm_id) else { return Vec::new() };
+        let partial = self.streams.values().find(|stream| {
+            stream.info.spec.pm_id == pm_id
+                && stream.info.spec.stream == LogStream::Err
+                && stream.generation == process.generation
+        });
+        process.stderr.snapshot(partial.map_or(&[], |stream| stream.framer.partial()))
+    }
+
+    /// Passes on everything that was written before, and closes the queue.
+    fn shut_down(mut self) {
+        while let Ok(control) = self.inbox.try_recv() {
+            self.control(control);
+        }
+        self.pump(|_| true);
+        let tokens: Vec<u64> = self.streams.keys().copied().collect();
+        for token in tokens {
+            self.end(token);
+        }
+        self.queue.close();
+    }
+}

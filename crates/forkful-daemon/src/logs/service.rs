@@ -1,0 +1,173 @@
+//! The handle that the engine holds.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use forkful_api::types::LogLine;
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::{mpsc, oneshot};
+
+use super::echo::{Echo, complain};
+use super::follow::{FollowRequest, channel_capacity};
+use super::frame::LINE_BYTES_MAX;
+use super::queue::{DISK_WAIT_MAX, Queue};
+use super::reader::{Control, Reader};
+use super::stream::{Counters, StreamInfo, StreamSpec};
+use super::writer::{Report, Writer};
+
+/// How long the end of the service may take, so that a dead disk cannot keep the daemon alive.
+const SHUT_DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Both threads' stack; they call nothing deep.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Handle of the log service. No method waits for a disk or for a worker.
+///
+/// When the last clone is dropped, what is in the pipes is read and written (for at most
+/// five seconds, during which the drop blocks), and the threads end.
+#[derive(Debug, Clone)]
+pub struct LogService {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inbox: Sender<Control>,
+    wake: Arc<OwnedFd>,
+    counters: Mutex<HashMap<u32, Arc<Counters>>>,
+    /// Ends without a message when both threads have ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+/// What tests change.
+pub(super) struct Options {
+    pub(super) report: Report,
+    pub(super) echo: Echo,
+    pub(super) line_bytes_max: usize,
+    pub(super) disk_wait_max: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            report: Arc::new(complain),
+            echo: Echo::to_ours(),
+            line_bytes_max: LINE_BYTES_MAX,
+            disk_wait_max: DISK_WAIT_MAX,
+        }
+    }
+}
+
+impl LogService {
+    /// Starts both threads.
+    pub fn start() -> io::Result<Self> {
+        Self::start_with(Options::default())
+    }
+
+    pub(super) fn start_with(options: Options) -> io::Result<Self> {
+        let Options { report, echo, line_bytes_max, disk_wait_max } = options;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let queue = Arc::new(Queue::new(disk_wait_max));
+        let (inbox, messages) = channel();
+        let (reader_lives, ended) = channel();
+        let writer_lives = reader_lives.clone();
+        let writer = Writer::new(Arc::clone(&queue), echo, Arc::clone(&report));
+        let reader = Reader::new(Arc::clone(&wake), messages, Arc::clone(&queue), report, line_bytes_max)?;
+        thread::Builder::new().name("forkful-logs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+            reader.run();
+            drop(reader_lives);
+        })?;
+        let started = thread::Builder::new()
+            .name("forkful-log-disk".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                writer.run();
+                drop(writer_lives);
+            });
+        let service = Self {
+            shared: Arc::new(Shared { inbox, wake, counters: Mutex::default(), ended: Mutex::new(ended) }),
+        };
+        started.map(|_| service)
+    }
+
+    /// Takes over the read end of a worker's stdout or stderr, until it ends.
+    pub fn attach(&self, spec: StreamSpec, pipe: OwnedFd) {
+        let counters = Arc::clone(self.shared.counters().entry(spec.pm_id).or_default());
+        self.shared.send(Control::Attach { info: Arc::new(StreamInfo { spec, counters }), pipe });
+    }
+
+    /// A new process of the worker begins: streams attached from now on are its, and `stderr_tail` forgets the
+    /// process before. The pipes of the one before are still read to their end.
+    pub fn begin_process(&self, pm_id: u32) {
+        self.shared.send(Control::BeginProcess { pm_id });
+    }
+
+    /// The last lines that the worker's present process wrote to stderr before this call: at most 20, long ones
+    /// cut short.
+    pub fn stderr_tail(&self, pm_id: u32) -> oneshot::Receiver<Vec<String>> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.send(Control::StderrTail { pm_id, reply });
+        answer
+    }
+
+    /// Lines of this worker that could not be written to its files, since it was first seen.
+    pub fn dropped_lines(&self, pm_id: u32) -> u64 {
+        self.shared.counters().get(&pm_id).map_or(0, |counters| counters.dropped())
+    }
+
+    /// Times that a line of this worker was longer than `LINE_BYTES_MAX` and was cut there.
+    pub fn cut_lines(&self, pm_id: u32) -> u64 {
+        self.shared.counters().get(&pm_id).map_or(0, |counters| counters.cut())
+    }
+
+    /// Empties files; lines written by workers before this call go too.
+    pub fn flush(&self, paths: Vec<PathBuf>) -> oneshot::Receiver<Result<(), String>> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.send(Control::Flush { paths, reply });
+        answer
+    }
+
+    /// The worker will not come back: forgets its counters and the end of its stderr. Pipes that are still open
+    /// are read to their end.
+    pub fn forget(&self, pm_id: u32) {
+        self.shared.counters().remove(&pm_id);
+        self.shared.send(Control::Forget { pm_id });
+    }
+
+    /// The ends of files and then new lines, none lost or doubled in between.
+    ///
+    /// A receiver that is too slow misses lines, and is told how many. To end it, drop it.
+    pub fn subscribe(&self, request: FollowRequest) -> mpsc::Receiver<LogLine> {
+        let (sender, receiver) = mpsc::channel(channel_capacity(&request));
+        self.shared.send(Control::Follow { request, sender });
+        receiver
+    }
+}
+
+impl Shared {
+    fn send(&self, control: Control) {
+        // The reader ends before its handle only when epoll failed, which it reported.
+        if self.inbox.send(control).is_ok() {
+            // A full counter wakes too.
+            let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn counters(&self) -> MutexGuard<'_, HashMap<u32, Arc<Counters>>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.send(Control::Shutdown);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Ends by disconnection, or by timeout.
+        let _ = ended.recv_timeout(SHUT_DOWN_WAIT_MAX);
+    }
+}

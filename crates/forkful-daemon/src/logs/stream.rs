@@ -1,0 +1,110 @@
+//! One stream of one process: what the engine says about it, and what is counted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forkful_api::types::LogStream;
+
+use super::echo::EchoPrefix;
+
+/// Where a worker's stdout or stderr goes.
+#[derive(Debug, Clone)]
+pub struct StreamSpec {
+    /// The app's name, for followers.
+    pub app: String,
+    /// The worker's id.
+    pub pm_id: u32,
+    /// Which of its two streams.
+    pub stream: LogStream,
+    /// The file that lines are appended to; `None` for no file. Several streams may name the same one.
+    pub path: Option<PathBuf>,
+    /// Prefix each line in the file (and the echo) with the time at which it was read.
+    pub time: bool,
+    /// Write each line to the stream of the same name of this process too.
+    pub echo: Option<EchoPrefix>,
+}
+
+/// What both threads know of a stream.
+#[derive(Debug)]
+pub(super) struct StreamInfo {
+    pub(super) spec: StreamSpec,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// What is counted for a worker over all its processes.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    dropped_lines: AtomicU64,
+    cut_lines: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn add_dropped(&self, lines: u64) {
+        self.dropped_lines.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_cut(&self, cuts: u64) {
+        self.cut_lines.fetch_add(cuts, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped_lines.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn cut(&self) -> u64 {
+        self.cut_lines.load(Ordering::Relaxed)
+    }
+}
+
+/// Whole lines that one stream said, each with its newline, and when they were read.
+///
+/// Two parts, so that a line that was read in many pieces (the head) and the lines after it (a range of the
+/// buffer that they were read into) travel without being copied.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) stream: Arc<StreamInfo>,
+    pub(super) head: Vec<u8>,
+    pub(super) body: Vec<u8>,
+    /// Where in `body` the lines are.
+    pub(super) body_range: std::ops::Range<usize>,
+    /// Milliseconds since the Unix epoch.
+    pub(super) at_ms: u64,
+}
+
+impl Batch {
+    /// The bytes, in order.
+    pub(super) fn parts(&self) -> [&[u8]; 2] {
+        [&self.head, &self.body[self.body_range.clone()]]
+    }
+
+    /// The lines, each with its newline.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts().into_iter().flat_map(lines_of)
+    }
+
+    /// Number of lines.
+    pub(super) fn line_count(&self) -> u64 {
+        self.parts().into_iter().map(count_lines).sum()
+    }
+
+    /// Memory that it holds, which is what the queue's bound is about.
+    pub(super) fn cost(&self) -> usize {
+        size_of::<Self>() + self.head.capacity() + self.body.capacity()
+    }
+}
+
+/// Splits `bytes` after each newline.
+pub(super) fn lines_of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', bytes).map(move |newline| {
+        let line = &bytes[start..=newline];
+        start = newline + 1;
+        line
+    })
+}
+
+/// Number of newlines in `bytes`.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}

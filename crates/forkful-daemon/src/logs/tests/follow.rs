@@ -1,0 +1,157 @@
+//! Reading along.
+
+use std::io::Write;
+use std::thread;
+
+use forkful_api::types::LogStream::{Err, Out};
+use forkful_api::types::{LogLine, LogStream};
+
+use super::support::{Bench, everything, tail_file};
+use crate::logs::follow::FOLLOWER_LINES_MAX;
+use crate::logs::{FollowFilter, FollowRequest, Followed};
+
+#[test]
+fn the_last_lines_of_each_file_come_first_and_then_the_end() {
+    let bench = Bench::new();
+    let (one, two) = (bench.path("one.log"), bench.path("two.log"));
+    fs_err::write(&one, "1\n2\n3\n").unwrap();
+    fs_err::write(&two, b"4\n\xff5").unwrap();
+    let mut lines = bench.subscribe(&[&one, &two, &bench.path("none.log")], 2, false);
+    let mut found = Vec::new();
+    while let Some(line) = lines.blocking_recv() {
+        assert_eq!((line.pm_id, line.at_ms, line.stream), (None, None, Out));
+        found.push(line.line);
+    }
+    assert_eq!(found, ["2", "3", "4", "\u{fffd}5"]);
+}
+
+#[test]
+fn tail_and_follow_give_each_line_once() {
+    const ROUNDS: usize = 12;
+    const LINES: usize = FOLLOWER_LINES_MAX / 2;
+    let bench = Bench::new();
+    let path = bench.path("out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    let mut followers = Vec::new();
+    // In every round a reader comes while lines flow; each sees all lines, from the first to the last. All
+    // have caught up before the next round, so that nobody may be skipped.
+    for round in 0..ROUNDS {
+        let (from, to) = (round * LINES, (round + 1) * LINES);
+        thread::scope(|scope| {
+            let worker = &mut worker;
+            scope.spawn(move || {
+                for number in from..to {
+                    writeln!(worker, "{number}").unwrap();
+                }
+            });
+            followers.push((bench.subscribe(&[&path], 100_000, true), 0));
+        });
+        for (lines, next) in &mut followers {
+            while *next < to {
+                assert_eq!(lines.blocking_recv().unwrap().line, next.to_string());
+                *next += 1;
+            }
+        }
+    }
+    assert_eq!(bench.text(&path).lines().count(), ROUNDS * LINES);
+}
+
+#[test]
+fn a_follower_gets_the_apps_workers_and_streams_that_it_asked_for() {
+    let bench = Bench::new();
+    let path = bench.path("merged.log");
+    let mut writers =
+        [(0, Out), (0, Err), (1, Out)].map(|(pm_id, stream)| bench.worker(pm_id, stream, &path));
+    let follow = |who, stream| {
+        let filter = FollowFilter { who, stream };
+        bench.service.subscribe(FollowRequest { files: Vec::new(), lines: 0, follow: true, filter })
+    };
+    let mut all_err = follow(Followed::All, Some(Err));
+    let mut first = follow(Followed::Workers([0].into()), Some(Out));
+    let mut app = follow(Followed::Apps(["api".to_owned()].into()), None);
+    let mut other = follow(Followed::Apps(["other".to_owned()].into()), None);
+    bench.settle();
+    for (number, writer) in writers.iter_mut().enumerate() {
+        writeln!(writer, "{number}").unwrap();
+    }
+    bench.settle();
+    let all = |receiver: &mut tokio::sync::mpsc::Receiver<LogLine>| {
+        let mut found: Vec<(Option<u32>, LogStream, String)> = Vec::new();
+        while let Ok(line) = receiver.try_recv() {
+            assert!(line.at_ms.is_some() && line.app == "api");
+            found.push((line.pm_id, line.stream, line.line));
+        }
+        found.sort_by(|one, two| one.2.cmp(&two.2));
+        found
+    };
+    let expected =
+        [(Some(0), Out, "0".to_owned()), (Some(0), Err, "1".to_owned()), (Some(1), Out, "2".to_owned())];
+    assert_eq!(all(&mut all_err), expected[1..2]);
+    assert_eq!(all(&mut first), expected[..1]);
+    assert_eq!(all(&mut app), expected);
+    assert_eq!(all(&mut other), []);
+}
+
+#[test]
+fn a_slow_follower_misses_lines_is_told_how_many_and_holds_up_nobody() {
+    const LINES: usize = FOLLOWER_LINES_MAX * 3;
+    let bench = Bench::new();
+    let path = bench.path("out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    let mut slow = bench.subscribe(&[], 0, true);
+    bench.settle();
+    for number in 0..LINES {
+        writeln!(worker, "{number}").unwrap();
+    }
+    assert_eq!(bench.text(&path).lines().count(), LINES);
+    for number in 0..FOLLOWER_LINES_MAX {
+        assert_eq!(slow.blocking_recv().unwrap().line, number.to_string());
+    }
+    // Comes by itself, though no line follows.
+    let notice = slow.blocking_recv().unwrap();
+    let skipped = LINES - FOLLOWER_LINES_MAX;
+    assert_eq!(
+        notice.line,
+        format!("{skipped} lines were skipped here: they came faster than they were read")
+    );
+    assert_eq!((notice.app.as_str(), notice.pm_id), ("forkful", None));
+    writeln!(worker, "and on").unwrap();
+    assert_eq!(slow.blocking_recv().unwrap().line, "and on");
+    assert_eq!(bench.service.dropped_lines(0), 0);
+}
+
+#[test]
+fn a_followers_bytes_are_bounded_but_one_long_line_passes() {
+    let bench = Bench::new();
+    let path = bench.path("out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    let mut slow = bench.subscribe(&[], 0, true);
+    bench.settle();
+    let long = "z".repeat(9 << 20);
+    for _ in 0..3 {
+        writeln!(worker, "{long}").unwrap();
+    }
+    bench.settle();
+    assert!(slow.blocking_recv().unwrap().line == long);
+    assert!(slow.blocking_recv().unwrap().line.starts_with("2 lines were skipped here"));
+}
+
+#[test]
+fn many_last_lines_are_not_skipped_however_slow_the_reader() {
+    let bench = Bench::new();
+    let path = bench.path("out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    let numbers: Vec<String> = (0..50_000).map(|number| number.to_string()).collect();
+    fs_err::write(&path, numbers.join("\n")).unwrap();
+    let request =
+        FollowRequest { files: vec![tail_file(&path)], lines: 40_000, follow: true, filter: everything() };
+    let mut lines = bench.service.subscribe(request);
+    bench.settle();
+    for number in 50_000..50_010 {
+        writeln!(worker, "{number}").unwrap();
+    }
+    bench.settle();
+    for number in 10_000..50_010 {
+        assert_eq!(lines.blocking_recv().unwrap().line, number.to_string());
+    }
+}
