@@ -12,5 +12,6 @@ pub mod reactor;
 mod signal;
 #[cfg(test)]
 mod testing;
+pub mod tree;
 
 pub use signal::{signal_name, signal_number};

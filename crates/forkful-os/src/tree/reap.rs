@@ -1,0 +1,83 @@
+//! Adopting what workers leave behind: orphans become our children, and their zombies must be reaped by us.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+
+use super::Snapshot;
+
+/// Makes this process the parent of all orphans below it, so that none escapes to pid 1. Not inherited by children.
+pub fn set_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Reaps every zombie child of this process that `known` does not claim, and returns how many there were.
+///
+/// To be called after SIGCHLD, or now and then, on the thread that starts processes (so that a child which is being
+/// started is not taken for an orphan), also when this process is pid 1. `known` must claim all children whose end
+/// anyone else in this process waits for. No zombie: one system call.
+pub fn reap_orphans(known: &dyn Fn(u32) -> bool) -> io::Result<usize> {
+    let mut reaped = 0;
+    loop {
+        match any_zombie()? {
+            None => return Ok(reaped),
+            Some(pid) if known(pid) => break,
+            Some(pid) => reaped += usize::from(reap(pid)),
+        }
+    }
+    // A known zombie hides the ones behind it, so all children have to be asked.
+    for pid in children()? {
+        if !known(pid) {
+            reaped += usize::from(reap(pid));
+        }
+    }
+    Ok(reaped)
+}
+
+/// Some zombie child, which stays one.
+fn any_zombie() -> io::Result<Option<u32>> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the kernel fills in the zeroed structure, or leaves it when there is no zombie.
+    let result = unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::ECHILD) { Ok(None) } else { Err(error) };
+    }
+    // SAFETY: initialised to zeros at least, and the pid is valid for what waitid returns.
+    let pid = unsafe { info.assume_init().si_pid() };
+    Ok(u32::try_from(pid).ok().filter(|pid| *pid != 0))
+}
+
+/// The children of this process, of all its threads.
+fn children() -> io::Result<Vec<u32>> {
+    match children_by_thread() {
+        Ok(children) => Ok(children),
+        // Kernels without CONFIG_PROC_CHILDREN.
+        Err(_) => Ok(Snapshot::take()?.children_of_ours()),
+    }
+}
+
+fn children_by_thread() -> io::Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let text = fs_read(&thread?.path().join("children"))?;
+        children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Ok(children)
+}
+
+fn fs_read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn reap(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options)).is_ok_and(|status| status.is_some())
+}

@@ -1,0 +1,185 @@
+//! All processes of the machine at one moment, and the search for a worker's tree among them.
+
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+
+use super::{MARKER_VARIABLE, Member};
+use crate::process::{Child, pidfd_signal};
+use crate::procinfo::{Stat, read_stat};
+
+/// The most of an environment that is searched; the kernel allows more, but nobody uses it.
+const ENVIRONMENT_MAX: u64 = 4 << 20;
+
+/// Longer than any line of `/proc/PID/stat`.
+const STAT_MAX: usize = 1024;
+
+/// The processes of one moment. Taking it costs one read per process of the machine; searching it is cheap.
+#[derive(Debug)]
+pub struct Snapshot {
+    processes: Vec<Stat>,
+    own_pid: u32,
+    /// The markers of our own children, by pid; read when first asked for.
+    markers: OnceCell<HashMap<u32, String>>,
+}
+
+impl Snapshot {
+    /// Reads `/proc` once.
+    pub fn take() -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
+        let mut processes = Vec::with_capacity(512);
+        let mut path = String::with_capacity(32);
+        for entry in Dir::read_from(&proc)? {
+            let entry = entry?;
+            let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            path.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(path, "{pid}/stat");
+            // One that ended meanwhile is simply not there.
+            if let Ok(stat) = read_stat_at(&proc, &path) {
+                processes.extend(stat);
+            }
+        }
+        Ok(Self::of(processes, getpid().as_raw_nonzero().get() as u32))
+    }
+
+    fn of(processes: Vec<Stat>, own_pid: u32) -> Self {
+        Self { processes, own_pid, markers: OnceCell::new() }
+    }
+
+    /// Every process of the worker's tree that lived at the snapshot and lives now, each held by a pidfd that was
+    /// checked to be the very process that was found.
+    pub fn members(&self, child: &Child, marker: &str) -> Vec<Member> {
+        let has_marker = |pid: u32| self.markers().get(&pid).is_some_and(|found| found == marker);
+        let found = self.search(child.pid, child.start_time, has_marker);
+        found.into_iter().filter(Stat::is_living).filter_map(|stat| hold(&stat)).collect()
+    }
+
+    /// The children of this process at the snapshot.
+    pub(super) fn children_of_ours(&self) -> Vec<u32> {
+        self.processes.iter().filter(|p| p.parent == self.own_pid).map(|p| p.pid).collect()
+    }
+
+    /// The closure described in the module's head, zombies included.
+    fn search(&self, leader: u32, leader_start: u64, has_marker: impl Fn(u32) -> bool) -> Vec<Stat> {
+        // If the worker was reaped, its number may be someone else's; then only the marker tells.
+        let leader_is_there = self.processes.iter().any(|p| p.pid == leader && p.start_time == leader_start);
+        let mut queue: Vec<Stat> = self
+            .processes
+            .iter()
+            .filter(|p| {
+                let by_ids = leader_is_there && (p.pid == leader || p.group == leader || p.session == leader);
+                by_ids || (p.parent == self.own_pid && p.pid != leader && has_marker(p.pid))
+            })
+            .copied()
+            .collect();
+        let mut found = Vec::new();
+        let mut seen: HashSet<u32> = HashSet::from([self.own_pid]);
+        while let Some(member) = queue.pop() {
+            if !seen.insert(member.pid) {
+                continue;
+            }
+            queue.extend(self.processes.iter().filter(|p| {
+                p.parent == member.pid
+                    || (p.session == member.session && member.session == member.pid)
+                    || (p.group == member.group && member.group == member.pid)
+            }));
+            found.push(member);
+        }
+        found
+    }
+
+    fn markers(&self) -> &HashMap<u32, String> {
+        self.markers.get_or_init(|| {
+            let own = self.processes.iter().filter(|p| p.parent == self.own_pid);
+            own.filter_map(|p| Some((p.pid, read_marker(p.pid)?))).collect()
+        })
+    }
+}
+
+fn read_stat_at(proc: &OwnedFd, path: &str) -> io::Result<Option<Stat>> {
+    let file = openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = [0; STAT_MAX];
+    // The kernel makes the whole line at the first read.
+    let read = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut buffer))?;
+    Ok(Stat::parse(&buffer[..read]))
+}
+
+/// The value of the marker in the environment that a process was executed with.
+fn read_marker(pid: u32) -> Option<String> {
+    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    let mut environment = Vec::new();
+    file.take(ENVIRONMENT_MAX).read_to_end(&mut environment).ok()?;
+    let value = environment
+        .split(|b| *b == 0)
+        .find_map(|variable| variable.strip_prefix(MARKER_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+/// Takes hold of a process, unless its number belongs to another one by now.
+fn hold(found: &Stat) -> Option<Member> {
+    let pid = Pid::from_raw(i32::try_from(found.pid).ok()?)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let now = read_stat(found.pid).ok()?;
+    if now.start_time != found.start_time {
+        return None;
+    }
+    // The process behind the pidfd exists still, so it had the number all the time, also when the start was read.
+    pidfd_signal(&pidfd, 0).ok()?;
+    Some(Member { pid: found.pid, pidfd, start_time: found.start_time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, parent: u32, group: u32, session: u32) -> Stat {
+        Stat { pid, state: b'S', parent, group, session, threads: 1, start_time: u64::from(pid) * 10 }
+    }
+
+    fn found(snapshot: &Snapshot, leader_start: u64, marked: &[u32]) -> Vec<u32> {
+        let mut pids: Vec<u32> =
+            snapshot.search(100, leader_start, |pid| marked.contains(&pid)).iter().map(|p| p.pid).collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    #[test]
+    fn the_closure_follows_parents_sessions_groups_and_markers() {
+        let snapshot = Snapshot::of(
+            vec![
+                process(1, 0, 1, 1),
+                process(50, 1, 50, 50),      // this process
+                process(60, 50, 60, 60),     // another worker
+                process(61, 60, 60, 60),     // and its child
+                process(100, 50, 100, 100),  // the worker
+                process(101, 100, 100, 100), // a child
+                process(102, 101, 102, 102), // a grandchild with a session
+                process(103, 50, 102, 102),  // an orphan of that session
+                process(104, 50, 100, 100),  // an orphan of the worker's session
+                process(105, 50, 105, 105),  // an orphan with the marker
+                process(106, 105, 105, 105), // and its child
+            ],
+            50,
+        );
+        assert_eq!(found(&snapshot, 1000, &[105]), [100, 101, 102, 103, 104, 105, 106]);
+        assert_eq!(found(&snapshot, 999, &[105]), [105, 106], "the number belongs to someone else");
+        assert_eq!(found(&snapshot, 1000, &[]), [100, 101, 102, 103, 104]);
+    }
+
+    #[test]
+    fn a_process_that_was_replaced_is_not_held() {
+        let own = read_stat(std::process::id()).unwrap();
+        assert_eq!(hold(&own).unwrap().pid, own.pid);
+        assert!(hold(&Stat { start_time: own.start_time + 1, ..own }).is_none());
+        assert!(hold(&Stat { pid: 4_194_304, ..own }).is_none());
+    }
+}
