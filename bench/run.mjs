@@ -8,7 +8,7 @@ import { makeContext, record } from './lib/context.mjs';
 import { stopAll } from './lib/server.mjs';
 import { markdown } from './lib/summary.mjs';
 
-const NAMES = ['short', 'keepalive'];
+const NAMES = ['short', 'keepalive', 'blocked', 'reload'];
 const IDLE_LOAD_MAX = 0.5;
 
 const HELP = `usage: node bench/run.mjs <benchmark> [options]
@@ -17,6 +17,7 @@ const HELP = `usage: node bench/run.mjs <benchmark> [options]
   --workers N   workers of each clustered arm, default 2
   --arms a,b    only these arms
   --seed N      order of the arms, default from the clock; it is kept with the data
+  --block-gap N pause in ms between two blocks of the blocked benchmark, default 50
   --quick       a smoke test: one short round, never for the record
   --list        benchmarks and arms, and which arms can run here
   --help        this
@@ -29,12 +30,12 @@ function readArguments() {
     allowPositionals: true,
     options: {
       rounds: { type: 'string', default: '5' }, workers: { type: 'string', default: '2' }, arms: { type: 'string' },
-      seed: { type: 'string' }, quick: { type: 'boolean', default: false }, list: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false },
+      seed: { type: 'string' }, 'block-gap': { type: 'string', default: '50' }, quick: { type: 'boolean', default: false }, list: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false },
     },
   });
-  const count = (name, most) => {
+  const count = (name, most, least = 1) => {
     const value = Number(values[name]);
-    if (!Number.isInteger(value) || value < 1 || value > most) throw new Error(`--${name} must be a whole number from 1 to ${most}, not "${values[name]}"`);
+    if (!Number.isInteger(value) || value < least || value > most) throw new Error(`--${name} must be a whole number from ${least} to ${most}, not "${values[name]}"`);
     return value;
   };
   return {
@@ -42,6 +43,7 @@ function readArguments() {
     names: positionals,
     rounds: count('rounds', 100),
     workers: count('workers', 64),
+    blockGapMs: count('block-gap', 10_000, 0),
     arms: values.arms?.split(','),
     seed: values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed),
   };

@@ -16,6 +16,7 @@ import { REPOSITORY, RESULTS } from './paths.mjs';
  * @property {number} seed of the order
  * @property {string[]} arms that can run here
  * @property {Record<string, string>} absent arms that cannot, with the reason
+ * @property {number} blockGapMs pause between two blocks of the `blocked` benchmark
  * @property {boolean} interrupted
  * @property {(text: string) => void} log
  */
@@ -30,6 +31,7 @@ export function makeContext(name, benchmark, options) {
     workers: options.workers,
     quick: options.quick,
     seed: options.seed,
+    blockGapMs: options.blockGapMs,
     arms: present,
     absent,
     interrupted: false,
@@ -66,9 +68,9 @@ export function record(context, started, samples) {
   mkdirSync(RESULTS, { recursive: true });
   const file = path.join(RESULTS, `${context.name}-${started.toISOString().replaceAll(':', '-').slice(0, 19)}${context.quick ? '-quick' : ''}.json`);
   const versions = Object.fromEntries(context.arms.map((arm) => [arm, attempt(() => ARMS[arm].version())]));
-  const { name, rounds, workers, quick, seed, arms, absent } = context;
+  const { name, rounds, workers, quick, seed, arms, absent, blockGapMs } = context;
   const command = `node bench/run.mjs ${process.argv.slice(2).join(' ')}`;
-  const data = { benchmark: name, command, started, finished: new Date(), rounds, workers, quick, seed, arms, absent, versions, machine: machine(), samples };
+  const data = { benchmark: name, command, started, finished: new Date(), rounds, workers, quick, seed, arms, absent, blockGapMs, versions, machine: machine(), samples };
   writeFileSync(file, `${JSON.stringify(data)}\n`);
   return file;
 }

@@ -1,0 +1,99 @@
+// Steady traffic from a process of its own: `close` connections (one request each) and `kept` ones, closed loop with a
+// pause, some requests slow so that answers are in flight at any time. Every failure is counted by what the client saw,
+// nothing is retried. It also notes when each worker was first heard of, on the clock that all processes share.
+
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Connection, clientAddress } from './http.mjs';
+
+const SELF = fileURLToPath(import.meta.url);
+const FAILURES_KEPT_MAX = 200;
+
+/**
+ * Starts traffic; `stop` ends it and gives the report.
+ * @param {{port: number, close: number, kept: number, pauseMs: number, slowEvery: number, slowMs: number}} plan
+ */
+export async function startTraffic(plan) {
+  const child = fork(SELF, ['traffic'], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const asked = new Map();
+  child.on('message', ({ about, ...rest }) => {
+    asked.get(about)?.(rest);
+    asked.delete(about);
+  });
+  const ask = (about, extra = {}) => new Promise((resolve, reject) => {
+    asked.set(about, resolve);
+    child.once('exit', () => reject(new Error(`the traffic process ended before "${about}"`)));
+    child.send({ about, ...extra });
+  });
+  child.setMaxListeners(0);
+  await ask('start', { plan });
+  return {
+    /** Requests so far, and when each worker was first heard of (monotonic ns as text). */
+    progress: () => ask('progress'),
+    stop: async () => {
+      const report = await ask('stop');
+      child.kill('SIGKILL');
+      return report;
+    },
+    abandon: () => child.kill('SIGKILL'),
+  };
+}
+
+function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs }) {
+  const state = { requests: 0, answered: 0, failures: {}, firstFailures: [], firstSeen: {}, slowest: 0, stopping: false };
+  const note = (answer, kind, startedAt) => {
+    state.requests += 1;
+    state.slowest = Math.max(state.slowest, performance.now() - startedAt);
+    if (answer.kind === 'ok') {
+      state.answered += 1;
+      const worker = answer.body.trim().split(' ').at(-1);
+      state.firstSeen[worker] ??= String(process.hrtime.bigint());
+      return;
+    }
+    const name = `${kind}: ${answer.kind === 'status' ? `status ${answer.status}` : answer.kind}`;
+    state.failures[name] = (state.failures[name] ?? 0) + 1;
+    if (state.firstFailures.length < FAILURES_KEPT_MAX) state.firstFailures.push({ name, atNs: String(process.hrtime.bigint()) });
+  };
+  const pathOf = (i) => (i % slowEvery === 0 ? `/slow?ms=${slowMs}` : '/fast');
+
+  async function closing(index) {
+    for (let i = index; !state.stopping; i += 1) {
+      const startedAt = performance.now();
+      const connection = new Connection(port, { localAddress: clientAddress(index) });
+      note(await connection.request(pathOf(i), { close: true }), 'close', startedAt);
+      connection.close();
+      await sleep(pauseMs);
+    }
+  }
+  async function keeping(index) {
+    let connection = null;
+    for (let i = index; !state.stopping; i += 1) {
+      const startedAt = performance.now();
+      connection ??= new Connection(port, { localAddress: clientAddress(index) });
+      const answer = await connection.request(pathOf(i));
+      note(answer, 'kept', startedAt);
+      if (answer.closing || !connection.open) {
+        connection.close();
+        connection = null;
+      }
+      await sleep(pauseMs);
+    }
+    connection?.close();
+  }
+  const loops = [
+    ...Array.from({ length: close }, (_, i) => closing(i)),
+    ...Array.from({ length: kept }, (_, i) => keeping(close + i)),
+  ];
+  return { state, finish: () => { state.stopping = true; return Promise.all(loops); } };
+}
+
+if (process.argv[2] === 'traffic') {
+  let traffic = null;
+  process.on('disconnect', () => process.exit(1));
+  process.on('message', async ({ about, plan }) => {
+    if (about === 'start') traffic = makeTraffic(plan);
+    if (about === 'stop') await traffic.finish();
+    process.send({ about, ...traffic.state });
+  });
+}
