@@ -2,7 +2,7 @@
 //! full stop; [`ConfigError::hint`] says the next step.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forkful_core::spec::AppNameFault;
 
@@ -161,9 +161,9 @@ pub enum ConfigError {
         /// As the user named it.
         script: String,
         /// The directory that was searched.
-        tried: PathBuf,
+        tried: Box<Path>,
         /// A file of a similar name.
-        near: Option<String>,
+        near: Option<Box<str>>,
     },
     /// The script is a directory.
     #[error("{place} {} is a directory", quoted(script))]

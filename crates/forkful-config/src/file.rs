@@ -133,7 +133,7 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
         ConfigError::Syntax {
             place: Place {
                 file: Some(path.to_owned()),
-                line: Some(1 + valid.iter().filter(|byte| **byte == b'\n').count()),
+                line: Some(valid.split(|byte| *byte == b'\n').count()),
                 key: String::new(),
             },
             message: "the text is not UTF-8".to_owned(),

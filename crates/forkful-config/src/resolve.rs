@@ -50,15 +50,15 @@ pub struct Resolved {
 }
 
 /// Resolves one app. A chosen `env_<name>` that it does not have is an error.
-pub fn resolve(options: AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
-    environment::require_block(std::slice::from_ref(&options), context)?;
+pub fn resolve(options: &AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
+    environment::require_block(std::slice::from_ref(options), context)?;
     resolve_one(options, context)
 }
 
 /// Resolves the apps of one file or command. A chosen `env_<name>` must exist in one of them; the
 /// others get a warning. Names must differ.
-pub fn resolve_all(apps: Vec<AppOptions>, context: &Context) -> Result<Vec<Resolved>, ConfigError> {
-    environment::require_block(&apps, context)?;
+pub fn resolve_all(apps: &[AppOptions], context: &Context) -> Result<Vec<Resolved>, ConfigError> {
+    environment::require_block(apps, context)?;
     let mut names = BTreeSet::new();
     let mut resolved = Vec::with_capacity(apps.len());
     for options in apps {
@@ -73,17 +73,17 @@ pub fn resolve_all(apps: Vec<AppOptions>, context: &Context) -> Result<Vec<Resol
     Ok(resolved)
 }
 
-fn resolve_one(options: AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
+fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
     let mut warnings = Vec::new();
-    let cwd = working_directory(&options, context)?;
-    let env = environment::of_app(&options, context, &mut warnings);
-    let found = script::locate(&options, context, &cwd, &env, &mut warnings)?;
-    let name = app_name(&options, &found.default_name)?;
-    let mode = mode(&options, found.runtime, &mut warnings);
-    let instances = instances::count(&options, name.as_str(), context, &mut warnings)?;
+    let cwd = working_directory(options, context)?;
+    let env = environment::of_app(options, context, &mut warnings);
+    let found = script::locate(options, context, &cwd, &env, &mut warnings)?;
+    let name = app_name(options, &found.default_name)?;
+    let mode = mode(options, found.runtime, &mut warnings);
+    let instances = instances::count(options, name.as_str(), context, &mut warnings)?;
     let logs = LogSpec {
-        out_file: log_file(&options, "out_file", options.out_file.as_deref(), &cwd, context),
-        error_file: log_file(&options, "error_file", options.error_file.as_deref(), &cwd, context),
+        out_file: log_file(options, "out_file", options.out_file.as_deref(), &cwd, context),
+        error_file: log_file(options, "error_file", options.error_file.as_deref(), &cwd, context),
         merge: options.merge_logs.unwrap_or(mode == Mode::Fork && options.instances.is_none()),
         time: options.time.unwrap_or_default(),
     };
@@ -92,12 +92,12 @@ fn resolve_one(options: AppOptions, context: &Context) -> Result<Resolved, Confi
         instances,
         mode,
         balance: options.balance.unwrap_or(Balance::Auto),
-        restart: restart_policy(&options, &mut warnings),
+        restart: restart_policy(options, &mut warnings),
         readiness: Readiness {
             wait_ready: options.wait_ready.unwrap_or_default(),
             listen_timeout: options.listen_timeout,
         },
-        stop: stop_policy(&options),
+        stop: stop_policy(options),
         logs,
         agent: options.agent.unwrap_or(true),
         launch: Launch {

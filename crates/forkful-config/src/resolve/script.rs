@@ -148,8 +148,8 @@ impl Search<'_> {
         Err(ConfigError::ScriptMissing {
             place: self.place.clone(),
             script: self.script.to_owned(),
-            tried: self.cwd.to_owned(),
-            near: similar_file(&self.cwd.join(self.script)),
+            tried: self.cwd.into(),
+            near: similar_file(&self.cwd.join(self.script)).map(Into::into),
         })
     }
 
@@ -231,10 +231,9 @@ impl Search<'_> {
         match (shebang, extension) {
             (Some(shebang), _) if shebang.is_node() => self.run_with(&["node"], path),
             _ if program::is_executable(&path) => Ok(self.itself(path, Runtime::Other)),
-            (Some(_), _) => Err(self.not_executable()),
             // As PM2 does: a plain text without any extension is taken for JavaScript.
             (None, None) if is_text(&path) => self.run_with(&["node"], path),
-            (None, None) => Err(self.not_executable()),
+            (Some(_), _) | (None, None) => Err(self.not_executable()),
             (None, Some(_)) => {
                 Err(ConfigError::NoInterpreter { place: self.place.clone(), script: self.script.to_owned() })
             }
