@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use forkful_api::types::LogStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// What stands before each echoed line; may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +25,11 @@ pub(super) struct Echo {
 enum Target {
     /// Not used so far; ours will be duplicated.
     Ours,
-    Open(OwnedFd),
+    Open {
+        fd: OwnedFd,
+        /// The last write ended within a line.
+        torn: bool,
+    },
     /// Its reader has gone. Nothing is echoed any more.
     Closed,
 }
@@ -38,7 +43,7 @@ impl Echo {
     /// Echo to other descriptors.
     #[cfg(test)]
     pub(super) fn to(out: OwnedFd, err: OwnedFd) -> Self {
-        Self { out: Target::Open(out), err: Target::Open(err) }
+        Self { out: Target::open(out), err: Target::open(err) }
     }
 
     /// Writes `bytes`, whole lines. An error means that some of them were not written; when the stream was
@@ -53,34 +58,52 @@ impl Echo {
                 LogStream::Out => io::stdout().as_fd().try_clone_to_owned(),
                 LogStream::Err => io::stderr().as_fd().try_clone_to_owned(),
             };
-            *target = duplicate.map_or(Target::Closed, Target::Open);
+            *target = duplicate.map_or(Target::Closed, Target::open);
         }
-        let Target::Open(fd) = target else { return Ok(()) };
-        match write_all(fd, bytes) {
-            Ok(()) => Ok(()),
-            Err(fault) if matches!(fault.kind(), io::ErrorKind::StorageFull | io::ErrorKind::TimedOut) => {
-                Err(fault)
+        let Target::Open { fd, torn } = target else { return Ok(()) };
+        let written = if *torn { write_all(fd, b"\n") } else { Ok(()) }.and_then(|()| {
+            *torn = false;
+            write_all(fd, bytes)
+        });
+        match written {
+            Err(Fault { kept, fault }) if fault == Errno::AGAIN || fault == Errno::NOSPC => {
+                *torn = kept > 0 && bytes[kept - 1] != b'\n' || *torn;
+                Err(fault.into())
             }
             Err(_) => {
                 *target = Target::Closed;
                 Ok(())
             }
+            Ok(()) => Ok(()),
         }
     }
 }
 
-fn write_all(fd: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(fd, bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
+impl Target {
+    fn open(fd: OwnedFd) -> Self {
+        Self::Open { fd, torn: false }
+    }
+}
+
+/// Not everything was written.
+struct Fault {
+    kept: usize,
+    fault: Errno,
+}
+
+fn write_all(fd: &OwnedFd, bytes: &[u8]) -> Result<(), Fault> {
+    let mut kept = 0;
+    while kept < bytes.len() {
+        match rustix::io::write(fd, &bytes[kept..]) {
+            Ok(written) => kept += written,
+            Err(Errno::INTR) => {}
             // The terminal or pipe is shared with a program that made it non-blocking.
-            Err(rustix::io::Errno::AGAIN) => {
-                if poll(&mut [PollFd::new(fd, PollFlags::OUT)], Some(&ECHO_WAIT))? == 0 {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-            }
-            Err(fault) => return Err(fault.into()),
+            Err(Errno::AGAIN) => match poll(&mut [PollFd::new(fd, PollFlags::OUT)], Some(&ECHO_WAIT)) {
+                Ok(0) => return Err(Fault { kept, fault: Errno::AGAIN }),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(fault) => return Err(Fault { kept, fault }),
+            },
+            Err(fault) => return Err(Fault { kept, fault }),
         }
     }
     Ok(())

@@ -89,20 +89,19 @@ impl LogFile {
     }
 
     /// Empties the file.
-    pub(super) fn truncate(&mut self) -> io::Result<()> {
+    pub(super) fn truncate(&mut self, now: Instant) -> io::Result<()> {
         match &mut self.state {
             State::Open(open) => {
-                open.file.set_len(0)?;
-                open.torn = false;
-                truncate_path(&self.path)
+                // What was moved away but is still written to is emptied too.
+                if open.file.metadata()?.is_file() {
+                    open.file.set_len(0)?;
+                    open.torn = false;
+                }
             }
-            State::Failed { retry_at } => {
-                truncate_path(&self.path)?;
-                // Most likely there is room now.
-                *retry_at = Instant::now();
-                Ok(())
-            }
+            // Most likely there is room now.
+            State::Failed { retry_at } => *retry_at = now,
         }
+        truncate_path(&self.path)
     }
 }
 

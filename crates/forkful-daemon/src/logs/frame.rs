@@ -39,6 +39,12 @@ impl Framer {
         &self.partial
     }
 
+    /// Bytes of memory held.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.partial.capacity()
+    }
+
     /// Takes the next bytes of the stream.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Framed {
         if self.partial.len() + chunk.len() > self.line_bytes_max {

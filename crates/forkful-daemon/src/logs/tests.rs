@@ -1,6 +1,9 @@
-//! The log service as a whole: real pipes, real files, both threads.
+//! The parts with made-up input and a made-up clock, then the service as a whole with real pipes and files.
 
 mod disk;
+mod file;
 mod follow;
+mod frame;
 mod support;
+mod tail;
 mod write;

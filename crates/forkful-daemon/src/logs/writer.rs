@@ -95,7 +95,7 @@ impl Writer {
                 Job::Close(path) => self.close(&path),
                 Job::Truncate { paths, reply } => {
                     // That nobody waits for the answer any more is no fault.
-                    let _ = reply.send(self.truncate(&paths));
+                    let _ = reply.send(self.truncate(&paths, now));
                 }
                 Job::Follow { request, sender } => self.followers.add(request, sender),
             }
@@ -124,11 +124,11 @@ impl Writer {
         }
     }
 
-    fn truncate(&mut self, paths: &[PathBuf]) -> Result<(), String> {
+    fn truncate(&mut self, paths: &[PathBuf], now: Instant) -> Result<(), String> {
         let mut faults = Vec::new();
         for path in paths {
             let emptied = match self.files.get_mut(path) {
-                Some(shared) => shared.file.truncate(),
+                Some(shared) => shared.file.truncate(now),
                 None => truncate_path(path),
             };
             if let Err(fault) = emptied {
@@ -138,14 +138,17 @@ impl Writer {
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    /// Appends the batches, each file's with as few calls as they allow, then shows them to followers.
+    /// Appends the batches, each file's with as few calls as they allow, then shows them in their order to
+    /// those who read along.
     fn write(&mut self, batches: &mut Vec<Batch>, now: Instant) {
+        let mut by_file: Vec<&Batch> = batches.iter().collect();
         // Stable, so that each file's batches keep their order.
-        batches.sort_by(|one, other| one.stream.spec.path.cmp(&other.stream.spec.path));
-        for group in batches.chunk_by(|one, other| one.stream.spec.path == other.stream.spec.path) {
-            if let Some(shared) = group[0].stream.spec.path.as_ref().and_then(|path| self.files.get_mut(path))
+        by_file.sort_by(|one, other| one.stream.spec.path.cmp(&other.stream.spec.path));
+        for group in by_file.chunk_by(|one, other| one.stream.spec.path == other.stream.spec.path) {
+            if let Some(path) = &group[0].stream.spec.path
+                && let Some(shared) = self.files.get_mut(path)
             {
-                append(&mut shared.file, group, now, &self.report);
+                append(&mut shared.file, path, group, now, &self.report);
             }
         }
         for batch in batches.drain(..) {
@@ -176,8 +179,8 @@ impl Writer {
 }
 
 /// Appends batches of one file; counts the lines that could not be written.
-fn append(file: &mut LogFile, batches: &[Batch], now: Instant, report: &Report) {
-    let stamped: Vec<Option<Vec<u8>>> = batches.iter().map(stamped).collect();
+fn append(file: &mut LogFile, path: &Path, batches: &[&Batch], now: Instant, report: &Report) {
+    let stamped: Vec<Option<Vec<u8>>> = batches.iter().map(|batch| stamped(batch)).collect();
     let mut slices = Vec::with_capacity(2 * batches.len());
     for (batch, stamped) in batches.iter().zip(&stamped) {
         match stamped {
@@ -193,7 +196,7 @@ fn append(file: &mut LogFile, batches: &[Batch], now: Instant, report: &Report) 
         kept_lines -= kept;
         batch.stream.counters.add_dropped(lines - kept);
     }
-    if let (Some(cause), Some(path)) = (&fault.report, &batches[0].stream.spec.path) {
+    if let Some(cause) = &fault.report {
         complain_of(report, path, cause);
     }
 }

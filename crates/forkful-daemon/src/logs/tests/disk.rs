@@ -1,11 +1,16 @@
 //! Disks that are full, slow, or lose their files.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
-use forkful_api::types::LogStream::Out;
+use forkful_api::types::LogStream::{Err, Out};
 
-use super::support::Bench;
+use super::support::{Bench, pipe, spec};
+use crate::logs::echo::Echo;
+use crate::logs::{EchoPrefix, StreamSpec};
 
 #[test]
 fn a_full_disk_drops_and_counts_lines_says_so_once_and_the_app_goes_on() {
@@ -32,6 +37,37 @@ fn a_folder_that_cannot_be_made_is_reported_when_the_stream_begins() {
     writeln!(worker, "lost").unwrap();
     assert_eq!(bench.reports().len(), 1);
     assert_eq!(bench.service.dropped_lines(0), 1);
+}
+
+#[test]
+fn a_disk_that_hangs_holds_up_no_app_and_its_lines_are_counted() {
+    const LINES: usize = 20_000;
+    // An echo that nobody reads hangs as a dead network disk would.
+    let ((hung_reader, hung), (_err_reader, err)) = (pipe(), pipe());
+    let bench = Bench::with(|options| {
+        options.echo = Echo::to(hung, err);
+        options.disk_wait_max = Duration::from_millis(1);
+    });
+    let path = bench.path("out.log");
+    let echo = Some(EchoPrefix::default());
+    let mut worker = bench.attach(StreamSpec { echo, ..spec(0, Out, &path) });
+    let line = "x".repeat(999);
+    for _ in 0..LINES {
+        writeln!(worker, "{line}").unwrap();
+    }
+    // Answered though the writer hangs, and after all of the pipe was read.
+    writeln!(bench.worker(0, Err, &path), "why it died").unwrap();
+    assert_eq!(bench.service.stderr_tail(0).blocking_recv().unwrap(), ["why it died"]);
+    let dropped = bench.service.dropped_lines(0);
+    assert!(dropped > 0);
+    // Awake again: what was not dropped arrives, and the loss is told.
+    let hung_reader = thread::spawn(move || io::copy(&mut File::from(hung_reader), &mut io::sink()));
+    let text = bench.text(&path);
+    assert!(text.lines().all(|found| found == line || found == "why it died"));
+    assert_eq!(text.lines().count() as u64 + bench.service.dropped_lines(0), LINES as u64 + 1);
+    assert!(bench.reports()[0].contains("log lines were dropped because the disk was too slow"));
+    drop((worker, bench));
+    hung_reader.join().unwrap().unwrap();
 }
 
 #[test]
