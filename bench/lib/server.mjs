@@ -60,6 +60,8 @@ export class Server {
     this.outputLog = path.join(this.directory, 'output');
     this.port = 0;
     this.extraEnv = options.env ?? {};
+    /** Monotonic time of the first command of this arm. */
+    this.begunNs = null;
     this.shutdown = async () => {};
     running.add(this);
   }
@@ -72,6 +74,7 @@ export class Server {
     return {
       ...inherited,
       PATH: `${path.dirname(this.node)}:${process.env.PATH}`,
+      TMPDIR: this.directory, // what a peer leaves behind goes with the directory
       PORT: String(this.port),
       NODE_ENV: 'production',
       BENCH_LISTEN_LOG: this.listenLog,
@@ -83,6 +86,7 @@ export class Server {
   /** Starts a long-running child whose output goes to the arm's file. */
   spawn(command, args, options = {}) {
     const output = openSync(this.outputLog, 'a');
+    this.begunNs ??= process.hrtime.bigint();
     const child = spawn(command, args, {
       cwd: this.directory, env: this.environment(), stdio: ['ignore', output, output], ...options,
     });
@@ -94,6 +98,7 @@ export class Server {
   /** Runs a command of the arm's tool to its end. Never throws for an exit code. */
   command(file, args) {
     return new Promise((resolve) => {
+      this.begunNs ??= process.hrtime.bigint();
       const options = { cwd: this.directory, env: this.environment(), timeout: COMMAND_MS_MAX, maxBuffer: 64 << 20 };
       execFile(file, args, options, (error, stdout, stderr) => {
         resolve({ code: error === null ? 0 : (error.code ?? 1), stdout, stderr });
