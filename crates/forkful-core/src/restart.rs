@@ -99,10 +99,11 @@ impl Counters {
     }
 }
 
-/// Whether the policy lets a worker that ended so rest.
-pub fn stays_stopped(exit: &Exit, policy: &RestartPolicy) -> bool {
+/// Whether the policy lets a worker that ended so rest. A botched life does not earn rest by its
+/// exit code: the code is then the answer to our own signal, and many programs give 0.
+pub fn stays_stopped(exit: &Exit, life: Life, policy: &RestartPolicy) -> bool {
     let wanted_code = match exit {
-        Exit::Code(code) => policy.stop_exit_codes.contains(code),
+        Exit::Code(code) => !life.botched && policy.stop_exit_codes.contains(code),
         Exit::Signal(_) | Exit::SpawnFailed(_) => false,
     };
     !policy.autorestart || wanted_code
@@ -117,7 +118,7 @@ pub fn after_exit(
     policy: &RestartPolicy,
     chance: f64,
 ) -> Verdict {
-    if stays_stopped(exit, policy) {
+    if stays_stopped(exit, life, policy) {
         return Verdict::StayStopped;
     }
     counters.note_life(life, now, policy);

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use crate::slot::{Fault, SlotNumber};
+use crate::slot::{Fault, SlotNumber, Verb};
 
 /// Old processes that may be leaving while the next slot is begun, so that a reload needs memory
 /// for at most two workers more than it began with, and one that starts.
@@ -35,7 +35,7 @@ pub struct Rollout {
 /// Where and why a reload ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The slot whose replacement failed.
+    /// The slot whose replacement failed, or would have been next when the reload was cancelled.
     pub slot: SlotNumber,
     /// Why.
     pub fault: Fault,
@@ -68,6 +68,12 @@ pub enum Event {
     SlotGone(SlotNumber),
     /// The old process of this slot has exited.
     OldLeft(SlotNumber),
+    /// Somebody gives the whole app another command; to be sent before that command is given to
+    /// the slots, so that the plan begins no slot that has just been stopped.
+    Cancelled {
+        /// Which command.
+        by: Verb,
+    },
 }
 
 /// What the driver is to do.
@@ -107,7 +113,13 @@ impl Rollout {
             }
             Event::SlotReplaceFailed(slot, fault) if self.current == Some(slot) => {
                 self.current = None;
-                self.failure = Some(Failure { slot, fault });
+                self.failure.get_or_insert(Failure { slot, fault });
+            }
+            Event::Cancelled { by } => {
+                // With nothing left to begin there is nothing to cancel.
+                if let Some(slot) = self.current.or(self.todo.front().copied()) {
+                    self.failure.get_or_insert(Failure { slot, fault: Fault::Cancelled { by } });
+                }
             }
             Event::SlotGone(slot) => {
                 self.todo.retain(|&other| other != slot);

@@ -127,14 +127,14 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
         }
         Input::Exited(of, exit) if of == generation => {
             turn.report_exit(generation, started, &exit);
+            let life = turn.life(started, &exit);
             let fault = Fault::Exited(exit.clone());
-            if restart::stays_stopped(&exit, &turn.policy.restart) && !matches!(exit, Exit::SpawnFailed(_)) {
+            if restart::stays_stopped(&exit, life, &turn.policy.restart) {
                 answer_finished(&exit, turn);
             } else {
                 turn.answer_failed(&fault);
             }
             turn.report(Report::StartFailed { generation, fault });
-            let life = turn.life(started, &exit);
             turn.crash(exit, life)
         }
         // At a start it is on its way already; who asked waits with the others.

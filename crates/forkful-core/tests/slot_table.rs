@@ -1,0 +1,562 @@
+//! The whole table of a slot: what each event does in each state, one line a pair.
+//!
+//! A line reads `event → state after it · actions`; wake-ups and reports are left out, for the
+//! world's properties hold them. Generation 0 is the current process, 1 its successor, 2 is leaving
+//! and 9 is unknown. Time is in milliseconds since the state began; a bound is reached at 60,000.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use forkful_core::restart::Counters;
+use forkful_core::slot::{
+    Action, Event, Exit, FailReason, Fault, Generation, Leaver, Outcome, Policy, Push, ReadySign, Running,
+    Slot, State, StopReason, Ticket, Verb, Waiting, step,
+};
+use forkful_core::spec::{Mode, Readiness, RestartPolicy, StopPolicy};
+use forkful_core::{Time, leaving};
+
+const BOUND_MS: u64 = 60_000;
+
+fn at(millis: u64) -> Time {
+    Time::from_start(Duration::from_millis(millis))
+}
+
+fn policy(mode: Mode, wait_ready: bool) -> Policy {
+    Policy {
+        restart: RestartPolicy { stop_exit_codes: vec![3], ..RestartPolicy::default() },
+        readiness: Readiness { wait_ready, listen_timeout: None },
+        stop: StopPolicy::default(),
+        mode,
+    }
+}
+
+fn running(generation: u32, confirmed: bool) -> Running {
+    Running { generation: Generation(generation), started: at(0), since: at(0), confirmed }
+}
+
+fn slot(state: State, waiting: Option<Verb>) -> Slot {
+    let counters = Counters { restarts: 0, in_a_row: 1, unstable: VecDeque::new(), next_generation: 5 };
+    let waiting = waiting.into_iter().map(|verb| Waiting { ticket: Ticket(1), verb }).collect();
+    Slot { state, counters, leaving: Vec::new(), waiting }
+}
+
+fn starting(waiting: Verb) -> Slot {
+    let state = State::Starting { generation: Generation(0), started: at(0), ready_by: at(BOUND_MS) };
+    slot(state, Some(waiting))
+}
+
+fn replacing(confirmed: bool) -> Slot {
+    let old = running(0, confirmed);
+    let state = State::Replacing { old, new: Generation(1), new_started: at(0), ready_by: at(BOUND_MS) };
+    slot(state, Some(Verb::Replace))
+}
+
+fn stopping(why: StopReason, waiting: Option<Verb>) -> Slot {
+    let push = Push::Signalled { kill_at: at(BOUND_MS) };
+    slot(State::Stopping { generation: Generation(0), started: at(0), why, push }, waiting)
+}
+
+fn commands() -> Vec<(&'static str, Event, u64)> {
+    let verbs = [Verb::Start, Verb::Stop, Verb::Restart, Verb::Delete, Verb::Replace];
+    let names = ["start", "stop", "restart", "delete", "replace"];
+    let commands = names.into_iter().zip(verbs);
+    commands.map(|(name, verb)| (name, Event::Command(verb, Ticket(2)), 100)).collect()
+}
+
+fn happenings() -> Vec<(&'static str, Event, u64)> {
+    let current = Generation(0);
+    vec![
+        ("listening 0", Event::Ready(current, ReadySign::Listening), 100),
+        ("message 0", Event::Ready(current, ReadySign::Message), 100),
+        ("listening 1", Event::Ready(Generation(1), ReadySign::Listening), 100),
+        ("message 1", Event::Ready(Generation(1), ReadySign::Message), 100),
+        ("spawn failed 0", Event::SpawnFailed(current, "no such file".into()), 0),
+        ("spawn failed 1", Event::SpawnFailed(Generation(1), "no such file".into()), 0),
+        ("code 0 of 0", Event::Exited(current, Exit::Code(0)), 100),
+        ("code 3 of 0", Event::Exited(current, Exit::Code(3)), 100),
+        ("code 1 of 0 after 60 s", Event::Exited(current, Exit::Code(1)), 60_000),
+        ("signal 9 of 1", Event::Exited(Generation(1), Exit::Signal(9)), 100),
+        ("early deadline", Event::Deadline, BOUND_MS - 1),
+        ("deadline", Event::Deadline, BOUND_MS),
+        ("drained 0", Event::Drained(current), 100),
+        ("reset", Event::Reset, 100),
+    ]
+}
+
+/// The table of one slot; lines where nothing happens are gathered at the end.
+fn table(before: &Slot, policy: &Policy) -> String {
+    let mut table = String::new();
+    let mut nothing = Vec::new();
+    for (name, event, millis) in commands().into_iter().chain(happenings()) {
+        let reset = event == Event::Reset;
+        let (after, actions) = step(before.clone(), event, at(millis), policy, 0.5);
+        let actions: Vec<_> = actions.iter().filter_map(action_text).collect();
+        if after == *before && actions.is_empty() {
+            nothing.push(name);
+            continue;
+        }
+        assert!(!reset || after.counters == Counters { next_generation: 5, ..Counters::default() });
+        let actions = if actions.is_empty() { "-".to_owned() } else { actions.join(", ") };
+        writeln!(table, "{name} → {} · {actions}", state_text(&after)).expect("a string takes all");
+    }
+    writeln!(table, "nothing: {}", nothing.join(", ")).expect("a string takes all");
+    table
+}
+
+fn state_text(slot: &Slot) -> String {
+    let mut text = match &slot.state {
+        State::Stopped { last_exit: None } => "stopped".to_owned(),
+        State::Stopped { last_exit: Some(exit) } => format!("stopped ({exit})"),
+        State::Starting { generation, .. } => format!("starting {generation}"),
+        State::Online(Running { generation, confirmed: true, .. }) => format!("online {generation}"),
+        State::Online(Running { generation, confirmed: false, .. }) => {
+            format!("online {generation} unconfirmed")
+        }
+        State::Replacing { old, new, .. } => format!("replacing {} by {new}", old.generation),
+        State::Stopping { generation, why, push, .. } => {
+            let killed = matches!(push, Push::Killed);
+            format!("{} {generation} to {why:?}", if killed { "killing" } else { "stopping" })
+        }
+        State::Backoff { attempt, .. } => format!("backoff {attempt}"),
+        State::Failed { .. } => "failed".to_owned(),
+    };
+    for leaver in &slot.leaving {
+        let how = match leaver.state {
+            leaving::State::Draining { .. } => "draining",
+            leaving::State::Signalled { .. } => "signalled",
+            leaving::State::Killed => "killed",
+        };
+        let _ = write!(text, " + {how} {}", leaver.generation);
+    }
+    if slot.counters.restarts > 0 {
+        let _ = write!(text, " [{} restart]", slot.counters.restarts);
+    }
+    text
+}
+
+fn action_text(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Spawn(generation) => format!("spawn {generation}"),
+        Action::Signal(generation) => format!("signal {generation}"),
+        Action::Kill(generation) => format!("kill {generation}"),
+        Action::OpenTraffic(generation) => format!("open {generation}"),
+        Action::CloseTraffic(generation) => format!("close {generation}"),
+        Action::Drain(generation) => format!("drain {generation}"),
+        Action::Wake(_) | Action::Report(_) => return None,
+        Action::Answer(Ticket(1), outcome) => format!("first: {}", outcome_text(outcome)),
+        Action::Answer(_, outcome) => outcome_text(outcome),
+    })
+}
+
+fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed(
+            fault @ (Fault::Exited(_) | Fault::NotReadyInTime { .. } | Fault::Cancelled { .. }),
+        ) => fault.to_string(),
+        Outcome::Failed(fault) => format!("refused: {fault}"),
+        Outcome::Online { .. }
+        | Outcome::AlreadyOnline
+        | Outcome::Finished(_)
+        | Outcome::Replaced
+        | Outcome::Stopped
+        | Outcome::Deleted => format!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn stopped() {
+    let slot = slot(State::Stopped { last_exit: None }, None);
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → starting 5 · spawn 5
+    stop → stopped · Stopped
+    restart → starting 5 · spawn 5
+    delete → stopped · Deleted
+    replace → starting 5 · spawn 5
+    reset → stopped · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0
+    ");
+}
+
+#[test]
+fn failed() {
+    let reason = FailReason::CrashLoop { count: 16, window: Duration::from_secs(600) };
+    let slot = slot(State::Failed { reason, last_exit: Exit::Code(1) }, None);
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → starting 5 · spawn 5
+    stop → stopped (exit code 1) · Stopped
+    restart → starting 5 · spawn 5
+    delete → stopped (exit code 1) · Deleted
+    replace → starting 5 · spawn 5
+    reset → failed · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0
+    ");
+}
+
+#[test]
+fn backoff() {
+    let state = State::Backoff { attempt: 2, start_at: at(BOUND_MS), last_exit: Exit::Code(1) };
+    insta::assert_snapshot!(table(&slot(state, None), &policy(Mode::Cluster, false)), @r"
+    start → starting 5 [1 restart] · spawn 5
+    stop → stopped (exit code 1) · Stopped
+    restart → starting 5 [1 restart] · spawn 5
+    delete → stopped (exit code 1) · Deleted
+    replace → starting 5 [1 restart] · spawn 5
+    deadline → starting 5 [1 restart] · spawn 5
+    reset → backoff 2 · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn starting_in_cluster_mode() {
+    insta::assert_snapshot!(table(&starting(Verb::Start), &policy(Mode::Cluster, false)), @r"
+    start → starting 0 · -
+    stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
+    restart → stopping 0 to Restart · signal 0
+    delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    replace → stopping 0 to Restart · signal 0
+    listening 0 → online 0 · open 0, first: Online { confirmed: true }
+    message 0 → online 0 · open 0, first: Online { confirmed: true }
+    spawn failed 0 → backoff 2 · first: could not be started: no such file
+    code 0 of 0 → backoff 2 · first: ended with exit code 0
+    code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
+    code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
+    deadline → online 0 unconfirmed · first: Online { confirmed: false }
+    reset → starting 0 · -
+    nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn starting_with_wait_ready() {
+    insta::assert_snapshot!(table(&starting(Verb::Restart), &policy(Mode::Cluster, true)), @r"
+    start → starting 0 · -
+    stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
+    restart → stopping 0 to Restart · signal 0
+    delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    replace → stopping 0 to Restart · signal 0
+    message 0 → online 0 · open 0, first: Online { confirmed: true }
+    spawn failed 0 → backoff 2 · first: could not be started: no such file
+    code 0 of 0 → backoff 2 · first: ended with exit code 0
+    code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
+    code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
+    deadline → stopping 0 to NotReady { waited: 60s } · first: not ready within 60 s, signal 0
+    reset → starting 0 · -
+    nothing: listening 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn starting_in_fork_mode() {
+    insta::assert_snapshot!(table(&starting(Verb::Replace), &policy(Mode::Fork, false)), @r"
+    start → starting 0 · -
+    stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
+    restart → stopping 0 to Restart · signal 0
+    delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    replace → stopping 0 to Restart · signal 0
+    listening 0 → online 0 · open 0, first: Replaced
+    message 0 → online 0 · open 0, first: Replaced
+    spawn failed 0 → backoff 2 · first: could not be started: no such file
+    code 0 of 0 → backoff 2 · first: ended with exit code 0
+    code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
+    code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
+    deadline → online 0 · open 0, first: Replaced
+    reset → starting 0 · -
+    nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn starting_after_the_old_one_died_in_a_replacement() {
+    insta::assert_snapshot!(table(&starting(Verb::Replace), &policy(Mode::Cluster, false)), @r"
+    start → starting 0 · -
+    stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
+    restart → stopping 0 to Restart · signal 0
+    delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    replace → stopping 0 to Restart · signal 0
+    listening 0 → online 0 · open 0, first: Replaced
+    message 0 → online 0 · open 0, first: Replaced
+    spawn failed 0 → backoff 2 · first: could not be started: no such file
+    code 0 of 0 → backoff 2 · first: ended with exit code 0
+    code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
+    code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
+    deadline → online 0 unconfirmed · first: not ready within 60 s
+    reset → starting 0 · -
+    nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn online() {
+    let slot = slot(State::Online(running(0, true)), None);
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → online 0 · AlreadyOnline
+    stop → stopping 0 to Stop · close 0, signal 0
+    restart → stopping 0 to Restart · close 0, signal 0
+    delete → stopping 0 to Delete · close 0, signal 0
+    replace → replacing 0 by 5 · spawn 5
+    spawn failed 0 → backoff 2 · close 0
+    code 0 of 0 → backoff 2 · close 0
+    code 3 of 0 → stopped (exit code 3) · close 0
+    code 1 of 0 after 60 s → starting 5 [1 restart] · close 0, spawn 5
+    reset → online 0 · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0
+    ");
+}
+
+#[test]
+fn online_unconfirmed() {
+    let slot = slot(State::Online(running(0, false)), None);
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → online 0 unconfirmed · AlreadyOnline
+    stop → stopping 0 to Stop · signal 0
+    restart → stopping 0 to Restart · signal 0
+    delete → stopping 0 to Delete · signal 0
+    replace → replacing 0 by 5 · spawn 5
+    listening 0 → online 0 · open 0
+    message 0 → online 0 · open 0
+    spawn failed 0 → backoff 2 · -
+    code 0 of 0 → backoff 2 · -
+    code 3 of 0 → stopped (exit code 3) · -
+    code 1 of 0 after 60 s → starting 5 [1 restart] · spawn 5
+    reset → online 0 unconfirmed · -
+    nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0
+    ");
+}
+
+#[test]
+fn replacing_in_cluster_mode() {
+    insta::assert_snapshot!(table(&replacing(true), &policy(Mode::Cluster, false)), @r"
+    start → replacing 0 by 1 · AlreadyOnline
+    stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, close 0, signal 0
+    restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, close 0, signal 0
+    delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, close 0, signal 0
+    replace → replacing 0 by 1 · refused: the worker is being reloaded already
+    listening 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
+    message 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
+    spawn failed 0 → starting 1 [1 restart] · close 0
+    spawn failed 1 → online 0 · first: could not be started: no such file
+    code 0 of 0 → starting 1 [1 restart] · close 0
+    code 3 of 0 → starting 1 [1 restart] · close 0
+    code 1 of 0 after 60 s → starting 1 [1 restart] · close 0
+    signal 9 of 1 → online 0 · first: ended with signal 9
+    deadline → online 0 + signalled 1 · signal 1, first: not ready within 60 s
+    reset → replacing 0 by 1 · -
+    nothing: listening 0, message 0, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn replacing_an_unconfirmed_worker() {
+    insta::assert_snapshot!(table(&replacing(false), &policy(Mode::Cluster, false)), @r"
+    start → replacing 0 by 1 · AlreadyOnline
+    stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, signal 0
+    restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, signal 0
+    delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, signal 0
+    replace → replacing 0 by 1 · refused: the worker is being reloaded already
+    listening 0 → replacing 0 by 1 · open 0
+    message 0 → replacing 0 by 1 · open 0
+    listening 1 → online 1 + draining 0 [1 restart] · open 1, drain 0, first: Replaced
+    message 1 → online 1 + draining 0 [1 restart] · open 1, drain 0, first: Replaced
+    spawn failed 0 → starting 1 [1 restart] · -
+    spawn failed 1 → online 0 unconfirmed · first: could not be started: no such file
+    code 0 of 0 → starting 1 [1 restart] · -
+    code 3 of 0 → starting 1 [1 restart] · -
+    code 1 of 0 after 60 s → starting 1 [1 restart] · -
+    signal 9 of 1 → online 0 unconfirmed · first: ended with signal 9
+    deadline → online 1 unconfirmed + draining 0 [1 restart] · drain 0, first: Replaced
+    reset → replacing 0 by 1 · -
+    nothing: early deadline, drained 0
+    ");
+}
+
+#[test]
+fn replacing_with_wait_ready() {
+    insta::assert_snapshot!(table(&replacing(false), &policy(Mode::Cluster, true)), @r"
+    start → replacing 0 by 1 · AlreadyOnline
+    stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, signal 0
+    restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, signal 0
+    delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, signal 0
+    replace → replacing 0 by 1 · refused: the worker is being reloaded already
+    message 0 → replacing 0 by 1 · open 0
+    message 1 → online 1 + draining 0 [1 restart] · open 1, drain 0, first: Replaced
+    spawn failed 0 → starting 1 [1 restart] · -
+    spawn failed 1 → online 0 unconfirmed · first: could not be started: no such file
+    code 0 of 0 → starting 1 [1 restart] · -
+    code 3 of 0 → starting 1 [1 restart] · -
+    code 1 of 0 after 60 s → starting 1 [1 restart] · -
+    signal 9 of 1 → online 0 unconfirmed · first: ended with signal 9
+    deadline → online 0 unconfirmed + signalled 1 · signal 1, first: not ready within 60 s
+    reset → replacing 0 by 1 · -
+    nothing: listening 0, listening 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn replacing_in_fork_mode() {
+    insta::assert_snapshot!(table(&replacing(true), &policy(Mode::Fork, false)), @r"
+    start → replacing 0 by 1 · AlreadyOnline
+    stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, close 0, signal 0
+    restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, close 0, signal 0
+    delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, close 0, signal 0
+    replace → replacing 0 by 1 · refused: the worker is being reloaded already
+    listening 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
+    message 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
+    spawn failed 0 → starting 1 [1 restart] · close 0
+    spawn failed 1 → online 0 · first: could not be started: no such file
+    code 0 of 0 → starting 1 [1 restart] · close 0
+    code 3 of 0 → starting 1 [1 restart] · close 0
+    code 1 of 0 after 60 s → starting 1 [1 restart] · close 0
+    signal 9 of 1 → online 0 · first: ended with signal 9
+    deadline → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
+    reset → replacing 0 by 1 · -
+    nothing: listening 0, message 0, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn stopping_to_stop() {
+    let slot = stopping(StopReason::Stop, Some(Verb::Stop));
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → stopping 0 to Restart · -
+    stop → stopping 0 to Stop · -
+    restart → stopping 0 to Restart · -
+    delete → stopping 0 to Delete · -
+    replace → stopping 0 to Restart · -
+    spawn failed 0 → stopped (could not be started: no such file) · first: Stopped
+    code 0 of 0 → stopped (exit code 0) · first: Stopped
+    code 3 of 0 → stopped (exit code 3) · first: Stopped
+    code 1 of 0 after 60 s → stopped (exit code 1) · first: Stopped
+    deadline → killing 0 to Stop · kill 0
+    reset → stopping 0 to Stop · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn stopping_to_delete() {
+    let slot = stopping(StopReason::Delete, Some(Verb::Delete));
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → stopping 0 to Delete · refused: the worker is being deleted
+    stop → stopping 0 to Delete · -
+    restart → stopping 0 to Delete · refused: the worker is being deleted
+    delete → stopping 0 to Delete · -
+    replace → stopping 0 to Delete · refused: the worker is being deleted
+    spawn failed 0 → stopped (could not be started: no such file) · first: Deleted
+    code 0 of 0 → stopped (exit code 0) · first: Deleted
+    code 3 of 0 → stopped (exit code 3) · first: Deleted
+    code 1 of 0 after 60 s → stopped (exit code 1) · first: Deleted
+    deadline → killing 0 to Delete · kill 0
+    reset → stopping 0 to Delete · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn stopping_to_restart() {
+    let slot = stopping(StopReason::Restart, Some(Verb::Restart));
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → stopping 0 to Restart · -
+    stop → stopping 0 to Stop · first: cancelled by a later `stop`
+    restart → stopping 0 to Restart · -
+    delete → stopping 0 to Delete · first: cancelled by a later `delete`
+    replace → stopping 0 to Restart · -
+    spawn failed 0 → starting 5 [1 restart] · spawn 5
+    code 0 of 0 → starting 5 [1 restart] · spawn 5
+    code 3 of 0 → starting 5 [1 restart] · spawn 5
+    code 1 of 0 after 60 s → starting 5 [1 restart] · spawn 5
+    deadline → killing 0 to Restart · kill 0
+    reset → stopping 0 to Restart · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn stopping_because_it_was_not_ready() {
+    let slot = stopping(StopReason::NotReady { waited: Duration::from_secs(3) }, None);
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, true)), @r"
+    start → stopping 0 to Restart · -
+    stop → stopping 0 to Stop · -
+    restart → stopping 0 to Restart · -
+    delete → stopping 0 to Delete · -
+    replace → stopping 0 to Restart · -
+    spawn failed 0 → backoff 2 · -
+    code 0 of 0 → backoff 2 · -
+    code 3 of 0 → backoff 2 · -
+    code 1 of 0 after 60 s → backoff 2 · -
+    deadline → killing 0 to NotReady { waited: 3s } · kill 0
+    reset → stopping 0 to NotReady { waited: 3s } · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
+
+#[test]
+fn killing() {
+    let state = State::Stopping {
+        generation: Generation(0),
+        started: at(0),
+        why: StopReason::Stop,
+        push: Push::Killed,
+    };
+    insta::assert_snapshot!(table(&slot(state, Some(Verb::Stop)), &policy(Mode::Cluster, false)), @r"
+    start → killing 0 to Restart · -
+    stop → killing 0 to Stop · -
+    restart → killing 0 to Restart · -
+    delete → killing 0 to Delete · -
+    replace → killing 0 to Restart · -
+    spawn failed 0 → stopped (could not be started: no such file) · first: Stopped
+    code 0 of 0 → stopped (exit code 0) · first: Stopped
+    code 3 of 0 → stopped (exit code 3) · first: Stopped
+    code 1 of 0 after 60 s → stopped (exit code 1) · first: Stopped
+    reset → killing 0 to Stop · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0
+    ");
+}
+
+#[test]
+fn with_a_process_still_draining() {
+    let mut slot = slot(State::Stopped { last_exit: None }, None);
+    slot.leaving = vec![Leaver {
+        generation: Generation(0),
+        state: leaving::State::Draining { signal_at: at(BOUND_MS) },
+    }];
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → starting 5 + draining 0 · spawn 5
+    stop → stopped + signalled 0 · signal 0
+    restart → starting 5 + draining 0 · spawn 5
+    delete → stopped + signalled 0 · signal 0
+    replace → starting 5 + draining 0 · spawn 5
+    spawn failed 0 → stopped · -
+    code 0 of 0 → stopped · -
+    code 3 of 0 → stopped · -
+    code 1 of 0 after 60 s → stopped · -
+    deadline → stopped + signalled 0 · signal 0
+    drained 0 → stopped + signalled 0 · signal 0
+    reset → stopped + draining 0 · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline
+    ");
+}
+
+#[test]
+fn with_a_process_signalled_while_deleting() {
+    let mut slot = slot(State::Stopped { last_exit: None }, Some(Verb::Delete));
+    slot.leaving = vec![Leaver {
+        generation: Generation(0),
+        state: leaving::State::Signalled { kill_at: at(BOUND_MS) },
+    }];
+    insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
+    start → stopped + signalled 0 · refused: the worker is being deleted
+    stop → stopped + signalled 0 · -
+    restart → stopped + signalled 0 · refused: the worker is being deleted
+    delete → stopped + signalled 0 · -
+    replace → stopped + signalled 0 · refused: the worker is being deleted
+    spawn failed 0 → stopped · first: Deleted
+    code 0 of 0 → stopped · first: Deleted
+    code 3 of 0 → stopped · first: Deleted
+    code 1 of 0 after 60 s → stopped · first: Deleted
+    deadline → stopped + killed 0 · kill 0
+    reset → stopped + signalled 0 · -
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    ");
+}
