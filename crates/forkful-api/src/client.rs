@@ -264,6 +264,11 @@ impl LogReader {
         }
     }
 
+    /// Whether [`LogReader::next`] has a line at once, without waiting for the daemon.
+    pub fn has_line(&self) -> bool {
+        self.buffer.bytes.contains(&b'\n')
+    }
+
     fn broken(&self, what: String) -> ClientError {
         ClientError::Broken { request: self.request.clone(), what }
     }

@@ -1,5 +1,6 @@
 //! The daemon's HTTP API: the types that cross the socket ([`types`]), their conversion to and from
-//! the core's spec ([`definition`]), and the client that the command uses ([`client`]).
+//! the core's spec ([`definition`]), the list in PM2's shape ([`jlist`]), and the client that the command
+//! uses ([`client`]).
 //!
 //! Transport: HTTP/1.1 with JSON bodies over a unix socket (`$FORKFUL_HOME/forkful.sock`, mode 0600).
 //!
@@ -8,4 +9,5 @@
 
 pub mod client;
 pub mod definition;
+pub mod jlist;
 pub mod types;

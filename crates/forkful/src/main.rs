@@ -1,2 +1,27 @@
-//! The `forkful` command.
-fn main() {}
+//! The `forkful` command: a thin client of the daemon, the daemon itself, and the same supervisor in
+//! the foreground.
+//!
+//! `cli` says what can be typed, `commands` holds one file per verb, `specs` turns options and config
+//! files into apps, `connection` reaches (or starts) the daemon, `output` is all that users see.
+
+mod cli;
+mod commands;
+mod connection;
+mod exit;
+mod home;
+mod output;
+mod specs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::dispatch(cli::Cli::parse()) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::failure::report(&failure);
+            failure.exit.into()
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Options of `start` and `run`: what describes an app.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use forkful_core::spec::{Balance, StopSignal};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without an argument the config file of this directory is used: forkful.config.* or ecosystem.config.*.
+Durations are milliseconds, or texts as 500ms, 10s, 2m.
+
+Examples:
+  forkful start app.js -i max                        one worker per core
+  PORT=3000 forkful start app.js --name api -- --verbose
+  forkful start \"python3 -m http.server\" --name files
+  forkful start forkful.config.js --only api --env production
+  forkful start api                                  a stopped app, once more")]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    pub(crate) app: AppArgs,
+    /// Return at once instead of when the apps are ready.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Start it once more, under another name, though it is running.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Signals are passed on, zombies reaped, output goes to stdout and stderr. Ends when the app has ended
+for good, with its exit code.
+
+Examples:
+  forkful run app.js -i max
+  forkful run forkful.config.js --env production
+  forkful run server.js --no-autorestart             in a container that is restarted from outside")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) app: AppArgs,
+    /// Print the lines as the app wrote them, without a prefix.
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct AppArgs {
+    /// Scripts, programs, quoted command lines, config files, or names of stopped apps.
+    #[arg(value_name = "SCRIPT|CONFIG|APP")]
+    pub(crate) targets: Vec<String>,
+    /// Number of workers: a number, `max` or 0 for one per core, -1 for one less.
+    #[arg(long, short, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(crate) instances: Option<String>,
+    /// The app's name; by default the script's without its extension.
+    #[arg(long, short)]
+    pub(crate) name: Option<String>,
+    /// Working directory; by default this one.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// KEY=VALUE adds a variable; NAME chooses the config's block `env_NAME`. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE|NAME")]
+    pub(crate) env: Vec<String>,
+    /// Config files: only the apps of these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Program that runs the script; `none` for the script itself.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) interpreter: Option<String>,
+    /// Arguments of the interpreter, split as a shell does.
+    #[arg(long, visible_alias = "interpreter-args", value_name = "ARGS", allow_hyphen_values = true)]
+    pub(crate) node_args: Option<String>,
+    /// How connections are spread over the workers.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) balance: Option<BalanceArg>,
+    /// Do not preload the agent.
+    #[arg(long)]
+    pub(crate) no_agent: bool,
+    #[command(flatten)]
+    pub(crate) logs: LogFileArgs,
+    #[command(flatten)]
+    pub(crate) ready: ReadyArgs,
+    #[command(flatten)]
+    pub(crate) stop: StopArgs,
+    #[command(flatten)]
+    pub(crate) restart: RestartPolicyArgs,
+    /// Arguments of the script.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct LogFileArgs {
+    /// File for stdout.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// File for stderr.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) error: Option<PathBuf>,
+    /// One file per stream for all workers.
+    #[arg(long)]
+    pub(crate) merge_logs: bool,
+    /// Begin each line with the time.
+    #[arg(long)]
+    pub(crate) time: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Readiness")]
+pub(crate) struct ReadyArgs {
+    /// The app says `process.send('ready')` when it is ready.
+    #[arg(long)]
+    pub(crate) wait_ready: bool,
+    /// How long a worker may take to become ready.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) listen_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Stopping")]
+pub(crate) struct StopArgs {
+    /// From the first signal to SIGKILL.
+    #[arg(long, short, value_name = "DURATION", value_parser = duration)]
+    pub(crate) kill_timeout: Option<Duration>,
+    /// First signal of a stop; SIGINT by default.
+    #[arg(long, value_name = "SIGNAL", value_parser = signal)]
+    pub(crate) kill_signal: Option<StopSignal>,
+    /// Time that requests under way have at a reload.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) drain_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Restarting")]
+pub(crate) struct RestartPolicyArgs {
+    /// Do not restart workers that exit.
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub(crate) no_autorestart: bool,
+    /// Unstable exits before the app is given up.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_restarts: Option<u32>,
+    /// A worker that lived for less was unstable.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) min_uptime: Option<Duration>,
+    /// Pause before each restart.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) restart_delay: Option<Duration>,
+    /// First step of a pause that grows with each restart.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) exp_backoff_restart_delay: Option<Duration>,
+    /// Exit codes after which a worker stays stopped.
+    #[arg(long, value_name = "CODES", value_delimiter = ',',
+          value_parser = clap::value_parser!(i32).range(0..=255))]
+    pub(crate) stop_exit_codes: Vec<i32>,
+}
+
+/// `forkful_core::spec::Balance` for clap.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum BalanceArg {
+    /// Exact while connections come slowly, direct when they come fast.
+    Auto,
+    /// The kernel spreads connections over the healthy workers.
+    Direct,
+    /// Each connection goes to the worker that has the fewest.
+    Exact,
+    /// One socket for all workers.
+    Shared,
+    /// The same client address, the same worker.
+    Sticky,
+}
+
+impl From<BalanceArg> for Balance {
+    fn from(value: BalanceArg) -> Self {
+        match value {
+            BalanceArg::Auto => Self::Auto,
+            BalanceArg::Direct => Self::Direct,
+            BalanceArg::Exact => Self::Exact,
+            BalanceArg::Shared => Self::Shared,
+            BalanceArg::Sticky => Self::Sticky,
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    forkful_config::parse_duration(text)
+        .ok_or_else(|| "expected milliseconds, or a text as 500ms, 10s, 2m or 1h".to_owned())
+}
+
+fn signal(text: &str) -> Result<StopSignal, String> {
+    forkful_config::parse_signal(text)
+        .ok_or_else(|| "expected a signal's name or number, as SIGTERM or 15".to_owned())
+}

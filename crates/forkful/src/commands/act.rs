@@ -1,0 +1,66 @@
+//! What all verbs that act on existing apps share: send the action, wait, tell what became of it.
+
+use forkful_api::client::Client;
+use forkful_api::types::{ActionReply, ActionRequest, AppList};
+
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::paint::Paint;
+use crate::output::progress::Progress;
+use crate::output::{self, format, outcome, table};
+
+/// A verb in the three forms that texts need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words<'a> {
+    /// The API's name: `stop`.
+    pub(super) verb: &'a str,
+    /// While waiting: `stopping`.
+    pub(super) doing: &'a str,
+    /// When done: `stopped`.
+    pub(super) done: &'a str,
+}
+
+/// A request without anything special.
+pub(super) fn request(targets: Vec<String>, no_wait: bool) -> ActionRequest {
+    ActionRequest { targets, wait: !no_wait, instances: None, signal: None, definitions: Vec::new() }
+}
+
+/// Sends one action to the running daemon. Without a daemon there is no app that could be meant.
+pub(super) async fn act(
+    home: &Home,
+    words: Words<'_>,
+    request: ActionRequest,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let Some(mut client) = connection::running(home).await? else {
+        return Err(Failure::no_such_app(request.targets.first().map_or("all", String::as_str)));
+    };
+    let reply = {
+        let _progress = Progress::start(format!("{} {}…", words.doing, request.targets.join(", ")));
+        client.action(words.verb, &request).await?
+    };
+    tell(&mut client, &reply, words.done, json).await
+}
+
+/// Shows the outcomes, then the table as it is now.
+pub(super) async fn tell(
+    client: &mut Client,
+    reply: &ActionReply,
+    done: &str,
+    json: bool,
+) -> Result<Exit, Failure> {
+    if json {
+        output::print_json(reply)?;
+    } else {
+        output::print(&outcome::done_lines(reply, done, Paint::stdout()))?;
+        print_table(&client.list().await?)?;
+    }
+    outcome::tell(reply);
+    Ok(outcome::exit(reply))
+}
+
+/// The table of workers, as wide as the terminal allows.
+pub(super) fn print_table(list: &AppList) -> Result<(), Failure> {
+    output::print(&table::workers(list, format::now_ms(), table::terminal_width(), Paint::stdout()))
+}

@@ -1,0 +1,68 @@
+//! `forkful kill`: stops all apps and ends the daemon, of whatever version it is.
+
+use std::time::Duration;
+
+use forkful_api::client::{Client, ClientError};
+use forkful_api::types::ActionReply;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::cli::KillArgs;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::progress::Progress;
+use crate::output::{self, outcome};
+
+/// How long the daemon's process may take to end after it said that all apps are stopped.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
+    let mut client = match Client::connect(&home.socket()).await {
+        Ok(client) => client,
+        Err(ClientError::NotRunning { .. }) => {
+            tell(args, &ActionReply { apps: Vec::new() }, "no daemon is running")?;
+            return Ok(Exit::Done);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let pid = client.ping().await?.pid;
+    let process = process(pid);
+    let progress = Progress::start("stopping all apps…".to_owned());
+    let reply = match (client.kill().await, &process) {
+        (Ok(reply), _) => reply,
+        // It ended before its reply was written, or it is of a version that knows another way.
+        (
+            Err(ClientError::Lost { .. } | ClientError::Broken { .. } | ClientError::Refused { .. }),
+            Some(process),
+        ) => {
+            drop(pidfd_send_signal(process, Signal::TERM));
+            ActionReply { apps: Vec::new() }
+        }
+        (Err(error), _) => return Err(error.into()),
+    };
+    if process.is_some_and(|process| !has_ended(&process)) {
+        return Err(Failure::new(Exit::Failed, format!("the daemon (pid {pid}) does not end"))
+            .hint(format!("`kill -9 {pid}`")));
+    }
+    drop(progress);
+    tell(args, &reply, "the daemon has ended")?;
+    outcome::tell(&reply);
+    Ok(outcome::exit(&reply))
+}
+
+fn tell(args: &KillArgs, reply: &ActionReply, text: &str) -> Result<(), Failure> {
+    if args.json { output::print_json(reply) } else { output::print(&format!("{text}\n")) }
+}
+
+/// A handle on the daemon, so that no other process that gets its id later is ever meant.
+fn process(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Waits for the end of a process; false when it takes longer than [`END_TIMEOUT`].
+fn has_ended(process: &OwnedFd) -> bool {
+    let timeout = Timespec { tv_sec: END_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,20 @@
+//! `forkful ping`: whether the daemon is there, and which.
+
+use forkful_api::client::Client;
+
+use crate::cli::PingArgs;
+use crate::connection::VERSION;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::{self, format};
+
+pub(super) async fn run(home: &Home, args: &PingArgs) -> Result<Exit, Failure> {
+    let ping = Client::connect_same_version(&home.socket(), VERSION).await?.ping().await?;
+    if args.json {
+        output::print_json(&ping)?;
+    } else {
+        let uptime = format::span(format::now_ms().saturating_sub(ping.started_at_ms));
+        output::print(&format!("pong: forkful {}, pid {}, up {uptime}\n", ping.version, ping.pid))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,80 @@
+//! `forkful restart`: stops apps and starts them again, with a config file's new definitions if one is named.
+
+use std::path::Path;
+
+use forkful_api::client::Client;
+use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, StartRequest};
+
+use super::act::{Words, request, tell};
+use crate::cli::RestartArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::progress::Progress;
+use crate::specs::Specs;
+
+pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure> {
+    roll(home, args, Words { verb: "restart", doing: "restarting", done: "restarted" }).await
+}
+
+/// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
+pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
+    let (definitions, mut targets) = definitions(args)?;
+    let mut client = if definitions.is_empty() {
+        match connection::running(home).await? {
+            Some(client) => client,
+            None => return Err(Failure::no_such_app(targets.first().map_or("all", String::as_str))),
+        }
+    } else {
+        connection::needed(home).await?
+    };
+    let (known, new) = split(&mut client, definitions).await?;
+    targets.extend(known.iter().map(|definition| definition.name.clone()));
+    let mut reply = ActionReply { apps: Vec::new() };
+    if !targets.is_empty() {
+        let _progress = Progress::start(format!("{} {}…", words.doing, targets.join(", ")));
+        let request = ActionRequest { definitions: known, ..request(targets, args.no_wait) };
+        reply.apps.extend(client.action(words.verb, &request).await?.apps);
+    }
+    if !new.is_empty() {
+        let _progress = Progress::start(super::start::doing(&new));
+        let request = StartRequest { apps: new, wait: !args.no_wait };
+        reply.apps.extend(client.start(&request).await?.apps);
+    }
+    tell(&mut client, &reply, words.done, args.json).await
+}
+
+/// The definitions of the config files among the targets, and the other targets.
+fn definitions(args: &RestartArgs) -> Result<(Vec<AppDefinition>, Vec<String>), Failure> {
+    let (configs, names): (Vec<&String>, Vec<&String>) =
+        args.targets.iter().partition(|target| forkful_config::is_config(Path::new(target)));
+    if configs.is_empty() {
+        if !args.env.is_empty() || !args.only.is_empty() {
+            let error = "--env and --only belong to a config file, and none is named";
+            return Err(Failure::new(Exit::WrongUse, error)
+                .hint("name the config file, as in `forkful reload forkful.config.js --env production`"));
+        }
+        return Ok((Vec::new(), args.targets.clone()));
+    }
+    let specs = Specs::new(&args.env, &args.only)?;
+    let mut definitions = Vec::new();
+    for config in configs {
+        let apps = specs.from_config(Path::new(config), &specs.only_env())?;
+        definitions.extend(apps.iter().map(AppDefinition::from));
+    }
+    Ok((definitions, names.into_iter().cloned().collect()))
+}
+
+/// Parts the apps that the daemon knows from those that it does not.
+async fn split(
+    client: &mut Client,
+    definitions: Vec<AppDefinition>,
+) -> Result<(Vec<AppDefinition>, Vec<AppDefinition>), Failure> {
+    if definitions.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let list = client.list().await?;
+    let is_known =
+        |definition: &AppDefinition| list.apps.iter().any(|app| app.definition.name == definition.name);
+    Ok(definitions.into_iter().partition(is_known))
+}

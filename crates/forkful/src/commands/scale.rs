@@ -1,0 +1,92 @@
+//! `forkful scale`: changes an app's number of workers, to a number or by one.
+
+use forkful_api::types::ActionRequest;
+use forkful_core::spec::INSTANCES_MAX;
+
+use super::act::{Words, act, request};
+use crate::cli::ScaleArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+
+pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
+    let change = Change::parse(&args.number).ok_or_else(|| {
+        Failure::new(Exit::WrongUse, format!("`{}` is no number of workers", args.number))
+            .hint("write a number from 1, `max`, or a change as +2 or -1")
+    })?;
+    let present = present(home, &args.target).await?;
+    let wanted = change.apply(present, forkful_os::cores::usable_cores().count);
+    let instances = u16::try_from(wanted).ok().filter(|wanted| (1..=INSTANCES_MAX).contains(wanted));
+    let Some(instances) = instances else {
+        let error = format!("an app has 1 to {INSTANCES_MAX} workers, but this would make {wanted}");
+        return Err(Failure::new(Exit::WrongUse, error).hint("`forkful stop` stops all workers of an app"));
+    };
+    let words = Words { verb: "scale", doing: "scaling", done: &format!("scaled to {instances}") };
+    let request = ActionRequest { instances: Some(instances), ..request(vec![args.target], args.no_wait) };
+    act(home, words, request, args.json).await
+}
+
+/// How many workers the app has now.
+async fn present(home: &Home, target: &str) -> Result<i64, Failure> {
+    let Some(mut client) = connection::running(home).await? else {
+        return Err(Failure::no_such_app(target));
+    };
+    match client.describe(target).await?.apps.as_slice() {
+        [] => Err(Failure::no_such_app(target)),
+        [app] => Ok(i64::from(app.definition.instances)),
+        many => Err(Failure::new(Exit::WrongUse, format!("`{target}` means {} apps", many.len()))
+            .hint("scale them one by one, by name")),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    To(u16),
+    By(i32),
+    Max,
+}
+
+impl Change {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "max" => Some(Self::Max),
+            _ if text.starts_with(['+', '-']) => text.parse().ok().map(Self::By),
+            _ => text.parse().ok().map(Self::To),
+        }
+    }
+
+    fn apply(self, present: i64, cores: u16) -> i64 {
+        match self {
+            Self::To(number) => i64::from(number),
+            Self::By(change) => present + i64::from(change),
+            Self::Max => i64::from(cores),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_a_change_or_max() {
+        let parsed = ["4", "+2", "-1", "max", "", "x", "1.5", "+", "70000"].map(Change::parse);
+        let none = None;
+        assert_eq!(
+            parsed,
+            [
+                Some(Change::To(4)),
+                Some(Change::By(2)),
+                Some(Change::By(-1)),
+                Some(Change::Max),
+                none,
+                none,
+                none,
+                none,
+                none
+            ]
+        );
+        assert_eq!(Change::By(-3).apply(2, 8), -1);
+        assert_eq!(Change::Max.apply(2, 8), 8);
+    }
+}

@@ -1,0 +1,18 @@
+//! `forkful signal`: sends a signal to the workers of apps.
+
+use forkful_api::types::ActionRequest;
+
+use super::act::{Words, act, request};
+use crate::cli::SignalArgs;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+
+pub(super) async fn run(home: &Home, args: SignalArgs) -> Result<Exit, Failure> {
+    let Some(number) = forkful_os::signal_number(&args.signal) else {
+        return Err(Failure::new(Exit::WrongUse, format!("`{}` is no signal", args.signal))
+            .hint("write it as SIGUSR2, USR2 or 12; `kill -l` lists them"));
+    };
+    let done = format!("got {}", forkful_os::signal_name(number));
+    let words = Words { verb: "signal", doing: "signalling", done: &done };
+    act(home, words, ActionRequest { signal: Some(number), ..request(args.targets, false) }, args.json).await
+}

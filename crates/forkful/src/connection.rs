@@ -1,0 +1,138 @@
+//! Reaching the daemon, and starting it when it is needed and not there.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use forkful_api::client::{Client, ClientError};
+use forkful_os::identity::{READY_FD, spawn_detached};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+
+/// This program's version; the daemon must have the same.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How long a daemon may take to become ready. It takes some milliseconds; a machine that swaps, more.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Pause between two looks for a daemon that somebody else has just started.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The most that a daemon says about its readiness.
+const READY_BYTES_MAX: u64 = 64 * 1024;
+
+/// How many lines of the daemon's log an error shows.
+const LOG_LINES_SHOWN: usize = 10;
+
+/// The most of the daemon's log that is read for that.
+const LOG_BYTES_SHOWN: u64 = 64 * 1024;
+
+/// Variables that the daemon gets of the caller's environment. Apps get theirs with the request; what
+/// else the caller has, secrets too, is none of the daemon's business.
+const DAEMON_VARIABLES: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE"];
+
+/// The daemon, if one is running.
+pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
+    match Client::connect_same_version(&home.socket(), VERSION).await {
+        Ok(client) => Ok(Some(client)),
+        Err(ClientError::NotRunning { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The daemon, started if need be. Any number of commands may do this at once: the daemon's lock lets
+/// one of their daemons live, and all commands find that one.
+pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
+    if let Some(client) = running(home).await? {
+        return Ok(client);
+    }
+    home.create()?;
+    start(home)?;
+    let begun = Instant::now();
+    loop {
+        // Ours may have found another one's lock, whose holder is about to open its socket.
+        if let Some(client) = running(home).await? {
+            return Ok(client);
+        }
+        if begun.elapsed() > START_TIMEOUT {
+            return Err(not_started(home, 0, "it did not open its socket"));
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}
+
+/// Starts a daemon and waits until it is ready or has said why it is not.
+fn start(home: &Home) -> Result<(), Failure> {
+    let program = std::env::current_exe()
+        .context("cannot tell where this program is")
+        .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
+    let args = ["daemon", "--ready-fd", &READY_FD.to_string()].map(str::to_owned);
+    let logged = std::fs::metadata(home.daemon_log()).map_or(0, |metadata| metadata.len());
+    let detached = spawn_detached(&program, &args, &environment(home), &home.daemon_log())
+        .context("cannot start the daemon")
+        .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
+    match answer(detached.ready).as_deref() {
+        Ok("ready\n") => Ok(()),
+        Ok("") => Err(not_started(home, logged, "it ended before it was ready")),
+        Ok(text) => {
+            let reason = text.trim_end();
+            Err(not_started(home, logged, reason.strip_prefix("error ").unwrap_or(reason)))
+        }
+        Err(reason) => Err(not_started(home, logged, reason)),
+    }
+}
+
+fn environment(home: &Home) -> Vec<(String, String)> {
+    let given =
+        DAEMON_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    given.chain([("FORKFUL_HOME".to_owned(), home.path().to_string_lossy().into_owned())]).collect()
+}
+
+/// What comes out of the readiness pipe until its end or a complete line.
+fn answer(pipe: OwnedFd) -> Result<String, &'static str> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    let mut pipe = File::from(pipe);
+    let mut text = Vec::new();
+    while !text.ends_with(b"\n") && (text.len() as u64) < READY_BYTES_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => return Err("it did not become ready in time"),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return Err("its readiness cannot be waited for"),
+            Ok(_) => {}
+        }
+        let mut chunk = [0; 4096];
+        match pipe.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => text.extend_from_slice(&chunk[..length]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Err("its readiness cannot be read"),
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The failure to start, with what the daemon has written to its log since `logged` bytes.
+fn not_started(home: &Home, logged: u64, reason: &str) -> Failure {
+    let mut error = anyhow::anyhow!("{reason}").context("the daemon cannot start");
+    let said = said_since(home, logged).unwrap_or_default();
+    if !said.is_empty() && !said.iter().all(|line| line.contains(reason)) {
+        let last = said.len().saturating_sub(LOG_LINES_SHOWN);
+        error = anyhow::anyhow!("{reason}\n{}", said[last..].join("\n")).context("the daemon cannot start");
+    }
+    Failure::caused(Exit::NoDaemon, error).hint(format!("its log is {}", home.daemon_log().display()))
+}
+
+fn said_since(home: &Home, logged: u64) -> std::io::Result<Vec<String>> {
+    let mut file = fs_err::File::open(home.daemon_log())?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(logged.max(length.saturating_sub(LOG_BYTES_SHOWN))))?;
+    let mut text = Vec::new();
+    file.take(LOG_BYTES_SHOWN).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,122 @@
+//! How a command ends: the exit codes, all of them here, and [`Failure`], the one error type of this
+//! program. Errors carry their own code and hint; `output::failure` renders them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use forkful_api::client::ClientError;
+use forkful_api::types::ErrorCode;
+use forkful_config::ConfigError;
+
+/// Exit codes, as they stand in every `--help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for holds.
+    Done,
+    /// An app failed, or an action did not succeed.
+    Failed,
+    /// The command line or the configuration is wrong.
+    WrongUse,
+    /// There is no such app.
+    NoSuchApp,
+    /// The daemon cannot be reached or started, or is of another version.
+    NoDaemon,
+    /// `run`: the app's own code, 128 and more for a signal.
+    App(u8),
+}
+
+/// The same for readers; part of `--help`.
+pub(crate) const EXIT_CODES_HELP: &str = "\
+Exit codes:
+  0  done
+  1  an app failed, or the action did not succeed
+  2  the command line or the configuration is wrong
+  3  no such app
+  4  the daemon cannot be reached or started, or is of another version
+  `forkful run` ends with the app's own code (128 + n after signal n)";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::WrongUse => 2,
+            Exit::NoSuchApp => 3,
+            Exit::NoDaemon => 4,
+            Exit::App(code) => code,
+        })
+    }
+}
+
+/// Why a command ended without success.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What happened, with its causes.
+    pub(crate) error: anyhow::Error,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// How to exit.
+    pub(crate) exit: Exit,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, error: impl fmt::Display) -> Self {
+        Self { error: anyhow::anyhow!("{error}"), hint: None, exit }
+    }
+
+    pub(crate) fn caused(exit: Exit, error: anyhow::Error) -> Self {
+        Self { error, hint: None, exit }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A target that names no app.
+    pub(crate) fn no_such_app(target: &str) -> Self {
+        let error = if target == "all" {
+            "there are no apps".to_owned()
+        } else {
+            format!("no app or id is called `{target}`")
+        };
+        Self::new(Exit::NoSuchApp, error).hint("`forkful list` shows all apps")
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let (exit, hint) = match &error {
+            ClientError::NotRunning { .. } => {
+                (Exit::NoDaemon, Some("`forkful start` starts one when there is something to run".to_owned()))
+            }
+            ClientError::OtherVersion { .. } => {
+                let hint = "`forkful kill` ends it and its apps; then start them with this version";
+                (Exit::NoDaemon, Some(hint.to_owned()))
+            }
+            ClientError::NotAnswering { .. } => {
+                (Exit::NoDaemon, Some("end the daemon with `kill`, its pid is in `daemon.lock`".to_owned()))
+            }
+            ClientError::Refused { reply } => (refusal_exit(reply.code), reply.hint.clone()),
+            ClientError::Connect { .. } | ClientError::Lost { .. } | ClientError::Broken { .. } => {
+                (Exit::NoDaemon, None)
+            }
+        };
+        Self { error: error.into(), hint, exit }
+    }
+}
+
+fn refusal_exit(code: ErrorCode) -> Exit {
+    match code {
+        ErrorCode::BadRequest => Exit::WrongUse,
+        ErrorCode::NoSuchTarget => Exit::NoSuchApp,
+        ErrorCode::Conflict | ErrorCode::Internal => Exit::Failed,
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let hint = error.hint();
+        Self { error: error.into(), hint, exit: Exit::WrongUse }
+    }
+}

@@ -1,0 +1,160 @@
+//! Everything about an app, in lines of a key and a value.
+
+use std::fmt::Write as _;
+
+use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
+
+use super::format::{bound, bytes, count, span, utc, visible};
+use super::paint::Paint;
+use super::table::status;
+
+/// Width of the column of keys.
+const KEY_WIDTH: usize = 16;
+
+/// An app and its workers.
+pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
+    let definition = &app.definition;
+    let mut lines = Lines { text: String::new(), paint };
+    lines.title(&format!("{} ({})", definition.name, count(app.workers.len(), "worker")));
+    lines.pair("mode", &mode(definition));
+    lines.pair("program", &command(definition));
+    lines.pair("arguments", &words(&definition.args));
+    lines.pair("working dir", &definition.cwd);
+    lines.pair("created", &format!("{} UTC", utc(app.created_at_ms)));
+    lines.pair("listening", &app.listening.join(", "));
+    lines.pair("restart", &restart(definition));
+    lines.pair("ready", &ready(definition));
+    lines.pair("stop", &stop(definition));
+    lines.pair("agent", if definition.agent { "preloaded" } else { "off" });
+    lines.pair("environment", &app.env_names.join(" "));
+    for dispatch in &app.dispatch {
+        lines.pair(
+            "dispatch",
+            &format!(
+                "{}: {}, {} handed over, {} rescued, {} suspected, {} steered",
+                dispatch.address,
+                dispatch.mode,
+                dispatch.handed_over,
+                dispatch.rescued,
+                dispatch.suspected,
+                dispatch.steered
+            ),
+        );
+    }
+    for worker in &app.workers {
+        lines.worker(worker, now_ms);
+    }
+    lines.text
+}
+
+fn mode(definition: &AppDefinition) -> String {
+    match definition.mode {
+        ModeKind::Cluster => format!("cluster, balance {}", definition.balance),
+        ModeKind::Fork => "fork".to_owned(),
+    }
+}
+
+fn command(definition: &AppDefinition) -> String {
+    let mut all = vec![definition.program.clone()];
+    all.extend(definition.program_args.iter().cloned());
+    all.extend(definition.script.iter().cloned());
+    words(&all)
+}
+
+fn words(words: &[String]) -> String {
+    shell_words::join(words)
+}
+
+fn restart(definition: &AppDefinition) -> String {
+    if !definition.autorestart {
+        return "never".to_owned();
+    }
+    let mut text = format!(
+        "after each exit, given up after {} lives under {} within {}",
+        definition.max_restarts,
+        bound(definition.min_uptime_ms),
+        bound(definition.restart_window_ms)
+    );
+    if let Some(delay) = definition.restart_delay_ms {
+        write!(text, ", pause {}", bound(delay)).expect("a String takes everything");
+    }
+    if !definition.stop_exit_codes.is_empty() {
+        let codes: Vec<String> = definition.stop_exit_codes.iter().map(ToString::to_string).collect();
+        write!(text, ", not after exit code {}", codes.join(", ")).expect("a String takes everything");
+    }
+    text
+}
+
+fn ready(definition: &AppDefinition) -> String {
+    let how = if definition.wait_ready { "when it says so" } else { "when it listens" };
+    match definition.listen_timeout_ms {
+        Some(timeout) => format!("{how}, within {}", bound(timeout)),
+        None => how.to_owned(),
+    }
+}
+
+fn stop(definition: &AppDefinition) -> String {
+    format!(
+        "{}, killed after {}, {} to drain at a reload",
+        forkful_os::signal_name(definition.kill_signal),
+        bound(definition.kill_timeout_ms),
+        bound(definition.drain_timeout_ms)
+    )
+}
+
+struct Lines {
+    text: String,
+    paint: Paint,
+}
+
+impl Lines {
+    fn add(&mut self, line: &str) {
+        writeln!(self.text, "{line}").expect("a String takes everything");
+    }
+
+    fn title(&mut self, title: &str) {
+        let title = self.paint.bold(&visible(title));
+        self.add(&title);
+    }
+
+    /// A key and its value; nothing when there is no value.
+    fn pair(&mut self, key: &str, value: &str) {
+        if !value.is_empty() {
+            let key = self.paint.dim(&format!("{key:KEY_WIDTH$}"));
+            self.add(&format!("  {key} {}", visible(value).replace('\n', "\\n")));
+        }
+    }
+
+    fn worker(&mut self, worker: &WorkerView, now_ms: u64) {
+        self.add("");
+        self.title(&format!("  worker {} (slot {})", worker.pm_id, worker.slot));
+        self.pair("status", &status(worker.status));
+        self.pair("reason", worker.reason.as_deref().unwrap_or_default());
+        if let Some(pid) = worker.pid {
+            self.pair("pid", &pid.to_string());
+            if let Some(started_at_ms) = worker.started_at_ms {
+                let uptime = span(now_ms.saturating_sub(started_at_ms));
+                self.pair("uptime", &format!("{uptime}, since {} UTC", utc(started_at_ms)));
+            }
+            self.pair("cpu", &format!("{:.1}%", worker.cpu_percent));
+            self.pair("memory", &bytes(worker.memory_bytes));
+        }
+        let unstable = match worker.unstable_restarts {
+            0 => String::new(),
+            number => format!(", {number} unstable"),
+        };
+        self.pair("restarts", &format!("{}{unstable}", worker.restarts));
+        self.pair("last exit", worker.last_exit.as_deref().unwrap_or_default());
+        self.pair("stdout file", &worker.out_log_path);
+        self.pair("stderr file", &worker.error_log_path);
+        if worker.dropped_log_lines > 0 {
+            self.pair("lost log lines", &worker.dropped_log_lines.to_string());
+        }
+        if !worker.stderr_tail.is_empty() {
+            self.pair("stderr", "the last lines:");
+            for line in &worker.stderr_tail {
+                self.add(&format!("    {}", visible(line)));
+            }
+        }
+    }
+}

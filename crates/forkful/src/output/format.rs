@@ -1,0 +1,114 @@
+//! Numbers and texts as people read them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch, now.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+}
+
+/// A span in its largest unit: `12s`, `5m`, `3h`, `2d`.
+pub(crate) fn span(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A bound as the user would write it: `500ms`, `5s`, `2m`.
+pub(crate) fn bound(milliseconds: u64) -> String {
+    match milliseconds {
+        0 => "0s".to_owned(),
+        _ if !milliseconds.is_multiple_of(1000) => format!("{milliseconds}ms"),
+        _ if milliseconds.is_multiple_of(60_000) => format!("{}m", milliseconds / 60_000),
+        _ => format!("{}s", milliseconds / 1000),
+    }
+}
+
+/// Bytes: `0 B`, `812 KiB`, `44.9 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let value = bytes as f64;
+    if value < KIB {
+        format!("{bytes} B")
+    } else if value < KIB * KIB {
+        format!("{:.0} KiB", value / KIB)
+    } else if value < KIB * KIB * KIB {
+        format!("{:.1} MiB", value / KIB / KIB)
+    } else {
+        format!("{:.2} GiB", value / KIB / KIB / KIB)
+    }
+}
+
+/// `1 worker`, `2 workers`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// A time as UTC: `2026-03-09 12:30:05`. The conversion is Howard Hinnant's `civil_from_days`
+/// (<https://howardhinnant.github.io/date_algorithms.html>).
+pub(crate) fn utc(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// A text from elsewhere (an app's output, a name) with control characters made visible, so that it
+/// cannot move the cursor or hide what is on the screen. Tabs stay.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().flat_map(|c| escaped(c).chain(shown(c))).collect()
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control() && c != '\t' && c != '\n'
+}
+
+fn escaped(c: char) -> impl Iterator<Item = char> {
+    is_hidden(c).then(|| c.escape_default()).into_iter().flatten()
+}
+
+fn shown(c: char) -> Option<char> {
+    (!is_hidden(c)).then_some(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_bounds_use_the_unit_that_fits() {
+        let spans = [0, 59_999, 60_000, 3_599_999, 3_600_000, 86_400_000, 900_000_000].map(span);
+        assert_eq!(spans, ["0s", "59s", "1m", "59m", "1h", "1d", "10d"]);
+        assert_eq!([0, 1600, 5000, 90_000, 120_000].map(bound), ["0s", "1600ms", "5s", "90s", "2m"]);
+    }
+
+    #[test]
+    fn bytes_use_the_unit_that_fits() {
+        let sizes = [0, 1023, 1024, 47_080_000, 3 << 30].map(bytes);
+        assert_eq!(sizes, ["0 B", "1023 B", "1 KiB", "44.9 MiB", "3.00 GiB"]);
+    }
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00");
+        assert_eq!(utc(1_773_059_405_999), "2026-03-09 12:30:05");
+    }
+
+    #[test]
+    fn control_characters_become_visible() {
+        assert_eq!(visible("a\tb\u{1b}[31mc\r\u{7f}ü"), "a\tb\\u{1b}[31mc\\r\\u{7f}ü");
+    }
+}

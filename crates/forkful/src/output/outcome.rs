@@ -1,0 +1,44 @@
+//! What became of an action, app by app: a short line on stdout for each that succeeded, an error on
+//! stderr for each that did not.
+
+use std::fmt::Write as _;
+
+use forkful_api::types::{ActionReply, AppOutcome};
+
+use super::failure;
+use super::format::{count, visible};
+use super::paint::Paint;
+use crate::exit::Exit;
+
+/// Lines for stdout, one per app that did what was asked; `done` is the verb's past participle.
+pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> String {
+    let mut text = String::new();
+    for app in reply.apps.iter().filter(|app| app.ok) {
+        let workers = count(app.pm_ids.len(), "worker");
+        writeln!(text, "{} {done} ({workers})", paint.bold(&visible(&app.name)))
+            .expect("a String takes everything");
+    }
+    text
+}
+
+/// Tells on stderr of notes and of every app that did not do what was asked.
+pub(crate) fn tell(reply: &ActionReply) {
+    for app in &reply.apps {
+        for note in &app.notes {
+            super::note(&format!("{}: {note}", app.name));
+        }
+    }
+    for app in reply.apps.iter().filter(|app| !app.ok) {
+        super::talk(&failed_text(app, Paint::stderr()));
+    }
+}
+
+fn failed_text(app: &AppOutcome, paint: Paint) -> String {
+    let error = app.error.as_deref().unwrap_or("did not succeed");
+    failure::text(paint, &format!("{}: {error}", app.name), &[], &app.stderr_tail, app.hint.as_deref())
+}
+
+/// How a command with these outcomes exits.
+pub(crate) fn exit(reply: &ActionReply) -> Exit {
+    if reply.apps.iter().all(|app| app.ok) { Exit::Done } else { Exit::Failed }
+}
