@@ -1,0 +1,83 @@
+// Small HTTP and TCP clients for single questions.
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import net from 'node:net';
+
+import { waitUntil } from './wait.mjs';
+
+/** No answer of a test server takes longer. */
+const ANSWER_MS_MAX = 10_000;
+
+/**
+ * One request on a connection of its own.
+ * @param {number | string | import('node:https').RequestOptions} where a port, a unix socket's path, or options
+ * @returns {Promise<{ status: number | undefined, headers: http.IncomingHttpHeaders, body: string }>}
+ */
+export function get(where, path = '/') {
+  let options = /** @type {https.RequestOptions} */ ({});
+  if (typeof where === 'number') options = { host: '127.0.0.1', port: where };
+  else if (typeof where === 'string') options = { socketPath: where };
+  else options = where;
+  const protocol = options.protocol === 'https:' ? https : http;
+  return new Promise((resolve, reject) => {
+    const request = protocol.get({ path, agent: false, rejectUnauthorized: false, ...options }, async (response) => {
+      try {
+        let body = '';
+        for await (const text of response.setEncoding('utf8')) body += text;
+        resolve({ status: response.statusCode, headers: response.headers, body });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    request.setTimeout(ANSWER_MS_MAX, () => request.destroy(new Error(`no answer within ${ANSWER_MS_MAX} ms`)));
+    request.on('error', reject);
+  });
+}
+
+/**
+ * Asks until `count` different bodies were seen, and returns them sorted: that many workers answer.
+ * @param {Parameters<typeof get>[0]} where
+ */
+export async function differentAnswers(where, count = 2, path = '/') {
+  const seen = new Set();
+  await waitUntil(`${count} different answers`, async () => seen.add((await get(where, path)).body).size >= count);
+  return [...seen].sort();
+}
+
+/**
+ * Whether a connection is taken; false when it is refused.
+ * @param {net.NetConnectOpts} options
+ */
+export async function accepts(options) {
+  const socket = net.connect(options);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    if (error.code !== 'ECONNREFUSED') throw error;
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Below the ports that the kernel gives out by itself, so that no connection takes it meanwhile. */
+const PORTS = { from: 12_000, count: 18_000 };
+
+/** A port that is free now, for tests of fixed ports. */
+export async function freePort() {
+  for (;;) {
+    const port = PORTS.from + Math.floor(Math.random() * PORTS.count);
+    const server = net.createServer();
+    try {
+      server.listen(port, '::');
+      await once(server, 'listening');
+      server.close();
+      await once(server, 'close');
+      return port;
+    } catch (error) {
+      if (error.code !== 'EADDRINUSE') throw error;
+    }
+  }
+}

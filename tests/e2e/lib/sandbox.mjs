@@ -1,0 +1,220 @@
+// One private Forkful per test file or test: its own home, its own directory, the real binary, and a
+// clean-up that fails when anything is left behind.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { Control } from './control.mjs';
+import { NEWEST, nodeBinary } from './nodes.mjs';
+import { waitUntil } from './wait.mjs';
+
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+const CONTROL = fileURLToPath(new URL('../fixtures/control.cjs', import.meta.url));
+
+/** No command of a test takes longer, unless it has failed. */
+const COMMAND_MS_MAX = 60_000;
+
+/** Exit codes of the command, as `forkful --help` has them. */
+export const FAILED = 1;
+export const WRONG_USE = 2;
+export const NO_SUCH_APP = 3;
+export const NO_DAEMON = 4;
+
+/** The command under test: `FORKFUL_BIN`, or what cargo has built, release first. */
+export function binary() {
+  const candidates = process.env.FORKFUL_BIN
+    ? [process.env.FORKFUL_BIN]
+    : ['release', 'debug'].map((profile) => join(ROOT, 'target', profile, 'forkful'));
+  const found = candidates.find((path) => existsSync(path));
+  if (!found) throw new Error(`no forkful at ${candidates.join(' or ')}: run \`cargo build --release\` first`);
+  return found;
+}
+
+/**
+ * What a command did.
+ * @typedef {{ code: number | null, signal: string | null, stdout: string, stderr: string }} Outcome
+ */
+
+/** The processes whose environment or command line names a directory. @param {string} directory */
+function processesOf(directory) {
+  const found = [];
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
+    try {
+      const command = readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ');
+      const environment = readFileSync(`/proc/${name}/environ`, 'latin1');
+      const state = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.[0];
+      if (state !== 'Z' && (environment.includes(directory) || command.includes(directory))) {
+        found.push({ pid: Number(name), command });
+      }
+    } catch {
+      // It ended while we looked.
+    }
+  }
+  return found;
+}
+
+/** A home, a directory for the test's files, and the commands that run there. */
+export class Sandbox {
+  #children = new Set();
+
+  /** @param {number} major the Node version of its apps */
+  constructor(major) {
+    this.major = major;
+    this.directory = mkdtempSync(join(tmpdir(), 'forkful-e2e-'));
+    this.home = join(this.directory, 'home');
+    this.control = new Control(join(this.directory, 'control.sock'));
+    this.lastScript = 0;
+  }
+
+  /** @returns {NodeJS.ProcessEnv} */
+  get env() {
+    const { NODE_OPTIONS: _options, NODE_TEST_CONTEXT: _context, ...env } = process.env;
+    return { ...env, FORKFUL_HOME: this.home, E2E_CONTROL: this.control.path, NO_COLOR: '1' };
+  }
+
+  /**
+   * Starts a command and leaves it running; the clean-up ends it.
+   * @param {string[]} args
+   * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, program?: string }} [options]
+   */
+  spawn(args, options = {}) {
+    const child = spawn(options.program ?? binary(), args, {
+      cwd: options.cwd ?? this.directory,
+      env: { ...this.env, ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const running = { child, stdout: '', stderr: '', outcome: /** @type {Promise<Outcome>} */ (Promise.resolve()) };
+    child.stdout.setEncoding('utf8').on('data', (text) => { running.stdout += text; });
+    child.stderr.setEncoding('utf8').on('data', (text) => { running.stderr += text; });
+    running.outcome = new Promise((resolve, reject) => {
+      child.on('error', reject);
+      // Not 'close': a daemon that kept our pipes open would be a fault, which must not hang the test.
+      child.on('exit', (code, signal) => {
+        this.#children.delete(child);
+        setImmediate(() => resolve({ code, signal, stdout: running.stdout, stderr: running.stderr }));
+      });
+    });
+    this.#children.add(child);
+    return running;
+  }
+
+  /**
+   * Runs a command to its end.
+   * @param {string[]} args
+   * @param {{ cwd?: string, env?: NodeJS.ProcessEnv }} [options]
+   * @returns {Promise<Outcome>}
+   */
+  async run(args, options) {
+    const running = this.spawn(args, options);
+    const timer = setTimeout(() => running.child.kill('SIGKILL'), COMMAND_MS_MAX);
+    try {
+      return await running.outcome;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Runs a command that must succeed. @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options] */
+  async ok(args, options) {
+    const outcome = await this.run(args, options);
+    assert.equal(outcome.code, 0, `forkful ${args.join(' ')}\n${outcome.stdout}${outcome.stderr}`);
+    return outcome;
+  }
+
+  /** Runs a command that must fail. @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options] */
+  async fails(args, options) {
+    const outcome = await this.run(args, options);
+    assert.ok(outcome.code !== 0 && outcome.code !== null, `succeeded: forkful ${args.join(' ')}\n${outcome.stdout}${outcome.stderr}`);
+    assert.doesNotMatch(outcome.stderr, /panicked|RUST_BACKTRACE/);
+    return outcome;
+  }
+
+  /** The workers, as `jlist` shows them. @param {string} [name] of one app */
+  async jlist(name) {
+    const { stdout } = await this.ok(['jlist']);
+    const all = JSON.parse(stdout);
+    return name === undefined ? all : all.filter((worker) => worker.name === name);
+  }
+
+  /** The daemon's pid, from its home. */
+  async daemonPid() {
+    return JSON.parse((await this.ok(['ping', '--json'])).stdout).pid;
+  }
+
+  /**
+   * Writes a script whose body is a function of the test; the function gets `require` and `report`.
+   * @param {Function} body
+   * @param {string} [name] of an existing script, to write its next version
+   */
+  script(body, name) {
+    this.lastScript += 1;
+    const path = join(this.directory, name ?? `app-${this.lastScript}.cjs`);
+    writeFileSync(path, `'use strict';\nconst { report } = require(${JSON.stringify(CONTROL)});\n(${body})({ require, report, module });\n`);
+    return path;
+  }
+
+  /**
+   * Starts an app with two workers (unless `-i` is among the options) and waits for them.
+   * @param {Function | string} script a function, or a path
+   * @param {{ name: string, instances?: number, options?: string[], args?: string[], env?: NodeJS.ProcessEnv, major?: number }} wish
+   */
+  async start(script, { name, instances = 2, options = [], args = [], env, major = this.major }) {
+    const path = typeof script === 'string' ? script : this.script(script);
+    await this.ok([
+      'start', path, '--name', name, '-i', String(instances), '--interpreter', nodeBinary(major), ...options,
+      ...(args.length ? ['--', ...args] : []),
+    ], { env });
+    const app = {
+      name,
+      path,
+      /** The living workers, once there are as many as were asked for. */
+      workers: (count = instances) => waitUntil(`${count} workers of ${name}`, () => {
+        const living = this.control.living(path);
+        return living.length === count && living;
+      }),
+    };
+    return app;
+  }
+
+  /** Ends everything, and reports what would not end or should not be there. */
+  async close() {
+    const faults = [];
+    for (const child of this.#children) child.kill('SIGKILL');
+    if (existsSync(this.home)) {
+      const killed = await this.run(['kill']);
+      const done = killed.code === 0 || killed.code === NO_DAEMON;
+      if (!done) faults.push(`forkful kill: exit ${killed.code}: ${killed.stdout}${killed.stderr}`);
+    }
+    const gone = await waitUntil('the processes to end', () => processesOf(this.directory).length === 0, 5000)
+      .catch(() => false);
+    if (!gone) {
+      for (const { pid, command } of processesOf(this.directory)) {
+        faults.push(`left running: ${pid} ${command}`);
+        process.kill(pid, 'SIGKILL');
+      }
+    }
+    this.control.close();
+    const sockets = existsSync(this.home)
+      ? readdirSync(this.home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isSocket())
+      : [];
+    for (const socket of sockets) faults.push(`left behind: socket ${socket.name}`);
+    rmSync(this.directory, { recursive: true, force: true });
+    assert.deepEqual(faults, []);
+  }
+}
+
+/**
+ * A sandbox for a test, or for a suite when called in its `before`; `close` it in `after`.
+ * @param {{ after: (step: () => Promise<void>) => void } | null} t null when the caller closes it
+ * @param {number} [major]
+ */
+export async function sandbox(t, major = NEWEST) {
+  const box = new Sandbox(major);
+  await box.control.listen();
+  t?.after(() => box.close());
+  return box;
+}
