@@ -4,8 +4,14 @@
 //! interruptions ask for. All `unsafe` of the workspace lives in this crate, each use with its `SAFETY:`.
 #![expect(unsafe_code, reason = "the one crate that talks to the kernel where no safe wrapper exists")]
 
+mod bpf;
 pub mod channel;
+pub mod closed;
+pub mod cores;
+pub mod identity;
 pub mod listener;
+mod netlink;
+pub mod priority;
 pub mod process;
 pub mod procinfo;
 pub mod reactor;

@@ -3,9 +3,12 @@
 //! Reads only; a process that ended meanwhile is `ESRCH` or `ENOENT`, never a wrong number.
 
 mod limits;
+mod proc_net;
+mod sockets;
 mod stat;
 
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
+pub use sockets::{ListeningSocket, PortOwner, listening_sockets_of, owner_of_port};
 pub use stat::{command_line, cpu_time, resident_bytes, start_time};
 
 pub(crate) use limits::original_open_files_limit;

@@ -46,13 +46,13 @@ impl Member {
     }
 }
 
-/// Every living process of the tree, the worker itself included. One pass over `/proc`; for several workers at
+/// Every living process of the tree, the worker itself first. One pass over `/proc`; for several workers at
 /// once take one [`Snapshot`]. Empty also when `/proc` cannot be read.
 pub fn members(child: &Child, marker: &str) -> Vec<Member> {
     Snapshot::take().map(|snapshot| snapshot.members(child, marker)).unwrap_or_default()
 }
 
-/// Sends `sig` to every living process of the tree, the worker itself included, and returns how many got it.
+/// Sends `sig` to every living process of the tree, the worker itself first, and returns how many got it.
 /// SIGKILL is repeated for those that were born meanwhile.
 pub fn signal_tree(child: &Child, marker: &str, sig: i32) -> usize {
     let rounds = if sig == libc::SIGKILL { KILL_ROUNDS_MAX } else { 1 };

@@ -2,13 +2,12 @@
 //!
 //! A program runs once per SYN and returns a member's index. It needs no privilege, and replacing it
 //! takes effect with the next SYN. The kernel falls back to its hash of the 4-tuple when the index is
-//! out of range. Instruction set: the kernel's `Documentation/networking/filter.rst`.
+//! out of range.
 
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use libc::sock_filter;
+use crate::bpf::{alu, attach as attach_program, instruction, jump_if_equal, load_word, ret, sock_filter};
 
 /// Which members of a group get new connections. Indexes count the members in the order they were added;
 /// an index listed twice gets two shares.
@@ -22,32 +21,13 @@ pub enum Steer {
     BySource(Vec<u16>),
 }
 
-/// The kernel's bound on a program (`BPF_MAXINSNS`).
-const PROGRAM_MAX: usize = 4096;
-
 /// Offset of the client's address in an IPv4 header, and in an IPv6 header.
 const IPV4_SOURCE: i32 = 12;
 const IPV6_SOURCE: i32 = 8;
 
 /// Attaches the program for `steer` to the group that `socket` belongs to.
 pub(super) fn attach(socket: BorrowedFd<'_>, steer: &Steer) -> io::Result<()> {
-    let mut program = assemble(steer);
-    if program.len() > PROGRAM_MAX {
-        return Err(rustix::io::Errno::INVAL.into());
-    }
-    let description = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the description points to `len` instructions that live until the call returns; the kernel
-    // copies them.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_REUSEPORT_CBPF,
-            (&raw const description).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    attach_program(socket, libc::SO_ATTACH_REUSEPORT_CBPF, &mut assemble(steer))
 }
 
 /// The program for `steer`.
@@ -143,8 +123,7 @@ fn hash_source(program: &mut Vec<sock_filter>) {
     }
     program.push(instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, libc::SKF_NET_OFF as u32));
     program.push(alu(libc::BPF_RSH | libc::BPF_K, 4));
-    let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    program.push(instruction(equal, 2, 0, 6));
+    program.push(jump_if_equal(6, 2, 0));
     program.push(load_word(libc::SKF_NET_OFF + IPV4_SOURCE));
     program.push(instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, v6.len() as u32));
     program.append(&mut v6);
@@ -159,20 +138,4 @@ fn hash_source(program: &mut Vec<sock_filter>) {
             program.push(alu(libc::BPF_MUL | libc::BPF_K, factor));
         }
     }
-}
-
-fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt, jf, k }
-}
-
-fn ret(value: u32) -> sock_filter {
-    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, value)
-}
-
-fn load_word(offset: i32) -> sock_filter {
-    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset as u32)
-}
-
-fn alu(operation: u32, k: u32) -> sock_filter {
-    instruction(libc::BPF_ALU | operation, 0, 0, k)
 }

@@ -132,6 +132,13 @@ fn printable(bytes: &[u8]) -> String {
     text.trim_end_matches([' ', '\u{fffd}']).to_owned()
 }
 
+/// The whole text of a file, whatever bytes it holds.
+pub(super) fn read_text(path: &str) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Fills `buffer` from the start of a file; these files are made at the first read and are short.
 pub(super) fn read_some(path: &str, buffer: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;

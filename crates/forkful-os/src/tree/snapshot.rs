@@ -1,7 +1,7 @@
 //! All processes of the machine at one moment, and the search for a worker's tree among them.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -72,7 +72,7 @@ impl Snapshot {
     fn search(&self, leader: u32, leader_start: u64, has_marker: impl Fn(u32) -> bool) -> Vec<Stat> {
         // If the worker was reaped, its number may be someone else's; then only the marker tells.
         let leader_is_there = self.processes.iter().any(|p| p.pid == leader && p.start_time == leader_start);
-        let mut queue: Vec<Stat> = self
+        let mut queue: VecDeque<Stat> = self
             .processes
             .iter()
             .filter(|p| {
@@ -81,9 +81,13 @@ impl Snapshot {
             })
             .copied()
             .collect();
+        // The worker first, and parents before children: one that sees its child die first may start another.
+        if let Some(place) = queue.iter().position(|p| p.pid == leader) {
+            queue.swap(0, place);
+        }
         let mut found = Vec::new();
         let mut seen: HashSet<u32> = HashSet::from([self.own_pid]);
-        while let Some(member) = queue.pop() {
+        while let Some(member) = queue.pop_front() {
             if !seen.insert(member.pid) {
                 continue;
             }

@@ -1,0 +1,172 @@
+//! News of TCP connections that ended, without holding on to them.
+//!
+//! Whoever passes a connection to another process must close its own copy, or the peer never sees the end; from then on
+//! only the kernel knows when the connection ends. It tells here, for all connections of the network namespace, by
+//! socket cookie ([`crate::listener::cookie`]). Needs no privilege.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use crate::bpf::{self, instruction, jump_if_equal, ret};
+use crate::netlink;
+
+/// Multicast groups `SKNLGRP_INET_TCP_DESTROY` (1) and `SKNLGRP_INET6_TCP_DESTROY` (3), as a mask.
+const GROUPS: u32 = 1 << 0 | 1 << 2;
+
+/// What is asked for as a buffer; a message takes about a kilobyte of it. Unprivileged, the machine's bound applies.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
+/// The most ports that [`ClosedConnections::only_ports`] takes.
+pub const PORTS_MAX: usize = 1024;
+
+/// The most messages of one [`ClosedConnections::read`], so that a flood does not starve the caller's other work; what
+/// is left keeps the descriptor readable.
+const MESSAGES_MAX: usize = 4096;
+
+/// As much of a message as holds the cookie; the rest is cut off by the kernel.
+const MESSAGE_BYTES: usize = 128;
+
+/// Where the port stands in a message: header, then offset 4 of `inet_diag_msg`.
+const PORT_OFFSET: u32 = 16 + 4;
+
+/// Whether all news arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// Nothing was lost.
+    None,
+    /// The kernel dropped news because they were not read soon enough: ask [`open_connections`] what is still open.
+    Lost,
+}
+
+/// A subscription; its descriptor is readable when there are news.
+#[derive(Debug)]
+pub struct ClosedConnections {
+    socket: OwnedFd,
+}
+
+impl ClosedConnections {
+    /// Subscribes to the ends of all TCP connections, from now on.
+    pub fn open() -> io::Result<Self> {
+        let socket = netlink::open(GROUPS)?;
+        netlink::widen_receive_buffer(&socket, RECEIVE_BUFFER_BYTES);
+        Ok(Self { socket })
+    }
+
+    /// Lets the kernel drop news of sockets whose own port is not listed, at most [`PORTS_MAX`] of them; without it,
+    /// both ends of every connection of the machine are reported.
+    pub fn only_ports(&self, ports: &[u16]) -> io::Result<()> {
+        if ports.len() > PORTS_MAX {
+            return Err(Errno::INVAL.into());
+        }
+        let load_half = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+        let mut program = vec![instruction(load_half, 0, 0, PORT_OFFSET)];
+        for port in ports {
+            program.extend([jump_if_equal(u32::from(*port), 0, 1), ret(u32::MAX)]);
+        }
+        program.push(ret(0));
+        bpf::attach(&self.socket, libc::SO_ATTACH_FILTER, &mut program)
+    }
+
+    /// Calls `f` with the cookie of every socket that was destroyed since the last call.
+    pub fn read(&mut self, mut f: impl FnMut(u64)) -> io::Result<Overflow> {
+        let mut overflow = Overflow::None;
+        let mut buffer = [0; MESSAGE_BYTES];
+        for _ in 0..MESSAGES_MAX {
+            match recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((read, _)) => {
+                    netlink::messages(&buffer[..read], |message| {
+                        if let Some(cookie) = netlink::parse_cookie(message) {
+                            f(cookie);
+                        }
+                    })?;
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => overflow = Overflow::Lost,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(overflow)
+    }
+}
+
+impl AsFd for ClosedConnections {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Calls `f` with the cookie of every connection that a process now holds and that has `port` as its own port, for
+/// taking stock after an [`Overflow::Lost`]. Connections that wait to be accepted, or are only being closed, are not
+/// among them.
+pub fn open_connections(port: u16, mut f: impl FnMut(u64)) -> io::Result<()> {
+    let all_but_listeners = (0xfff_u32 << 1) & !(1 << netlink::LISTEN);
+    netlink::tcp_sockets(all_but_listeners, port, |socket| {
+        // No inode, no descriptor: nobody accepted it yet, or everybody closed it. What the kernel keeps of a closed
+        // one for late packets has the same cookie as the one it told the end of.
+        if socket.inode != 0 {
+            f(socket.cookie);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::cookie;
+    use crate::testing::wait_until;
+    use std::collections::HashSet;
+    use std::net::{TcpListener, TcpStream};
+
+    fn connection(listen: &str) -> (TcpListener, TcpStream, TcpStream) {
+        let listener = TcpListener::bind(listen).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        (listener, client, server)
+    }
+
+    #[test]
+    fn the_end_of_a_connection_is_told_when_its_last_copy_is_closed() {
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            let mut closed = ClosedConnections::open().unwrap();
+            let (listener, client, server) = connection(listen);
+            closed.only_ports(&[1, listener.local_addr().unwrap().port()]).unwrap();
+            let (ours, clients) = (cookie(server.as_fd()).unwrap(), cookie(client.as_fd()).unwrap());
+            let mut seen = HashSet::new();
+            let copy = server.try_clone().unwrap();
+            drop(server);
+            drop(client);
+            closed.read(|cookie| _ = seen.insert(cookie)).unwrap();
+            assert!(!seen.contains(&ours), "a copy is open");
+            drop(copy);
+            wait_until("the end is told", || {
+                assert_eq!(closed.read(|cookie| _ = seen.insert(cookie)).unwrap(), Overflow::None);
+                seen.contains(&ours)
+            });
+            assert!(!seen.contains(&clients), "the client's port is filtered out");
+        }
+    }
+
+    #[test]
+    fn news_that_were_not_read_are_an_overflow_and_the_stock_can_be_taken() {
+        let mut closed = ClosedConnections::open().unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&closed.socket, 1).unwrap();
+        let (listener, client, server) = connection("127.0.0.1:0");
+        let addr = listener.local_addr().unwrap();
+        for _ in 0..50 {
+            drop(TcpStream::connect(addr).unwrap());
+            drop(listener.accept().unwrap());
+        }
+        wait_until("news are lost", || closed.read(|_| ()).unwrap() == Overflow::Lost);
+        wait_until("only the living one is left", || {
+            let mut open = HashSet::new();
+            open_connections(addr.port(), |cookie| _ = open.insert(cookie)).unwrap();
+            assert!(open.contains(&cookie(server.as_fd()).unwrap()));
+            assert!(!open.contains(&cookie(client.as_fd()).unwrap()), "its own port is another");
+            open.len() == 1
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! The control groups of this process and what they say about CPUs (cgroups(7), cpuset(7), the kernel's
+//! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`).
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::CoreLimit;
+
+/// Longer than any of the files read here on a machine that works.
+const FILE_MAX: u64 = 1 << 20;
+
+/// One hierarchy that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Membership {
+    /// Version 1: the controllers. Version 2: none.
+    controllers: Vec<String>,
+    /// The group's path in the hierarchy.
+    path: String,
+}
+
+/// One mounted hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mount {
+    /// The group that is visible at `point`.
+    root: String,
+    point: String,
+    /// Version 1: the options, controllers among them. Version 2: none.
+    controllers: Option<Vec<String>>,
+}
+
+/// All limits of all groups that this process is in, their ancestors included.
+pub(super) fn limits(root: &Path) -> Vec<CoreLimit> {
+    let memberships = read_text(&root.join("proc/self/cgroup")).map(|t| parse_memberships(&t));
+    let mounts = read_text(&root.join("proc/self/mountinfo")).map(|t| parse_mounts(&t));
+    let (Some(memberships), Some(mounts)) = (memberships, mounts) else { return Vec::new() };
+    let mut limits = Vec::new();
+    for membership in &memberships {
+        if membership.controllers.is_empty() {
+            let mount = mounts.iter().find(|m| m.controllers.is_none());
+            for (directory, name) in mount.map(|m| ancestors(root, m, &membership.path)).unwrap_or_default() {
+                limits.extend(quota_v2(&directory, &name));
+                limits.extend(cpuset(&directory, &["cpuset.cpus.effective"], &name));
+            }
+            continue;
+        }
+        for controller in &membership.controllers {
+            let has = |m: &&Mount| m.controllers.as_ref().is_some_and(|c| c.contains(controller));
+            let groups = mounts.iter().find(has).map(|m| ancestors(root, m, &membership.path));
+            for (directory, name) in groups.unwrap_or_default() {
+                match controller.as_str() {
+                    "cpu" => limits.extend(quota_v1(&directory, &name)),
+                    "cpuset" => {
+                        let files = ["cpuset.effective_cpus", "cpuset.cpus"];
+                        limits.extend(cpuset(&directory, &files, &name));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    limits
+}
+
+/// The group's directory and those of its ancestors as far as they are mounted, with their paths in the hierarchy.
+fn ancestors(root: &Path, mount: &Mount, path: &str) -> Vec<(PathBuf, String)> {
+    let point = root.join(mount.point.trim_start_matches('/'));
+    // In a container the mount may show a part of the hierarchy only; a group outside of it cannot be seen, and the
+    // part's own top is the best that is left.
+    let below = match mount.root.as_str() {
+        "/" => path,
+        part => path.strip_prefix(part).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(""),
+    };
+    let names: Vec<&str> = below.split('/').filter(|name| !name.is_empty()).collect();
+    if names.contains(&"..") {
+        return vec![(point, mount.root.clone())];
+    }
+    (0..=names.len())
+        .rev()
+        .map(|depth| {
+            let part = names[..depth].join("/");
+            let name = format!("{}/{part}", mount.root.trim_end_matches('/'));
+            let name = if name == "/" { name } else { name.trim_end_matches('/').to_owned() };
+            (point.join(part), name)
+        })
+        .collect()
+}
+
+/// `cpu.max`: the quota and the period in microseconds, or `max`.
+fn quota_v2(directory: &Path, name: &str) -> Option<CoreLimit> {
+    let text = read_text(&directory.join("cpu.max"))?;
+    let mut words = text.split_ascii_whitespace();
+    let quota: f64 = words.next()?.parse().ok()?;
+    let period: f64 = words.next().unwrap_or("100000").parse().ok()?;
+    quota_limit(quota, period, name)
+}
+
+/// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; a negative quota is none.
+fn quota_v1(directory: &Path, name: &str) -> Option<CoreLimit> {
+    let number = |file: &str| read_text(&directory.join(file))?.trim().parse::<f64>().ok();
+    quota_limit(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?, name)
+}
+
+fn quota_limit(quota: f64, period: f64, name: &str) -> Option<CoreLimit> {
+    (quota > 0.0 && period > 0.0).then(|| CoreLimit::Quota { cores: quota / period, cgroup: name.to_owned() })
+}
+
+/// The first of `files` that exists and names at least one core.
+fn cpuset(directory: &Path, files: &[&str], name: &str) -> Option<CoreLimit> {
+    let cores = files.iter().find_map(|file| count_list(&read_text(&directory.join(file))?))?;
+    Some(CoreLimit::Cpuset { cores, cgroup: name.to_owned() })
+}
+
+/// How many numbers a list as `0-3,8` names; `None` for an empty or broken one.
+pub(super) fn count_list(text: &str) -> Option<u16> {
+    let mut count: u32 = 0;
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
+    }
+    u16::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// Lines `hierarchy:controllers:path`; the path may hold colons.
+fn parse_memberships(text: &str) -> Vec<Membership> {
+    text.lines()
+        .filter_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+            // An empty list of controllers is version 2 only with the number 0.
+            if controllers.is_empty() && hierarchy != "0" {
+                return None;
+            }
+            let controllers = controllers.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect();
+            Some(Membership { controllers, path: path.to_owned() })
+        })
+        .collect()
+}
+
+/// Lines `id parent device root point options [optional…] - type source options`.
+fn parse_mounts(text: &str) -> Vec<Mount> {
+    text.lines()
+        .filter_map(|line| {
+            let (place, kind) = line.split_once(" - ")?;
+            let mut place = place.split(' ').skip(3);
+            let (root, point) = (unescape(place.next()?), unescape(place.next()?));
+            let mut kind = kind.split(' ');
+            let controllers = match kind.next()? {
+                "cgroup2" => None,
+                "cgroup" => Some(kind.nth(1)?.split(',').map(str::to_owned).collect()),
+                _ => return None,
+            };
+            Some(Mount { root, point, controllers })
+        })
+        .collect()
+}
+
+/// Blanks and backslashes in paths are written as `\040`.
+fn unescape(text: &str) -> String {
+    let mut result = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                result.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                result.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&result).into_owned()
+}
+
+/// A small file's text; `None` where it cannot be read.
+pub(super) fn read_text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(FILE_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}

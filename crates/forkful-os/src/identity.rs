@@ -1,0 +1,81 @@
+//! Who is who: peers of unix sockets, the one daemon of a home, and the start of that daemon.
+
+mod detach;
+mod lock;
+
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+
+pub use detach::{Detached, READY_FD, spawn_detached};
+pub use lock::LockFile;
+
+/// The process at the other end of a unix socket, as it was when it connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its number; a process may have passed the connection on since.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+}
+
+/// Who is at the other end of a connected unix socket; the kernel vouches for it.
+pub fn peer_credentials(fd: impl AsFd) -> io::Result<Peer> {
+    let credentials = rustix::net::sockopt::socket_peercred(fd)?;
+    Ok(Peer {
+        pid: credentials.pid.as_raw_nonzero().get() as u32,
+        uid: credentials.uid.as_raw(),
+        gid: credentials.gid.as_raw(),
+    })
+}
+
+/// The effective user of this process.
+pub fn euid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Takes over a descriptor that this process was started with, once: it then closes on exec, and a second call for
+/// the same number is `EBADF`, as is a number that is not open, and one of the standard streams.
+pub fn take_inherited_fd(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd <= libc::STDERR_FILENO {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    // SAFETY: used for two questions about the number before anyone owns it; a wrong number is an error.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let flags = fcntl_getfd(borrowed)?;
+    if flags.contains(FdFlags::CLOEXEC) {
+        // Everything that this process opens itself has the flag, and what was taken over has it too.
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
+    // SAFETY: open, and without the flag: inherited, so no object of this process owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::IntoRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_peer_of_an_own_pair_is_this_process() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let peer = peer_credentials(&ours).unwrap();
+        assert_eq!((peer.pid, peer.uid), (std::process::id(), euid()));
+        assert!(peer_credentials(std::fs::File::open("/dev/null").unwrap()).is_err());
+    }
+
+    #[test]
+    fn an_inherited_descriptor_is_taken_over_once() {
+        let raw = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap().into_raw_fd();
+        let taken = take_inherited_fd(raw).unwrap();
+        assert!(fcntl_getfd(&taken).unwrap().contains(FdFlags::CLOEXEC));
+        assert_eq!(take_inherited_fd(raw).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        assert_eq!(take_inherited_fd(1).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        assert_eq!(take_inherited_fd(1_000_000).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+}

@@ -1,0 +1,86 @@
+//! A lock file: at most one process at a time has it, and the kernel releases it when that process dies.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, ftruncate, openat, statat};
+use rustix::io::Errno;
+
+/// How often a file that was replaced between opening and locking is opened again.
+const ATTEMPTS_MAX: usize = 8;
+
+/// A lock that is held until dropped. The file stays: removing it would let two processes lock two files of one name.
+#[derive(Debug)]
+pub struct LockFile {
+    _file: OwnedFd,
+}
+
+impl LockFile {
+    /// Takes the lock, or returns `None` when another process (or another object of this one) has it. The file is made
+    /// with mode 0600 and holds the owner's pid for people to read.
+    pub fn acquire(path: &Path) -> io::Result<Option<Self>> {
+        for _ in 0..ATTEMPTS_MAX {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            if is_still_at(&file, path)? {
+                // A full disk must not keep the daemon from starting; the text is for people only.
+                let _ = ftruncate(&file, 0);
+                let _ = rustix::io::pwrite(&file, format!("{}\n", std::process::id()).as_bytes(), 0);
+                return Ok(Some(Self { _file: file }));
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+}
+
+/// Whether the path still names the file that was locked.
+fn is_still_at(file: &OwnedFd, path: &Path) -> io::Result<bool> {
+    let locked = rustix::fs::fstat(file)?;
+    match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) => Ok((named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{read_line, start_shell, wait_exit, wait_until};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn one_holder_at_a_time_and_the_file_says_who() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = LockFile::acquire(&path).unwrap().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let mut text = String::new();
+        io::Read::read_to_string(&mut std::fs::File::open(&path).unwrap(), &mut text).unwrap();
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        assert!(LockFile::acquire(&path).unwrap().is_none());
+        drop(held);
+        // A child that another test is starting may hold a copy for a moment.
+        wait_until("the lock is free", || LockFile::acquire(&path).unwrap().is_some());
+        assert!(LockFile::acquire(&dir.path().join("none/lock")).is_err());
+    }
+
+    #[test]
+    fn the_death_of_the_holder_frees_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let env = [("PATH", "/usr/bin:/bin"), ("LOCK", path.to_str().unwrap())];
+        let (child, output) = start_shell(r#"exec flock "$LOCK" sh -c 'echo locked; exec sleep 100'"#, &env);
+        assert_eq!(read_line(&output), "locked");
+        assert!(LockFile::acquire(&path).unwrap().is_none());
+        crate::tree::signal_tree(&child.0, "unmarked", libc::SIGKILL);
+        wait_exit(&child.0);
+        wait_until("the lock is free", || LockFile::acquire(&path).unwrap().is_some());
+    }
+}

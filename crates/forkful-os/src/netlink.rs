@@ -1,0 +1,219 @@
+//! The kernel's socket diagnostics (`sock_diag(7)`): lists of sockets, and news of closed ones.
+//!
+//! Messages are taken apart as bytes, by the offsets of the structures in `linux/inet_diag.h` and
+//! `linux/unix_diag.h`; what is too short is passed over.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
+};
+
+/// Type of requests and replies (`SOCK_DIAG_BY_FAMILY`).
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const DUMP_REQUEST: u16 = 0x301;
+const HEADER_BYTES: usize = 16;
+
+/// `UDIAG_SHOW_NAME`, and the attribute that it asks for.
+const SHOW_NAME: u32 = 1;
+const UNIX_DIAG_NAME: u16 = 0;
+
+/// The number of the listening state, in TCP and for unix sockets.
+pub(crate) const LISTEN: u32 = 10;
+
+/// A reply of a dump never exceeds the buffer that the kernel finds it fit to fill, 32 KiB.
+const DUMP_BUFFER_BYTES: usize = 64 * 1024;
+
+/// A socket of the internet families.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InetSocket {
+    pub(crate) local: SocketAddr,
+    pub(crate) cookie: u64,
+    pub(crate) uid: u32,
+    pub(crate) inode: u64,
+}
+
+/// A unix socket with a name. An abstract one begins with a NUL byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnixSocket {
+    pub(crate) name: Vec<u8>,
+    pub(crate) inode: u64,
+}
+
+/// A connection to the diagnostics, member of the multicast `groups` (a bit mask).
+pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
+    bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
+}
+
+/// All TCP sockets in the given states (a bit mask of `1 << state`), with `port` as their own port unless it is 0.
+pub(crate) fn tcp_sockets(states: u32, port: u16, mut f: impl FnMut(InetSocket)) -> io::Result<()> {
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let mut request = vec![0; 56];
+        request[0] = family as u8;
+        request[1] = libc::IPPROTO_TCP as u8;
+        request[4..8].copy_from_slice(&states.to_ne_bytes());
+        request[8..10].copy_from_slice(&port.to_be_bytes());
+        dump(&request, |message| {
+            if let Some(found) = parse_inet(message) {
+                f(found);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// All listening unix sockets that have a name.
+pub(crate) fn listening_unix_sockets() -> io::Result<Vec<UnixSocket>> {
+    let mut request = vec![0; 24];
+    request[0] = libc::AF_UNIX as u8;
+    request[4..8].copy_from_slice(&(1_u32 << LISTEN).to_ne_bytes());
+    request[12..16].copy_from_slice(&SHOW_NAME.to_ne_bytes());
+    let mut found = Vec::new();
+    dump(&request, |message| found.extend(parse_unix(message)))?;
+    Ok(found)
+}
+
+/// The cookie in an `inet_diag_msg`.
+pub(crate) fn parse_cookie(message: &[u8]) -> Option<u64> {
+    let (low, high) = (u32_at(message, 44)?, u32_at(message, 48)?);
+    Some(u64::from(high) << 32 | u64::from(low))
+}
+
+/// The bodies of all socket messages in a datagram, which may be cut short; `Ok(true)` at the end of a dump.
+pub(crate) fn messages(mut datagram: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<bool> {
+    while let (Some(length), Some(kind)) = (u32_at(datagram, 0), u16_at(datagram, 4)) {
+        let end = (length as usize).min(datagram.len());
+        let Some(body) = datagram.get(HEADER_BYTES..end) else { break };
+        match kind {
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => {
+                let code = u32_at(body, 0).unwrap_or(0).cast_signed();
+                return Err(io::Error::from_raw_os_error(code.saturating_neg()));
+            }
+            SOCK_DIAG_BY_FAMILY => f(body),
+            _ => {}
+        }
+        datagram = datagram.get(end.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+fn dump(request: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<()> {
+    let socket = open(0)?;
+    // The kernel answers while it is asked, so that waiting means one more read, not one more process.
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    let mut message = Vec::with_capacity(HEADER_BYTES + request.len());
+    message.extend_from_slice(&((HEADER_BYTES + request.len()) as u32).to_ne_bytes());
+    message.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    message.extend_from_slice(&DUMP_REQUEST.to_ne_bytes());
+    message.extend_from_slice(&[0; 8]);
+    message.extend_from_slice(request);
+    send(&socket, &message, SendFlags::empty())?;
+    let mut buffer = vec![0; DUMP_BUFFER_BYTES];
+    loop {
+        let (read, _) = rustix::io::retry_on_intr(|| recv(&socket, &mut buffer[..], RecvFlags::empty()))?;
+        if read == 0 {
+            return Err(Errno::PIPE.into());
+        }
+        if messages(&buffer[..read], &mut f)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Asks for a big receive buffer, by privilege if there is any, else as far as the machine's bound allows.
+pub(crate) fn widen_receive_buffer(socket: impl AsFd, bytes: usize) {
+    let forced = sockopt::set_socket_recv_buffer_size_force(&socket, bytes);
+    if forced.is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, bytes);
+    }
+}
+
+fn parse_inet(message: &[u8]) -> Option<InetSocket> {
+    let port = u16::from_be_bytes(message.get(4..6)?.try_into().ok()?);
+    let address = match i32::from(*message.first()?) {
+        libc::AF_INET => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(message.get(8..12)?).ok()?)),
+        libc::AF_INET6 => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(message.get(8..24)?).ok()?)),
+        _ => return None,
+    };
+    Some(InetSocket {
+        local: SocketAddr::new(address, port),
+        cookie: parse_cookie(message)?,
+        uid: u32_at(message, 64)?,
+        inode: u32_at(message, 68)?.into(),
+    })
+}
+
+fn parse_unix(message: &[u8]) -> Option<UnixSocket> {
+    let inode = u32_at(message, 4)?;
+    let mut attributes = message.get(16..)?;
+    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
+        let length = usize::from(length);
+        let value = attributes.get(4..length)?;
+        if kind == UNIX_DIAG_NAME {
+            let name = value.strip_suffix(&[0]).filter(|name| !name.is_empty()).unwrap_or(value);
+            return Some(UnixSocket { name: name.to_vec(), inode: inode.into() });
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    None
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::cookie;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_listener_is_listed_with_its_cookie_and_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let mut found = Vec::new();
+        tcp_sockets(1 << LISTEN, addr.port(), |socket| found.push(socket)).unwrap();
+        let ours = found.iter().find(|socket| socket.local == addr).unwrap();
+        assert_eq!(ours.cookie, cookie(listener.as_fd()).unwrap());
+        assert_eq!(ours.uid, crate::identity::euid());
+        assert!(found.iter().all(|socket| socket.local.port() == addr.port()));
+    }
+
+    #[test]
+    fn a_unix_listener_is_listed_by_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("listed.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let sockets = listening_unix_sockets().unwrap();
+        assert!(sockets.iter().any(|socket| socket.name == path.as_os_str().as_encoded_bytes()));
+    }
+
+    #[test]
+    fn broken_messages_are_passed_over() {
+        for cut in 0..100 {
+            let mut bytes = vec![0xff; cut];
+            assert!(!messages(&bytes, |_| ()).unwrap_or(false));
+            assert!(parse_unix(&bytes).is_none());
+            bytes.fill(0);
+            assert!(!messages(&bytes, |_| ()).unwrap());
+            assert!(parse_inet(&bytes).is_none());
+        }
+    }
+}
