@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { blockWorkers } from '../lib/blocker.mjs';
 import { startBurners } from '../lib/burner.mjs';
+import { measured } from '../lib/measure.mjs';
 import { probe } from '../lib/prober.mjs';
 import { interleave, withArm } from '../lib/rounds.mjs';
 import { latencySummary, median } from '../lib/stats.mjs';
@@ -45,9 +46,11 @@ async function sampleOf(server, setting, { quick, blockGapMs }) {
   const sample = {};
   for (const kind of setting.phases) {
     await sleep(200); // lets the previous phase's connections end
-    const report = await phase(kind, server, setting, quick ? 2 : kind === 'blocked' ? 10 : 6, blockGapMs);
-    sample[kind] = { ...report, latency: latencySummary(report.latenciesUs), slip: latencySummary(report.slipsUs) };
+    const seconds = quick ? 2 : kind === 'blocked' ? 10 : 6;
+    const { result: report, cpu } = await measured(server, () => phase(kind, server, setting, seconds, blockGapMs));
+    sample[kind] = { ...report, cpu, latency: latencySummary(report.latenciesUs), slip: latencySummary(report.slipsUs) };
   }
+  sample.cpu = { disturbed: setting.phases.some((kind) => sample[kind].cpu.disturbed) };
   const text = setting.phases.map((kind) => `${kind} p99 ${fixed(p99(sample, kind), 1)} max ${fixed(sample[kind].latency.max, 1)} ms`);
   sample.line = `${text.join(' · ')} · ${sample.blocked.latency.over15ms} of ${sample.blocked.latency.n} above 15 ms`;
   return sample;

@@ -2,15 +2,16 @@
 // beside bare `node app` starts on the same loaded machine.
 
 import { spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { measured } from '../lib/measure.mjs';
 import { MARKER } from '../lib/proc.mjs';
 import { interleave, withArm } from '../lib/rounds.mjs';
 import { freePort, waitUntil } from '../lib/server.mjs';
 import { median } from '../lib/stats.mjs';
 import { casesOf, finalSamples, fixed, spreadOf, spreadText } from '../lib/summary.mjs';
 import { startTraffic } from '../lib/traffic.mjs';
-import { readFileSync, existsSync } from 'node:fs';
 
 export const about = 'kill -9 of a worker 20 times under load: losses, and time to a new worker';
 export const arms = ['node-cluster-rr', 'node-cluster-none', 'pm2', 'forkful-auto', 'forkful-direct', 'forkful-exact'];
@@ -49,7 +50,17 @@ async function killOne(server, traffic) {
   return { listeningMs: milliseconds(newcomer.atNs - from), servingMs: milliseconds(BigInt(serving) - from) };
 }
 
-async function sampleOf(server, { quick }) {
+/** Counts of a report's failures under four headings. */
+function countFailures(failures) {
+  const counts = { refused: 0, reset: 0, hung: 0, other: 0 };
+  for (const [kind, count] of Object.entries(failures)) {
+    const to = /REFUSED/.test(kind) ? 'refused' : /RESET|closed|EPIPE/.test(kind) ? 'reset' : /timeout/.test(kind) ? 'hung' : 'other';
+    counts[to] += count;
+  }
+  return counts;
+}
+
+async function killsUnderLoad(server, quick) {
   const traffic = await startTraffic({ ...PLAN, port: server.port });
   const kills = [];
   const bareMs = [];
@@ -60,22 +71,23 @@ async function sampleOf(server, { quick }) {
       await sleep(quick ? 100 : 500);
       bareMs.push(await bareStart(server, i));
     }
-    const report = await traffic.stop();
-    const counts = { refused: 0, reset: 0, hung: 0, other: 0 };
-    for (const [kind, count] of Object.entries(report.failures)) {
-      const to = /REFUSED/.test(kind) ? 'refused' : /RESET|closed|EPIPE/.test(kind) ? 'reset' : /timeout/.test(kind) ? 'hung' : 'other';
-      counts[to] += count;
-    }
-    const listening = median(kills.map((kill) => kill.listeningMs));
-    const serving = median(kills.map((kill) => kill.servingMs));
-    const bare = median(bareMs);
-    return {
-      report, kills, bareMs, counts, listening, serving, bare, toListening: listening / bare, toServing: serving / bare,
-      line: `${report.requests} requests, refused ${counts.refused}, reset ${counts.reset}, hung ${counts.hung}, other ${counts.other}; listening ${fixed(listening)} ms, serving ${fixed(serving)} ms, bare ${fixed(bare)} ms`,
-    };
+    return { report: await traffic.stop(), kills, bareMs };
   } finally {
     traffic.abandon();
   }
+}
+
+async function sampleOf(server, { quick }) {
+  const { result, cpu } = await measured(server, () => killsUnderLoad(server, quick));
+  const { report, kills, bareMs } = result;
+  const counts = countFailures(report.failures);
+  const listening = median(kills.map((kill) => kill.listeningMs));
+  const serving = median(kills.map((kill) => kill.servingMs));
+  const bare = median(bareMs);
+  return {
+    ...result, cpu, counts, listening, serving, bare, toListening: listening / bare, toServing: serving / bare,
+    line: `${report.requests} requests, refused ${counts.refused}, reset ${counts.reset}, hung ${counts.hung}, other ${counts.other}; listening ${fixed(listening)} ms, serving ${fixed(serving)} ms, bare ${fixed(bare)} ms`,
+  };
 }
 
 export async function run(context) {

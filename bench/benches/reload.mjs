@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { measured } from '../lib/measure.mjs';
 import { BENCH } from '../lib/paths.mjs';
 import { interleave, withArm } from '../lib/rounds.mjs';
 import { casesOf, finalSamples, fixed } from '../lib/summary.mjs';
@@ -58,10 +59,11 @@ async function sampleOf(arm, scenario, context) {
   writeFileSync(app, scenario.first);
   try {
     return await withArm(arm, { app, workers: context.workers }, async (server) => {
-      const { report, reloads, seconds } = await underLoad(server, app, scenario, context.quick);
+      const { result, cpu } = await measured(server, () => underLoad(server, app, scenario, context.quick));
+      const { report, reloads, seconds } = result;
       const failed = report.requests - report.answered;
       return {
-        report, reloads, seconds, failed,
+        report, reloads, seconds, failed, cpu,
         line: `${fixed(report.requests)} requests, ${failed} failed, reload exit ${reloads.map((r) => r.code).join(',')} ${JSON.stringify(report.failures)}`,
       };
     });

@@ -5,6 +5,8 @@ import { fileURLToPath } from 'node:url';
 
 const SELF = fileURLToPath(import.meta.url);
 const BURN_MS_MAX = 120_000;
+/** How often a burner looks whether it was orphaned. */
+const ORPHAN_CHECK_MS = 100;
 
 /** Starts `count` burners; the result stops them. */
 export function startBurners(count, ms) {
@@ -19,6 +21,10 @@ export function startBurners(count, ms) {
 }
 
 if (process.argv[2] === 'burn') {
+  const parent = process.ppid;
   const end = performance.now() + Math.min(Number(process.argv[3]), BURN_MS_MAX);
-  while (performance.now() < end);
+  for (let until = 0; until < end && process.ppid === parent; ) {
+    until = performance.now() + ORPHAN_CHECK_MS;
+    while (performance.now() < until);
+  }
 }

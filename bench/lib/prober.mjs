@@ -67,6 +67,7 @@ async function sendAll({ port, path, rate, seconds }) {
 }
 
 if (process.argv[2] === 'prober') {
+  process.on('disconnect', () => process.exit(1));
   process.once('message', async (plan) => {
     const report = await sendAll(plan);
     process.send(report, () => process.exit(0));

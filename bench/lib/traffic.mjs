@@ -33,7 +33,9 @@ export async function startTraffic(plan) {
     progress: () => ask('progress'),
     stop: async () => {
       const report = await ask('stop');
+      const ended = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGKILL');
+      await ended; // reaped, so that its CPU counts as the harness's
       return report;
     },
     abandon: () => child.kill('SIGKILL'),

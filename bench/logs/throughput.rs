@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -80,11 +80,13 @@ fn parse(arguments: &[String]) -> Outcome<Options> {
 /// The writer: numbered lines of `line` bytes, one call each; says on stderr how many.
 fn write_lines(line: usize, span: Duration, rate: f64) -> Outcome<()> {
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    let (start, mut sent) = (Instant::now(), 0_u64);
+    let (start, mut sent, mut text) = (Instant::now(), 0_u64, vec![b' '; line]);
+    text[line - 1] = b'\n';
     while start.elapsed() < span {
-        let due = if rate > 0.0 { (start.elapsed().as_secs_f64() * rate) as u64 } else { sent + 64 };
+        let due = if rate > 0.0 { (start.elapsed().as_secs_f64() * rate) as u64 } else { sent + 16 };
         for _ in sent..due {
-            out.write_all(format!("{sent:>width$}\n", width = line - 1).as_bytes())?;
+            text[..12].copy_from_slice(format!("{sent:>12}").as_bytes());
+            out.write_all(&text)?;
             sent += 1;
         }
         if rate > 0.0 {
@@ -98,7 +100,7 @@ fn write_lines(line: usize, span: Duration, rate: f64) -> Outcome<()> {
 fn measure(options: &Options) -> Outcome<()> {
     let folder = options.folder.join(format!("forkful-log-throughput-{}", std::process::id()));
     let service = LogService::start()?;
-    let idle_pipes = attach_idle(&service, options.idle)?;
+    let idle_pipes = attach_idle(&service, &folder, options.idle)?;
     let start = Instant::now();
     let (mut children, mut files) = (Vec::new(), Vec::new());
     for pm_id in 0..options.writers {
@@ -149,7 +151,7 @@ fn measure(options: &Options) -> Outcome<()> {
     if sent == found + dropped { Ok(()) } else { Err("lines were lost".into()) }
 }
 
-fn attach_idle(service: &LogService, streams: u32) -> Outcome<Vec<io::PipeWriter>> {
+fn attach_idle(service: &LogService, folder: &Path, streams: u32) -> Outcome<Vec<io::PipeWriter>> {
     let before = memory("VmRSS:")?;
     let mut pipes = Vec::new();
     for stream in 0..streams {
@@ -158,7 +160,7 @@ fn attach_idle(service: &LogService, streams: u32) -> Outcome<Vec<io::PipeWriter
             app: "idle".to_owned(),
             pm_id: 1_000_000 + stream / 2,
             stream: if stream % 2 == 0 { LogStream::Out } else { LogStream::Err },
-            path: None,
+            path: Some(folder.join(format!("idle-{stream}.log"))),
             time: false,
             echo: None,
         };
