@@ -25,6 +25,14 @@ impl Place {
         let key = if key == "script" { key.to_owned() } else { format!("--{}", key.replace('_', "-")) };
         Self { file: None, line: None, key }
     }
+
+    /// How a key is spelled where this place is: `name` in a file, `--name` on the command line.
+    fn option(&self, key: &str) -> String {
+        match self.file {
+            Some(_) => format!("`{key}`"),
+            None => format!("`--{}`", key.replace('_', "-")),
+        }
+    }
 }
 
 /// `forkful.config.json:4: apps[0].instances`, with what is known.
@@ -132,7 +140,7 @@ pub enum ConfigError {
         other: String,
     },
     /// Two apps of one file have the same name.
-    #[error("{place} has the name {}, which another app of this file has already", quoted(name))]
+    #[error("{place} has the name {}, which another app has already", quoted(name))]
     DuplicateName {
         /// The second app.
         place: Place,
@@ -287,9 +295,7 @@ impl ConfigError {
                 Some("give each app its own `name`; for more workers of one app use `instances`".to_owned())
             }
             Self::Unsupported { instead, .. } => Some(instead.clone()),
-            Self::NoScript { .. } => {
-                Some("`script` names what is started, as `script: \"app.js\"`".to_owned())
-            }
+            Self::NoScript { .. } => Some("name what to start, as app.js".to_owned()),
             Self::ScriptMissing { near, script, .. } => Some(match near {
                 Some(near) => format!("did you mean {near}?"),
                 None if script.contains('/') => "check the path and the working directory".to_owned(),
@@ -300,25 +306,28 @@ impl ConfigError {
                 None => "name the file to start".to_owned(),
             }),
             Self::ScriptUnreadable { .. } => Some("check the file's permissions".to_owned()),
-            Self::NotExecutable { script, .. } => {
-                Some(format!("`chmod +x {script}`, or name what runs it with `interpreter`"))
-            }
-            Self::NoInterpreter { .. } => Some(
-                "name one with `interpreter`, or make the file executable and start it with `#!`".to_owned(),
-            ),
+            Self::NotExecutable { script, place } => Some(format!(
+                "`chmod +x {script}`, or name what runs it with {}",
+                place.option("interpreter")
+            )),
+            Self::NoInterpreter { place, .. } => Some(format!(
+                "name one with {}, or make the file executable and begin it with `#!`",
+                place.option("interpreter")
+            )),
             Self::InterpreterMissing { path_variable, .. } => path_variable.as_ref().map(|_| {
-                "install it, give its full path as `interpreter`, or set PATH in the app's `env`".to_owned()
+                "install it, give its full path as the interpreter, or set PATH in the app's `env`".to_owned()
             }),
             Self::NodeTooOld { .. } => {
                 Some("use a newer Node.js, or compile it to JavaScript first".to_owned())
             }
             Self::UnknownEnvironment { known, .. } => Some(if known.is_empty() {
-                "the configuration has no `env_<name>` block at all".to_owned()
+                "an `env_<name>` block of a configuration file is chosen by its <name>; there is none"
+                    .to_owned()
             } else {
                 format!("there is {}", known.join(", "))
             }),
             Self::BadName { place, .. } if !place.key.ends_with("name") => {
-                Some("choose a name with `name`".to_owned())
+                Some(format!("choose a name with {}", place.option("name")))
             }
             Self::Read { .. }
             | Self::TooLarge { .. }

@@ -152,7 +152,7 @@ const KNOWN_KEYS: &[KnownKey] = &[
         "Whether workers share ports; by default \"cluster\" when `instances` is given and the app is a Node.js program.",
         r#""cluster""#, |o, v| put(&mut o.exec_mode, values::exec_mode(v))),
     key("interpreter", &["exec_interpreter"], Kind::Text,
-        "The program that runs the script, by name or path; \"none\" runs the script itself. By default by the script's extension.",
+        "The program that runs the script, by name or path; \"none\" runs the script itself, \"node@22\" with nvm's newest Node.js 22. By default by the script's extension.",
         r#""python3""#, |o, v| put(&mut o.interpreter, values::filled_text(v))),
     key("node_args", &["interpreter_args"], Kind::Words, "Arguments of the interpreter.",
         r#""--max-old-space-size=512""#, |o, v| put(&mut o.node_args, values::words(v))),

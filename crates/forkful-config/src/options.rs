@@ -149,12 +149,17 @@ impl AppOptions {
     }
 
     /// Lets `over` (the command line) win over what is here (a file). Environment variables are
-    /// added to the file's; everything else replaces it.
+    /// added to the file's, also where a named block has them; everything else replaces it.
     pub fn overlay(&mut self, over: Self) {
         take_given!(self, over: script, name, args, cwd, instances, exec_mode, interpreter, node_args,
             port, kill_timeout, kill_signal, drain_timeout, listen_timeout, wait_ready, autorestart,
             max_restarts, min_uptime, restart_delay, exp_backoff_restart_delay, stop_exit_codes,
             out_file, error_file, merge_logs, time, balance, agent);
+        for name in over.env.keys() {
+            for block in self.env_blocks.values_mut() {
+                block.remove(name);
+            }
+        }
         self.env.extend(over.env);
         for (name, block) in over.env_blocks {
             self.env_blocks.entry(name).or_default().extend(block);
@@ -193,7 +198,7 @@ impl AppOptions {
             Some(origin) => {
                 Place { file: Some(origin.file.clone()), line: origin.line, key: origin.app.clone() }
             }
-            None => Place::default(),
+            None => Place { key: "the command line".to_owned(), ..Place::default() },
         }
     }
 }

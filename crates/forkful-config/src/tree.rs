@@ -67,7 +67,9 @@ fn print_number(value: f64) -> String {
     } else if value.is_infinite() {
         if value > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() }
     } else if value != 0.0 && !(1e-6..1e21).contains(&value.abs()) {
-        format!("{value:e}")
+        let printed = format!("{value:e}");
+        // JavaScript writes the sign of every exponent.
+        if printed.contains("e-") { printed } else { printed.replace('e', "e+") }
     } else {
         // Adding zero turns -0 into 0, as JavaScript prints it.
         format!("{}", value + 0.0)

@@ -194,8 +194,11 @@ fn interpret(json: &[u8], output: String, path: &Path) -> Result<ScriptResult, S
             hint: Some("it must not call process.exit, and its promises must settle".to_owned()),
         });
     }
+    if json.len() as u64 >= RESULT_BYTES_MAX {
+        return Err(ScriptFault::new(format!("exports more than {} MB", RESULT_BYTES_MAX >> 20)));
+    }
     let mut reply: serde_json::Value = serde_json::from_slice(json)
-        .map_err(|_| ScriptFault::new(format!("exports more than {} MB", RESULT_BYTES_MAX >> 20)))?;
+        .map_err(|error| ScriptFault::new(format!("exports what cannot be read: {error}")))?;
     if let Some(error) = reply.get("error") {
         return Err(thrown(error, &output, path));
     }

@@ -4,11 +4,12 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Spanned};
 
 use super::SyntaxFault;
 use super::json::lowercase_first;
-use crate::tree::{Entry, Node, Number, Value};
+use crate::tree::{Entry, Node, Number, Value, quoted};
 
 /// Values in a document, aliases unfolded; a configuration of 1,000 apps has some 10,000.
 const NODES_MAX: usize = 100_000;
@@ -31,15 +32,37 @@ pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
         strict_booleans: true,
         with_snippet: false,
     };
-    let parsed: Spanned<Raw> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let message = error.to_string();
-        let first = message.lines().next().unwrap_or_default();
-        SyntaxFault {
+    let parsed: Spanned<Raw> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| SyntaxFault {
             line: error.location().map(|location| location.line() as usize).filter(|line| *line > 0),
-            message: lowercase_first(first.trim_end_matches('.')),
-        }
-    })?;
+            message: message(&error),
+        })?;
     Ok(node(parsed, text))
+}
+
+/// The parser's message without its place, and in our words where it speaks of its own options.
+fn message(error: &Error) -> String {
+    match error {
+        Error::MultipleDocuments { .. } | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
+            "there is more than one document".to_owned()
+        }
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            "the document is nested too deep, or unfolds to more than any configuration needs".to_owned()
+        }
+        Error::DuplicateMappingKey { key, .. } => match key {
+            Some(key) => format!("the key {} is given twice", quoted(key)),
+            None => "a key is given twice".to_owned(),
+        },
+        other => {
+            let text = other.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let first = first.rsplit_once(" at line ").map_or(first, |(message, _)| message);
+            lowercase_first(first.trim_end_matches('.'))
+        }
+    }
 }
 
 /// A value before its numbers are looked up in the text.

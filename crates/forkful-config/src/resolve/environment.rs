@@ -1,4 +1,4 @@
-//! The environment of an app: the caller's, then `env`, then the chosen `env_<name>`.
+//! The environment of an app: the caller's, then `env`, then `port`, then the chosen `env_<name>`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -58,10 +58,11 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
         apps.iter().flat_map(|app| app.env_blocks.keys()).map(|name| format!("env_{name}")).collect();
     known.sort();
     known.dedup();
-    let place = match (&first.origin, apps.len()) {
-        (Some(_), 1) => first.app_place(),
-        (Some(origin), _) => Place { file: Some(origin.file.clone()), line: None, key: "apps".to_owned() },
-        (None, _) => Place { file: None, line: None, key: "the command line".to_owned() },
+    let place = match &first.origin {
+        Some(origin) if apps.len() > 1 => {
+            Place { file: Some(origin.file.clone()), line: None, key: "apps".to_owned() }
+        }
+        _ => first.app_place(),
     };
     Err(ConfigError::UnknownEnvironment { place, name: name.clone(), known })
 }
@@ -74,10 +75,10 @@ pub(super) fn of_app(
 ) -> BTreeMap<String, String> {
     let mut env = context.caller_env.clone();
     strip_channel(&mut env);
+    env.extend(options.env.iter().map(|(name, value)| (name.clone(), value.clone())));
     if let Some(port) = options.port {
         env.insert("PORT".to_owned(), port.to_string());
     }
-    env.extend(options.env.iter().map(|(name, value)| (name.clone(), value.clone())));
     if let Some(name) = &context.env_name {
         match options.env_blocks.get(name) {
             Some(block) => env.extend(block.iter().map(|(name, value)| (name.clone(), value.clone()))),

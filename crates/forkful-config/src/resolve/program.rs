@@ -30,6 +30,27 @@ pub(crate) fn find(name: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Op
         .find(|path| is_executable(path))
 }
 
+/// The newest Node.js of nvm(1) that a text as `node@22` or `node@22.18` asks for.
+pub(crate) fn find_in_nvm(wanted: &str, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let numbers = |text: &str| -> Option<Vec<u32>> {
+        text.trim_start_matches('v').split('.').map(|part| part.parse().ok()).collect()
+    };
+    let wanted = numbers(wanted.strip_prefix("node@")?)?;
+    let nvm = match env.get("NVM_DIR") {
+        Some(directory) => PathBuf::from(directory),
+        None => Path::new(env.get("HOME")?).join(".nvm"),
+    };
+    let installed = fs_err::read_dir(nvm.join("versions/node")).ok()?;
+    installed
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((numbers(entry.file_name().to_str()?)?, entry.path().join("bin/node")))
+        })
+        .filter(|(version, program)| version.starts_with(&wanted) && is_executable(program))
+        .max()
+        .map(|(_, program)| program)
+}
+
 /// Whether this is a file that this process may execute.
 pub(crate) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()

@@ -84,7 +84,7 @@ pub(super) fn locate(
     env: &BTreeMap<String, String>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Found, ConfigError> {
-    let Some(script) = options.script.as_deref() else {
+    let Some(script) = options.script.as_deref().filter(|script| !script.trim().is_empty()) else {
         return Err(ConfigError::NoScript { place: options.app_place() });
     };
     let expanded = expand_home(Path::new(script), context);
@@ -103,7 +103,7 @@ pub(super) fn locate(
             message: "is ignored, because no interpreter runs the script".to_owned(),
         });
     }
-    if let Some(runner) = RUNNERS.iter().find(|runner| found.default_name == **runner)
+    if let Some(runner) = RUNNERS.iter().find(|runner| found.program.ends_with(runner))
         && options.instances.is_some()
     {
         warnings.push(Warning {
@@ -190,13 +190,11 @@ impl Search<'_> {
 
     /// A program from PATH: Node itself, a Node program such as `next`, or anything else.
     fn program(&self, path: PathBuf) -> Result<Found, ConfigError> {
-        if self.options.interpreter.as_deref().is_some_and(|name| name != "none") {
+        if self.options.interpreter.is_some() {
             return self.file(path);
         }
-        let is_runner = RUNNERS.contains(&self.script);
-        let is_script =
-            !is_runner && shebang(&path).map_err(|e| self.unreadable(e))?.is_some_and(|b| b.is_node());
-        if is_script && self.options.interpreter.is_none() {
+        let shebang = shebang(&path).map_err(|error| self.unreadable(error))?;
+        if !is_runner(&path) && shebang.is_some_and(|shebang| shebang.is_node()) {
             return self.run_with(&["node"], path);
         }
         let runtime = if program::is_node(&path) { Runtime::Node } else { Runtime::Other };
@@ -229,7 +227,7 @@ impl Search<'_> {
         }
         let shebang = shebang(&path).map_err(|error| self.unreadable(error))?;
         match (shebang, extension) {
-            (Some(shebang), _) if shebang.is_node() => self.run_with(&["node"], path),
+            (Some(shebang), _) if shebang.is_node() && !is_runner(&path) => self.run_with(&["node"], path),
             _ if program::is_executable(&path) => Ok(self.itself(path, Runtime::Other)),
             // As PM2 does: a plain text without any extension is taken for JavaScript.
             (None, None) if is_text(&path) => self.run_with(&["node"], path),
@@ -283,7 +281,10 @@ impl Search<'_> {
 
     /// The first of these programs that the app's PATH has.
     fn interpreter(&self, names: &[&str]) -> Result<PathBuf, ConfigError> {
-        names.iter().find_map(|name| program::find(name, self.cwd, self.env)).ok_or_else(|| {
+        let find = |name: &&str| {
+            program::find(name, self.cwd, self.env).or_else(|| program::find_in_nvm(name, self.env))
+        };
+        names.iter().find_map(find).ok_or_else(|| {
             let name = names.first().copied().unwrap_or_default();
             let searched = (!name.contains('/')).then(|| program::path_variable(self.env).to_owned());
             ConfigError::InterpreterMissing { name: name.to_owned(), path_variable: searched }
@@ -302,6 +303,11 @@ pub(crate) fn default_name(script: &str) -> String {
     let first = if is_line { script.split_whitespace().next().unwrap_or(script) } else { script };
     let path = Path::new(first);
     path.file_stem().or(path.file_name()).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a program only starts the app, as `npm start` does.
+fn is_runner(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| RUNNERS.contains(&name))
 }
 
 /// The program of a `#!` line.

@@ -1,0 +1,124 @@
+//! What the tests share: a directory to put files into, a context, and ways to show results.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use forkful_config::{
+    AppOptions, ConfigError, ConfigFile, Context, Format, JsEvaluator, Resolved, ScriptFault, ScriptResult,
+    load, parse, resolve,
+};
+use tempfile::TempDir;
+
+/// A directory that is removed with its files, and what stands for the caller's environment.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes a file, with its directories.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes a file that may be executed.
+    pub(crate) fn program(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.file(name, text);
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A `bin` directory with programs of these names that only say a Node.js version.
+    pub(crate) fn fake_programs(&self, names: &[&str]) {
+        for name in names {
+            self.program(&format!("bin/{name}"), "#!/bin/sh\necho v24.1.0\n");
+        }
+    }
+
+    /// A caller in this directory whose PATH is its `bin`.
+    pub(crate) fn context(&self) -> Context {
+        let path = self.path().join("bin").display().to_string();
+        Context {
+            caller_cwd: self.path().to_owned(),
+            caller_env: BTreeMap::from([
+                ("PATH".to_owned(), path),
+                ("HOME".to_owned(), "/home/ann".to_owned()),
+            ]),
+            env_name: None,
+            usable_cores: 4,
+            cores_reason: None,
+        }
+    }
+
+    /// Resolves what the command line says.
+    pub(crate) fn resolve(&self, options: &AppOptions) -> Result<Resolved, ConfigError> {
+        resolve(options, &self.context())
+    }
+
+    /// The message, and the hint below it, with this directory's path as `DIR`.
+    pub(crate) fn shown(&self, error: &ConfigError) -> String {
+        self.neutral(&show(error))
+    }
+
+    pub(crate) fn neutral(&self, text: &str) -> String {
+        text.replace(&self.path().display().to_string(), "DIR")
+    }
+}
+
+/// The message, and the hint below it.
+pub(crate) fn show(error: &ConfigError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}\nhint: {hint}"),
+        None => error.to_string(),
+    }
+}
+
+/// A config that must not need `node`.
+pub(crate) struct NoEvaluator;
+
+impl JsEvaluator for NoEvaluator {
+    fn evaluate(&self, path: &Path) -> Result<ScriptResult, ScriptFault> {
+        panic!("{} must not be evaluated", path.display())
+    }
+}
+
+pub(crate) fn load_data(path: &Path) -> Result<ConfigFile, ConfigError> {
+    load(path, &NoEvaluator)
+}
+
+pub(crate) fn json(text: &str) -> Result<ConfigFile, ConfigError> {
+    parse(text, Format::Json, Path::new("forkful.config.json"))
+}
+
+/// The one app of a JSON text that is right.
+pub(crate) fn app(text: &str) -> AppOptions {
+    let file = json(text).unwrap();
+    assert_eq!(file.warnings, [], "unexpected warnings");
+    assert_eq!(file.apps.len(), 1, "unexpected number of apps");
+    file.apps.into_iter().next().unwrap()
+}
+
+/// The fault of a JSON text.
+pub(crate) fn fault(text: &str) -> String {
+    show(&json(text).expect_err("the text should be refused"))
+}
+
+/// Options as the command line gives them.
+pub(crate) fn script(script: &str) -> AppOptions {
+    AppOptions { script: Some(script.to_owned()), ..AppOptions::default() }
+}
+
+pub(crate) fn lines<T: ToString>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

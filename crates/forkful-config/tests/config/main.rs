@@ -1,0 +1,14 @@
+//! Configurations from text to spec, through the crate's public face. One program, so that it links once.
+
+#[cfg(test)]
+mod any_bytes;
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod formats;
+#[cfg(test)]
+mod resolve;
+#[cfg(test)]
+mod scripts;

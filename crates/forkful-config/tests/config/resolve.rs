@@ -1,0 +1,500 @@
+//! What is executed, where and with which environment, for all that a user may name as a script.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::{Place, app, json, lines, script};
+use forkful_config::{AppOptions, Context, Format, InstancesText, parse, resolve, resolve_all};
+use forkful_core::spec::{AppSpec, Mode, RestartDelay, Runtime};
+
+/// `program program_args | script | args`, with the directory as `DIR`.
+fn launch(place: &Place, spec: &AppSpec) -> String {
+    let launch = &spec.launch;
+    let mut words = vec![launch.program.display().to_string()];
+    words.extend(launch.program_args.iter().cloned());
+    words.push(format!("| {} |", launch.script.clone().unwrap_or_default()));
+    words.extend(launch.args.iter().cloned());
+    let runtime = if launch.runtime == Runtime::Node { "node" } else { "other" };
+    let mode = if spec.mode == Mode::Cluster { "cluster" } else { "fork" };
+    place.neutral(&format!("{}: {} ({runtime}, {mode})", spec.name, words.join(" ")))
+}
+
+#[test]
+fn the_interpreter_follows_from_the_script() {
+    let place = Place::new();
+    place.fake_programs(&["node", "bash", "python3", "ruby", "php", "perl", "npm", "tool"]);
+    place.program("bin/next", "#!/usr/bin/env -S node --no-warnings\n");
+    for name in ["a.js", "b.cjs", "c.mjs", "d.ts", "e.sh", "f.py", "g.rb", "h.php", "i.pl", "server.prod.js"]
+    {
+        place.file(name, "");
+    }
+    place.file("www", "#!/usr/bin/env node\n");
+    place.file("plain", "console.log(1)\n");
+    place.program("run.sh2", "#!/bin/sh\n");
+    place.program("binary", "\u{7f}ELF\0");
+    let shown: Vec<_> = [
+        "a.js",
+        "./b.cjs",
+        "c.mjs",
+        "d.ts",
+        "e.sh",
+        "f.py",
+        "g.rb",
+        "h.php",
+        "i.pl",
+        "server.prod.js",
+        "www",
+        "plain",
+        "run.sh2",
+        "binary",
+        "npm",
+        "tool",
+        "next",
+        "node",
+        "echo hello; sleep 1",
+        "bin/tool --flag",
+    ]
+    .iter()
+    .map(|name| {
+        let options = AppOptions { args: Some(vec!["x y".to_owned()]), ..script(name) };
+        launch(&place, &place.resolve(&options).unwrap().spec)
+    })
+    .collect();
+    insta::assert_snapshot!(lines(&shown), @r#"
+    a: DIR/bin/node | DIR/a.js | x y (node, fork)
+    b: DIR/bin/node | DIR/b.cjs | x y (node, fork)
+    c: DIR/bin/node | DIR/c.mjs | x y (node, fork)
+    d: DIR/bin/node | DIR/d.ts | x y (node, fork)
+    e: DIR/bin/bash | DIR/e.sh | x y (other, fork)
+    f: DIR/bin/python3 | DIR/f.py | x y (other, fork)
+    g: DIR/bin/ruby | DIR/g.rb | x y (other, fork)
+    h: DIR/bin/php | DIR/h.php | x y (other, fork)
+    i: DIR/bin/perl | DIR/i.pl | x y (other, fork)
+    server.prod: DIR/bin/node | DIR/server.prod.js | x y (node, fork)
+    www: DIR/bin/node | DIR/www | x y (node, fork)
+    plain: DIR/bin/node | DIR/plain | x y (node, fork)
+    run: DIR/run.sh2 |  | x y (other, fork)
+    binary: DIR/binary |  | x y (other, fork)
+    npm: DIR/bin/npm |  | x y (other, fork)
+    tool: DIR/bin/tool |  | x y (other, fork)
+    next: DIR/bin/node | DIR/bin/next | x y (node, fork)
+    node: DIR/bin/node |  | x y (node, fork)
+    echo hello; sleep 1: DIR/bin/bash -c | echo hello; sleep 1 'x y' | (other, fork)
+    tool: DIR/bin/bash -c | bin/tool --flag 'x y' | (other, fork)
+    "#);
+}
+
+#[test]
+fn an_interpreter_that_is_given_wins() {
+    let place = Place::new();
+    place.fake_programs(&["node", "deno", "python3"]);
+    place.program("tools/node22", "#!/bin/sh\n");
+    place.file("a.js", "");
+    place.program("b", "#!/usr/bin/env node\n");
+    let shown: Vec<_> = [("a.js", "deno"), ("a.js", "tools/node22"), ("b", "none"), ("b", "python3")]
+        .iter()
+        .map(|(name, interpreter)| {
+            let options = AppOptions {
+                interpreter: Some((*interpreter).to_owned()),
+                node_args: Some(vec!["-u".to_owned()]),
+                instances: Some("2".into()),
+                ..script(name)
+            };
+            let resolved = place.resolve(&options).unwrap();
+            let mut shown = vec![launch(&place, &resolved.spec)];
+            shown.extend(resolved.warnings.iter().map(|warning| format!("  warning: {warning}")));
+            lines(&shown)
+        })
+        .collect();
+    insta::assert_snapshot!(lines(&shown), @r#"
+    a: DIR/bin/deno -u | DIR/a.js | (other, fork)
+    a: DIR/tools/node22 -u | DIR/a.js | (node, cluster)
+    b: DIR/b |  | (other, fork)
+      warning: --node-args is ignored, because no interpreter runs the script
+    b: DIR/bin/python3 -u | DIR/b | (other, fork)
+    "#);
+}
+
+#[test]
+fn node_of_a_version_is_found_in_nvm() {
+    let place = Place::new();
+    place.file("a.js", "");
+    for version in ["v22.9.0", "v22.18.1", "v24.1.0", "v2.0.0", "system"] {
+        place.program(&format!("nvm/versions/node/{version}/bin/node"), "#!/bin/sh\n");
+    }
+    let mut context = place.context();
+    context.caller_env.insert("NVM_DIR".to_owned(), place.path().join("nvm").display().to_string());
+    let program = |interpreter: &str| {
+        let options = AppOptions { interpreter: Some(interpreter.to_owned()), ..script("a.js") };
+        match resolve(&options, &context) {
+            Ok(resolved) => place.neutral(&resolved.spec.launch.program.display().to_string()),
+            Err(error) => error.to_string().split(" in the").next().unwrap().to_owned(),
+        }
+    };
+    assert_eq!(program("node@22"), "DIR/nvm/versions/node/v22.18.1/bin/node");
+    assert_eq!(program("node@v22.9"), "DIR/nvm/versions/node/v22.9.0/bin/node");
+    assert_eq!(program("node@20"), "cannot find the interpreter \"node@20\"");
+}
+
+#[test]
+fn a_package_runner_is_not_clustered() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.program("bin/npm", "#!/usr/bin/env node\n");
+    let options = AppOptions { instances: Some("2".into()), ..script("npm") };
+    let resolved = place.resolve(&options).unwrap();
+    assert_eq!((resolved.spec.mode, resolved.spec.launch.runtime), (Mode::Fork, Runtime::Other));
+    insta::assert_snapshot!(lines(&resolved.warnings), @"--instances starts npm several times in fork mode, because npm starts the app as a process of its own; name the app's own script to share ports");
+    let by_path = AppOptions { instances: Some("2".into()), ..script("./bin/npm") };
+    assert_eq!(place.resolve(&by_path).unwrap().spec.mode, Mode::Fork);
+}
+
+#[test]
+fn a_script_that_cannot_be_started_is_explained() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("server.js", "");
+    place.file("app.mjs", "");
+    place.file("tool", "#!/bin/sh\n");
+    place.file("notes.txt", "hello");
+    place.file("data", "\0\u{1}");
+    place.file("job.py", "");
+    place.file("package/package.json", r#"{ "main": "lib/main.js" }"#);
+    place.file("package/lib/main.js", "");
+    fs_err::create_dir_all(place.path().join("empty")).unwrap();
+    let mut shown: Vec<_> = [
+        "sever.js",
+        "app",
+        "none/at/all.js",
+        "nothing",
+        "package",
+        "empty",
+        "tool",
+        "notes.txt",
+        "data",
+        "job.py",
+        "",
+    ]
+    .iter()
+    .map(|name| place.shown(&place.resolve(&script(name)).unwrap_err()))
+    .collect();
+    for options in [
+        AppOptions { interpreter: Some("none".to_owned()), ..script("server.js") },
+        AppOptions { interpreter: Some("pyhton".to_owned()), ..script("server.js") },
+        AppOptions { interpreter: Some("./bin/absent".to_owned()), ..script("server.js") },
+        AppOptions { cwd: Some("nowhere".into()), ..script("server.js") },
+        AppOptions { cwd: Some("server.js".into()), ..script("server.js") },
+        AppOptions { name: Some("all".to_owned()), ..script("server.js") },
+        AppOptions { name: Some("a/b".to_owned()), ..script("server.js") },
+        AppOptions::default(),
+    ] {
+        shown.push(place.shown(&place.resolve(&options).unwrap_err()));
+    }
+    insta::assert_snapshot!(lines(&shown), @r#"
+    script "sever.js" does not exist in DIR
+    hint: did you mean server.js?
+    script "app" does not exist in DIR
+    hint: did you mean app.mjs?
+    script "none/at/all.js" does not exist in DIR
+    hint: check the path and the working directory
+    script "nothing" does not exist in DIR
+    hint: a script is a file, a program in PATH, or a quoted command line
+    script "package" is a directory
+    hint: name a file in it, as package/lib/main.js
+    script "empty" is a directory
+    hint: name the file to start
+    script "tool" is not executable
+    hint: `chmod +x tool`, or name what runs it with `--interpreter`
+    script "notes.txt" has an extension that no interpreter is known for
+    hint: name one with `--interpreter`, or make the file executable and begin it with `#!`
+    script "data" is not executable
+    hint: `chmod +x data`, or name what runs it with `--interpreter`
+    cannot find the interpreter "python3" in the app's PATH (DIR/bin)
+    hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
+    the command line has no script
+    hint: name what to start, as app.js
+    script "server.js" is not executable
+    hint: `chmod +x server.js`, or name what runs it with `--interpreter`
+    cannot find the interpreter "pyhton" in the app's PATH (DIR/bin)
+    hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
+    cannot find the interpreter "./bin/absent" at that path
+    --cwd "DIR/nowhere" does not exist
+    --cwd "DIR/server.js" is no directory
+    --name cannot be "all": `all` means every app and cannot be a name
+    --name cannot be "a/b": a name cannot hold '/'
+    the command line has no script
+    hint: name what to start, as app.js
+    "#);
+}
+
+#[test]
+fn typescript_needs_a_node_that_runs_it() {
+    let place = Place::new();
+    place.file("a.ts", "");
+    place.program("bin/node", "#!/bin/sh\necho v20.20.2\n");
+    insta::assert_snapshot!(place.shown(&place.resolve(&script("a.ts")).unwrap_err()), @r#"
+    a.ts needs Node.js 22.18 or newer, and DIR/bin/node is 20.20.2
+    hint: use a newer Node.js, or compile it to JavaScript first
+    "#);
+    let with_loader = AppOptions { node_args: Some(vec!["--import=tsx".to_owned()]), ..script("a.ts") };
+    assert!(place.resolve(&with_loader).is_ok());
+    place.program("bin/node", "#!/bin/sh\necho v22.18.0\n");
+    assert!(place.resolve(&script("a.ts")).is_ok());
+    place.program("bin/node", "#!/bin/sh\nexit 3\n");
+    insta::assert_snapshot!(place.shown(&place.resolve(&script("a.ts")).unwrap_err()), @"cannot run DIR/bin/node --version");
+}
+
+#[test]
+fn the_number_of_workers_counts_usable_cores() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    for (text, expected) in [
+        ("1", 1),
+        ("3", 3),
+        ("max", 4),
+        ("0", 4),
+        ("-1", 3),
+        ("-3", 1),
+        ("-4", 1),
+        ("-100", 1),
+        ("-9999999999999", 1),
+        ("1024", 1024),
+    ] {
+        let options = AppOptions { instances: Some(text.into()), ..script("a.js") };
+        let resolved = place.resolve(&options).unwrap();
+        assert_eq!(resolved.spec.instances, expected, "{text}");
+        assert_eq!(resolved.spec.mode, Mode::Cluster, "{text}");
+        assert_eq!(resolved.warnings.len(), usize::from(expected > 4), "{text}");
+    }
+    let shown: Vec<_> = ["0.5", "two", "", "1025", "-", "max+1"]
+        .iter()
+        .map(|text| {
+            let options = AppOptions { instances: Some(InstancesText((*text).to_owned())), ..script("a.js") };
+            place.shown(&place.resolve(&options).unwrap_err())
+        })
+        .collect();
+    insta::assert_snapshot!(lines(&shown), @r#"
+    --instances is "0.5"; expected a number, "max" or a negative number
+    --instances is "two"; expected a number, "max" or a negative number
+    --instances is ""; expected a number, "max" or a negative number
+    --instances is "1025"; expected at most 1024
+    --instances is "-"; expected a number, "max" or a negative number
+    --instances is "max+1"; expected a number, "max" or a negative number
+    "#);
+    let context = Context {
+        usable_cores: 1,
+        cores_reason: Some("a cgroup allows 1.5 CPUs".to_owned()),
+        ..place.context()
+    };
+    let options = AppOptions { instances: Some("8".into()), ..script("a.js") };
+    insta::assert_snapshot!(lines(&resolve(&options, &context).unwrap().warnings), @r#"--instances gives "a" 8 workers, but only 1 core can be used (because a cgroup allows 1.5 CPUs): more workers than cores share the same time and answer no faster"#);
+}
+
+#[test]
+fn the_mode_is_cluster_when_instances_are_given_and_the_app_is_node() {
+    let place = Place::new();
+    place.fake_programs(&["node", "python3"]);
+    place.file("a.js", "");
+    place.file("b.py", "");
+    for (name, instances, exec_mode, expected) in [
+        ("a.js", None, None, Mode::Fork),
+        ("a.js", Some("1"), None, Mode::Cluster),
+        ("a.js", Some("2"), Some(Mode::Fork), Mode::Fork),
+        ("a.js", None, Some(Mode::Cluster), Mode::Cluster),
+        ("b.py", Some("2"), None, Mode::Fork),
+        ("b.py", Some("2"), Some(Mode::Cluster), Mode::Fork),
+    ] {
+        let options = AppOptions { instances: instances.map(Into::into), exec_mode, ..script(name) };
+        let spec = place.resolve(&options).unwrap().spec;
+        assert_eq!(spec.mode, expected, "{name} {instances:?} {exec_mode:?}");
+        assert_eq!(spec.logs.merge, expected == Mode::Fork && instances.is_none());
+    }
+}
+
+const WITH_BLOCKS: &str = r#"{
+  "apps": [
+    { "script": "a.js", "port": 80, "env": { "A": "env", "B": "env" }, "env_production": { "B": "production", "PORT": "90" } },
+    { "script": "b.js", "env_staging": {} }
+  ]
+}"#;
+
+#[test]
+fn later_environments_win_over_earlier_ones() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    place.file("b.js", "");
+    let config = place.file("forkful.config.json", WITH_BLOCKS);
+    let file = parse(WITH_BLOCKS, Format::Json, &config).unwrap();
+    let mut context = place.context();
+    for name in ["A", "B", "C", "PORT", "NODE_UNIQUE_ID"] {
+        context.caller_env.insert(name.to_owned(), "caller".to_owned());
+    }
+    let env_of = |context: &Context| {
+        let app = resolve_all(&file.apps, context).unwrap().swap_remove(0);
+        ["A", "B", "C", "PORT", "NODE_UNIQUE_ID"]
+            .map(|name| app.spec.launch.env.get(name).cloned().unwrap_or_else(|| "-".to_owned()))
+            .join(" ")
+    };
+    assert_eq!(env_of(&context), "env env caller 80 -");
+    context.env_name = Some("production".to_owned());
+    assert_eq!(env_of(&context), "env production caller 90 -");
+    let others = resolve_all(&file.apps, &context).unwrap();
+    insta::assert_snapshot!(place.neutral(&lines(&others[1].warnings)), @"DIR/forkful.config.json:4: apps[1] has no `env_production`: it gets its `env` alone");
+    context.env_name = Some("prod".to_owned());
+    insta::assert_snapshot!(place.shown(&resolve_all(&file.apps, &context).unwrap_err()), @r#"
+    DIR/forkful.config.json: apps has no `env_prod`
+    hint: there is env_production, env_staging
+    "#);
+    insta::assert_snapshot!(place.shown(&resolve(&file.apps[1], &context).unwrap_err()), @r#"
+    DIR/forkful.config.json:4: apps[1] has no `env_prod`
+    hint: there is env_staging
+    "#);
+    insta::assert_snapshot!(place.shown(&resolve(&script("a.js"), &context).unwrap_err()), @r#"
+    the command line has no `env_prod`
+    hint: an `env_<name>` block of a configuration file is chosen by its <name>; there is none
+    "#);
+}
+
+#[test]
+fn paths_of_a_config_start_at_its_directory() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("project/a.js", "");
+    place.file("project/sub/b.js", "");
+    let text = r#"[
+      { "script": "./a.js", "out_file": "logs/./a.log", "error_file": "~/a.log" },
+      { "script": "b.js", "cwd": "sub", "out_file": "../b.log", "error_file": "NULL" },
+      { "script": "a.js", "name": "c", "cwd": "sub" }
+    ]"#;
+    let file = parse(text, Format::Json, Path::new("project/forkful.config.json")).unwrap();
+    let shown: Vec<_> = resolve_all(&file.apps, &place.context())
+        .unwrap()
+        .iter()
+        .map(|app| {
+            let AppSpec { launch, logs, .. } = &app.spec;
+            format!(
+                "{} {} {:?} {:?}",
+                launch.cwd.display(),
+                launch.script.clone().unwrap(),
+                logs.out_file,
+                logs.error_file
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(place.neutral(&lines(&shown)), @r#"
+    DIR/project DIR/project/a.js Some("DIR/project/logs/a.log") Some("/home/ann/a.log")
+    DIR/project/sub DIR/project/sub/b.js Some("DIR/project/b.log") Some("/dev/null")
+    DIR/project/sub DIR/project/a.js None None
+    "#);
+}
+
+#[test]
+fn the_command_line_wins_over_a_config_and_has_its_own_paths() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("project/a.js", "");
+    fs_err::create_dir_all(place.path().join("elsewhere")).unwrap();
+    let text = "{ \"script\": \"a.js\", \"name\": \"old\", \"instances\": 2, \"cwd\": \".\",\n \"env\": { \"A\": 1, \"B\": 1 } }";
+    let file = parse(text, Format::Json, Path::new("project/forkful.config.json")).unwrap();
+    let mut options = file.apps[0].clone();
+    let mut over = AppOptions {
+        name: Some("new".to_owned()),
+        cwd: Some("elsewhere".into()),
+        out_file: Some("out.log".into()),
+        instances: Some("four".into()),
+        ..AppOptions::default()
+    };
+    over.env.insert("B".to_owned(), "2".to_owned());
+    let block = [("B".to_owned(), "block".to_owned())];
+    options.env_blocks.insert("x".to_owned(), block.into());
+    let chosen = Context { env_name: Some("x".to_owned()), ..place.context() };
+    options.overlay(over);
+    insta::assert_snapshot!(place.shown(&place.resolve(&options).unwrap_err()), @r#"--instances is "four"; expected a number, "max" or a negative number"#);
+    options.set("instances", "3").unwrap();
+    let spec = place.resolve(&options).unwrap().spec;
+    assert_eq!(spec.name.as_str(), "new");
+    assert_eq!(spec.instances, 3);
+    assert_eq!(spec.launch.cwd, place.path().join("elsewhere"));
+    assert_eq!(spec.launch.script, Some(place.path().join("project/a.js").display().to_string()));
+    assert_eq!(spec.logs.out_file, Some(place.path().join("out.log")));
+    assert_eq!((spec.launch.env["A"].as_str(), spec.launch.env["B"].as_str()), ("1", "2"));
+    assert_eq!(resolve(&options, &chosen).unwrap().spec.launch.env["B"], "2");
+}
+
+#[test]
+fn a_link_to_the_current_release_stays_a_link() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("releases/1/app.js", "");
+    std::os::unix::fs::symlink("releases/1", place.path().join("current")).unwrap();
+    let resolved = |name| place.neutral(&place.resolve(&script(name)).unwrap().spec.launch.script.unwrap());
+    assert_eq!(resolved("./current/app.js"), "DIR/current/app.js");
+    assert_eq!(resolved("bin/.././current/app.js"), "DIR/current/app.js");
+    // Where the link leads, not where it stands.
+    assert_eq!(resolved("current/../1/app.js"), "DIR/current/../1/app.js");
+}
+
+#[test]
+fn names_of_one_command_differ() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let apps = [script("a.js"), AppOptions { name: Some("a".to_owned()), ..script("a.js") }];
+    insta::assert_snapshot!(place.shown(&resolve_all(&apps, &place.context()).unwrap_err()), @r#"
+    the command line has the name "a", which another app has already
+    hint: give each app its own `name`; for more workers of one app use `instances`
+    "#);
+}
+
+#[test]
+fn restart_delays_follow_pm2s_meaning() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let delay = |text: &str| {
+        let mut options = app(text);
+        options.origin = None;
+        let resolved = place.resolve(&options).unwrap();
+        (resolved.spec.restart.delay, lines(&resolved.warnings))
+    };
+    let millis = Duration::from_millis;
+    let growing = |initial, max| RestartDelay::Exponential { initial: millis(initial), max: millis(max) };
+    assert_eq!(delay(r#"{ "script": "a.js" }"#).0, growing(100, 15_000));
+    assert_eq!(delay(r#"{ "script": "a.js", "exp_backoff_restart_delay": 0 }"#).0, growing(100, 15_000));
+    assert_eq!(
+        delay(r#"{ "script": "a.js", "exp_backoff_restart_delay": "250ms" }"#).0,
+        growing(250, 15_000)
+    );
+    assert_eq!(delay(r#"{ "script": "a.js", "expBackoffRestartDelay": "20s" }"#).0, growing(20_000, 20_000));
+    assert_eq!(delay(r#"{ "script": "a.js", "restart_delay": 500 }"#).0, RestartDelay::Fixed(millis(500)));
+    let (both, warnings) =
+        delay(r#"{ "script": "a.js", "restart_delay": 500, "exp_backoff_restart_delay": 100 }"#);
+    assert_eq!(both, RestartDelay::Fixed(millis(500)));
+    insta::assert_snapshot!(warnings, @"--exp-backoff-restart-delay is ignored, because `restart_delay` is given too");
+}
+
+#[test]
+fn everything_said_in_a_config_arrives_in_the_spec() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let text = r#"{ "script": "a.js", "wait_ready": true, "listen_timeout": "7s", "kill_signal": "SIGTERM",
+        "kill_timeout": 1600, "drain_timeout": "1m", "autorestart": false, "max_restarts": 3, "min_uptime": "5s",
+        "stop_exit_codes": 0, "merge_logs": true, "time": true, "balance": "direct", "agent": false }"#;
+    let mut options = json(text).unwrap().apps.remove(0);
+    options.origin = None;
+    let spec = place.resolve(&options).unwrap().spec;
+    let shown = format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{:?} agent {}",
+        spec.readiness, spec.stop, spec.restart, spec.logs, spec.balance, spec.agent
+    );
+    insta::assert_snapshot!(shown, @r#"
+    Readiness { wait_ready: true, listen_timeout: Some(7s) }
+    StopPolicy { signal: StopSignal(15), kill_timeout: 1.6s, drain_timeout: 60s }
+    RestartPolicy { autorestart: false, max_restarts: 3, window: 600s, min_uptime: 5s, delay: Exponential { initial: 100ms, max: 15s }, stop_exit_codes: [0] }
+    LogSpec { out_file: None, error_file: None, merge: true, time: true }
+    Direct agent false
+    "#);
+}
