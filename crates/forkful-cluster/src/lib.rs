@@ -1,1 +1,11 @@
-//! Placeholder, filled in the same change.
+//! Node's cluster primary: [`protocol`] (pure), and [`primary`], which owns the sockets of one app,
+//! speaks to its workers, and decides which of them gets a connection.
+//!
+//! Synchronous throughout: the daemon's loop calls [`Primary::on_event`] when a descriptor is ready
+//! and [`Primary::on_time`] when [`Primary::next_wake`] has come; nothing here blocks or spawns.
+
+mod channel;
+pub mod primary;
+pub mod protocol;
+
+pub use primary::{Counters, Primary, PrimaryConfig, PrimaryEvent, WorkerId};

@@ -1,0 +1,260 @@
+//! One worker's IPC channel: lines in, lines and handles out.
+//!
+//! **Invariant:** at most one `NODE_HANDLE` line (handle or probe) is unanswered at any time. Node
+//! keeps one received descriptor as "pending" and gives it to the next `NODE_HANDLE` line that it
+//! parses, so a second one in flight could steal or overwrite the first (`docs/PROTOCOL.md`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use forkful_core::Time;
+use forkful_os::channel as socket;
+
+use crate::protocol::frame::LineDecoder;
+use crate::protocol::incoming::{Incoming, parse};
+use crate::protocol::outgoing;
+
+/// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others.
+const READ_BYTES_PER_TURN: usize = 512 * 1024;
+/// Unsent lines for a worker that does not read; beyond, it is not following the protocol.
+const UNSENT_LINES_MAX: usize = 4096;
+
+/// A handle line that awaits its answer, or its turn.
+#[derive(Debug)]
+pub(crate) enum HandleLine {
+    /// A line without a handle, answered by `HandleNack` when the loop turns.
+    Probe,
+    /// A reply to `queryServer` with a listening socket.
+    Reply {
+        /// The line, for another try when the worker could not take the handle.
+        line: Vec<u8>,
+        /// The socket.
+        handle: OwnedFd,
+    },
+    /// A pushed connection.
+    Connection(Pushed),
+}
+
+/// A connection on its way to a worker.
+#[derive(Debug)]
+pub(crate) struct Pushed {
+    /// Our dup, kept until the worker has answered: until then the connection can go elsewhere.
+    pub(crate) connection: OwnedFd,
+    /// The kernel's cookie of the socket.
+    pub(crate) cookie: u64,
+    /// Which listening it came in by.
+    pub(crate) listening: usize,
+    /// The line's `seq`.
+    pub(crate) seq: u64,
+    /// Whether it was taken out of another worker's queue.
+    pub(crate) rescued: bool,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: OwnedFd,
+    decoder: LineDecoder,
+    /// The rest of a line that the socket took only in part.
+    partial: Vec<u8>,
+    lines: VecDeque<Vec<u8>>,
+    handles: VecDeque<HandleLine>,
+    in_flight: Option<(HandleLine, Time)>,
+    broken: bool,
+}
+
+/// What reading brought.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Lines, understood, in order.
+    pub(crate) messages: Vec<Incoming>,
+    /// The worker closed its end.
+    pub(crate) closed: bool,
+}
+
+impl Channel {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            decoder: LineDecoder::default(),
+            partial: Vec::new(),
+            lines: VecDeque::new(),
+            handles: VecDeque::new(),
+            in_flight: None,
+            broken: false,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Reads what is there, within the bound of a turn.
+    pub(crate) fn read(&mut self) -> Received {
+        let mut received = Received::default();
+        let mut chunk = [0_u8; 16 * 1024];
+        let mut handles = Vec::new();
+        let mut left = READ_BYTES_PER_TURN;
+        while left > 0 {
+            match socket::receive(self.socket.as_fd(), &mut chunk, &mut handles) {
+                Ok(0) => {
+                    received.closed = true;
+                    break;
+                }
+                Ok(n) => {
+                    // A worker's own handles have no receiver here: closed, and acknowledged by their line.
+                    handles.clear();
+                    left = left.saturating_sub(n);
+                    self.decoder.feed(&chunk[..n], |line| received.messages.push(parse(line)));
+                    if n < chunk.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    received.closed = true;
+                    break;
+                }
+            }
+        }
+        received
+    }
+
+    /// Queues a line and sends what can be sent.
+    pub(crate) fn send(&mut self, line: Vec<u8>, now: Time) {
+        if self.lines.len() >= UNSENT_LINES_MAX {
+            self.broken = true;
+        } else if !self.broken {
+            self.lines.push_back(line);
+            self.flush(now);
+        }
+    }
+
+    /// Queues a handle line and sends what can be sent.
+    pub(crate) fn send_handle(&mut self, line: HandleLine, now: Time) {
+        self.handles.push_back(line);
+        self.flush(now);
+    }
+
+    /// Whether a probe or a connection sent now would leave at once.
+    pub(crate) fn idle(&self) -> bool {
+        self.in_flight.is_none()
+            && self.handles.is_empty()
+            && self.lines.is_empty()
+            && self.partial.is_empty()
+            && !self.broken
+    }
+
+    /// Since when an answer is awaited.
+    pub(crate) fn waiting_since(&self) -> Option<Time> {
+        self.in_flight.as_ref().map(|(_, since)| *since)
+    }
+
+    /// What is awaited.
+    pub(crate) fn in_flight(&self) -> Option<&HandleLine> {
+        self.in_flight.as_ref().map(|(line, _)| line)
+    }
+
+    /// The awaited answer has come: gives back what it was about.
+    pub(crate) fn answered(&mut self) -> Option<(HandleLine, Time)> {
+        self.in_flight.take()
+    }
+
+    /// Whether lines wait for the socket to become writable.
+    pub(crate) fn wants_write(&self) -> bool {
+        !self.broken
+            && (!self.partial.is_empty()
+                || !self.lines.is_empty()
+                || (self.in_flight.is_none() && !self.handles.is_empty()))
+    }
+
+    /// Whether the worker stopped reading its channel for good.
+    pub(crate) fn broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Everything that has not been answered; the channel is of no more use.
+    pub(crate) fn into_unanswered(mut self) -> Vec<Pushed> {
+        self.in_flight
+            .take()
+            .map(|(line, _)| line)
+            .into_iter()
+            .chain(self.handles)
+            .filter_map(|line| match line {
+                HandleLine::Connection(pushed) => Some(pushed),
+                HandleLine::Probe | HandleLine::Reply { .. } => None,
+            })
+            .collect()
+    }
+
+    /// Sends as much as the socket takes.
+    pub(crate) fn flush(&mut self, now: Time) {
+        while !self.broken {
+            let sent = if !self.partial.is_empty() {
+                self.send_partial()
+            } else if let Some(line) = self.lines.pop_front() {
+                self.partial = line;
+                self.send_partial()
+            } else if self.in_flight.is_none() && !self.handles.is_empty() {
+                self.send_next_handle(now)
+            } else {
+                return;
+            };
+            match sent {
+                Ok(()) => {}
+                // TooManyReferences: this user has too many descriptors in flight; later is fine.
+                Err(error) if is_temporary(&error) => return,
+                Err(_) => self.broken = true,
+            }
+        }
+    }
+
+    fn send_partial(&mut self) -> io::Result<()> {
+        let n = socket::send(self.socket.as_fd(), &self.partial, None)?;
+        self.partial.drain(..n);
+        Ok(())
+    }
+
+    fn send_next_handle(&mut self, now: Time) -> io::Result<()> {
+        let Some(next) = self.handles.front() else { return Ok(()) };
+        let connection_line;
+        let (bytes, handle): (&[u8], Option<BorrowedFd<'_>>) = match next {
+            HandleLine::Probe => (outgoing::probe(), None),
+            HandleLine::Reply { line, handle } => (line, Some(handle.as_fd())),
+            HandleLine::Connection(pushed) => {
+                connection_line = pushed.line();
+                (&connection_line, Some(pushed.connection.as_fd()))
+            }
+        };
+        let n = socket::send(self.socket.as_fd(), bytes, handle)?;
+        self.partial = bytes[n..].to_vec();
+        if let Some(line) = self.handles.pop_front() {
+            self.in_flight = Some((line, now));
+        }
+        Ok(())
+    }
+}
+
+impl Pushed {
+    fn line(&self) -> Vec<u8> {
+        outgoing::new_connection(&worker_key(self.listening), self.seq, false)
+    }
+}
+
+/// The key under which a worker knows a listening. Opaque to the worker; Node only asks that it is
+/// not live twice in one worker, which [`crate::primary`] sees to.
+pub(crate) fn worker_key(listening: usize) -> String {
+    format!("forkful:{listening}")
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+        || error.raw_os_error() == Some(libc_etoomanyrefs())
+}
+
+/// `ETOOMANYREFS` on Linux.
+const fn libc_etoomanyrefs() -> i32 {
+    109
+}

@@ -1,0 +1,233 @@
+//! The daemon hands connections to workers: exact mode, and connections rescued from a queue.
+//!
+//! A push cannot be recalled, so a connection goes only to a worker that has just proved that its
+//! loop turns, and that has nothing unanswered: the proof is a probe answered *after* the last push
+//! was acknowledged. The acknowledgement itself proves nothing: it comes before the pushed
+//! connection's request is read, and that request may block the loop.
+//!
+//! Among workers that answer, the one with the fewest open connections gets the next one, so that
+//! few long-lived connections are spread evenly. A worker that does not answer within [`LATE`]
+//! counts for nothing until it does.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_os::listener;
+
+use super::listening::Pending;
+use super::worker::{Worker, WorkerId};
+use super::{Primary, Token};
+use crate::channel::{HandleLine, Pushed};
+
+/// A worker that has not answered for so long is passed over. Well above an idle worker's answer
+/// (20 to 65 µs), well below what a client notices.
+const LATE: Duration = Duration::from_millis(1);
+/// A proof is good for so long: less than a request takes to arrive behind its connection.
+const PROOF_FRESH: Duration = Duration::from_micros(100);
+/// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
+const PENDING_MAX: usize = 64;
+/// First pause after a worker refused a connection (full, closing, out of descriptors); doubles up to 64 times.
+const REFUSED_PAUSE: Duration = Duration::from_millis(5);
+
+enum Choice {
+    Push(WorkerId),
+    Probe(WorkerId),
+    Wait,
+}
+
+impl Primary {
+    /// Takes connections out of a socket's queue and hands them on.
+    pub(super) fn accept_from(&mut self, index: usize, member: usize, rescued: bool, now: Time) {
+        let room = self.room(index, now);
+        let Some(listening) = self.listenings.get_mut(&index) else { return };
+        let mut accepted = 0_u32;
+        while listening.pending.len() < room {
+            let Ok(Some(connection)) = listener::accept(listening.socket(member)) else { break };
+            let cookie = if self.counts_closes {
+                listener::cookie(std::os::fd::AsFd::as_fd(&connection)).unwrap_or(0)
+            } else {
+                0
+            };
+            listening.pending.push_back(Pending { connection, cookie, rescued });
+            accepted += 1;
+        }
+        if accepted > 0 {
+            if !rescued {
+                self.count_arrivals(index, accepted, now);
+            }
+            self.dispatch(index, now);
+        }
+        self.watch_members(index, now);
+    }
+
+    /// How many connections may wait in the daemon: none without a worker to serve them, one while
+    /// all workers are silent (it goes to the first that answers), else the bound.
+    pub(super) fn room(&self, index: usize, now: Time) -> usize {
+        let mut serving = self.workers.values().filter(|worker| worker.serves(index)).peekable();
+        if serving.peek().is_none() {
+            0
+        } else if serving.any(|worker| worker.responsive(now)) {
+            PENDING_MAX
+        } else {
+            1
+        }
+    }
+
+    pub(super) fn dispatch_all(&mut self, now: Time) {
+        let mut next = 0;
+        while let Some((&index, listening)) = self.listenings.range(next..).next() {
+            next = index + 1;
+            if !listening.pending.is_empty() {
+                self.dispatch(index, now);
+                self.watch_members(index, now);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, index: usize, now: Time) {
+        loop {
+            match self.choose(index, now) {
+                Choice::Push(id) => self.push(index, id, now),
+                Choice::Probe(id) => self.probe(id, now),
+                Choice::Wait => return,
+            }
+        }
+    }
+
+    fn choose(&mut self, index: usize, now: Time) -> Choice {
+        let waiting = self.listenings.get(&index).map_or(0, |listening| listening.pending.len());
+        if waiting == 0 {
+            return Choice::Wait;
+        }
+        for worker in self.workers.values_mut() {
+            if worker.channel.waiting_since().is_some_and(|since| now.since(since) >= LATE) {
+                worker.late = true;
+            }
+        }
+        let serving = || self.workers.iter().filter(|(_, w)| w.serves(index) && w.responsive(now));
+        let Some(fewest) = serving().map(|(_, worker)| worker.connections).min() else {
+            return Choice::Wait;
+        };
+        let asked = serving().filter(|(_, w)| matches!(w.channel.in_flight(), Some(HandleLine::Probe)));
+        let may_ask = asked.count() < waiting;
+        let best = serving()
+            .filter(|(_, worker)| worker.connections == fewest && worker.channel.idle())
+            .min_by_key(|(_, worker)| (!proven(worker, now), worker.last_assigned));
+        match best {
+            Some((id, worker)) if proven(worker, now) => Choice::Push(*id),
+            Some((id, _)) if may_ask => Choice::Probe(*id),
+            Some(_) | None => Choice::Wait,
+        }
+    }
+
+    /// Asks a worker to prove that its loop turns.
+    pub(super) fn probe(&mut self, id: WorkerId, now: Time) {
+        self.with_channel(id, |channel| channel.send_handle(HandleLine::Probe, now));
+    }
+
+    fn push(&mut self, index: usize, id: WorkerId, now: Time) {
+        let Some(listening) = self.listenings.get_mut(&index) else { return };
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let Some(pending) = listening.pending.pop_front() else { return };
+        self.assigned += 1;
+        worker.last_assigned = self.assigned;
+        worker.connections += 1;
+        worker.proof = None;
+        let seq = worker.next_seq();
+        if self.counts_closes {
+            self.open_connections.insert(pending.cookie, id);
+        }
+        let pushed = Pushed {
+            connection: pending.connection,
+            cookie: pending.cookie,
+            listening: index,
+            seq,
+            rescued: pending.rescued,
+        };
+        worker.channel.send_handle(HandleLine::Connection(pushed), now);
+        self.watch_write(id);
+    }
+
+    pub(super) fn on_accepted(&mut self, id: WorkerId, ack: u64, accepted: bool, now: Time) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let is_ours = matches!(worker.channel.in_flight(), Some(HandleLine::Connection(p)) if p.seq == ack);
+        if !is_ours {
+            return;
+        }
+        worker.late = false;
+        let answered = worker.channel.answered();
+        self.on_turned(id, now);
+        if let Some((HandleLine::Connection(pushed), _)) = answered {
+            self.with_channel(id, |channel| channel.flush(now));
+            if accepted {
+                if let Some(worker) = self.workers.get_mut(&id) {
+                    worker.refusals = 0;
+                }
+                if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
+                    listening.counters.handed_over += 1;
+                    listening.counters.rescued += u64::from(pushed.rescued);
+                }
+            } else {
+                self.on_refused(id, pushed, now);
+            }
+        }
+        self.dispatch_all(now);
+    }
+
+    /// The worker did not take the connection: it goes to another, and the worker gets a pause.
+    pub(super) fn on_refused(&mut self, id: WorkerId, pushed: Pushed, now: Time) {
+        self.open_connections.remove(&pushed.cookie);
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.connections = worker.connections.saturating_sub(1);
+            worker.refused_until = Some(now + REFUSED_PAUSE * 2_u32.pow(worker.refusals.min(6)));
+            worker.refusals += 1;
+            worker.late = false;
+        }
+        self.take_back(pushed);
+    }
+
+    /// A connection that its worker never saw waits for another.
+    pub(super) fn take_back(&mut self, pushed: Pushed) {
+        if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
+            let Pushed { connection, cookie, .. } = pushed;
+            listening.pending.push_front(Pending { connection, cookie, rescued: true });
+        }
+    }
+
+    /// When a silent worker becomes late, or a pause ends, while connections wait.
+    pub(super) fn next_dispatch(&self) -> Option<Time> {
+        self.listenings
+            .iter()
+            .filter(|(_, listening)| !listening.pending.is_empty())
+            .flat_map(|(index, _)| self.workers.values().filter(|worker| worker.serves(*index)))
+            .filter_map(|worker| match worker.channel.waiting_since() {
+                Some(since) => (!worker.late).then(|| since + LATE),
+                None => worker.refused_until,
+            })
+            .min()
+    }
+
+    /// Forgets who has which connection: they are spread by the kernel now.
+    pub(super) fn forget_connections(&mut self) {
+        self.open_connections.clear();
+        for worker in self.workers.values_mut() {
+            worker.connections = 0;
+        }
+    }
+
+    pub(super) fn on_member_ready(&mut self, index: usize, member: usize, now: Time) {
+        if self.is_served(index, member) {
+            self.begin_sampling(index, now);
+        } else {
+            self.accept_from(index, member, member != 0, now);
+        }
+    }
+
+    pub(super) fn member_token(&self, listening: usize, member: usize) -> u64 {
+        Token::Member { listening, member }.encode(self.config.token_base)
+    }
+}
+
+fn proven(worker: &Worker, now: Time) -> bool {
+    worker.proof.is_some_and(|at| now.since(at) <= PROOF_FRESH)
+}

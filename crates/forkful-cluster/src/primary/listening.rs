@@ -1,0 +1,296 @@
+//! One address that an app listens on, with the sockets that the daemon owns for it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use forkful_core::Time;
+use forkful_core::spec::Balance;
+use forkful_core::steering::{AutoBalance, Suspicion};
+use forkful_os::listener::{self, TcpGroup};
+use forkful_os::reactor::Interest;
+use serde_json::value::RawValue;
+
+use super::worker::WorkerId;
+use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDRESS, Query};
+
+/// What Node uses when the app names no backlog.
+const BACKLOG_DEFAULT: u32 = 511;
+
+/// Which queries mean the same listening.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListenKey {
+    address: Option<String>,
+    port: i64,
+    kind: AddressKind,
+    /// Only for port 0, where the n-th listen of every worker shares one random port.
+    index: Option<u64>,
+}
+
+impl ListenKey {
+    pub(crate) fn of(query: &Query) -> Self {
+        let port = query.port.unwrap_or(-1);
+        Self {
+            address: query.address.clone(),
+            port,
+            kind: query.kind,
+            index: (port == 0).then_some(query.index),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> AddressKind {
+        self.kind
+    }
+
+    /// Whether a `listening` message, which names the actual port, can mean this listening.
+    pub(crate) fn matches_actual(&self, query: &Query) -> bool {
+        self.address == query.address && self.kind == query.kind && self.port == 0
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) key: ListenKey,
+    pub(crate) source: Source,
+    /// The first worker's server data (TLS ticket keys), given to all, kept over reloads.
+    pub(crate) data: Option<Box<RawValue>>,
+    /// For people: `tcp://127.0.0.1:3000`.
+    pub(crate) address: String,
+    /// Connections that the daemon has accepted and not handed over yet.
+    pub(crate) pending: VecDeque<Pending>,
+    /// One per socket of the source.
+    pub(crate) members: Vec<Member>,
+    /// What new connections do now (never `Auto`).
+    pub(crate) dispatch: Balance,
+    pub(crate) auto: Option<AutoBalance>,
+    /// Whose event loops do not turn, judged by queues and probes.
+    pub(crate) suspicion: Suspicion<WorkerId>,
+    /// The last steering that the kernel was told.
+    pub(crate) steered: Option<listener::Steer>,
+    /// Queues are sampled until then; `None` while no traffic flows.
+    pub(crate) sampling_until: Option<Time>,
+    pub(crate) next_sample: Time,
+    /// When the last holder went, and how long the sockets are kept.
+    pub(crate) unheld_until: Option<Time>,
+    pub(crate) counters: Counters,
+}
+
+/// For `describe`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections handed over by the daemon.
+    pub handed_over: u64,
+    /// Of these, taken out of another worker's queue.
+    pub rescued: u64,
+    /// Times that a worker was found stuck.
+    pub suspected: u64,
+    /// Times that the kernel was given another steering.
+    pub steered: u64,
+}
+
+/// A connection that waits for a worker.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) connection: OwnedFd,
+    pub(crate) cookie: u64,
+    pub(crate) rescued: bool,
+}
+
+/// The sockets behind an address.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A group of TCP sockets; member 0 is the daemon's, the others are handed to workers.
+    Group(TcpGroup),
+    /// One socket for all.
+    Single {
+        socket: OwnedFd,
+        /// To be unlinked at the end.
+        path: Option<PathBuf>,
+    },
+}
+
+/// One socket of a source.
+#[derive(Debug, Default)]
+pub(crate) struct Member {
+    /// The worker that holds it; always `None` for the daemon's own.
+    pub(crate) owner: Option<WorkerId>,
+    /// What the reactor watches now.
+    pub(crate) interest: Option<Interest>,
+}
+
+impl Listening {
+    pub(crate) fn bind(query: &Query, balance: Balance, now: Time) -> io::Result<Self> {
+        let source = bind_source(query, balance)?;
+        let address = describe(query, &source);
+        let dispatch = first_dispatch(query.kind, balance);
+        let auto = (balance == Balance::Auto && matches!(source, Source::Group(_))).then(|| AutoBalance::new(now));
+        Ok(Self {
+            key: ListenKey::of(query),
+            source,
+            data: query.data.clone(),
+            address,
+            pending: VecDeque::new(),
+            members: vec![Member::default()],
+            dispatch,
+            auto,
+            suspicion: Suspicion::default(),
+            steered: None,
+            sampling_until: None,
+            next_sample: Time::default(),
+            unheld_until: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The socket of a member.
+    pub(crate) fn socket(&self, member: usize) -> BorrowedFd<'_> {
+        match &self.source {
+            Source::Group(group) => group.member(member),
+            Source::Single { socket, .. } => socket.as_fd(),
+        }
+    }
+
+    /// Whether workers wait for pushed connections instead of getting a socket.
+    pub(crate) fn push_only(&self) -> bool {
+        match self.source {
+            Source::Group(_) => self.dispatch == Balance::Exact && self.auto.is_none(),
+            Source::Single { .. } => self.dispatch == Balance::Exact,
+        }
+    }
+
+    /// Whether the daemon takes connections itself; otherwise workers accept from one socket.
+    pub(crate) fn daemon_accepts(&self) -> bool {
+        matches!(self.source, Source::Group(_)) || self.push_only()
+    }
+
+    /// A free socket for a worker, made when there is none.
+    pub(crate) fn take_member(&mut self, worker: WorkerId) -> io::Result<usize> {
+        let Source::Group(group) = &mut self.source else { return Ok(0) };
+        let free = (1..self.members.len()).find(|index| self.members[*index].owner.is_none());
+        let index = match free {
+            Some(index) => index,
+            None => {
+                let index = group.add_member()?;
+                self.members.push(Member::default());
+                debug_assert_eq!(index + 1, self.members.len());
+                index
+            }
+        };
+        self.members[index].owner = Some(worker);
+        Ok(index)
+    }
+
+    /// The address for the worker's `server.address()`; `None` for unix sockets.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        match &self.source {
+            Source::Group(group) => Some(group.local_addr()),
+            Source::Single { socket, path: None } => listener::local_addr(socket.as_fd()).ok(),
+            Source::Single { path: Some(_), .. } => None,
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Source::Single { path: Some(path), .. } = &self.source {
+            // Gone already is as good as removed.
+            let _gone = fs_err::remove_file(path);
+        }
+    }
+}
+
+fn first_dispatch(kind: AddressKind, balance: Balance) -> Balance {
+    match kind {
+        AddressKind::Udp4 | AddressKind::Udp6 | AddressKind::Descriptor => Balance::Shared,
+        AddressKind::Unix => match balance {
+            Balance::Shared | Balance::Direct => Balance::Shared,
+            Balance::Auto | Balance::Exact | Balance::Sticky => Balance::Exact,
+        },
+        AddressKind::Tcp4 | AddressKind::Tcp6 => match balance {
+            Balance::Auto => Balance::Exact,
+            other => other,
+        },
+    }
+}
+
+fn bind_source(query: &Query, balance: Balance) -> io::Result<Source> {
+    let backlog = if query.backlog == 0 { BACKLOG_DEFAULT } else { query.backlog };
+    let v6_only = query.flags & FLAG_IPV6_ONLY != 0;
+    match query.kind {
+        AddressKind::Tcp4 | AddressKind::Tcp6 => {
+            let bind = |address| {
+                if balance == Balance::Shared {
+                    let socket = listener::bind_tcp_shared(address, v6_only, backlog)?;
+                    Ok(Source::Single { socket, path: None })
+                } else {
+                    TcpGroup::bind(address, v6_only, backlog).map(Source::Group)
+                }
+            };
+            bind_any(query, bind)
+        }
+        AddressKind::Udp4 | AddressKind::Udp6 => bind_any(query, |address| {
+            let reuse = query.flags & FLAG_UDP_REUSE_ADDRESS != 0;
+            let socket = listener::bind_udp(address, v6_only, reuse)?;
+            Ok(Source::Single { socket, path: None })
+        }),
+        AddressKind::Unix => {
+            let path = query.address.as_deref().ok_or_else(invalid)?;
+            let path = Path::new(path);
+            let socket = listener::bind_unix(path, backlog, query.readable_all, query.writable_all)?;
+            Ok(Source::Single { socket, path: Some(path.to_owned()) })
+        }
+        // A descriptor number means nothing in another process's table.
+        AddressKind::Descriptor => Err(io::Error::from_raw_os_error(9)),
+    }
+}
+
+/// Binds to the query's address. Without one: every address of both families, or of IPv4 alone
+/// where there is no IPv6, as Node does.
+fn bind_any(query: &Query, bind: impl Fn(SocketAddr) -> io::Result<Source>) -> io::Result<Source> {
+    let port = u16::try_from(query.port.unwrap_or(0)).map_err(|_| invalid())?;
+    let Some(text) = query.address.as_deref() else {
+        return match bind((Ipv6Addr::UNSPECIFIED, port).into()) {
+            // EAFNOSUPPORT, EADDRNOTAVAIL, EINVAL
+            Err(error) if matches!(error.raw_os_error(), Some(97 | 99 | 22)) => {
+                bind((Ipv4Addr::UNSPECIFIED, port).into())
+            }
+            other => other,
+        };
+    };
+    let address = match text.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, port),
+        Err(_) => format!("[{text}]:{port}").parse().map_err(|_| invalid())?,
+    };
+    bind(address)
+}
+
+fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(22)
+}
+
+fn describe(query: &Query, source: &Source) -> String {
+    let scheme = match query.kind {
+        AddressKind::Udp4 | AddressKind::Udp6 => "udp",
+        AddressKind::Tcp4 | AddressKind::Tcp6 | AddressKind::Descriptor => "tcp",
+        AddressKind::Unix => return format!("unix:{}", query.address.as_deref().unwrap_or_default()),
+    };
+    let address = match source {
+        Source::Group(group) => Some(group.local_addr()),
+        Source::Single { socket, .. } => listener::local_addr(socket.as_fd()).ok(),
+    };
+    address.map_or_else(|| format!("{scheme}://?"), |address| format!("{scheme}://{address}"))
+}
+
+/// How a query's address is named when it could not be bound.
+pub(crate) fn describe_query(query: &Query) -> String {
+    let port = query.port.unwrap_or(0);
+    match (query.kind, query.address.as_deref()) {
+        (AddressKind::Unix, path) => format!("unix:{}", path.unwrap_or_default()),
+        (_, None) => format!("port {port}"),
+        (_, Some(host)) if host.contains(':') => format!("[{host}]:{port}"),
+        (_, Some(host)) => format!("{host}:{port}"),
+    }
+}

@@ -1,0 +1,89 @@
+//! What the primary knows of one worker.
+
+use std::collections::BTreeMap;
+
+use forkful_core::Time;
+
+use crate::channel::Channel;
+
+/// A worker of one app: which start of which slot it is, counted over the app's life. This is what
+/// the app sees as `cluster.worker.id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u32);
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) channel: Channel,
+    /// Counter of our own messages.
+    pub(crate) seq: u64,
+    /// The supervisor allows new connections.
+    pub(crate) open: bool,
+    /// Asked to leave: no new listens, no new connections.
+    pub(crate) leaving: bool,
+    /// `disconnect` was sent.
+    pub(crate) disconnect_sent: bool,
+    /// The agent has said hello.
+    pub(crate) agent: bool,
+    /// What it listens on, by the listening's index.
+    pub(crate) holds: BTreeMap<usize, Hold>,
+    /// Connections that it was given and that are not known to be closed.
+    pub(crate) connections: u32,
+    /// When it was last given one, in connections of the app.
+    pub(crate) last_assigned: u64,
+    /// When it last proved that its loop turns, if nothing was pushed since.
+    pub(crate) proof: Option<Time>,
+    /// An answer is overdue: it gets nothing until it comes.
+    pub(crate) late: bool,
+    /// It refused a connection: it gets none until then.
+    pub(crate) refused_until: Option<Time>,
+    /// Refusals in a row, for the growing pause.
+    pub(crate) refusals: u32,
+    /// Whether the reactor watches for writability.
+    pub(crate) watches_write: bool,
+}
+
+/// A worker's hold on a listening.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hold {
+    /// Its member of the group, when it was given a socket of its own.
+    pub(crate) member: Option<usize>,
+    /// It has reported `listening`.
+    pub(crate) listening: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(channel: Channel) -> Self {
+        Self {
+            channel,
+            seq: 0,
+            open: false,
+            leaving: false,
+            disconnect_sent: false,
+            agent: false,
+            holds: BTreeMap::new(),
+            connections: 0,
+            last_assigned: 0,
+            proof: None,
+            late: false,
+            refused_until: None,
+            refusals: 0,
+            watches_write: false,
+        }
+    }
+
+    pub(crate) fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// Whether new connections of a listening may go to it at all.
+    pub(crate) fn serves(&self, listening: usize) -> bool {
+        self.open && !self.leaving && self.holds.get(&listening).is_some_and(|hold| hold.listening)
+    }
+
+    /// Whether a connection can be handed to it now or soon.
+    pub(crate) fn responsive(&self, now: Time) -> bool {
+        !self.late && self.refused_until.is_none_or(|until| until <= now) && !self.channel.broken()
+    }
+}

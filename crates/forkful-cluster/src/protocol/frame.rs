@@ -1,0 +1,83 @@
+//! Cuts a byte stream into lines, within a fixed bound of memory.
+
+/// The longest line that is kept. Protocol lines are below 1 KiB; longer ones are messages of the
+/// app to its primary, which nobody reads, so they are skipped without being stored.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// An incremental line splitter.
+#[derive(Debug, Default)]
+pub struct LineDecoder {
+    partial: Vec<u8>,
+    skipping: bool,
+    skipped: u64,
+}
+
+impl LineDecoder {
+    /// Feeds a chunk; calls `line` for each line that it completes, without its newline.
+    pub fn feed(&mut self, mut chunk: &[u8], mut line: impl FnMut(&[u8])) {
+        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            let (head, rest) = chunk.split_at(end);
+            chunk = &rest[1..];
+            if self.skipping || self.partial.len() + head.len() > LINE_BYTES_MAX {
+                self.skipped += 1;
+                self.skipping = false;
+                self.partial = Vec::new();
+            } else if self.partial.is_empty() {
+                line(head);
+            } else {
+                self.partial.extend_from_slice(head);
+                line(&self.partial);
+                self.partial.clear();
+                self.partial.shrink_to(4096);
+            }
+        }
+        if self.skipping {
+            return;
+        }
+        if self.partial.len() + chunk.len() > LINE_BYTES_MAX {
+            self.skipping = true;
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(chunk);
+        }
+    }
+
+    /// Lines that were skipped because they were longer than [`LINE_BYTES_MAX`].
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(decoder: &mut LineDecoder, chunk: &[u8]) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        decoder.feed(chunk, |line| out.push(line.to_vec()));
+        out
+    }
+
+    #[test]
+    fn splits_at_any_byte() {
+        let text = "{\"a\":\"ü\"}\n\nsecond\nthird".as_bytes();
+        for cut in 0..text.len() {
+            let mut decoder = LineDecoder::default();
+            let mut seen = lines(&mut decoder, &text[..cut]);
+            seen.extend(lines(&mut decoder, &text[cut..]));
+            assert_eq!(seen, ["{\"a\":\"ü\"}".as_bytes(), b"", b"second"], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_over_the_bound_is_skipped_and_the_next_one_is_read() {
+        let mut decoder = LineDecoder::default();
+        let big = vec![b'x'; LINE_BYTES_MAX / 2 + 1];
+        assert!(lines(&mut decoder, &big).is_empty());
+        assert!(lines(&mut decoder, &big).is_empty());
+        assert!(lines(&mut decoder, &big).is_empty());
+        assert_eq!(lines(&mut decoder, b"\nnext\n"), [b"next"]);
+        assert_eq!(decoder.skipped(), 1);
+        assert!(decoder.partial.capacity() <= 4096);
+    }
+}

@@ -1,0 +1,230 @@
+//! What a worker says to its primary. Hostile input: whatever does not parse is [`Incoming::Ignored`].
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// A line from a worker, understood.
+#[derive(Debug)]
+pub enum Incoming {
+    /// The worker's cluster module is loaded; user code has not run yet.
+    Online,
+    /// The app calls `listen` or `bind`; every query needs exactly one reply.
+    QueryServer {
+        /// What to listen on.
+        query: Query,
+        /// To be named in the reply's `ack`.
+        seq: u64,
+    },
+    /// The listen succeeded; the members are those of its query, with the actual port.
+    Listening(Query),
+    /// The app closed the server that was given this key.
+    Close {
+        /// The key from our reply.
+        key: String,
+    },
+    /// The worker leaves on its own account and waits for an ack.
+    ExitedAfterDisconnect {
+        /// To be named in the ack.
+        seq: u64,
+    },
+    /// Answer to a pushed connection.
+    Accepted {
+        /// The push's `seq`.
+        ack: u64,
+        /// False: refused (server closed or full); the handle was closed by the worker.
+        accepted: bool,
+    },
+    /// A handle that we sent arrived.
+    HandleAck,
+    /// A `NODE_HANDLE` line arrived without a handle: lost, or a probe's answer.
+    HandleNack,
+    /// The worker sent a handle of its own; it waits for an ack.
+    HandleSent,
+    /// The agent's own messages.
+    Agent(AgentMessage),
+    /// `process.send('ready')`.
+    Ready,
+    /// Another message of the app.
+    User,
+    /// An internal line that a primary has no use for, or one that makes no sense.
+    Ignored,
+}
+
+/// What the preloaded agent says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentMessage {
+    /// It is loaded.
+    Hello,
+    /// No request is under way and the grace for idle connections is over.
+    Drained,
+}
+
+/// The members of `queryServer` and `listening`.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// Host as resolved by the worker, or the path of a unix socket.
+    pub address: Option<String>,
+    /// Port; 0 for any; −1 for a unix socket; `None` for a descriptor.
+    pub port: Option<i64>,
+    /// Kind of address.
+    pub kind: AddressKind,
+    /// Descriptor number in the primary's table (`listen({fd})`).
+    pub fd: Option<i64>,
+    /// Counts listens of the same address within the worker.
+    pub index: u64,
+    /// libuv bind flags: 1 is IPv6 only; for UDP 4 is reuse address.
+    pub flags: u32,
+    /// Length of the queue; 0 means not given.
+    pub backlog: u32,
+    /// Unix socket readable by everyone.
+    pub readable_all: bool,
+    /// Unix socket writable by everyone.
+    pub writable_all: bool,
+    /// Opaque data of the server (TLS ticket keys), to be echoed to every worker.
+    pub data: Option<Box<RawValue>>,
+}
+
+/// `addressType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AddressKind {
+    /// 4.
+    Tcp4,
+    /// 6.
+    Tcp6,
+    /// −1: unix socket.
+    Unix,
+    /// `"udp4"`.
+    Udp4,
+    /// `"udp6"`.
+    Udp6,
+    /// `null`: a descriptor.
+    Descriptor,
+}
+
+/// libuv's `UV_TCP_IPV6ONLY` and `UV_UDP_IPV6ONLY`.
+pub const FLAG_IPV6_ONLY: u32 = 1;
+/// libuv's `UV_UDP_REUSEADDR`.
+pub const FLAG_UDP_REUSE_ADDRESS: u32 = 4;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw<'a> {
+    #[serde(borrow)]
+    cmd: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    act: Option<Cow<'a, str>>,
+    seq: Option<u64>,
+    ack: Option<u64>,
+    accepted: Option<bool>,
+    key: Option<String>,
+    index: Option<u64>,
+    data: Option<Box<RawValue>>,
+    address: Option<String>,
+    port: Option<i64>,
+    #[serde(default)]
+    address_type: RawKind,
+    fd: Option<i64>,
+    flags: Option<u32>,
+    backlog: Option<i64>,
+    readable_all: Option<bool>,
+    writable_all: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(untagged)]
+enum RawKind {
+    Number(i64),
+    Text(String),
+    #[default]
+    Null,
+}
+
+/// Understands one line (without its newline).
+pub fn parse(line: &[u8]) -> Incoming {
+    // Bun marks its internal lines with a 0x02 byte.
+    let line = line.strip_prefix(b"\x02").unwrap_or(line);
+    if line == b"\"ready\"" {
+        return Incoming::Ready;
+    }
+    // Only objects that name a NODE_ command can be internal; everything else is the app's, and is not parsed.
+    if !line.starts_with(b"{") || !contains(line, b"\"NODE_") {
+        return Incoming::User;
+    }
+    match serde_json::from_slice::<Raw<'_>>(line) {
+        Ok(raw) => raw.understand(),
+        Err(_) => Incoming::Ignored,
+    }
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+impl Raw<'_> {
+    fn understand(self) -> Incoming {
+        match (self.cmd.as_deref(), self.act.as_deref()) {
+            (Some("NODE_HANDLE_ACK"), _) => Incoming::HandleAck,
+            (Some("NODE_HANDLE_NACK"), _) => Incoming::HandleNack,
+            (Some("NODE_HANDLE"), _) => Incoming::HandleSent,
+            (Some("NODE_FORKFUL"), Some("hello")) => Incoming::Agent(AgentMessage::Hello),
+            (Some("NODE_FORKFUL"), Some("drained")) => Incoming::Agent(AgentMessage::Drained),
+            (Some("NODE_CLUSTER"), act) => {
+                let act = act.map(str::to_owned);
+                self.cluster(act.as_deref())
+            }
+            (Some(cmd), _) if cmd.starts_with("NODE_") && cmd.len() > 5 => Incoming::Ignored,
+            _ => Incoming::User,
+        }
+    }
+
+    fn cluster(self, act: Option<&str>) -> Incoming {
+        match act {
+            Some("online") => Incoming::Online,
+            Some("queryServer") => match (self.seq, self.kind()) {
+                (Some(seq), Some(kind)) => Incoming::QueryServer { query: self.query(kind), seq },
+                _ => Incoming::Ignored,
+            },
+            Some("listening") => match self.kind() {
+                Some(kind) => Incoming::Listening(self.query(kind)),
+                None => Incoming::Ignored,
+            },
+            Some("close") => self.key.map_or(Incoming::Ignored, |key| Incoming::Close { key }),
+            Some("exitedAfterDisconnect") => {
+                self.seq.map_or(Incoming::Ignored, |seq| Incoming::ExitedAfterDisconnect { seq })
+            }
+            Some(_) => Incoming::Ignored,
+            None => match (self.ack, self.accepted) {
+                (Some(ack), Some(accepted)) => Incoming::Accepted { ack, accepted },
+                _ => Incoming::Ignored,
+            },
+        }
+    }
+
+    fn kind(&self) -> Option<AddressKind> {
+        match &self.address_type {
+            RawKind::Number(4) => Some(AddressKind::Tcp4),
+            RawKind::Number(6) => Some(AddressKind::Tcp6),
+            RawKind::Number(-1) => Some(AddressKind::Unix),
+            RawKind::Text(text) if text == "udp4" => Some(AddressKind::Udp4),
+            RawKind::Text(text) if text == "udp6" => Some(AddressKind::Udp6),
+            RawKind::Null => Some(AddressKind::Descriptor),
+            RawKind::Number(_) | RawKind::Text(_) => None,
+        }
+    }
+
+    fn query(self, kind: AddressKind) -> Query {
+        Query {
+            address: self.address,
+            port: self.port,
+            kind,
+            fd: self.fd.filter(|fd| *fd >= 0),
+            index: self.index.unwrap_or(0),
+            flags: self.flags.unwrap_or(0),
+            backlog: self.backlog.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+            readable_all: self.readable_all.unwrap_or(false),
+            writable_all: self.writable_all.unwrap_or(false),
+            data: self.data.filter(|data| data.get() != "null"),
+        }
+    }
+}

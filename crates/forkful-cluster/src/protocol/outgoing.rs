@@ -1,0 +1,168 @@
+//! What the primary says to a worker: whole lines, newline included.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::incoming::AddressKind;
+
+/// Which converter the receiving Node uses for a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandleKind {
+    /// A listening or connected stream socket.
+    Stream {
+        /// Whether it listens (Deno tells the two apart by a member that Node ignores).
+        listening: bool,
+        /// Whether it is a unix socket.
+        unix: bool,
+    },
+    /// A UDP socket.
+    Datagram,
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    cmd: &'static str,
+    errno: Option<i32>,
+    key: &'a str,
+    ack: u64,
+    data: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sockname: Option<SockName>,
+    seq: u64,
+}
+
+#[derive(Serialize)]
+struct SockName {
+    address: String,
+    family: &'static str,
+    port: u16,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WithHandle<M> {
+    cmd: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    socket_type: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    native_kind: Option<&'static str>,
+    msg: M,
+}
+
+#[derive(Serialize)]
+struct Act<'a> {
+    cmd: &'static str,
+    act: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    seq: u64,
+}
+
+/// The parts that each reply to a `queryServer` has.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyHead<'a> {
+    /// Opaque to the worker; must not be live in it.
+    pub key: &'a str,
+    /// The query's `seq`.
+    pub ack: u64,
+    /// The server's data, echoed even on errors: a TLS worker reads it before it looks at `errno`.
+    pub data: Option<&'a RawValue>,
+    /// Our own counter.
+    pub seq: u64,
+}
+
+/// A reply without a handle: the worker makes a fake listener and waits for pushed connections.
+/// `address` is `None` for unix sockets.
+pub fn reply_push(head: ReplyHead<'_>, address: Option<SocketAddr>) -> Vec<u8> {
+    let sockname = address.map(|address| SockName {
+        address: address.ip().to_string(),
+        family: if address.is_ipv6() { "IPv6" } else { "IPv4" },
+        port: address.port(),
+    });
+    line(&reply(head, None, sockname))
+}
+
+/// A reply that says why the listen failed; `errno` is positive, as the kernel gives it.
+pub fn reply_error(head: ReplyHead<'_>, errno: i32) -> Vec<u8> {
+    line(&reply(head, Some(-errno.abs()), None))
+}
+
+/// A reply that carries a listening (or bound) socket.
+pub fn reply_handle(head: ReplyHead<'_>, kind: HandleKind) -> Vec<u8> {
+    line(&with_handle(kind, reply(head, Some(0), None)))
+}
+
+/// A pushed connection.
+pub fn new_connection(key: &str, seq: u64, unix: bool) -> Vec<u8> {
+    let act = Act { cmd: "NODE_CLUSTER", act: "newconn", key: Some(key), seq };
+    line(&with_handle(HandleKind::Stream { listening: false, unix }, act))
+}
+
+/// Asks the worker to close its servers and leave.
+pub fn disconnect(seq: u64) -> Vec<u8> {
+    line(&Act { cmd: "NODE_CLUSTER", act: "disconnect", key: None, seq })
+}
+
+/// Acknowledges `exitedAfterDisconnect`.
+pub fn acknowledge(ack: u64, seq: u64) -> Vec<u8> {
+    format!("{{\"cmd\":\"NODE_CLUSTER\",\"ack\":{ack},\"seq\":{seq}}}\n").into_bytes()
+}
+
+/// Acknowledges a handle that the worker sent.
+pub fn handle_acknowledge() -> &'static [u8] {
+    b"{\"cmd\":\"NODE_HANDLE_ACK\"}\n"
+}
+
+/// A handle line without a handle: every Node answers it from JavaScript with `NODE_HANDLE_NACK`,
+/// and the app sees nothing. It proves that the event loop turns.
+pub fn probe() -> &'static [u8] {
+    b"{\"cmd\":\"NODE_HANDLE\"}\n"
+}
+
+/// Asks the agent to make every response close its connection, and idle ones after `grace_ms`.
+pub fn agent_drain(grace_ms: u64) -> Vec<u8> {
+    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"drain\",\"grace_ms\":{grace_ms}}}\n").into_bytes()
+}
+
+/// The kind of handle that a worker gets for an address.
+pub fn handle_kind(kind: AddressKind) -> HandleKind {
+    match kind {
+        AddressKind::Udp4 | AddressKind::Udp6 => HandleKind::Datagram,
+        AddressKind::Unix => HandleKind::Stream { listening: true, unix: true },
+        AddressKind::Tcp4 | AddressKind::Tcp6 | AddressKind::Descriptor => {
+            HandleKind::Stream { listening: true, unix: false }
+        }
+    }
+}
+
+fn reply<'a>(head: ReplyHead<'a>, errno: Option<i32>, sockname: Option<SockName>) -> Reply<'a> {
+    Reply {
+        cmd: "NODE_CLUSTER",
+        errno,
+        key: head.key,
+        ack: head.ack,
+        data: head.data,
+        sockname,
+        seq: head.seq,
+    }
+}
+
+fn with_handle<M: Serialize>(kind: HandleKind, msg: M) -> WithHandle<M> {
+    let (name, socket_type, native_kind) = match kind {
+        HandleKind::Stream { listening, unix } => {
+            ("net.Native", Some(u8::from(listening)), Some(if unix { "pipe" } else { "tcp" }))
+        }
+        HandleKind::Datagram => ("dgram.Native", None, None),
+    };
+    WithHandle { cmd: "NODE_HANDLE", kind: name, socket_type, native_kind, msg }
+}
+
+fn line<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(value).expect("plain structs of strings and numbers serialise");
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,70 @@
+//! Processes end: their tree is cleared away, then the core is told.
+//!
+//! The leader stays a zombie until its tree is gone, so that neither its id nor its group's can be
+//! used by somebody else while signals are still sent to them.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use forkful_core::slot::{Exit, Generation};
+use forkful_os::{process, tree};
+
+use super::Engine;
+use super::app::{AppId, Ended, Later};
+
+/// Between two looks at a tree that has been sent SIGKILL.
+const TREE_LOOK: Duration = Duration::from_millis(5);
+/// A process in an uninterruptible wait cannot be killed; it is not waited for longer than this.
+const TREE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// A pidfd is readable: the process has ended.
+    pub(crate) fn on_process_ended(&mut self, watch: u64) {
+        let Some((app, slot, generation)) = self.watched.get(&watch).copied() else { return };
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let Some(process) = place.processes.get_mut(&generation) else { return };
+        let exit = match process.child.try_wait(false) {
+            Ok(Some(process::Exit::Code(code))) => Exit::Code(code),
+            Ok(Some(process::Exit::Signal(signal, _))) => Exit::Signal(signal),
+            Ok(None) => return,
+            // Reaped by somebody else: how it ended is not known.
+            Err(_) => Exit::Code(-1),
+        };
+        self.watched.remove(&watch);
+        let _gone = self.reactor.remove(process.child.pidfd.as_fd());
+        process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
+        let worker = process.worker;
+        // First of all: what the worker had not taken goes to others.
+        entry.primary.detach(worker, now);
+        self.clear_tree(app, slot, generation);
+    }
+
+    /// Kills what is left of a tree; tells the core when nothing is.
+    pub(crate) fn clear_tree(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let Some(process) = place.processes.get(&generation) else { return };
+        let Some(ended) = process.ended.clone() else { return };
+        let left = tree::signal_tree(&process.child, &process.marker, 9);
+        if left > 0 && now < ended.give_up {
+            self.later(app, TREE_LOOK, Later::ClearTree(slot, generation));
+            return;
+        }
+        let _reaped = process.child.try_wait(true);
+        place.processes.remove(&generation);
+        self.exited(app, slot, generation, ended.exit);
+        self.after_exit(app);
+    }
+
+    /// When nothing of an app runs any more, its ports are free.
+    fn after_exit(&mut self, app: AppId) {
+        if let Some(entry) = self.apps.get_mut(&app)
+            && entry.is_at_rest()
+        {
+            entry.primary.close_all();
+        }
+    }
+}

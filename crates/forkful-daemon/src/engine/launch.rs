@@ -1,0 +1,153 @@
+//! From an app's spec to one process: arguments, environment, pipes, channel.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
+use forkful_os::process::{Child, SpawnPlan};
+use forkful_os::{channel, process};
+
+/// Everything that differs between two workers of an app.
+pub(crate) struct Identity<'a> {
+    pub(crate) slot: u16,
+    pub(crate) pm_id: u32,
+    /// `cluster.worker.id`.
+    pub(crate) worker: u32,
+    /// The value of `FORKFUL_WORKER`.
+    pub(crate) marker: &'a str,
+    pub(crate) agent: Option<&'a Path>,
+}
+
+/// A process and our ends of what connects it.
+pub(crate) struct Launched {
+    pub(crate) child: Child,
+    pub(crate) channel: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// Starts a worker; the text says what failed.
+pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched, String> {
+    let pipes = || -> io::Result<_> { Ok((pipe()?, pipe()?, channel_pair(spec)?)) };
+    let (out, err, channels) = pipes().map_err(|error| format!("no descriptors for its pipes: {error}"))?;
+    let (stdout, child_stdout) = out;
+    let (stderr, child_stderr) = err;
+    let (channel, child_channel) = channels.unzip();
+    let plan = SpawnPlan {
+        program: spec.launch.program.clone(),
+        argv: arguments(spec, identity),
+        env: environment(spec, identity),
+        cwd: spec.launch.cwd.clone(),
+        stdout: child_stdout,
+        stderr: child_stderr,
+        channel: child_channel,
+    };
+    let child = process::spawn(plan).map_err(|error| error.to_string())?;
+    Ok(Launched { child, channel, stdout, stderr })
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = io::pipe()?;
+    Ok((reader.into(), writer.into()))
+}
+
+fn channel_pair(spec: &AppSpec) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
+    match spec.launch.runtime {
+        Runtime::Node => channel::pair().map(Some),
+        Runtime::Other => Ok(None),
+    }
+}
+
+fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
+    let launch = &spec.launch;
+    let mut argv = vec![launch.program.to_string_lossy().into_owned()];
+    argv.extend(launch.program_args.iter().cloned());
+    if launch.runtime == Runtime::Node {
+        if let Some(port) = inspect_port(launch, identity.worker) {
+            argv.push(format!("--inspect-port={port}"));
+        }
+        if let Some(agent) = identity.agent {
+            argv.push("--require".to_owned());
+            argv.push(agent.to_string_lossy().into_owned());
+        }
+    }
+    argv.extend(launch.script.iter().cloned());
+    argv.extend(launch.args.iter().cloned());
+    argv
+}
+
+/// Each worker needs an inspector port of its own, as Node's primary sees to: the first gets the
+/// base, each later start the next one.
+fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
+    let from_env = launch.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
+    let options = || launch.program_args.iter().map(String::as_str).chain(from_env.split_whitespace());
+    let is_inspect = |option: &&str| {
+        ["--inspect", "--inspect-brk", "--inspect-wait", "--inspect-port", "--debug-port"]
+            .iter()
+            .any(|name| *option == *name || option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+    };
+    let named = options().filter(is_inspect).last()?;
+    let value = named.split_once('=').map_or("", |(_, value)| value);
+    let base: u32 = value.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(9229);
+    if base == 0 {
+        return Some(0);
+    }
+    // Ports wrap from 65535 to 1024.
+    let offset = (base.max(1024) - 1024 + worker.saturating_sub(1)) % (65536 - 1024);
+    Some((1024 + offset) as u16)
+}
+
+fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)> {
+    let mut env = spec.launch.env.clone();
+    for name in ["NODE_CHANNEL_FD", "NODE_UNIQUE_ID", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_CLUSTER_SCHED_POLICY"]
+    {
+        env.remove(name);
+    }
+    // A user's own variable is never overridden by these.
+    let polite = [
+        ("NODE_APP_INSTANCE", identity.slot.to_string()),
+        ("pm_id", identity.pm_id.to_string()),
+        ("FORKFUL_APP", spec.name.to_string()),
+    ];
+    for (name, value) in polite {
+        env.entry(name.to_owned()).or_insert(value);
+    }
+    env.insert("FORKFUL_WORKER".to_owned(), identity.marker.to_owned());
+    if spec.launch.runtime == Runtime::Node {
+        env.insert("NODE_CHANNEL_FD".to_owned(), "3".to_owned());
+        env.insert("NODE_CHANNEL_SERIALIZATION_MODE".to_owned(), "json".to_owned());
+        if spec.mode == Mode::Cluster {
+            env.insert("NODE_UNIQUE_ID".to_owned(), identity.worker.to_string());
+        }
+    }
+    env.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(options: &str, args: &[&str]) -> Launch {
+        Launch {
+            program: "/usr/bin/node".into(),
+            program_args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            script: None,
+            args: Vec::new(),
+            cwd: "/".into(),
+            env: [("NODE_OPTIONS".to_owned(), options.to_owned())].into(),
+            runtime: Runtime::Node,
+        }
+    }
+
+    #[test]
+    fn each_worker_gets_an_inspector_port_of_its_own() {
+        assert_eq!(inspect_port(&with("", &[]), 1), None);
+        assert_eq!(inspect_port(&with("", &["--inspector-nonsense"]), 1), None);
+        assert_eq!(inspect_port(&with("", &["--inspect"]), 1), Some(9229));
+        assert_eq!(inspect_port(&with("", &["--inspect"]), 2), Some(9230));
+        assert_eq!(inspect_port(&with("", &["--inspect=0.0.0.0:7000"]), 3), Some(7002));
+        assert_eq!(inspect_port(&with("--inspect-brk=127.0.0.1:0", &[]), 3), Some(0));
+        assert_eq!(inspect_port(&with("", &["--inspect=65535"]), 2), Some(1024));
+    }
+}

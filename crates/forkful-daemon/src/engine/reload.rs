@@ -1,0 +1,171 @@
+//! Reloads: the core's plan, one slot after the other, and what becomes of its result.
+
+use std::rc::Rc;
+
+use forkful_core::rollout::{Action, Admission, Event, Rollout, Summary};
+use forkful_core::slot::{Event as SlotEvent, Fault, Outcome, SlotNumber, Verb as SlotVerb};
+use forkful_core::spec::Mode;
+
+use super::app::{AppId, Reload, ReloadOrder};
+use super::jobs::Failure;
+use super::{Engine, TicketUse};
+
+impl Engine {
+    /// Begins a reload, or has it wait for the one under way.
+    pub(crate) fn reload(&mut self, app: AppId, order: ReloadOrder) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let job = order.job;
+        match entry.reloads.ask(order) {
+            Admission::Begin(order) => self.begin_reload(app, order),
+            Admission::Behind(_) => {
+                if let Some(part) = self.part(job, app) {
+                    part.note("waited for the reload that was under way".to_owned());
+                }
+            }
+            Admission::Refused(order) => {
+                self.fail_reload(app, &order, Fault::TooManyWaiting);
+            }
+        }
+    }
+
+    fn begin_reload(&mut self, app: AppId, order: ReloadOrder) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let slots: Vec<SlotNumber> = match order.only {
+            Some(slot) => vec![SlotNumber(slot)],
+            None => entry.places.keys().map(|slot| SlotNumber(*slot)).collect(),
+        };
+        let rolling = entry.spec.mode == Mode::Cluster;
+        let previous = order.spec.as_ref().map(|_| Rc::clone(&entry.spec));
+        if let Some(mut spec) = order.spec {
+            // The number of workers stays: `scale` and `restart` change it.
+            Rc::make_mut(&mut spec).instances = entry.spec.instances;
+            self.adopt(app, spec);
+        }
+        if !rolling && let Some(part) = self.part(order.job, app) {
+            part.note("a fork-mode app cannot share its port: each worker was stopped, then started".to_owned());
+        }
+        let (plan, actions) = Rollout::new(slots);
+        if let Some(entry) = self.apps.get_mut(&app) {
+            entry.reload = Some(Reload { plan, job: order.job, previous });
+        }
+        self.perform_plan(app, actions);
+    }
+
+    fn perform_plan(&mut self, app: AppId, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Replace(SlotNumber(slot)) => {
+                    let rolling = self.apps.get(&app).is_some_and(|entry| entry.spec.mode == Mode::Cluster);
+                    let verb = if rolling { SlotVerb::Replace } else { SlotVerb::Restart };
+                    let ticket = self.new_ticket(TicketUse::Reload);
+                    self.feed(app, slot, SlotEvent::Command(verb, ticket));
+                }
+                Action::Done(summary) => self.finish_reload(app, summary),
+            }
+        }
+    }
+
+    fn step_plan(&mut self, app: AppId, event: Event) {
+        let Some(reload) = self.apps.get_mut(&app).and_then(|entry| entry.reload.as_mut()) else { return };
+        let (plan, actions) = reload.plan.clone().step(event);
+        reload.plan = plan;
+        self.perform_plan(app, actions);
+    }
+
+    pub(crate) fn on_reload_answer(&mut self, app: AppId, slot: u16, outcome: Outcome) {
+        let number = SlotNumber(slot);
+        let event = match outcome {
+            Outcome::Failed(fault) => Event::SlotReplaceFailed(number, fault),
+            Outcome::Online { .. }
+            | Outcome::AlreadyOnline
+            | Outcome::Finished(_)
+            | Outcome::Replaced
+            | Outcome::Stopped
+            | Outcome::Deleted => {
+                let old_leaving = self
+                    .apps
+                    .get(&app)
+                    .and_then(|entry| entry.places.get(&slot))
+                    .is_some_and(|place| !place.slot.leaving.is_empty());
+                Event::SlotReplaced { slot: number, old_leaving }
+            }
+        };
+        self.step_plan(app, event);
+    }
+
+    pub(crate) fn on_old_left(&mut self, app: AppId, slot: u16) {
+        self.step_plan(app, Event::OldLeft(SlotNumber(slot)));
+    }
+
+    pub(crate) fn on_slot_gone(&mut self, app: AppId, slot: u16) {
+        self.step_plan(app, Event::SlotGone(SlotNumber(slot)));
+    }
+
+    fn finish_reload(&mut self, app: AppId, summary: Summary) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(reload) = entry.reload.take() else { return };
+        let total = entry.places.len();
+        let ids = |slots: &[SlotNumber]| -> Vec<u32> {
+            slots.iter().filter_map(|s| entry.places.get(&s.0)).map(|place| place.pm_id).collect()
+        };
+        let replaced = ids(&summary.replaced);
+        let rolling = entry.spec.mode == Mode::Cluster;
+        let failure = summary.failure.map(|failure| {
+            let place = entry.places.get(&failure.slot.0);
+            Failure {
+                pm_id: place.map_or(0, |place| place.pm_id),
+                fault: failure.fault,
+                listen_fault: place.and_then(|place| place.listen_fault.clone()),
+            }
+        });
+        let failed = failure.is_some();
+        if let Some(part) = self.part(reload.job, app) {
+            if failed {
+                part.preface = Some(preface(rolling, replaced.len(), total));
+            }
+            part.pm_ids.extend(replaced);
+            part.failures.extend(failure);
+        }
+        if failed && let Some(previous) = reload.previous {
+            self.adopt(app, previous);
+        }
+        self.answered(reload.job);
+        self.next_reload(app);
+    }
+
+    fn next_reload(&mut self, app: AppId) {
+        let next = self.apps.get_mut(&app).and_then(|entry| entry.reloads.finished());
+        if let Some(order) = next {
+            self.begin_reload(app, order);
+        }
+    }
+
+    /// Another command takes the app over: reloads that wait will not happen. The one under way
+    /// ends by itself, because its slots answer that they were cancelled.
+    pub(crate) fn cancel_reloads(&mut self, app: AppId) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        for order in entry.reloads.clear() {
+            self.fail_reload(app, &order, Fault::Cancelled { by: SlotVerb::Stop });
+        }
+    }
+
+    fn fail_reload(&mut self, app: AppId, order: &ReloadOrder, fault: Fault) {
+        let pm_id = self
+            .apps
+            .get(&app)
+            .and_then(|entry| entry.places.values().next())
+            .map_or(0, |place| place.pm_id);
+        if let Some(part) = self.part(order.job, app) {
+            part.failures.push(Failure { pm_id, fault, listen_fault: None });
+        }
+        self.answered(order.job);
+    }
+}
+
+fn preface(rolling: bool, replaced: usize, total: usize) -> String {
+    match (rolling, replaced) {
+        (false, _) => format!("reload stopped after {replaced} of {total} workers"),
+        (true, 0) => "the new version did not start, the old one serves on".to_owned(),
+        (true, n) => format!("the new version did not start in a worker after {n} of {total}, where the old one serves on"),
+    }
+}

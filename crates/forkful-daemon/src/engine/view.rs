@@ -1,0 +1,149 @@
+//! What clients are shown of the engine's state.
+
+use forkful_api::types::{AppView, BalanceKind, DispatchView, Status, WorkerView};
+use forkful_core::slot::{Exit, Generation, Slot, State};
+use forkful_core::spec::Balance;
+use forkful_os::procinfo;
+
+use super::Engine;
+use super::app::{AppId, CpuSample, Place, public_definition};
+
+/// Two looks at a process's CPU time are at least so far apart, in milliseconds.
+const CPU_SAMPLE_MS_MIN: u128 = 500;
+
+impl Engine {
+    /// What an app looks like now.
+    pub(crate) fn view(&mut self, id: AppId) -> Option<AppView> {
+        let now = self.clock.now();
+        let entry = self.apps.get_mut(&id)?;
+        let (definition, env_names) = public_definition(&entry.spec);
+        let dispatch: Vec<DispatchView> = entry
+            .primary
+            .addresses()
+            .map(|(address, balance, counters)| DispatchView {
+                address: address.to_owned(),
+                mode: balance_kind(balance),
+                handed_over: counters.handed_over,
+                rescued: counters.rescued,
+                suspected: counters.suspected,
+                steered: counters.steered,
+            })
+            .collect();
+        let logs = &self.logs;
+        let workers = entry
+            .places
+            .iter_mut()
+            .map(|(slot, place)| worker_view(*slot, place, now, logs.dropped_lines(place.pm_id)))
+            .collect();
+        Some(AppView {
+            definition,
+            env_names,
+            listening: dispatch.iter().map(|view| view.address.clone()).collect(),
+            created_at_ms: entry.created_at_ms,
+            dispatch,
+            workers,
+        })
+    }
+}
+
+fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u64) -> WorkerView {
+    let pid = place.current().filter(|process| process.ended.is_none()).map(|process| process.child.pid);
+    let spawned = place.current().map(|process| process.spawned);
+    let (cpu_percent, memory_bytes) = match (pid, spawned) {
+        (Some(pid), Some(spawned)) => {
+            sample_cpu(&mut place.cpu, pid, spawned, now);
+            (place.cpu.percent, procinfo::resident_bytes(pid).unwrap_or(0))
+        }
+        _ => (0.0, 0),
+    };
+    let last_exit = place.last_exit.as_ref();
+    WorkerView {
+        pm_id: place.pm_id,
+        slot,
+        pid,
+        status: status(&place.slot.state),
+        restarts: place.slot.counters.restarts,
+        unstable_restarts: place.slot.counters.unstable.len() as u32,
+        started_at_ms: place.started_at_ms,
+        cpu_percent,
+        memory_bytes,
+        out_log_path: place.out_file.to_string_lossy().into_owned(),
+        error_log_path: place.error_file.to_string_lossy().into_owned(),
+        last_exit: last_exit.map(ToString::to_string),
+        exit_code: last_exit.and_then(|exit| match exit {
+            Exit::Code(code) => Some(*code),
+            Exit::Signal(signal) => Some(128 + signal),
+            Exit::SpawnFailed(_) => None,
+        }),
+        reason: reason(place),
+        stderr_tail: Vec::new(),
+        dropped_log_lines: dropped,
+    }
+}
+
+fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now: forkful_core::Time) {
+    if sample.pid != pid {
+        *sample = CpuSample { pid, at: spawned, ..CpuSample::default() };
+    }
+    let passed = now.since(sample.at);
+    if passed.as_millis() < CPU_SAMPLE_MS_MIN && sample.at != spawned {
+        return;
+    }
+    if let Ok(used) = procinfo::cpu_time(pid) {
+        let percent = used.saturating_sub(sample.used).as_secs_f32() / passed.as_secs_f32().max(0.001) * 100.0;
+        *sample = CpuSample { pid, at: now, used, percent };
+    }
+}
+
+fn status(state: &State) -> Status {
+    match state {
+        State::Stopped { .. } => Status::Stopped,
+        State::Starting { .. } => Status::Launching,
+        State::Online(_) | State::Replacing { .. } => Status::Online,
+        State::Stopping { .. } => Status::Stopping,
+        State::Backoff { .. } => Status::WaitingRestart,
+        State::Failed { .. } => Status::Errored,
+    }
+}
+
+fn reason(place: &Place) -> Option<String> {
+    let listen = place.listen_fault.as_ref().map(|fault| fault.error.clone());
+    match &place.slot.state {
+        State::Failed { reason, last_exit } => {
+            let text = format!("{reason}, the last with {last_exit}");
+            Some(listen.map_or(text.clone(), |listen| format!("{text}: {listen}")))
+        }
+        State::Backoff { attempt, last_exit, .. } => {
+            let text = format!("restart {attempt} in a row after {last_exit}");
+            Some(listen.map_or(text.clone(), |listen| format!("{text}: {listen}")))
+        }
+        State::Online(running) if !running.confirmed => {
+            Some("it has not said that it is ready: it does not listen on any port".to_owned())
+        }
+        State::Replacing { .. } => Some("a new version is starting".to_owned()),
+        State::Stopped { .. } | State::Starting { .. } | State::Online(_) | State::Stopping { .. } => listen,
+    }
+}
+
+/// Whether a process is one whose readiness is still awaited (or was only assumed).
+pub(crate) fn awaits_readiness(slot: &Slot, generation: Generation) -> bool {
+    match &slot.state {
+        State::Starting { generation: current, .. } => *current == generation,
+        State::Replacing { new, .. } => *new == generation,
+        State::Stopped { .. }
+        | State::Online(_)
+        | State::Stopping { .. }
+        | State::Backoff { .. }
+        | State::Failed { .. } => false,
+    }
+}
+
+fn balance_kind(balance: Balance) -> BalanceKind {
+    match balance {
+        Balance::Auto => BalanceKind::Auto,
+        Balance::Direct => BalanceKind::Direct,
+        Balance::Exact => BalanceKind::Exact,
+        Balance::Shared => BalanceKind::Shared,
+        Balance::Sticky => BalanceKind::Sticky,
+    }
+}

@@ -1,0 +1,81 @@
+//! The daemon's folder: `$FORKFUL_HOME`, by default `~/.forkful`, private to its user.
+//!
+//! ```text
+//! forkful.sock   the API            forkful.lock   held while a daemon lives
+//! daemon.log     its own messages   agent-*.cjs    the preloaded agent
+//! logs/          output of workers
+//! ```
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The agent, preloaded into Node workers by `--require`.
+const AGENT: &str = include_str!("../../../agent/agent.cjs");
+
+/// See the module's documentation.
+#[derive(Debug, Clone)]
+pub struct Home {
+    path: PathBuf,
+}
+
+impl Home {
+    /// A home at an absolute path; nothing is touched yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The API's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("forkful.sock")
+    }
+
+    /// The lock that a living daemon holds.
+    pub fn lock(&self) -> PathBuf {
+        self.path.join("forkful.lock")
+    }
+
+    /// The daemon's own messages.
+    pub fn daemon_log(&self) -> PathBuf {
+        self.path.join("daemon.log")
+    }
+
+    /// Default folder of workers' output.
+    pub fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    /// Makes the folder, if need be, for its owner alone.
+    pub fn create(&self) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot create {}: {error}", self.path.display()))
+        })
+    }
+
+    /// Writes the agent where workers can load it, once per version of its text.
+    pub fn install_agent(&self) -> io::Result<PathBuf> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        use std::io::Write;
+        let mut hasher = DefaultHasher::new();
+        AGENT.hash(&mut hasher);
+        let path = self.path.join(format!("agent-{:016x}.cjs", hasher.finish()));
+        if path.exists() {
+            return Ok(path);
+        }
+        let draft = self.path.join(format!("agent-{}.tmp", std::process::id()));
+        let mut file = fs_err::os::unix::fs::OpenOptionsExt::mode(
+            fs_err::OpenOptions::new().write(true).create(true).truncate(true),
+            0o600,
+        )
+        .open(&draft)?;
+        file.write_all(AGENT.as_bytes())?;
+        drop(file);
+        fs_err::rename(&draft, &path)?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,133 @@
+//! The two ways in which the engine runs: as the daemon of a user, and in the foreground.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use forkful_core::spec::AppSpec;
+use forkful_os::identity::LockFile;
+use forkful_os::{priority, procinfo, tree};
+
+use crate::engine::{self, Engine, EngineOptions, Signals};
+use crate::home::Home;
+use crate::server;
+
+/// The loop works for microseconds at a time, among workers that burn every core.
+const SLICE: Duration = Duration::from_micros(500);
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGUSR1: i32 = 10;
+const SIGUSR2: i32 = 12;
+const SIGTERM: i32 = 15;
+
+/// How the foreground runs.
+#[derive(Debug, Clone)]
+pub struct ForegroundOptions {
+    /// Where the agent is put, and log files go if there are any.
+    pub home: Home,
+    /// Whether workers' output also goes to files; it always goes to stdout and stderr.
+    pub write_log_files: bool,
+}
+
+/// Runs the daemon until it is told to end. Writes `ready\n` to `ready` once it serves, or what
+/// kept it from serving.
+pub fn run_daemon(home: Home, mut ready: Option<OwnedFd>) -> io::Result<()> {
+    let mut tell = move |text: &str| {
+        if let Some(pipe) = ready.take() {
+            // The command that started us may be gone; then nobody wants to know.
+            let _gone = std::fs::File::from(pipe).write_all(text.as_bytes());
+        }
+    };
+    let outcome = serve(home, &mut tell);
+    if let Err(error) = &outcome {
+        eprintln!("forkful: {error}");
+        tell(&format!("error {error}\n"));
+    }
+    outcome
+}
+
+fn serve(home: Home, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
+    home.create()?;
+    let Some(lock) = LockFile::acquire(&home.lock())? else {
+        // Another daemon won the race: as good as ready.
+        tell("ready\n");
+        return Ok(());
+    };
+    prepare_process();
+    on_loop(async move {
+        let listener = bind_socket(&home)?;
+        let options = EngineOptions {
+            agent: install_agent(&home),
+            home: home.clone(),
+            echo: false,
+            write_log_files: true,
+        };
+        let (mut engine, mut back) = Engine::new(options)?;
+        let (sender, mut commands) = engine::command_queue();
+        let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[])?;
+        let server = tokio::task::spawn_local(server::serve(listener, sender));
+        tell("ready\n");
+        let outcome = engine.run(&mut commands, &mut back, &mut signals, false).await;
+        let _gone = fs_err::remove_file(home.socket());
+        // Replies that are under way reach their clients; then the next daemon may come.
+        drop(commands);
+        let _ended = server.await;
+        drop(lock);
+        outcome
+    })
+}
+
+/// Runs apps in the foreground until they have ended; returns the exit code to pass on.
+pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Result<i32> {
+    options.home.create()?;
+    prepare_process();
+    on_loop(async move {
+        let agent = install_agent(&options.home);
+        let engine_options = EngineOptions {
+            agent,
+            home: options.home,
+            echo: true,
+            write_log_files: options.write_log_files,
+        };
+        let (mut engine, mut back) = Engine::new(engine_options)?;
+        let (_sender, mut commands) = engine::command_queue();
+        let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;
+        engine.start_now(specs);
+        engine.run(&mut commands, &mut back, &mut signals, true).await?;
+        Ok(engine.exit_code())
+    })
+}
+
+fn prepare_process() {
+    // Each of these makes things better where it is permitted, and is no loss where it is not.
+    if let Err(error) = tree::set_subreaper() {
+        eprintln!("forkful: orphans of workers cannot be adopted: {error}");
+    }
+    let _limit = procinfo::raise_open_files_limit();
+    let _granted = priority::request_short_slice(SLICE);
+}
+
+fn on_loop<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, work)
+}
+
+fn bind_socket(home: &Home) -> io::Result<tokio::net::UnixListener> {
+    let path = home.socket();
+    // We hold the lock, so a socket that is there belongs to a daemon that is gone.
+    let _gone = fs_err::remove_file(&path);
+    let listener = tokio::net::UnixListener::bind(&path)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot bind {}: {error}", path.display())))?;
+    // The folder is private already; this is for a home that was made otherwise.
+    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn install_agent(home: &Home) -> Option<std::path::PathBuf> {
+    home.install_agent()
+        .map_err(|error| eprintln!("forkful: the agent is not there, so drains are less exact: {error}"))
+        .ok()
+}
