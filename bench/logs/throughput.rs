@@ -23,7 +23,6 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Units of the times in `/proc/…/stat` on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Options {
     writers: u32,
     line: usize,
@@ -84,7 +83,7 @@ fn write_lines(line: usize, span: Duration, rate: f64) -> Outcome<()> {
     text[line - 1] = b'\n';
     while start.elapsed() < span {
         let due = if rate > 0.0 { (start.elapsed().as_secs_f64() * rate) as u64 } else { sent + 16 };
-        for _ in sent..due {
+        while sent < due {
             text[..12].copy_from_slice(format!("{sent:>12}").as_bytes());
             out.write_all(&text)?;
             sent += 1;
@@ -152,6 +151,8 @@ fn measure(options: &Options) -> Outcome<()> {
 }
 
 fn attach_idle(service: &LogService, folder: &Path, streams: u32) -> Outcome<Vec<io::PipeWriter>> {
+    // Both threads have begun.
+    assert!(service.subscribe(request(false)).blocking_recv().is_none(), "nothing was asked for");
     let before = memory("VmRSS:")?;
     let mut pipes = Vec::new();
     for stream in 0..streams {

@@ -26,6 +26,7 @@ export function prepareForkful(server) {
 export async function startForkful(server, balance) {
   prepareForkful(server);
   server.reload = () => server.forkful('reload', APP_NAME);
+  server.forgive = () => server.forkful('reset', APP_NAME);
   const { code, stdout, stderr } = await server.forkful(
     'start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME, '--balance', balance,
   );
