@@ -5,7 +5,8 @@
 use std::fs::{DirBuilder, File};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fs_err::os::unix::fs::OpenOptionsExt;
@@ -19,7 +20,7 @@ const SLICES_MAX: usize = 256;
 /// A file and whether it can be written.
 #[derive(Debug)]
 pub(super) struct LogFile {
-    path: PathBuf,
+    path: Arc<Path>,
     state: State,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct WriteFault {
 
 impl LogFile {
     /// Opens or creates the file; also gives what to report when that fails.
-    pub(super) fn open(path: PathBuf, now: Instant) -> (Self, Option<io::Error>) {
+    pub(super) fn open(path: Arc<Path>, now: Instant) -> (Self, Option<io::Error>) {
         match OpenFile::open(&path, now) {
             Ok(file) => (Self { path, state: State::Open(file) }, None),
             Err(fault) => (Self { path, state: State::Failed { retry_at: now + RETRY_EVERY } }, Some(fault)),

@@ -71,10 +71,10 @@ impl FollowFilter {
     fn matches(&self, stream: &StreamInfo) -> bool {
         let who = match &self.who {
             Followed::All => true,
-            Followed::Apps(apps) => apps.contains(&stream.spec.app),
-            Followed::Workers(workers) => workers.contains(&stream.spec.pm_id),
+            Followed::Apps(apps) => apps.contains(&*stream.app),
+            Followed::Workers(workers) => workers.contains(&stream.pm_id),
         };
-        who && self.stream.is_none_or(|wanted| wanted == stream.spec.stream)
+        who && self.stream.is_none_or(|wanted| wanted == stream.stream)
     }
 }
 
@@ -172,11 +172,11 @@ impl Follower {
                 self.skipped += 1;
                 continue;
             }
-            let spec = &batch.stream.spec;
+            let stream = &batch.stream;
             self.send(LogLine {
-                app: spec.app.clone(),
-                pm_id: Some(spec.pm_id),
-                stream: spec.stream,
+                app: stream.app.to_string(),
+                pm_id: Some(stream.pm_id),
+                stream: stream.stream,
                 at_ms: Some(batch.at_ms),
                 line: text(content),
             })?;

@@ -7,14 +7,16 @@ use std::time::Duration;
 use super::stream::Batch;
 use super::writer::Job;
 
-/// Memory of lines under way to the disk. Some hundred milliseconds' worth for any disk that keeps up at all;
+/// Memory of lines under way to the disk. Ten milliseconds' worth at 200 MB/s, since pipes hold more;
 /// one batch that is larger (a very long line) passes when nothing else is queued.
-pub(super) const QUEUE_BYTES_MAX: usize = 4 << 20;
+pub(super) const QUEUE_BYTES_MAX: usize = 2 << 20;
 /// How long a full queue holds up the pipes before lines are dropped. Long enough for a disk that pauses to
 /// write back its cache, short enough that an app does not seem to hang.
 pub(super) const DISK_WAIT_MAX: Duration = Duration::from_millis(500);
+/// Jobs that an idle queue keeps room for.
+const JOBS_KEPT: usize = 32;
 /// Used buffers that are kept for the next reads while lines flow.
-const SPARE_BUFFERS_MAX: usize = 16;
+const SPARE_BUFFERS_MAX: usize = 8;
 
 /// The queue; both threads hold it.
 #[derive(Debug)]
@@ -99,6 +101,8 @@ impl Queue {
         let idle = |state: &mut State| state.jobs.is_empty() && !state.closed;
         if idle(&mut state) {
             state.spare = Vec::new();
+            state.jobs.shrink_to(JOBS_KEPT);
+            jobs.shrink_to(JOBS_KEPT);
             state = match timeout {
                 None => self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
                 Some(timeout) => {

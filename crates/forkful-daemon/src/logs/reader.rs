@@ -149,7 +149,7 @@ impl Reader {
                 *process = Process { generation: process.generation + 1, stderr: RecentLines::default() };
             }
             Control::StderrTail { pm_id, reply } => {
-                self.pump(|stream| stream.info.spec.pm_id == pm_id);
+                self.pump(|stream| stream.info.pm_id == pm_id);
                 // That nobody waits for the answer any more is no fault.
                 let _ = reply.send(self.stderr_tail(pm_id));
             }
@@ -157,7 +157,13 @@ impl Reader {
                 self.processes.remove(&pm_id);
             }
             Control::Flush { paths, reply } => {
-                self.pump(|stream| stream.info.spec.path.as_ref().is_some_and(|path| paths.contains(path)));
+                self.pump(|stream| {
+                    stream
+                        .info
+                        .path
+                        .as_ref()
+                        .is_some_and(|path| paths.iter().any(|wanted| **wanted == **path))
+                });
                 self.queue.push(Job::Truncate { paths, reply });
             }
             Control::Follow { request, sender } => {
@@ -174,18 +180,18 @@ impl Reader {
             .map_err(io::Error::from)
             .and_then(|()| self.reactor.add(pipe.as_fd(), token, Interest::READ));
         if let Err(fault) = added {
-            let (report, spec) = (&self.report, &info.spec);
+            let report = &self.report;
             report(&format!(
                 "error: the output of worker {} of {} cannot be read: {fault}",
-                spec.pm_id, spec.app
+                info.pm_id, info.app
             ));
             return;
         }
         self.next_token += 1;
-        if let Some(path) = &info.spec.path {
-            self.queue.push(Job::Open(path.clone()));
+        if let Some(path) = &info.path {
+            self.queue.push(Job::Open(Arc::clone(path)));
         }
-        let generation = self.processes.entry(info.spec.pm_id).or_default().generation;
+        let generation = self.processes.entry(info.pm_id).or_default().generation;
         let framer = Framer::new(self.line_bytes_max);
         self.streams.insert(token, Stream { info, pipe, framer, generation, is_large: false });
     }
@@ -228,8 +234,8 @@ impl Reader {
         if framed.cuts > 0 {
             stream.info.counters.add_cut(framed.cuts);
         }
-        if stream.info.spec.stream == LogStream::Err
-            && let Some(process) = self.processes.get_mut(&stream.info.spec.pm_id)
+        if stream.info.stream == LogStream::Err
+            && let Some(process) = self.processes.get_mut(&stream.info.pm_id)
             && process.generation == stream.generation
         {
             process.stderr.push(&framed.head);
@@ -251,8 +257,8 @@ impl Reader {
         let _ = self.reactor.remove(stream.pipe.as_fd());
         self.large_pipes -= usize::from(stream.is_large);
         if let Some(head) = stream.framer.finish() {
-            if stream.info.spec.stream == LogStream::Err
-                && let Some(process) = self.processes.get_mut(&stream.info.spec.pm_id)
+            if stream.info.stream == LogStream::Err
+                && let Some(process) = self.processes.get_mut(&stream.info.pm_id)
                 && process.generation == stream.generation
             {
                 process.stderr.push(&head);
@@ -261,8 +267,8 @@ impl Reader {
             let at_ms = now_ms();
             self.queue.push_lines(Batch { stream: info, head, body: Vec::new(), body_range: 0..0, at_ms });
         }
-        if let Some(path) = &stream.info.spec.path {
-            self.queue.push(Job::Close(path.clone()));
+        if let Some(path) = &stream.info.path {
+            self.queue.push(Job::Close(Arc::clone(path)));
         }
     }
 
@@ -286,8 +292,8 @@ impl Reader {
     fn stderr_tail(&self, pm_id: u32) -> Vec<String> {
         let Some(process) = self.processes.get(&pm_id) else { return Vec::new() };
         let partial = self.streams.values().find(|stream| {
-            stream.info.spec.pm_id == pm_id
-                && stream.info.spec.stream == LogStream::Err
+            stream.info.pm_id == pm_id
+                && stream.info.stream == LogStream::Err
                 && stream.generation == process.generation
         });
         process.stderr.snapshot(partial.map_or(&[], |stream| stream.framer.partial()))

@@ -98,7 +98,7 @@ impl LogService {
     /// Takes over the read end of a worker's stdout or stderr, until it ends.
     pub fn attach(&self, spec: StreamSpec, pipe: OwnedFd) {
         let counters = Arc::clone(self.shared.counters().entry(spec.pm_id).or_default());
-        self.shared.send(Control::Attach { info: Arc::new(StreamInfo { spec, counters }), pipe });
+        self.shared.send(Control::Attach { info: Arc::new(StreamInfo::new(spec, counters)), pipe });
     }
 
     /// A new process of the worker begins: streams attached from now on are its, and `stderr_tail` forgets the

@@ -1,6 +1,6 @@
 //! One stream of one process: what the engine says about it, and what is counted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,8 +28,21 @@ pub struct StreamSpec {
 /// What both threads know of a stream.
 #[derive(Debug)]
 pub(super) struct StreamInfo {
-    pub(super) spec: StreamSpec,
+    pub(super) app: Box<str>,
+    pub(super) pm_id: u32,
+    pub(super) stream: LogStream,
+    /// Shared with the table of files, for there are many of these.
+    pub(super) path: Option<Arc<Path>>,
+    pub(super) time: bool,
+    pub(super) echo: Option<EchoPrefix>,
     pub(super) counters: Arc<Counters>,
+}
+
+impl StreamInfo {
+    pub(super) fn new(spec: StreamSpec, counters: Arc<Counters>) -> Self {
+        let StreamSpec { app, pm_id, stream, path, time, echo } = spec;
+        Self { app: app.into(), pm_id, stream, path: path.map(Into::into), time, echo, counters }
+    }
 }
 
 /// What is counted for a worker over all its processes.

@@ -22,11 +22,11 @@ pub(super) type Report = Arc<dyn Fn(&str) + Send + Sync>;
 /// What the writer is asked to do; in this order.
 pub(super) enum Job {
     /// A stream begins that will write to this file.
-    Open(PathBuf),
+    Open(Arc<Path>),
     /// Lines.
     Lines(Batch),
     /// A stream that wrote to this file has ended.
-    Close(PathBuf),
+    Close(Arc<Path>),
     /// Empty these files.
     Truncate { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
     /// The ends of files, and new lines.
@@ -48,7 +48,7 @@ impl fmt::Debug for Job {
 /// The writer's state.
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    files: HashMap<PathBuf, Shared>,
+    files: HashMap<Arc<Path>, Shared>,
     followers: Followers,
     echo: Echo,
     report: Report,
@@ -103,12 +103,12 @@ impl Writer {
         self.write(&mut batches, now);
     }
 
-    fn open(&mut self, path: PathBuf, now: Instant) {
+    fn open(&mut self, path: Arc<Path>, now: Instant) {
         if let Some(shared) = self.files.get_mut(&path) {
             shared.streams += 1;
             return;
         }
-        let (file, fault) = LogFile::open(path.clone(), now);
+        let (file, fault) = LogFile::open(Arc::clone(&path), now);
         if let Some(fault) = fault {
             complain_of(&self.report, &path, &fault);
         }
@@ -127,7 +127,7 @@ impl Writer {
     fn truncate(&mut self, paths: &[PathBuf], now: Instant) -> Result<(), String> {
         let mut faults = Vec::new();
         for path in paths {
-            let emptied = match self.files.get_mut(path) {
+            let emptied = match self.files.get_mut(path.as_path()) {
                 Some(shared) => shared.file.truncate(now),
                 None => truncate_path(path),
             };
@@ -143,9 +143,9 @@ impl Writer {
     fn write(&mut self, batches: &mut Vec<Batch>, now: Instant) {
         let mut by_file: Vec<&Batch> = batches.iter().collect();
         // Stable, so that each file's batches keep their order.
-        by_file.sort_by(|one, other| one.stream.spec.path.cmp(&other.stream.spec.path));
-        for group in by_file.chunk_by(|one, other| one.stream.spec.path == other.stream.spec.path) {
-            if let Some(path) = &group[0].stream.spec.path
+        by_file.sort_by(|one, other| one.stream.path.cmp(&other.stream.path));
+        for group in by_file.chunk_by(|one, other| one.stream.path == other.stream.path) {
+            if let Some(path) = &group[0].stream.path
                 && let Some(shared) = self.files.get_mut(path)
             {
                 append(&mut shared.file, path, group, now, &self.report);
@@ -163,14 +163,14 @@ impl Writer {
     }
 
     fn echo(&mut self, batch: &Batch) {
-        let spec = &batch.stream.spec;
-        let Some(prefix) = &spec.echo else { return };
+        let stream = &batch.stream;
+        let Some(prefix) = &stream.echo else { return };
         let prefix =
-            if spec.time { format!("{}{}: ", prefix.0, iso_8601(batch.at_ms)) } else { prefix.0.clone() };
+            if stream.time { format!("{}{}: ", prefix.0, iso_8601(batch.at_ms)) } else { prefix.0.clone() };
         let written = if prefix.is_empty() {
-            batch.parts().into_iter().try_for_each(|part| self.echo.write(spec.stream, part))
+            batch.parts().into_iter().try_for_each(|part| self.echo.write(stream.stream, part))
         } else {
-            self.echo.write(spec.stream, &prefixed(batch, &prefix))
+            self.echo.write(stream.stream, &prefixed(batch, &prefix))
         };
         if written.is_err() {
             batch.stream.counters.add_dropped(batch.line_count());
@@ -220,7 +220,7 @@ fn lines_within(slices: &[&[u8]], mut bytes: usize) -> u64 {
 
 /// The lines with the time before each, when the stream wants that.
 fn stamped(batch: &Batch) -> Option<Vec<u8>> {
-    batch.stream.spec.time.then(|| prefixed(batch, &format!("{}: ", iso_8601(batch.at_ms))))
+    batch.stream.time.then(|| prefixed(batch, &format!("{}: ", iso_8601(batch.at_ms))))
 }
 
 fn prefixed(batch: &Batch, prefix: &str) -> Vec<u8> {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::logs::file::{LogFile, RETRY_EVERY};
 
 fn open(path: &Path, now: Instant) -> LogFile {
-    let (file, fault) = LogFile::open(path.to_owned(), now);
+    let (file, fault) = LogFile::open(path.into(), now);
     assert!(fault.is_none(), "{fault:?}");
     file
 }
@@ -93,7 +93,7 @@ fn devices_take_lines_and_a_fifo_without_a_reader_is_a_fault_and_no_wait() {
     null.truncate(now).unwrap();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let (mut file, fault) = LogFile::open(fifo.clone(), now);
+    let (mut file, fault) = LogFile::open(fifo.as_path().into(), now);
     assert!(fault.is_some());
     let mut reader = fs_err::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
     file.append(&[b"heard\n"], now + RETRY_EVERY).unwrap();
