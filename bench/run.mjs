@@ -65,18 +65,18 @@ async function runOne(name, options) {
   for (const [arm, reason] of Object.entries(context.absent)) context.log(`without ${arm}: ${reason}`);
   const [load] = os.loadavg();
   if (load > IDLE_LOAD_MAX) context.log(`warning: the load average is ${load.toFixed(2)}; this machine has other work, the numbers will show it`);
+  const started = new Date();
   const interrupt = async () => {
     context.interrupted = true;
     await stopAll();
+    if (context.samples.length > 0) context.log(`interrupted; what there is: ${record(context, started)}`);
     process.exit(130);
   };
   process.once('SIGINT', interrupt);
   process.once('SIGTERM', interrupt);
-  const started = new Date();
-  const samples = await benchmark.run(context);
-  const file = record(context, started, samples);
-  const result = { ...context, samples };
-  for (const table of benchmark.tables(result)) process.stdout.write(`\n${markdown(table)}\n`);
+  await benchmark.run(context);
+  const file = record(context, started);
+  for (const table of benchmark.tables(context)) process.stdout.write(`\n${markdown(table)}\n`);
   context.log(`\nraw data: ${file}`);
   process.removeAllListeners('SIGINT');
   process.removeAllListeners('SIGTERM');

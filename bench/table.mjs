@@ -16,7 +16,7 @@ const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
 
 /** The newest result of each benchmark that may be kept: not quick, enough rounds. */
 function newest() {
-  const files = existsSync(RESULTS) ? readdirSync(RESULTS).filter((name) => name.endsWith('.json') && !name.endsWith('-quick.json')) : [];
+  const files = existsSync(RESULTS) ? readdirSync(RESULTS).filter((name) => name.endsWith('.json') && !/-(quick|partial)\.json$/.test(name)) : [];
   const latest = new Map();
   for (const name of files.sort()) {
     const result = read(path.join(RESULTS, name));

@@ -59,8 +59,7 @@ export async function run(context) {
     [BY_CORES]: () => bare(count, CORES),
     ...Object.fromEntries(context.arms.map((arm) => [arm, () => managed(arm, count)])),
   };
-  const samples = await interleave(context, Object.keys(cases), (name) => cases[name]());
-  return samples;
+  return interleave(context, Object.keys(cases), (name) => cases[name]());
 }
 
 export function tables(result) {

@@ -17,6 +17,7 @@ import { REPOSITORY, RESULTS } from './paths.mjs';
  * @property {string[]} arms that can run here
  * @property {Record<string, string>} absent arms that cannot, with the reason
  * @property {number} blockGapMs pause between two blocks of the `blocked` benchmark
+ * @property {object[]} samples as they come
  * @property {boolean} interrupted
  * @property {(text: string) => void} log
  */
@@ -34,6 +35,7 @@ export function makeContext(name, benchmark, options) {
     blockGapMs: options.blockGapMs,
     arms: present,
     absent,
+    samples: [],
     interrupted: false,
     log: (text) => process.stderr.write(`${text}\n`),
   };
@@ -63,12 +65,12 @@ export function machine() {
   };
 }
 
-/** Writes the raw data of a run. @returns {string} its path */
-export function record(context, started, samples) {
+/** Writes the raw data of a run, as far as it came. @returns {string} its path */
+export function record(context, started) {
   mkdirSync(RESULTS, { recursive: true });
-  const file = path.join(RESULTS, `${context.name}-${started.toISOString().replaceAll(':', '-').slice(0, 19)}${context.quick ? '-quick' : ''}.json`);
+  const file = path.join(RESULTS, `${context.name}-${started.toISOString().replaceAll(':', '-').slice(0, 19)}${context.quick ? '-quick' : ''}${context.interrupted ? '-partial' : ''}.json`);
   const versions = Object.fromEntries(context.arms.map((arm) => [arm, attempt(() => ARMS[arm].version())]));
-  const { name, rounds, workers, quick, seed, arms, absent, blockGapMs } = context;
+  const { name, rounds, workers, quick, seed, arms, absent, blockGapMs, samples } = context;
   const command = `node bench/run.mjs ${process.argv.slice(2).join(' ')}`;
   const data = { benchmark: name, command, started, finished: new Date(), rounds, workers, quick, seed, arms, absent, blockGapMs, versions, machine: machine(), samples };
   writeFileSync(file, `${JSON.stringify(data)}\n`);

@@ -7,13 +7,13 @@ import { seededRandom, shuffled } from './stats.mjs';
 const ATTEMPTS_MAX = 3;
 
 /**
+ * Fills `context.samples`.
  * @param {import('./context.mjs').Context} context
  * @param {string[]} cases names to be run in every round: arms, or whatever `measure` understands
  * @param {(name: string, round: number) => Promise<object>} measure gives one sample; `cpu.disturbed` asks for another try
  */
 export async function interleave(context, cases, measure) {
   const random = seededRandom(context.seed);
-  const samples = [];
   for (let round = 0; round < context.rounds; round += 1) {
     for (const name of shuffled(cases, random)) {
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
@@ -26,13 +26,12 @@ export async function interleave(context, cases, measure) {
           sample = { error: String(error.message ?? error).slice(0, 2000) };
         }
         const last = !(sample.cpu?.disturbed === true) || context.quick || attempt === ATTEMPTS_MAX;
-        samples.push({ case: name, round, attempt, at, final: last, ...sample });
+        context.samples.push({ case: name, round, attempt, at, final: last, ...sample });
         context.log(`round ${round + 1}/${context.rounds} ${name}: ${sample.error ?? sample.line ?? 'done'}${sample.cpu?.disturbed ? ' (disturbed)' : ''}`);
         if (last) break;
       }
     }
   }
-  return samples;
 }
 
 /** Starts the arm, gives it to `use`, and stops it whatever happens. */
