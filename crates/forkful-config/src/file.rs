@@ -217,7 +217,8 @@ impl Reader<'_> {
         }
         for entry in entries {
             let key = entry.key.as_str();
-            if key == holder || OTHER_TOP_LEVEL_KEYS.contains(&key) {
+            // `x-…` is the usual place for what YAML anchors refer to.
+            if key == holder || OTHER_TOP_LEVEL_KEYS.contains(&key) || key.starts_with("x-") {
                 continue;
             }
             let message = if key == "static" {

@@ -16,6 +16,8 @@ const NODES_MAX: usize = 100_000;
 /// Depth of nesting; a configuration needs 5.
 const DEPTH_MAX: usize = 32;
 
+const TOO_LARGE: &str = "the document is nested too deep, or unfolds to more than any configuration needs";
+
 /// Parses a text; an empty one is `null`.
 pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
     let options = serde_saphyr::options! {
@@ -46,12 +48,11 @@ fn message(error: &Error) -> String {
         Error::MultipleDocuments { .. } | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
             "there is more than one document".to_owned()
         }
+        Error::AliasError { error, .. } => message(error),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => {
-            "the document is nested too deep, or unfolds to more than any configuration needs".to_owned()
-        }
+        | Error::AliasReplayStackDepthExceeded { .. } => TOO_LARGE.to_owned(),
         Error::DuplicateMappingKey { key, .. } => match key {
             Some(key) => format!("the key {} is given twice", quoted(key)),
             None => "a key is given twice".to_owned(),

@@ -10,6 +10,7 @@ use super::{Context, base_directory, expand_home, program, tidy};
 use crate::error::{ConfigError, Place, Warning};
 use crate::keys::nearest;
 use crate::options::AppOptions;
+use crate::tree::quoted;
 
 /// Interpreters by extension, the first that is found.
 const INTERPRETERS: &[(&str, &[&str])] = &[
@@ -142,14 +143,36 @@ impl Search<'_> {
                 near: entry_point(&path).map(|file| Path::new(self.script).join(file).display().to_string()),
             });
         }
-        if self.is_command_line() {
-            return Ok(Target::CommandLine);
-        }
+        let near = if self.is_command_line() {
+            match self.script_with_arguments() {
+                Some(meant) => Some(meant),
+                None => return Ok(Target::CommandLine),
+            }
+        } else {
+            similar_file(&self.cwd.join(self.script))
+        };
         Err(ConfigError::ScriptMissing {
             place: self.place.clone(),
             script: self.script.to_owned(),
             tried: self.cwd.into(),
-            near: similar_file(&self.cwd.join(self.script)).map(Into::into),
+            near: near.map(Into::into),
+        })
+    }
+
+    /// `app.js --port 80` is no line that a shell could run; this is how to say it.
+    fn script_with_arguments(&self) -> Option<String> {
+        let (file, arguments) = self.script.trim().split_once(char::is_whitespace)?;
+        let path = self.cwd.join(file);
+        let extension = path.extension()?.to_str()?;
+        let is_script = INTERPRETERS.iter().any(|(known, _)| *known == extension);
+        if !is_script || !path.is_file() || program::is_executable(&path) {
+            return None;
+        }
+        let arguments = arguments.trim();
+        Some(if self.options.is_from_file("script") {
+            format!("script {file} with args {}", quoted(arguments))
+        } else {
+            format!("{file} -- {arguments}")
         })
     }
 

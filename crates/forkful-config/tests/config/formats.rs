@@ -188,7 +188,7 @@ fn no_name_belongs_to_two_keys() {
 
 #[test]
 fn yaml_anchors_and_merge_keys_work() {
-    let text = "base: &base\n  env: { A: 1 }\n  instances: 2\napps:\n  - <<: *base\n    script: a.js\n  - <<: *base\n    script: b.js\n    instances: 3\n";
+    let text = "x-base: &base\n  env: { A: 1 }\n  instances: 2\napps:\n  - <<: *base\n    script: a.js\n  - <<: *base\n    script: b.js\n    instances: 3\n";
     let file = parse(text, Format::Yaml, Path::new("f.yaml")).unwrap();
     let found: Vec<_> = file
         .apps
@@ -202,7 +202,7 @@ fn yaml_anchors_and_merge_keys_work() {
             ("b.js".to_owned(), "3".to_owned(), "1".to_owned())
         ]
     );
-    insta::assert_snapshot!(lines(&file.warnings), @"f.yaml:1: base is no known key: ignored");
+    insta::assert_snapshot!(lines(&file.warnings), @"");
 }
 
 #[test]

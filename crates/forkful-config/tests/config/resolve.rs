@@ -173,6 +173,7 @@ fn a_script_that_cannot_be_started_is_explained() {
         "notes.txt",
         "data",
         "job.py",
+        "server.js --port 80",
         "",
     ]
     .iter()
@@ -211,6 +212,8 @@ fn a_script_that_cannot_be_started_is_explained() {
     hint: `chmod +x data`, or name what runs it with `--interpreter`
     cannot find the interpreter "python3" in the app's PATH (DIR/bin)
     hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
+    script "server.js --port 80" does not exist in DIR
+    hint: did you mean server.js -- --port 80?
     the command line has no script
     hint: name what to start, as app.js
     script "server.js" is not executable
