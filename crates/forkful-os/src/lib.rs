@@ -19,5 +19,7 @@ mod signal;
 #[cfg(test)]
 mod testing;
 pub mod tree;
+#[cfg(test)]
+mod unprivileged;
 
 pub use signal::{signal_name, signal_number};

@@ -80,3 +80,6 @@ impl TcpGroup {
         steer::attach(self.member(0), steer)
     }
 }
+
+#[cfg(test)]
+mod tests;

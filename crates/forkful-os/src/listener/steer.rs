@@ -139,3 +139,6 @@ fn hash_source(program: &mut Vec<sock_filter>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The text form of the kernel's socket lists (proc_net(5)), for machines without socket diagnostics.
+//! The text form of the kernel's socket lists (`proc_net(5)`), for machines without socket diagnostics.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
