@@ -25,6 +25,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(
     name = "forkful",
+    bin_name = "forkful",
     version,
     max_term_width = 100,
     subcommand_required = true,

@@ -68,7 +68,7 @@ impl Specs {
     }
 
     /// The apps of a config file that `--only` leaves, with the command line's options over them.
-    pub(crate) fn from_config(&self, path: &Path, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
+    pub(crate) fn apps_of_config(&self, path: &Path, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
         let evaluator = NodeEvaluator::new(self.cwd.clone(), self.env.clone());
         let file = forkful_config::load(path, &evaluator)?;
         if !file.output.is_empty() {
@@ -85,7 +85,7 @@ impl Specs {
 
     /// One app from the command line alone. Without a config there are no blocks to choose from, so
     /// that `--env NAME` asks for nothing; PM2's users pass it all the same.
-    pub(crate) fn from_command_line(&self, script: &str, options: &AppOptions) -> Result<AppSpec, Failure> {
+    pub(crate) fn app_of_command_line(&self, script: &str, options: &AppOptions) -> Result<AppSpec, Failure> {
         if let Some(name) = &self.env_name {
             output::warn(&format!("--env {name} chooses a block of a config file; `{script}` is none"));
         }

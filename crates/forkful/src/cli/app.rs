@@ -10,6 +10,9 @@ use forkful_core::spec::{Balance, StopSignal};
 #[command(after_help = "\
 Without an argument the config file of this directory is used: forkful.config.* or ecosystem.config.*.
 Durations are milliseconds, or texts as 500ms, 10s, 2m.
+Balance: direct lets the kernel spread connections over the healthy workers; exact gives each to the
+worker with the fewest; auto is exact while they come slowly and direct when they come fast; shared is
+one socket for all; sticky gives one client address always the same worker.
 
 Examples:
   forkful start app.js -i max                        one worker per core
@@ -18,8 +21,6 @@ Examples:
   forkful start forkful.config.js --only api --env production
   forkful start api                                  a stopped app, once more")]
 pub(crate) struct StartArgs {
-    #[command(flatten)]
-    pub(crate) app: AppArgs,
     /// Return at once instead of when the apps are ready.
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -29,6 +30,8 @@ pub(crate) struct StartArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) app: AppArgs,
 }
 
 #[derive(Debug, Args)]
@@ -43,17 +46,16 @@ Examples:
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) app: AppArgs,
-    /// Print the lines as the app wrote them, without a prefix.
-    #[arg(long)]
-    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct AppArgs {
     /// Scripts, programs, quoted command lines, config files, or names of stopped apps.
     #[arg(value_name = "SCRIPT|CONFIG|APP")]
     pub(crate) targets: Vec<String>,
+    /// Arguments of the script.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
     /// Number of workers: a number, `max` or 0 for one per core, -1 for one less.
     #[arg(long, short, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) instances: Option<String>,
@@ -75,7 +77,7 @@ pub(crate) struct AppArgs {
     /// Arguments of the interpreter, split as a shell does.
     #[arg(long, visible_alias = "interpreter-args", value_name = "ARGS", allow_hyphen_values = true)]
     pub(crate) node_args: Option<String>,
-    /// How connections are spread over the workers.
+    /// How connections are spread over the workers; auto by default.
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) balance: Option<BalanceArg>,
     /// Do not preload the agent.
@@ -89,9 +91,6 @@ pub(crate) struct AppArgs {
     pub(crate) stop: StopArgs,
     #[command(flatten)]
     pub(crate) restart: RestartPolicyArgs,
-    /// Arguments of the script.
-    #[arg(last = true, value_name = "ARGS")]
-    pub(crate) args: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -160,18 +159,14 @@ pub(crate) struct RestartPolicyArgs {
     pub(crate) stop_exit_codes: Vec<i32>,
 }
 
-/// `forkful_core::spec::Balance` for clap.
+/// `forkful_core::spec::Balance` for clap. The variants have no help of their own: it would turn all
+/// of `--help` into clap's long form.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum BalanceArg {
-    /// Exact while connections come slowly, direct when they come fast.
     Auto,
-    /// The kernel spreads connections over the healthy workers.
     Direct,
-    /// Each connection goes to the worker that has the fewest.
     Exact,
-    /// One socket for all workers.
     Shared,
-    /// The same client address, the same worker.
     Sticky,
 }
 

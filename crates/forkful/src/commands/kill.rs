@@ -36,7 +36,8 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
             Err(ClientError::Lost { .. } | ClientError::Broken { .. } | ClientError::Refused { .. }),
             Some(process),
         ) => {
-            drop(pidfd_send_signal(process, Signal::TERM));
+            // When it is gone already there is nothing to signal.
+            pidfd_send_signal(process, Signal::TERM).ok();
             ActionReply { apps: Vec::new() }
         }
         (Err(error), _) => return Err(error.into()),

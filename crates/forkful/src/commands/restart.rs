@@ -59,7 +59,7 @@ fn definitions(args: &RestartArgs) -> Result<(Vec<AppDefinition>, Vec<String>), 
     let specs = Specs::new(&args.env, &args.only)?;
     let mut definitions = Vec::new();
     for config in configs {
-        let apps = specs.from_config(Path::new(config), &specs.only_env())?;
+        let apps = specs.apps_of_config(Path::new(config), &specs.only_env())?;
         definitions.extend(apps.iter().map(AppDefinition::from));
     }
     Ok((definitions, names.into_iter().cloned().collect()))

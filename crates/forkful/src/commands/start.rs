@@ -134,9 +134,9 @@ fn targets(specs: &Specs, args: &AppArgs) -> Result<Vec<String>, Failure> {
 fn from_target(specs: &Specs, options: &AppOptions, target: &str) -> Result<Vec<AppSpec>, Failure> {
     let path = Path::new(target);
     if forkful_config::is_config(path) {
-        return specs.from_config(path, options);
+        return specs.apps_of_config(path, options);
     }
-    Ok(vec![specs.from_command_line(target, options)?])
+    Ok(vec![specs.app_of_command_line(target, options)?])
 }
 
 /// What a target means that is the name or id of a known app: the targets to start, or why not. A
