@@ -50,10 +50,21 @@ class Worker {
     this.#lastCall += 1;
     const id = this.#lastCall;
     const reply = new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));
-    // Its failure is seen by whoever awaits it, which a caller that kills the worker does not.
-    reply.catch(() => {});
-    this.#socket.write(`${JSON.stringify({ id, body: String(body), values })}\n`);
+    this.#call(id, body, values);
     return within(`an answer of worker ${this.pid}`, reply);
+  }
+
+  /**
+   * The same for what the worker may not live to answer.
+   * @param {Function} body
+   * @param {...unknown} values
+   */
+  order(body, ...values) {
+    this.#call(0, body, values);
+  }
+
+  #call(id, body, values) {
+    this.#socket.write(`${JSON.stringify({ id, body: String(body), values })}\n`);
   }
 
   /** Waits for the first report that holds a key. @param {string} key */

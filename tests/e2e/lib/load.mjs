@@ -1,0 +1,167 @@
+// Closed-loop HTTP clients that count what becomes of each request by kind. They are plain sockets with a
+// small reader of their own, because an HTTP client library would hide what this is about: it retries, it
+// picks another connection, it turns a reset into something else. Nothing here retries.
+import net from 'node:net';
+
+/** A request without an answer for this long counts as a timeout. */
+const ANSWER_MS_MAX = 15_000;
+
+/**
+ * What became of all requests.
+ *
+ * `success`: the whole expected answer came. `reset`: the connection ended before that, by a reset or by an
+ * early end. `refused`: no connection was made. `timeout`: no answer in time. `unexpected`: another answer.
+ * @typedef {{ success: number, reset: number, refused: number, timeout: number, unexpected: number }} Counts
+ */
+
+/** @returns {Counts} */
+const none = () => ({ success: 0, reset: 0, refused: 0, timeout: 0, unexpected: 0 });
+
+/** The answer at the start of a text, or null when it is not whole yet. @param {string} text */
+function parseAnswer(text) {
+  const headEnd = text.indexOf('\r\n\r\n');
+  if (headEnd < 0) return null;
+  const head = text.slice(0, headEnd);
+  const length = /\r\ncontent-length: *(\d+)/i.exec(head);
+  // The fixtures send their length; an answer without one is none of theirs.
+  if (!length) return { status: -1, body: text, closes: true, rest: '' };
+  const bodyEnd = headEnd + 4 + Number(length[1]);
+  if (text.length < bodyEnd) return null;
+  return {
+    status: Number(head.slice(9, 12)),
+    body: text.slice(headEnd + 4, bodyEnd),
+    closes: /\r\nconnection: *close/i.test(head),
+    rest: text.slice(bodyEnd),
+  };
+}
+
+/** One client: a request, its answer, the next one, on one connection or on a new one each. */
+class Client {
+  /** @param {Load} load @param {boolean} keepAlive */
+  constructor(load, keepAlive) {
+    this.load = load;
+    this.keepAlive = keepAlive;
+    this.path = load.options.path ?? '/';
+    /** @type {net.Socket | null} */
+    this.socket = null;
+    this.text = '';
+    this.waiting = false;
+    /** @type {() => void} */
+    this.finished = () => {};
+    this.done = new Promise((resolve) => { this.finished = () => resolve(undefined); });
+  }
+
+  next() {
+    if (this.load.stopping) {
+      this.socket?.destroy();
+      this.finished();
+      return;
+    }
+    this.waiting = true;
+    this.text = '';
+    if (this.socket) this.ask();
+    else this.connect();
+  }
+
+  connect() {
+    const socket = net.connect({ host: '127.0.0.1', port: this.load.options.port, noDelay: true });
+    this.socket = socket;
+    socket.setEncoding('latin1');
+    let connected = false;
+    socket.once('connect', () => { connected = true; this.ask(); });
+    socket.on('data', (text) => this.take(socket, String(text)));
+    socket.on('end', () => this.lose(socket, 'reset', 'end of the stream'));
+    socket.on('error', (error) => this.lose(socket, connected ? 'reset' : 'refused', error.message));
+    socket.setTimeout(ANSWER_MS_MAX, () => this.lose(socket, 'timeout', 'no answer'));
+  }
+
+  ask() {
+    const connection = this.keepAlive ? 'keep-alive' : 'close';
+    this.socket?.write(`GET ${this.path} HTTP/1.1\r\nHost: localhost\r\nConnection: ${connection}\r\n\r\n`);
+  }
+
+  take(socket, text) {
+    if (socket !== this.socket) return;
+    this.text += text;
+    const answer = parseAnswer(this.text);
+    if (!answer) return;
+    const { expect = /./ } = this.load.options;
+    if (!this.waiting || answer.rest || answer.status !== 200 || !expect.test(answer.body)) {
+      this.load.count('unexpected', `${answer.status} ${answer.body.slice(0, 200)}`);
+      this.drop(socket);
+    } else {
+      this.load.succeed(answer.body);
+      if (answer.closes || !this.keepAlive) this.drop(socket);
+    }
+    this.waiting = false;
+    this.next();
+  }
+
+  /** The connection is gone: a failed request if one was under way, else none of the server's faults. */
+  lose(socket, kind, why) {
+    if (socket !== this.socket) return;
+    this.drop(socket);
+    if (!this.waiting) return;
+    this.waiting = false;
+    this.load.count(kind, why);
+    this.next();
+  }
+
+  drop(socket) {
+    socket.destroy();
+    if (this.socket === socket) this.socket = null;
+  }
+}
+
+/** A load that runs until it is told to stop. */
+class Load {
+  /** @param {Options} options */
+  constructor(options) {
+    this.options = options;
+    this.counts = none();
+    /** @type {Map<string, number>} Successes by body: the fixtures answer with their pid. */
+    this.answers = new Map();
+    /** @type {string[]} The first failures, in words. */
+    this.failures = [];
+    this.stopping = false;
+    this.clients = [
+      ...Array.from({ length: options.closing ?? 0 }, () => new Client(this, false)),
+      ...Array.from({ length: options.keeping ?? 0 }, () => new Client(this, true)),
+    ];
+    for (const client of this.clients) client.next();
+  }
+
+  /** @param {keyof Counts} kind @param {string} why */
+  count(kind, why) {
+    this.counts[kind] += 1;
+    if (this.failures.length < 20) this.failures.push(`${kind}: ${why}`);
+  }
+
+  /** @param {string} body */
+  succeed(body) {
+    this.counts.success += 1;
+    this.answers.set(body, (this.answers.get(body) ?? 0) + 1);
+  }
+
+  get failed() {
+    const { success: _success, ...rest } = this.counts;
+    return Object.values(rest).reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Stops after the answers under way. */
+  async stop() {
+    this.stopping = true;
+    await Promise.all(this.clients.map((client) => client.done));
+    return this.counts;
+  }
+}
+
+/**
+ * Starts a load: `closing` clients that connect anew for each request, `keeping` ones that keep their
+ * connection for as long as the server does.
+ * @typedef {{ port: number, path?: string, closing?: number, keeping?: number, expect?: RegExp }} Options
+ * @param {Options} options
+ */
+export function startLoad(options) {
+  return new Load(options);
+}
