@@ -162,7 +162,7 @@ fn a_script_that_cannot_be_started_is_explained() {
     place.file("package/package.json", r#"{ "main": "lib/main.js" }"#);
     place.file("package/lib/main.js", "");
     fs_err::create_dir_all(place.path().join("empty")).unwrap();
-    let mut shown: Vec<_> = [
+    let shown: Vec<_> = [
         "sever.js",
         "app",
         "none/at/all.js",
@@ -179,18 +179,6 @@ fn a_script_that_cannot_be_started_is_explained() {
     .iter()
     .map(|name| place.shown(&place.resolve(&script(name)).unwrap_err()))
     .collect();
-    for options in [
-        AppOptions { interpreter: Some("none".to_owned()), ..script("server.js") },
-        AppOptions { interpreter: Some("pyhton".to_owned()), ..script("server.js") },
-        AppOptions { interpreter: Some("./bin/absent".to_owned()), ..script("server.js") },
-        AppOptions { cwd: Some("nowhere".into()), ..script("server.js") },
-        AppOptions { cwd: Some("server.js".into()), ..script("server.js") },
-        AppOptions { name: Some("all".to_owned()), ..script("server.js") },
-        AppOptions { name: Some("a/b".to_owned()), ..script("server.js") },
-        AppOptions::default(),
-    ] {
-        shown.push(place.shown(&place.resolve(&options).unwrap_err()));
-    }
     insta::assert_snapshot!(lines(&shown), @r#"
     script "sever.js" does not exist in DIR
     hint: did you mean server.js?
@@ -216,6 +204,28 @@ fn a_script_that_cannot_be_started_is_explained() {
     hint: did you mean server.js -- --port 80?
     the command line has no script
     hint: name what to start, as app.js
+    "#);
+}
+
+#[test]
+fn options_that_do_not_fit_a_script_are_explained() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("server.js", "");
+    let shown: Vec<_> = [
+        AppOptions { interpreter: Some("none".to_owned()), ..script("server.js") },
+        AppOptions { interpreter: Some("pyhton".to_owned()), ..script("server.js") },
+        AppOptions { interpreter: Some("./bin/absent".to_owned()), ..script("server.js") },
+        AppOptions { cwd: Some("nowhere".into()), ..script("server.js") },
+        AppOptions { cwd: Some("server.js".into()), ..script("server.js") },
+        AppOptions { name: Some("all".to_owned()), ..script("server.js") },
+        AppOptions { name: Some("a/b".to_owned()), ..script("server.js") },
+        AppOptions::default(),
+    ]
+    .iter()
+    .map(|options| place.shown(&place.resolve(options).unwrap_err()))
+    .collect();
+    insta::assert_snapshot!(lines(&shown), @r#"
     script "server.js" is not executable
     hint: `chmod +x server.js`, or name what runs it with `--interpreter`
     cannot find the interpreter "pyhton" in the app's PATH (DIR/bin)
