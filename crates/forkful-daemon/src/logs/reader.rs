@@ -234,12 +234,9 @@ impl Reader {
         if framed.cuts > 0 {
             stream.info.counters.add_cut(framed.cuts);
         }
-        if stream.info.stream == LogStream::Err
-            && let Some(process) = self.processes.get_mut(&stream.info.pm_id)
-            && process.generation == stream.generation
-        {
-            process.stderr.push(&framed.head);
-            process.stderr.push(&self.scratch[framed.body.clone()]);
+        if let Some(recent) = stream.recent(&mut self.processes) {
+            recent.push(&framed.head);
+            recent.push(&self.scratch[framed.body.clone()]);
         }
         let (body, body_range) = if framed.body.len() >= HAND_OVER_BYTES_MIN {
             (mem::replace(&mut self.scratch, self.queue.spare_buffer()), framed.body)
@@ -257,11 +254,8 @@ impl Reader {
         let _ = self.reactor.remove(stream.pipe.as_fd());
         self.large_pipes -= usize::from(stream.is_large);
         if let Some(head) = stream.framer.finish() {
-            if stream.info.stream == LogStream::Err
-                && let Some(process) = self.processes.get_mut(&stream.info.pm_id)
-                && process.generation == stream.generation
-            {
-                process.stderr.push(&head);
+            if let Some(recent) = stream.recent(&mut self.processes) {
+                recent.push(&head);
             }
             let info = Arc::clone(&stream.info);
             let at_ms = now_ms();
@@ -310,5 +304,14 @@ impl Reader {
             self.end(token);
         }
         self.queue.close();
+    }
+}
+
+impl Stream {
+    /// Where the stream's last lines are kept, if it is the stderr of a worker's present process.
+    fn recent<'a>(&self, processes: &'a mut HashMap<u32, Process>) -> Option<&'a mut RecentLines> {
+        let process = processes.get_mut(&self.info.pm_id)?;
+        let present = self.info.stream == LogStream::Err && process.generation == self.generation;
+        present.then_some(&mut process.stderr)
     }
 }

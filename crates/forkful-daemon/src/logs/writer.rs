@@ -157,7 +157,9 @@ impl Writer {
             let shed = self.queue.release(batch);
             if shed > 0 {
                 let report = &self.report;
-                report(&format!("warning: {shed} log lines were dropped because the disk was too slow"));
+                report(&format!(
+                    "warning: {shed} log lines were dropped: they could not be written for half a second"
+                ));
             }
         }
     }

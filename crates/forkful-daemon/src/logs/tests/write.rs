@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use forkful_api::types::LogStream::{Err, Out};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use super::support::{Bench, pipe, spec};
 use crate::logs::echo::Echo;
@@ -126,6 +128,32 @@ fn a_line_beyond_the_bound_is_cut_and_counted() {
     assert_eq!(bench.text(&path), format!("{}\n{}\n{}\nnext\n", x(1000), x(1000), x(500)));
     assert_eq!(bench.service.cut_lines(7), 2);
     assert_eq!(bench.service.dropped_lines(7), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_pieces_of_any_bytes_give_the_same_file(
+        pieces in vec((vec(prop_oneof![3 => Just(b'\n'), 40 => any::<u8>()], 0..150), any::<bool>()), 0..12),
+    ) {
+        let bench = Bench::new();
+        let path = bench.path("out.log");
+        let mut worker = bench.worker(0, Out, &path);
+        let mut expected = Vec::new();
+        for (piece, read_now) in &pieces {
+            worker.write_all(piece).unwrap();
+            expected.extend_from_slice(piece);
+            if *read_now {
+                let whole = expected.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+                prop_assert_eq!(bench.content(&path), &expected[..whole]);
+            }
+        }
+        drop(worker);
+        if expected.last().is_some_and(|last| *last != b'\n') {
+            expected.push(b'\n');
+        }
+        prop_assert_eq!(bench.content(&path), expected);
+    }
 }
 
 #[test]
