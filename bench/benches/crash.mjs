@@ -6,7 +6,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { measured } from '../lib/measure.mjs';
-import { MARKER } from '../lib/proc.mjs';
 import { interleave, withArm } from '../lib/rounds.mjs';
 import { freePort, waitUntil } from '../lib/server.mjs';
 import { median } from '../lib/stats.mjs';
@@ -26,7 +25,7 @@ const milliseconds = (ns) => Number(ns) / 1e6;
 /** From spawn to the listening callback of a bare `node app`, in ms. */
 async function bareStart(server, index) {
   const log = path.join(server.directory, `bare-${index}`);
-  const environment = { ...server.environment(), PORT: String(await freePort()), BENCH_LISTEN_LOG: log, [MARKER]: `${server.marker}-bare` };
+  const environment = { ...process.env, NODE_ENV: 'production', PORT: String(await freePort()), BENCH_LISTEN_LOG: log };
   const from = now();
   const child = spawn(server.node, [server.app], { env: environment, stdio: 'ignore' });
   try {

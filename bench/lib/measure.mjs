@@ -13,7 +13,7 @@ export const FOREIGN_CORES_MAX = 0.1;
  */
 export async function measured(server, work) {
   const read = () => ({
-    at: performance.now(), server: server === null ? 0 : cpuSecondsOf(server.marker), own: ownCpuSeconds(), machine: machineCpuSeconds(),
+    at: performance.now(), server: server === null ? 0 : cpuSecondsOf(server.marks), own: ownCpuSeconds(), machine: machineCpuSeconds(),
   });
   const before = read();
   const result = await work();

@@ -48,14 +48,13 @@ export function allProcesses() {
     .filter((stat) => stat !== null && stat.state !== 'Z');
 }
 
-/** All processes of the arm with this marker, the whole tree, oldest first. */
-export function membersOf(marker) {
-  const needle = `${MARKER}=${marker}`;
+/** All processes that have one of these `NAME=value` marks in their environment, with all that descend from them, oldest first. */
+export function membersOf(marks) {
   const processes = allProcesses();
   const members = new Set();
   for (const { pid } of processes) {
-    const environ = readProc(`/proc/${pid}/environ`);
-    if (environ?.split('\0').includes(needle)) members.add(pid);
+    const environ = readProc(`/proc/${pid}/environ`)?.split('\0');
+    if (environ !== undefined && marks.some((mark) => environ.includes(mark))) members.add(pid);
   }
   for (let grown = true; grown; ) {
     grown = false;
@@ -76,8 +75,8 @@ export function isSameProcess({ pid, startTicks }) {
 }
 
 /** CPU seconds (user and system) of every process of the arm, and of the children it has reaped. */
-export function cpuSecondsOf(marker) {
-  return membersOf(marker).reduce((sum, { cpuSeconds, reapedSeconds }) => sum + cpuSeconds + reapedSeconds, 0);
+export function cpuSecondsOf(marks) {
+  return membersOf(marks).reduce((sum, { cpuSeconds, reapedSeconds }) => sum + cpuSeconds + reapedSeconds, 0);
 }
 
 /** CPU seconds of one process from the scheduler's own nanosecond clock: for windows where a 10 ms tick is too coarse. */

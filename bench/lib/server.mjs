@@ -55,6 +55,8 @@ export class Server {
     this.workersWanted = options.workers;
     this.node = options.node;
     this.marker = `${process.pid}-${started}-${arm}`;
+    /** What the environment of the arm's processes holds; a tool that filters its daemon's environment adds what is left. */
+    this.marks = [`${MARKER}=${this.marker}`];
     this.directory = mkdtempSync(path.join(tmpdir(), 'fb-'));
     this.listenLog = path.join(this.directory, 'listening');
     this.outputLog = path.join(this.directory, 'output');
@@ -128,7 +130,7 @@ export class Server {
 
   /** All processes of the arm, managers and workers. */
   members() {
-    return membersOf(this.marker);
+    return membersOf(this.marks);
   }
 
   /** Process ids that wrote a listening line and still live: the workers, where workers are processes. */

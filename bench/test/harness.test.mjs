@@ -94,12 +94,14 @@ for (const name of ['plain', 'node-cluster-rr', 'node-cluster-none', 'pm2', 'wat
       const traffic = await startTraffic({ port: server.port, close: 2, kept: 2, pauseMs: 1, slowEvery: 10, slowMs: 5 });
       await waitUntil('100 requests', 20_000, async () => (await traffic.progress()).requests >= 100);
       const report = await traffic.stop();
+      assert.equal(server.workerPids().length, name === 'plain' || name === 'watt' ? 1 : 2);
+      assert.equal(server.managerPids().length, name === 'plain' || name === 'watt' ? 0 : 1);
       assert.deepEqual(report.failures, {});
       assert.equal(report.answered, report.requests);
     } finally {
       assert.deepEqual(await server.stop(), []);
     }
-    assert.deepEqual(membersOf(server.marker), []);
+    assert.deepEqual(membersOf(server.marks), []);
     assert.equal(existsSync(server.directory), false);
   });
 }

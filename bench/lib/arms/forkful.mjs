@@ -14,6 +14,7 @@ export function prepareForkful(server) {
   const home = path.join(server.directory, 'home');
   mkdirSync(home, { mode: 0o700 });
   Object.assign(server.extraEnv, { FORKFUL_HOME: home, NO_COLOR: '1' });
+  server.marks.push(`FORKFUL_HOME=${home}`); // the daemon keeps little else of its environment
   server.forkful = (...args) => server.command(forkfulBinary(), args);
   server.listCommand = [forkfulBinary(), 'list'];
   server.shutdown = async () => {
