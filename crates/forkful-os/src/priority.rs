@@ -1,9 +1,12 @@
 //! Being scheduled soon: a daemon that works for microseconds at a time among workers that burn all cores.
 //!
-//! All of it is a request: where the kernel is too old or refuses, things go on as before. Children do not inherit it.
+//! All of it is a request: where the kernel is too old or refuses, things go on as before. Children that
+//! [`crate::process::spawn`] starts keep it until they execute their program, because the caller waits for that, and have
+//! what we had before from then on; children started by other means inherit it.
 
 use std::io;
 use std::mem::size_of;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The range in which kernels since 6.12 take a slice of their own for a normal thread.
@@ -12,6 +15,9 @@ const SLICE_MAX: Duration = Duration::from_millis(100);
 
 /// The priority that is asked for where this process had the normal one.
 const NICE: i32 = -5;
+
+/// What the first thread that asked had before; what children get. Set at most once.
+static ORIGINAL: OnceLock<libc::sched_attr> = OnceLock::new();
 
 /// What the kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,18 +30,17 @@ pub struct Granted {
 
 /// Asks for a scheduling slice of `slice` (0.1 to 100 ms) for the calling thread, and for nice −5.
 ///
-/// A priority that the user chose is left alone. The reset-on-fork flag gives children the defaults again. An error
-/// only when the thread's present state cannot be read.
+/// A priority that the user chose is left alone. An error only when the thread's present state cannot be read.
 pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     let before = attributes()?;
     let normal = before.sched_policy == libc::SCHED_OTHER as u32;
     if !normal {
         return Ok(Granted { short_slice: false, nice: false });
     }
+    ORIGINAL.get_or_init(|| libc::sched_attr { sched_runtime: 0, ..before });
     let slice_ns = slice.clamp(SLICE_MIN, SLICE_MAX).as_nanos() as u64;
     let wanted = |nice: i32| libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
-        sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
         sched_nice: nice,
         sched_runtime: slice_ns,
         ..before
@@ -48,6 +53,11 @@ pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     let after = attributes()?;
     // Older kernels ignore the runtime of a normal thread and report none.
     Ok(Granted { short_slice: after.sched_runtime == slice_ns, nice: after.sched_nice == NICE })
+}
+
+/// What a child is to be set back to; `None` when nothing was ever asked for.
+pub(crate) fn original_attributes() -> Option<libc::sched_attr> {
+    ORIGINAL.get().copied()
 }
 
 fn attributes() -> io::Result<libc::sched_attr> {
@@ -81,6 +91,11 @@ mod tests {
             assert_eq!(granted.nice, before.sched_nice == 0 && after.sched_nice == NICE);
             let (_child, output) = start_shell("exec nice", &[("PATH", "/usr/bin:/bin")]);
             assert_eq!(read_all(output).trim(), before.sched_nice.to_string());
+            let path = [("PATH", "/usr/bin:/bin")];
+            let (_child, output) = start_shell("exec grep se.slice /proc/self/sched", &path);
+            // Absent on kernels without scheduler statistics.
+            let text = read_all(output);
+            assert!(!text.split_whitespace().any(|word| word == "250000"), "{text}");
         })
         .join()
         .unwrap();

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 
 use super::{Child, SpawnError, SpawnPlan, SpawnStep};
-use crate::procinfo;
+use crate::{priority, procinfo};
 
 /// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
 const STACK_BYTES: usize = 64 * 1024;
@@ -43,6 +43,7 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         env: &image.env_pointers,
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
+        scheduling: priority::original_attributes(),
         failure: MaybeUninit::zeroed(),
     };
     let (pid, pidfd) = start(orders).map_err(|(step, source)| error(step, source))?;
@@ -146,6 +147,7 @@ struct Orders<'a> {
     /// Sources of descriptors 0 to 3; the last may be −1.
     files: [RawFd; 4],
     open_files: Option<libc::rlimit>,
+    scheduling: Option<libc::sched_attr>,
     failure: MaybeUninit<Failure>,
 }
 
@@ -273,6 +275,9 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
         }
         if let Some(limit) = &orders.open_files {
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+        }
+        if let Some(attributes) = &orders.scheduling {
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0);
         }
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
