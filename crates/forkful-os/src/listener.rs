@@ -4,6 +4,7 @@
 
 mod group;
 mod query;
+mod round_robin;
 mod single;
 mod steer;
 

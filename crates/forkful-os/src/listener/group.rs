@@ -3,11 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::net::{bind, listen, sockopt};
 
 use super::query::local_addr;
+use super::round_robin::RoundRobin;
 use super::single::{bound_tcp, clamp_backlog, unbound_tcp};
 use super::steer::{self, Steer};
 
@@ -24,6 +26,8 @@ pub struct TcpGroup {
     addr: SocketAddr,
     ipv6_only: bool,
     backlog: u32,
+    /// Made when first asked for.
+    round_robin: OnceLock<RoundRobin>,
 }
 
 impl TcpGroup {
@@ -34,7 +38,7 @@ impl TcpGroup {
         sockopt::set_socket_reuseport(&first, true)?;
         listen(&first, clamp_backlog(backlog))?;
         let addr = local_addr(first.as_fd())?;
-        Ok(Self { members: vec![first], addr, ipv6_only, backlog })
+        Ok(Self { members: vec![first], addr, ipv6_only, backlog, round_robin: OnceLock::new() })
     }
 
     /// Adds a listener and returns its index. It gets connections at once unless a program that does
@@ -68,16 +72,25 @@ impl TcpGroup {
     }
 
     /// Replaces the choice among the members, from the next new connection on. `EINVAL` for an empty
-    /// list or an index that is no member.
+    /// list or an index that is no member; the kind `Unsupported` for [`Steer::RoundRobin`] without the privilege.
     pub fn steer(&self, steer: &Steer) -> io::Result<()> {
         let listed = match steer {
             Steer::Only(index) => std::slice::from_ref(index),
-            Steer::Random(list) | Steer::BySource(list) => list,
+            Steer::Random(list) | Steer::BySource(list) | Steer::RoundRobin(list) => list,
         };
         if listed.is_empty() || listed.iter().any(|index| usize::from(*index) >= self.members.len()) {
             return Err(Errno::INVAL.into());
         }
-        steer::attach(self.member(0), steer)
+        let Steer::RoundRobin(list) = steer else {
+            return steer::attach(self.member(0), steer);
+        };
+        let turns = if let Some(turns) = self.round_robin.get() {
+            turns
+        } else {
+            let loaded = RoundRobin::load()?;
+            self.round_robin.get_or_init(|| loaded)
+        };
+        turns.steer(&self.members, list)
     }
 }
 

@@ -19,6 +19,9 @@ pub enum Steer {
     Random(Vec<u16>),
     /// By the client's address: the same source always gets the same position of the list.
     BySource(Vec<u16>),
+    /// Each connection to the next of the listed members in turn, exactly. Needs `CAP_BPF` and Linux 5.12, and is
+    /// an error of the kind `Unsupported` without; the turn goes on where it was when the list changes.
+    RoundRobin(Vec<u16>),
 }
 
 /// Offset of the client's address in an IPv4 header, and in an IPv6 header.
@@ -35,7 +38,8 @@ fn assemble(steer: &Steer) -> Vec<sock_filter> {
     let mut program = Vec::new();
     match steer {
         Steer::Only(index) => program.push(ret(u32::from(*index))),
-        Steer::Random(members) => {
+        // Classic programs have no memory: at random is the nearest that they can do.
+        Steer::Random(members) | Steer::RoundRobin(members) => {
             let mut sorted = members.clone();
             // Order does not matter here, and neighbours share instructions.
             sorted.sort_unstable();

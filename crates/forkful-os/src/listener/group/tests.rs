@@ -170,3 +170,24 @@ fn a_list_that_names_no_member_is_refused() {
         assert_eq!(group.steer(&steer).unwrap_err().raw_os_error(), Some(libc::EINVAL), "{steer:?}");
     }
 }
+
+#[test]
+fn round_robin_gives_exact_turns_or_says_that_it_is_not_available() {
+    let mut group = group(LOOPBACK, 4);
+    if let Err(error) = group.steer(&Steer::RoundRobin(vec![1, 2, 3])) {
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
+        return;
+    }
+    assert_eq!(spread(&group, 30), [0, 10, 10, 10]);
+    assert_eq!(spread(&group, 1).iter().sum::<usize>(), 1);
+    group.add_member().unwrap();
+    group.steer(&Steer::RoundRobin(vec![4, 0])).unwrap();
+    assert_eq!(spread(&group, 20), [10, 0, 0, 0, 10]);
+    group.steer(&Steer::Only(2)).unwrap();
+    assert_eq!(spread(&group, 3), [0, 0, 3, 0, 0], "a classic program in its place");
+    group.steer(&Steer::RoundRobin(vec![3])).unwrap();
+    assert_eq!(spread(&group, 3), [0, 0, 0, 3, 0]);
+    group.steer(&Steer::RoundRobin(vec![0, 1, 1, 2])).unwrap();
+    assert_eq!(spread(&group, 40), [10, 20, 10, 0, 0], "listed twice, two turns");
+    assert_eq!(group.steer(&Steer::RoundRobin(vec![])).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+}
