@@ -24,9 +24,9 @@
 //! - an event about a generation that the slot does not hold is dropped.
 
 mod states;
+mod text;
 mod turn;
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::restart::Counters;
@@ -497,63 +497,5 @@ impl State {
 impl Default for State {
     fn default() -> Self {
         Self::Stopped { last_exit: None }
-    }
-}
-
-impl fmt::Display for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for SlotNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal(signal) => write!(f, "signal {signal}"),
-            Self::SpawnFailed(why) => write!(f, "could not be started: {why}"),
-        }
-    }
-}
-
-impl fmt::Display for FailReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CrashLoop { count, window } => {
-                write!(f, "{count} unstable exits within {} s", window.as_secs_f64())
-            }
-        }
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Restart => "restart",
-            Self::Delete => "delete",
-            Self::Replace => "reload",
-        })
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotReadyInTime { waited } => write!(f, "not ready within {} s", waited.as_secs_f64()),
-            Self::Exited(exit @ (Exit::Code(_) | Exit::Signal(_))) => write!(f, "ended with {exit}"),
-            Self::Exited(exit @ Exit::SpawnFailed(_)) => exit.fmt(f),
-            Self::Cancelled { by } => write!(f, "cancelled by a later `{by}`"),
-            Self::Deleting => f.write_str("the worker is being deleted"),
-            Self::BeingReplaced => f.write_str("the worker is being reloaded already"),
-            Self::TooManyWaiting => write!(f, "{WAITING_MAX} commands wait for this worker already"),
-        }
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct Monitor {
     undelayed: Vec<u32>,
     /// Whether a serving process has died by itself.
     pub(crate) crashed: bool,
+    /// Slots that have to serve as long as nothing crashes.
+    pub(crate) serving_min: usize,
     /// Processes that died with their traffic open, which is to be closed with their exit event.
     died_open: BTreeSet<(usize, Generation)>,
 }
@@ -67,6 +69,7 @@ pub(crate) fn after_event(
     the_stopped_leave_nothing(world, number, actions);
     no_second_restart_without_a_delay(world, number, before, event, actions);
     generations_only_grow(before, &slot);
+    no_ready_worker_is_taken_away(world);
 }
 
 fn the_living_are_the_tracked(world: &World, number: usize, slot: &Slot) {
@@ -196,6 +199,11 @@ fn no_second_restart_without_a_delay(
 fn generations_only_grow(before: &Slot, slot: &Slot) {
     assert!(slot.counters.next_generation >= before.counters.next_generation);
     assert!(slot.generations().all(|generation| generation.0 < slot.counters.next_generation));
+}
+
+fn no_ready_worker_is_taken_away(world: &World) {
+    let enough = world.serving() >= world.monitor.serving_min;
+    assert!(enough || world.monitor.crashed, "{} slots serve", world.serving());
 }
 
 fn living(world: &World, number: usize) -> impl Iterator<Item = Generation> + '_ {

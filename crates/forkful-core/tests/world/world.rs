@@ -338,7 +338,7 @@ impl World {
         let (_, deed) = process.agenda.swap_remove(index);
         match deed {
             Deed::FailSpawn => {
-                self.processes.remove(&(slot, generation));
+                self.bury(slot, generation);
                 self.deliver(slot, &Event::SpawnFailed(generation, "no such file".into()));
             }
             Deed::Ready(sign) => self.deliver(slot, &Event::Ready(generation, sign)),
@@ -348,9 +348,13 @@ impl World {
     }
 
     fn end(&mut self, slot: usize, generation: Generation, exit: Exit) {
+        self.bury(slot, generation);
+        self.deliver(slot, &Event::Exited(generation, exit));
+    }
+
+    fn bury(&mut self, slot: usize, generation: Generation) {
         let process = self.processes.remove(&(slot, generation)).expect("only the living die");
         self.monitor.note_death(slot, generation, &process, &self.slots[slot]);
-        self.deliver(slot, &Event::Exited(generation, exit));
     }
 
     fn next_happening(&self) -> Option<(Time, Happening)> {
