@@ -68,7 +68,7 @@ export function tables(result) {
   return WORKERS.map((workers) => ({
     title: `Busiest worker over the mean, ${workers} workers: median of ${TRIES} tries, then median and worst of the rounds`,
     columns: ['arm', ...CONNECTIONS.flatMap((connections) => PATTERNS.map((pattern) => `${connections} ${pattern}`))],
-    rows: arms.filter((arm) => present.includes(caseName(arm, workers))).map((arm) => [
+    rows: [...new Set([...arms, ...result.arms])].filter((arm) => present.includes(caseName(arm, workers))).map((arm) => [
       arm,
       ...CONNECTIONS.flatMap((connections) => PATTERNS.map((pattern) => {
         const s = spreadOf(result, caseName(arm, workers), (sample) => sample.settings[`${connections} ${pattern}`].worst);

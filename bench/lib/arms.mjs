@@ -15,7 +15,7 @@ import { Server, freePort } from './server.mjs';
  * @property {string} about what it is, for people
  * @property {() => string | null} missing why it cannot run here
  * @property {() => string} version of the program under test
- * @property {(options: {app?: string, workers: number, env?: Record<string, string>}) => Promise<Server>} start
+ * @property {(options: {app?: string, workers: number, env?: Record<string, string>, listenTimeoutMs?: number}) => Promise<Server>} start
  */
 
 export const APP = path.join(BENCH, 'apps/server.cjs');

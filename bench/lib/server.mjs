@@ -47,7 +47,7 @@ export async function freePort() {
 }
 
 export class Server {
-  /** @param {string} arm name of the arm @param {{app: string, workers: number, node: string, env?: Record<string, string>}} options */
+  /** @param {string} arm name of the arm @param {{app: string, workers: number, node: string, env?: Record<string, string>, listenTimeoutMs?: number}} options */
   constructor(arm, options) {
     started += 1;
     this.arm = arm;
@@ -60,6 +60,8 @@ export class Server {
     this.directory = mkdtempSync(path.join(tmpdir(), 'fb-'));
     this.listenLog = path.join(this.directory, 'listening');
     this.outputLog = path.join(this.directory, 'output');
+    /** Arguments of `start` for tools that have a bound on how long a worker may take to listen. */
+    this.listenTimeout = options.listenTimeoutMs === undefined ? [] : ['--listen-timeout', String(options.listenTimeoutMs)];
     this.port = 0;
     this.extraEnv = options.env ?? {};
     /** Monotonic time of the first command of this arm. */

@@ -43,7 +43,7 @@ export async function startTraffic(plan) {
 }
 
 function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs }) {
-  const state = { requests: 0, answered: 0, failures: {}, firstFailures: [], firstSeen: {}, slowest: 0, stopping: false };
+  const state = { requests: 0, answered: 0, failures: {}, idleClosed: 0, firstFailures: [], firstSeen: {}, slowest: 0, stopping: false };
   const note = (answer, kind, startedAt) => {
     state.requests += 1;
     state.slowest = Math.max(state.slowest, performance.now() - startedAt);
@@ -71,6 +71,10 @@ function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs }) {
   async function keeping(index) {
     let connection = null;
     for (let i = index; !state.stopping; i += 1) {
+      if (connection?.open === false) { // ended while idle, and we know before we ask: any client opens another
+        state.idleClosed += 1;
+        connection = null;
+      }
       const startedAt = performance.now();
       connection ??= new Connection(port, { localAddress: clientAddress(index) });
       const answer = await connection.request(pathOf(i));

@@ -29,7 +29,7 @@ export async function startForkful(server, balance) {
   server.reload = () => server.forkful('reload', APP_NAME);
   server.forgive = () => server.forkful('reset', APP_NAME);
   const { code, stdout, stderr } = await server.forkful(
-    'start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME, '--balance', balance,
+    'start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME, '--balance', balance, ...server.listenTimeout,
   );
   if (code !== 0) throw new Error(`forkful start exited with ${code}\n${stdout}${stderr}`);
   await server.ready();

@@ -22,7 +22,9 @@ export function preparePm2(server) {
 export async function startPm2(server) {
   preparePm2(server);
   server.reload = () => server.pm2('reload', APP_NAME);
-  const { code, stdout, stderr } = await server.pm2('start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME);
+  const { code, stdout, stderr } = await server.pm2(
+    'start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME, ...server.listenTimeout,
+  );
   if (code !== 0) throw new Error(`pm2 start exited with ${code}\n${stdout}${stderr}`);
   await server.ready();
 }
