@@ -16,6 +16,7 @@ import { writeCertificate } from './lib/tls.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
 const APPS = fileURLToPath(new URL('fixtures/unmodified/', import.meta.url));
+const MODULES = fileURLToPath(new URL('node_modules', import.meta.url));
 const EXAMPLE = fileURLToPath(new URL('../../examples/fast-slow/server.js', import.meta.url));
 
 const overHttp = async (port, path = '/') => (await get({ host: 'localhost', port }, path)).body;
@@ -101,7 +102,7 @@ describe('unmodified apps', { concurrency: 3 }, () => {
   test('the example: a blocked worker does not hold the fast route', async () => {
     const port = await freePort();
     const node = ['--interpreter', nodeBinary(NEWEST)];
-    await forkful.ok(['start', EXAMPLE, '--name', 'example', '-i', '2', ...node], { env: { PORT: String(port) } });
+    await forkful.ok(['start', EXAMPLE, '--name', 'example', '-i', '2', ...node], { env: { PORT: String(port), NODE_PATH: MODULES } });
     const pids = (await forkful.jlist('example')).map(({ pid }) => String(pid));
     assert.deepEqual((await answersOf((p) => overHttp(p, '/fast'), port, 2)).sort(), pids.sort());
     let burnt = false;

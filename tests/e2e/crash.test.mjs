@@ -1,0 +1,98 @@
+// Workers that die, run out of descriptors or stand still while requests come: what may be lost is what
+// was inside them, and nothing else.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { test } from 'node:test';
+
+import { differentAnswers, freePort } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const KILLS = 20;
+const CLIENTS = { closing: 12, keeping: 4 };
+const PID = /^\d+$/;
+
+/** Answers with its pid after a turn of the loop, as an app that does something. */
+function app({ require }) {
+  require('http').createServer((_request, response) => setImmediate(() => {
+    response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+  })).listen(Number(process.env.PORT), '127.0.0.1');
+}
+
+for (const balance of ['auto', 'direct', 'exact', 'shared']) {
+  test(`balance ${balance}: ${KILLS} workers killed under load cost nobody but their own requests`, async (t) => {
+    const forkful = await sandbox(t);
+    const port = await freePort();
+    const { workers } = await forkful.start(app, {
+      name: 'victim',
+      env: { PORT: String(port) },
+      // Killed on purpose and often: no pause, and no life is too short.
+      options: ['--restart-delay', '0', '--min-uptime', '1ms', '--balance', balance],
+    });
+    const load = startLoad({ port, ...CLIENTS, expect: PID });
+    t.after(() => load.stop());
+    for (let n = 0; n < KILLS; n += 1) {
+      const before = load.counts.success;
+      await waitUntil('traffic', () => load.counts.success > before + 100);
+      const victim = (await workers())[n % 2];
+      process.kill(victim.pid, 'SIGKILL');
+      await waitUntil('the victim to be gone', () => victim.gone);
+      const replaced = (await workers())[n % 2];
+      await waitUntil('the new worker to answer', () => load.answers.has(String(replaced.pid)));
+    }
+    const { success, reset, ...others } = await load.stop();
+    assert.deepEqual(others, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+    // A client has one request under way, so that a kill costs it one at most; half of them are elsewhere.
+    const clients = CLIENTS.closing + CLIENTS.keeping;
+    t.diagnostic(`${reset} of ${success + reset} requests lost in ${KILLS} kills`);
+    assert.ok(reset <= KILLS * clients, `${reset} resets`);
+    assert.deepEqual((await forkful.jlist('victim')).map((worker) => worker.pm2_env.restart_time), [KILLS / 2, KILLS / 2]);
+  });
+
+  test(`balance ${balance}: a blocked worker holds nobody's request but its own`, async (t) => {
+    const forkful = await sandbox(t);
+    const port = await freePort();
+    const { workers } = await forkful.start(app, { name: 'blocked', env: { PORT: String(port) }, options: ['--balance', balance] });
+    const [blocked, free] = await workers();
+    const load = startLoad({ port, closing: 8, expect: PID });
+    t.after(() => load.stop());
+    await waitUntil('both to answer', () => load.answers.size === 2);
+    let over = false;
+    const blocking = blocked.run((ms) => { const end = Date.now() + ms; while (Date.now() < end); }, 2000).then(() => { over = true; });
+    const before = load.answers.get(String(free.pid)) ?? 0;
+    // Eight clients, each with one request: had each stuck at the blocked worker, the answers would stop.
+    await waitUntil('the other to answer', () => (load.answers.get(String(free.pid)) ?? 0) > before + 500);
+    assert.equal(over, false, '500 answers came while the worker was blocked');
+    await blocking;
+    const during = load.answers.get(String(blocked.pid)) ?? 0;
+    await waitUntil('the blocked one to answer again', () => (load.answers.get(String(blocked.pid)) ?? 0) > during + 20);
+    const { success: _success, ...failed } = await load.stop();
+    assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+  });
+
+  test(`balance ${balance}: a worker out of descriptors comes back`, async (t) => {
+    const forkful = await sandbox(t);
+    const port = await freePort();
+    const { workers } = await forkful.start(app, { name: 'emfile', env: { PORT: String(port) }, options: ['--balance', balance] });
+    const [poor, rich] = await workers();
+    assert.deepEqual(await differentAnswers(port), [poor, rich].map(({ pid }) => String(pid)).sort());
+    execFileSync('prlimit', ['--pid', String(poor.pid), '--nofile=64:64']);
+    await poor.run(() => {
+      const fs = require('fs');
+      global.held = [];
+      for (;;) {
+        try { global.held.push(fs.openSync('/dev/null')); } catch (error) { if (error.code === 'EMFILE') return; throw error; }
+      }
+    });
+    const load = startLoad({ port, closing: 4, expect: PID });
+    t.after(() => load.stop());
+    await waitUntil('the other to serve', () => (load.answers.get(String(rich.pid)) ?? 0) > 200);
+    assert.equal(load.answers.has(String(poor.pid)), false);
+    await poor.run(() => { for (const fd of global.held.splice(0)) require('fs').closeSync(fd); });
+    await waitUntil('the poor one to serve again', () => (load.answers.get(String(poor.pid)) ?? 0) > 20);
+    const { refused, timeout, unexpected } = await load.stop();
+    assert.deepEqual({ refused, timeout, unexpected }, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+    assert.equal(poor.gone, false);
+  });
+}

@@ -1,0 +1,149 @@
+// Reload under load: no request is lost, whatever the new version does. The clients count by kind and retry
+// nothing; see lib/load.mjs.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { freePort } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
+import { nodeBinary } from './lib/nodes.mjs';
+import { FAILED, sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+/** Requests that a run has at least; the promise is 0 failed of so many. */
+const REQUESTS_MIN = 50_000;
+const RELOADS = 3;
+const CLIENTS = { closing: 50, keeping: 50 };
+/** Clients whose answers take a while, so that some are under way at each step of a reload. */
+const SLOW_CLIENTS = { closing: 4, keeping: 4, path: '/slow' };
+const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
+const PID = /^\d+$/;
+
+const EXPRESS = fileURLToPath(new URL('node_modules/express', import.meta.url));
+
+/** Answers with its pid: at once, and after a while on /slow. */
+function plain({ require }) {
+  require('http').createServer((request, response) => {
+    const answer = () => response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+    if (request.url === '/slow') setTimeout(answer, 300);
+    else answer();
+  }).listen(Number(process.env.PORT));
+}
+
+/** The same with Express. */
+function express({ require }) {
+  const app = require(process.env.EXPRESS)();
+  app.get('/', (_request, response) => response.send(String(process.pid)));
+  app.get('/slow', (_request, response) => setTimeout(() => response.send(String(process.pid)), 300));
+  app.listen(Number(process.env.PORT));
+}
+
+function crashing() {
+  throw new Error('the new version is broken');
+}
+
+function neverListening() {
+  setInterval(() => {}, 1000);
+}
+
+/** Starts an app and its load; `settle` ends the load and checks that nothing failed. */
+async function underLoad(t, body, { major, options = [] }) {
+  const forkful = await sandbox(t, major);
+  const port = await freePort();
+  const path = forkful.script(body);
+  await forkful.ok(
+    ['start', path, '--name', 'app', '-i', '2', '--interpreter', nodeBinary(major), ...options],
+    { env: { PORT: String(port), EXPRESS } },
+  );
+  const loads = [startLoad({ port, ...CLIENTS, expect: PID }), startLoad({ port, ...SLOW_CLIENTS, expect: PID })];
+  t.after(() => Promise.all(loads.map((load) => load.stop())));
+  const settle = async () => {
+    const answers = new Set();
+    for (const load of loads) {
+      const { success, ...failed } = await load.stop();
+      assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+      assert.ok(success > 0);
+      for (const pid of load.answers.keys()) answers.add(pid);
+    }
+    return answers;
+  };
+  const answered = (count) => waitUntil(`${count} answers`, () => loads[0].counts.success >= count || loads[0].failed > 0, 120_000);
+  const pids = async () => (await forkful.jlist('app')).map(({ pid }) => String(pid));
+  return { forkful, path, settle, answered, pids };
+}
+
+for (const [name, body, major] of [['plain http', plain, 18], ['plain http', plain, 26], ['Express 5', express, 24]]) {
+  test(`${RELOADS} reloads of ${name} on Node ${major} lose no request`, async (t) => {
+    const { forkful, settle, answered, pids } = await underLoad(t, body, { major });
+    const generations = [await pids()];
+    for (let n = 1; n <= RELOADS; n += 1) {
+      await answered(n * REQUESTS_MIN / (RELOADS + 1));
+      await forkful.ok(['reload', 'app']);
+      generations.push(await pids());
+    }
+    await answered(REQUESTS_MIN);
+    const all = generations.flat();
+    assert.equal(new Set(all).size, 2 * (RELOADS + 1), 'each reload replaced both workers');
+    assert.deepEqual([...await settle()].sort(), all.sort(), 'each worker answered, and nobody else');
+  });
+}
+
+for (const [name, body, reason] of [
+  ['that crashes at its start', crashing, /the new version is broken/],
+  ['that never listens', neverListening, /listen|ready/],
+]) {
+  test(`a new version ${name} is given up: the old one stays, and no request is lost`, async (t) => {
+    const { forkful, path, settle, answered, pids } = await underLoad(t, plain, { major: 24, options: ['--listen-timeout', '2s'] });
+    const old = await pids();
+    await answered(2000);
+    forkful.script(body, path.split('/').at(-1));
+    const { code, stdout, stderr } = await forkful.fails(['reload', 'app']);
+    assert.equal(code, FAILED);
+    assert.match(stdout + stderr, reason);
+    assert.deepEqual(await pids(), old);
+    assert.deepEqual((await forkful.jlist('app')).map((worker) => worker.pm2_env.status), ['online', 'online']);
+    await answered(4000);
+    // A good version can be brought out afterwards.
+    forkful.script(plain, path.split('/').at(-1));
+    await forkful.ok(['reload', 'app']);
+    const now = await pids();
+    assert.deepEqual(now.filter((pid) => old.includes(pid)), []);
+    assert.deepEqual([...await settle()].filter((pid) => !old.includes(pid) && !now.includes(pid)), []);
+  });
+}
+
+test('two reloads of one app at once: each ends, and no request is lost', async (t) => {
+  const { forkful, settle, answered } = await underLoad(t, plain, { major: 24 });
+  await answered(1000);
+  const outcomes = await Promise.all([forkful.run(['reload', 'app']), forkful.run(['reload', 'app'])]);
+  const refused = outcomes.filter(({ code }) => code !== 0);
+  // The second one waits, or is refused and says so.
+  assert.ok(refused.length <= 1);
+  for (const { stderr } of refused) assert.match(stderr, /reload/);
+  await settle();
+});
+
+test('a reload without the agent loses no request of clients that connect anew', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const port = await freePort();
+  await forkful.start(plain, { name: 'bare', env: { PORT: String(port) }, options: ['--no-agent'] });
+  const load = startLoad({ port, closing: 20, expect: PID });
+  await waitUntil('answers', () => load.counts.success > 500);
+  await forkful.ok(['reload', 'bare']);
+  const { success: _success, ...failed } = await load.stop();
+  assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+});
+
+test('scaling down and up, and a restart of one of two apps, lose no request of the others', async (t) => {
+  const { forkful, settle, answered, pids } = await underLoad(t, plain, { major: 24 });
+  const other = await forkful.start(neverListening, { name: 'other', instances: 1, options: ['--no-wait'] });
+  await answered(500);
+  await forkful.ok(['scale', 'app', '4']);
+  assert.equal((await pids()).length, 4);
+  await answered(1500);
+  await forkful.ok(['scale', 'app', '2']);
+  assert.equal((await pids()).length, 2);
+  await forkful.ok(['restart', other.name]);
+  await answered(2500);
+  await settle();
+});
