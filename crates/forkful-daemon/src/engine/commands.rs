@@ -45,10 +45,19 @@ impl Engine {
         if specs.is_empty() {
             return answer(reply, Err(refuse(ErrorCode::BadRequest, "no app to start", None)));
         }
-        let job = self.new_job(request.wait.then_some(reply), |reply| reply);
+        let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
+        let job = self.new_job(waiting, |reply| reply);
         for spec in specs {
             self.create(spec, job);
         }
+        self.answer_at_once(job, at_once);
+    }
+
+    /// Replies to a client that does not wait: which apps take part.
+    fn answer_at_once(&self, job: JobId, reply: Option<Reply<ActionReply>>) {
+        let (Some(reply), Some(job)) = (reply, self.jobs.get(&job)) else { return };
+        let apps = job.parts.values().map(|part| Part::new(&part.name).into_outcome(Vec::new())).collect();
+        answer(reply, Ok(ActionReply { apps }));
     }
 
     fn check_new(&self, definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
@@ -103,6 +112,7 @@ impl Engine {
             deadline: None,
             last_exit: None,
             listen_fault: None,
+            exit_tail: None,
             started_at_ms: None,
             cpu: super::app::CpuSample::default(),
             out_file,
@@ -138,7 +148,8 @@ impl Engine {
         if let Err(refusal) = check_numbers(verb, request.instances, request.signal) {
             return answer(reply, Err(refusal));
         }
-        let job = self.new_job(request.wait.then_some(reply), |reply| reply);
+        let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
+        let job = self.new_job(waiting, |reply| reply);
         for (app, slots) in selection {
             self.join(job, app);
             let spec = specs.remove(&app);
@@ -157,11 +168,12 @@ impl Engine {
                 }
             }
         }
+        self.answer_at_once(job, at_once);
     }
 
     fn ask_all(&mut self, app: AppId, slots: &[u16], verb: SlotVerb, job: JobId) {
         if matches!(verb, SlotVerb::Stop | SlotVerb::Delete) {
-            self.cancel_reloads(app);
+            self.cancel_reloads(app, verb);
         }
         for slot in slots {
             self.ask(app, *slot, verb, job);
@@ -169,7 +181,7 @@ impl Engine {
     }
 
     fn restart(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
-        self.cancel_reloads(app);
+        self.cancel_reloads(app, SlotVerb::Restart);
         if let Some(spec) = spec {
             let instances = spec.instances;
             self.adopt(app, spec);
@@ -358,8 +370,7 @@ impl Engine {
             }
             let Some(reply) = job.reply else { continue };
             let parts: Vec<Part> = job.parts.into_values().collect();
-            let tails: Vec<_> =
-                parts.iter().map(|part| part.culprit().map(|pm_id| self.logs.stderr_tail(pm_id))).collect();
+            let tails: Vec<_> = parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
             self.replies.push(tokio::task::spawn_local(async move {
                 let mut apps = Vec::with_capacity(parts.len());
                 for (part, tail) in parts.into_iter().zip(tails) {
@@ -374,6 +385,13 @@ impl Engine {
         }
     }
 
+    /// The last lines of stderr of the process that failed: the one that ended last, or the present one.
+    fn tail_of(&mut self, pm_id: u32) -> tokio::sync::oneshot::Receiver<Vec<String>> {
+        let mut places = self.apps.values_mut().flat_map(|entry| entry.places.values_mut());
+        let ended = places.find(|place| place.pm_id == pm_id).and_then(|place| place.exit_tail.take());
+        ended.unwrap_or_else(|| self.logs.stderr_tail(pm_id))
+    }
+
     /// A deleted slot goes; with the last one the app.
     pub(crate) fn remove_place(&mut self, app: AppId, slot: u16) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
@@ -381,7 +399,7 @@ impl Engine {
             self.logs.forget(place.pm_id);
         }
         if entry.places.is_empty() {
-            self.cancel_reloads(app);
+            self.cancel_reloads(app, SlotVerb::Delete);
             self.apps.remove(&app);
         } else {
             let mut spec = AppSpec::clone(&entry.spec);

@@ -8,12 +8,24 @@ use forkful_api::types::LogLine;
 use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc;
 
+use crate::command::Command;
+
 /// Lines are put together up to this size before they are written, so that a burst costs few writes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads from the channel only as fast as the client takes the data. A client that does not lets the
 /// bounded channel fill up, and the engine then drops it.
-pub(super) struct LogBody(pub(super) mpsc::Receiver<LogLine>);
+pub(super) struct LogBody {
+    lines: mpsc::Receiver<LogLine>,
+    /// Done when the engine has ended, so that nobody who follows keeps the daemon from ending; gone then.
+    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl LogBody {
+    pub(super) fn new(lines: mpsc::Receiver<LogLine>, commands: mpsc::Sender<Command>) -> Self {
+        Self { lines, ended: Some(Box::pin(async move { commands.closed().await })) }
+    }
+}
 
 impl HttpBody for LogBody {
     type Data = Bytes;
@@ -24,8 +36,13 @@ impl HttpBody for LogBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, serde_json::Error>>> {
         let mut chunk = Vec::new();
+        if self.ended.as_mut().is_some_and(|ended| ended.as_mut().poll(context).is_ready()) {
+            self.ended = None;
+            // Lines that are in the channel are still delivered.
+            self.lines.close();
+        }
         while chunk.len() < CHUNK_BYTES {
-            match self.0.poll_recv(context) {
+            match self.lines.poll_recv(context) {
                 Poll::Ready(Some(line)) => {
                     serde_json::to_writer(&mut chunk, &line)?;
                     chunk.push(b'\n');

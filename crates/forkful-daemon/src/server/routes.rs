@@ -105,7 +105,7 @@ async fn logs(
     }
     let lines = api.ask(|reply| Command::Logs { query, reply }).await?;
     let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
-    Ok((content_type, Body::new(LogBody(lines))).into_response())
+    Ok((content_type, Body::new(LogBody::new(lines, api.commands))).into_response())
 }
 
 async fn no_such_route(method: Method, uri: Uri) -> Refusal {

@@ -91,9 +91,16 @@ async fn write_logs(query: LogsQuery, lines: mpsc::Sender<LogLine>) {
         }
     }
     let filler = "x".repeat(100_000);
-    while query.follow && lines.try_send(log_line(&query.targets, filler.clone())).is_ok() {
+    if !query.follow {
+        return;
+    }
+    while query.targets != "silent" {
+        if lines.try_send(log_line(&query.targets, filler.clone())).is_err() {
+            return;
+        }
         tokio::task::yield_now().await;
     }
+    lines.closed().await;
 }
 
 fn log_line(app: &str, line: String) -> LogLine {
@@ -251,6 +258,19 @@ async fn the_reply_to_kill_arrives_before_the_server_ends() {
     let gone = Client::connect(&served.directory.path().join("sock")).await.unwrap_err();
     assert!(matches!(gone, ClientError::NotRunning { stale: true, .. }), "{gone}");
     drop(idle);
+}
+
+#[tokio::test]
+async fn a_follower_does_not_hold_up_the_end() {
+    let served = Served::start();
+    let query = LogsQuery { targets: "silent".into(), lines: 3, follow: true, stream: None };
+    let mut logs = served.client().await.logs(&query).await.unwrap();
+    for _ in 0..3 {
+        assert!(logs.next().await.unwrap().is_some());
+    }
+    served.client().await.kill().await.unwrap();
+    assert_eq!(logs.next().await.unwrap(), None);
+    served.server.await.unwrap();
 }
 
 #[tokio::test]
