@@ -94,9 +94,10 @@ impl From<ClientError> for Failure {
                 let hint = "`forkful kill` ends it and its apps; then start them with this version";
                 (Exit::NoDaemon, Some(hint.to_owned()))
             }
-            ClientError::NotAnswering { .. } => {
-                (Exit::NoDaemon, Some("end the daemon with `kill`, its pid is in `daemon.lock`".to_owned()))
-            }
+            ClientError::NotAnswering { .. } => (
+                Exit::NoDaemon,
+                Some("end the daemon with `kill`, its pid is in $FORKFUL_HOME/forkful.lock".to_owned()),
+            ),
             ClientError::Refused { reply } => (refusal_exit(reply.code), reply.hint.clone()),
             ClientError::Connect { .. } | ClientError::Lost { .. } | ClientError::Broken { .. } => {
                 (Exit::NoDaemon, None)

@@ -17,7 +17,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match commands::dispatch(cli::Cli::parse()) {
+    let outcome = cli::Cli::try_parse()
+        .map_err(|error| output::failure::of_command_line(&error))
+        .and_then(commands::dispatch);
+    match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
             output::failure::report(&failure);

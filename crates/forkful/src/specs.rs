@@ -158,7 +158,7 @@ impl Specs {
         let names: Vec<&str> = resolved.iter().map(|app| app.spec.name.as_str()).collect();
         if let Some(missing) = self.only.iter().find(|name| !names.contains(&name.as_str())) {
             let error = format!("{} has no app `{missing}`", path.display());
-            return Err(Failure::new(Exit::WrongUse, error).hint(format!("it has {}", names.join(", "))));
+            return Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", names.join(", "))));
         }
         let is_wanted = |app: &Resolved| {
             self.only.is_empty() || self.only.iter().any(|name| name == app.spec.name.as_str())

@@ -8,11 +8,11 @@ use forkful_core::spec::{Balance, StopSignal};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without an argument the config file of this directory is used: forkful.config.* or ecosystem.config.*.
+Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
 Durations are milliseconds, or texts as 500ms, 10s, 2m.
-Balance: direct lets the kernel spread connections over the healthy workers; exact gives each to the
-worker with the fewest; auto is exact while they come slowly and direct when they come fast; shared is
-one socket for all; sticky gives one client address always the same worker.
+Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
+goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
+come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
 
 Examples:
   forkful start app.js -i max                        one worker per core

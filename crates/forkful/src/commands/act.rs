@@ -40,24 +40,27 @@ pub(super) async fn act(
         let _progress = Progress::start(format!("{} {}…", words.doing, request.targets.join(", ")));
         client.action(words.verb, &request).await?
     };
-    tell(&mut client, &reply, words.done, json).await
+    let done = if request.wait { words.done } else { words.doing };
+    tell(&mut client, vec![(done, reply)], json).await
 }
 
-/// Shows the outcomes, then the table as it is now.
+/// Shows the outcomes, each group with the word for what was done, then the table as it is now.
 pub(super) async fn tell(
     client: &mut Client,
-    reply: &ActionReply,
-    done: &str,
+    groups: Vec<(&str, ActionReply)>,
     json: bool,
 ) -> Result<Exit, Failure> {
+    let lines: String =
+        groups.iter().map(|(done, reply)| outcome::done_lines(reply, done, Paint::stdout())).collect();
+    let reply = ActionReply { apps: groups.into_iter().flat_map(|(_, reply)| reply.apps).collect() };
     if json {
-        output::print_json(reply)?;
+        output::print_json(&reply)?;
     } else {
-        output::print(&outcome::done_lines(reply, done, Paint::stdout()))?;
+        output::print(&lines)?;
         print_table(&client.list().await?)?;
     }
-    outcome::tell(reply);
-    Ok(outcome::exit(reply))
+    outcome::tell(&reply);
+    Ok(outcome::exit(&reply))
 }
 
 /// The table of workers, as wide as the terminal allows.

@@ -2,7 +2,8 @@
 
 use std::io::{BufWriter, Write, stdout};
 
-use forkful_api::types::{LogStream, LogsQuery};
+use forkful_api::client::{ClientError, LogReader};
+use forkful_api::types::{LogLine, LogStream, LogsQuery};
 
 use crate::cli::LogsArgs;
 use crate::connection;
@@ -11,6 +12,14 @@ use crate::home::Home;
 use crate::output::logs::{LogStyle, line};
 use crate::output::paint::Paint;
 use crate::output::written;
+
+/// The next line; the end of the stream, too, when the daemon died in the middle of it.
+async fn next(lines: &mut LogReader) -> Result<Option<LogLine>, ClientError> {
+    match lines.next().await {
+        Err(ClientError::Lost { .. }) => Ok(None),
+        other => other,
+    }
+}
 
 pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     let Some(client) = connection::running(home).await? else {
@@ -31,7 +40,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     let mut lines = client.logs(&query).await?;
     let paint = Paint::stdout();
     let mut out = BufWriter::new(stdout().lock());
-    while let Some(next) = lines.next().await? {
+    while let Some(next) = next(&mut lines).await? {
         written(out.write_all(line(&next, style, paint).as_bytes()))?;
         // What has arrived together is written together; a lone line is shown at once.
         if !lines.has_line() {

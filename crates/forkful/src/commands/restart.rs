@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, StartRequest};
+use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, AppOutcome, AppView, StartRequest};
 
 use super::act::{Words, request, tell};
 use crate::cli::RestartArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::output::format::count;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
 
@@ -30,18 +31,55 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     };
     let (known, new) = split(&mut client, definitions).await?;
     targets.extend(known.iter().map(|definition| definition.name.clone()));
-    let mut reply = ActionReply { apps: Vec::new() };
+    let mut groups = Vec::new();
     if !targets.is_empty() {
         let _progress = Progress::start(format!("{} {}…", words.doing, targets.join(", ")));
+        let numbers: Vec<(String, u16)> =
+            known.iter().map(|definition| (definition.name.clone(), definition.instances)).collect();
         let request = ActionRequest { definitions: known, ..request(targets, args.no_wait) };
-        reply.apps.extend(client.action(words.verb, &request).await?.apps);
+        let mut reply = client.action(words.verb, &request).await?;
+        scale(&mut client, &numbers, &mut reply, !args.no_wait).await?;
+        groups.push((if args.no_wait { words.doing } else { words.done }, reply));
     }
     if !new.is_empty() {
         let _progress = Progress::start(super::start::doing(&new));
         let request = StartRequest { apps: new, wait: !args.no_wait };
-        reply.apps.extend(client.start(&request).await?.apps);
+        groups.push((super::start::done(args.no_wait), client.start(&request).await?));
     }
-    tell(&mut client, &reply, words.done, args.json).await
+    tell(&mut client, groups, args.json).await
+}
+
+/// Gives apps the number of workers that their config asks for: a reload replaces workers and leaves
+/// their number alone. Apps that could not be reloaded keep theirs.
+async fn scale(
+    client: &mut Client,
+    numbers: &[(String, u16)],
+    reply: &mut ActionReply,
+    wait: bool,
+) -> Result<(), Failure> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let list = client.list().await?;
+    for (name, instances) in numbers {
+        let is_other =
+            |app: &AppView| app.definition.name == *name && app.workers.len() != usize::from(*instances);
+        let Some(outcome) = reply.apps.iter_mut().find(|outcome| outcome.name == *name && outcome.ok) else {
+            continue;
+        };
+        if !list.apps.iter().any(is_other) {
+            continue;
+        }
+        let request = ActionRequest { instances: Some(*instances), ..request(vec![name.clone()], !wait) };
+        for scaled in client.action("scale", &request).await?.apps {
+            outcome.notes.push(format!("scaled to {}", count(usize::from(*instances), "worker")));
+            outcome.notes.extend(scaled.notes);
+            if !scaled.ok {
+                *outcome = AppOutcome { notes: std::mem::take(&mut outcome.notes), ..scaled };
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The definitions of the config files among the targets, and the other targets.

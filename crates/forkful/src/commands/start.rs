@@ -49,7 +49,12 @@ pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> 
         reply.apps.extend(client.action("restart", &request).await?.apps);
     }
     reply.apps.extend(plan.conflicts);
-    tell(&mut client, &reply, "started", args.json).await
+    tell(&mut client, vec![(done(args.no_wait), reply)], args.json).await
+}
+
+/// What has happened to apps after a start that waited, or did not.
+pub(super) fn done(no_wait: bool) -> &'static str {
+    if no_wait { "starting" } else { "started" }
 }
 
 /// `starting api: 2 workers…`
@@ -121,7 +126,8 @@ fn targets(specs: &Specs, args: &AppArgs) -> Result<Vec<String>, Failure> {
     if !args.targets.is_empty() {
         return Ok(args.targets.clone());
     }
-    match forkful_config::find_default(specs.cwd()) {
+    // Looked for by a relative path, so that messages name it as the user would.
+    match forkful_config::find_default(Path::new("")) {
         Some(path) => Ok(vec![path.to_string_lossy().into_owned()]),
         None => Err(Failure::new(
             Exit::WrongUse,
@@ -168,11 +174,11 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
         let hint = format!(
             "`forkful reload {name}` takes new code without losing a request; `--force` starts it once more"
         );
-        (format!("is running already, with {workers}"), hint)
+        (format!("already running, with {workers}"), hint)
     } else {
         let script = app.definition.script.as_ref().unwrap_or(&app.definition.program);
         (
-            format!("is the name of another app, {script}, which is running"),
+            format!("the name belongs to another app, {script}, which is running"),
             "`--name` gives this one another name".to_owned(),
         )
     };

@@ -11,6 +11,9 @@ use super::table::status;
 /// Width of the column of keys.
 const KEY_WIDTH: usize = 16;
 
+/// Width that is left for values in 80 columns.
+const VALUE_WIDTH: usize = 80 - KEY_WIDTH - 3;
+
 /// An app and its workers.
 pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     let definition = &app.definition;
@@ -26,7 +29,7 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     lines.pair("ready", &ready(definition));
     lines.pair("stop", &stop(definition));
     lines.pair("agent", if definition.agent { "preloaded" } else { "off" });
-    lines.pair("environment", &app.env_names.join(" "));
+    lines.names("environment", &app.env_names);
     for dispatch in &app.dispatch {
         lines.pair(
             "dispatch",
@@ -123,6 +126,22 @@ impl Lines {
             let key = self.paint.dim(&format!("{key:KEY_WIDTH$}"));
             self.add(&format!("  {key} {}", visible(value).replace('\n', "\\n")));
         }
+    }
+
+    /// A key and several short values, as many on a line as 80 columns take.
+    fn names(&mut self, key: &str, names: &[String]) {
+        let mut line = String::new();
+        let mut key = key;
+        for name in names {
+            if !line.is_empty() && line.chars().count() + 1 + name.chars().count() > VALUE_WIDTH {
+                self.pair(std::mem::take(&mut key), &std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(name);
+        }
+        self.pair(key, &line);
     }
 
     fn worker(&mut self, worker: &WorkerView, now_ms: u64) {

@@ -3,13 +3,37 @@
 use super::format::visible;
 use super::paint::Paint;
 use super::talk;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// Tells of a failure on stderr.
 pub(crate) fn report(failure: &Failure) {
     let causes: Vec<String> = failure.error.chain().skip(1).map(ToString::to_string).collect();
     let error = failure.error.to_string();
     talk(&text(Paint::stderr(), &error, &causes, &[], failure.hint.as_deref()));
+}
+
+/// A fault of the command line as our own kind of error. `--help` and `--version`, which clap counts
+/// among the faults, are shown, and end the program.
+pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
+    use clap::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => {}
+    }
+    // clap's text: the error, tips, the usage and where to find more, with blank lines between.
+    let rendered = error.render().to_string();
+    let mut parts = rendered.split("\n\n").map(str::trim);
+    let what = parts.next().unwrap_or_default();
+    let tips: Vec<&str> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+    let usage = parts.find_map(|part| part.strip_prefix("Usage: "));
+    let hint = match (tips.is_empty(), usage) {
+        (false, _) => tips.join("; "),
+        (true, Some(usage)) => format!("the usage is `{usage}`; --help says more"),
+        (true, None) => "--help says more".to_owned(),
+    };
+    Failure::new(Exit::WrongUse, what.strip_prefix("error: ").unwrap_or(what)).hint(hint)
 }
 
 /// An error with its causes, the failed worker's last lines of stderr, and what to do.

@@ -14,8 +14,11 @@ use crate::exit::Exit;
 pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> String {
     let mut text = String::new();
     for app in reply.apps.iter().filter(|app| app.ok) {
-        let workers = count(app.pm_ids.len(), "worker");
-        writeln!(text, "{} {done} ({workers})", paint.bold(&visible(&app.name)))
+        let workers = match app.pm_ids.len() {
+            0 => String::new(),
+            number => format!(" ({})", count(number, "worker")),
+        };
+        writeln!(text, "{} {done}{workers}", paint.bold(&visible(&app.name)))
             .expect("a String takes everything");
     }
     text

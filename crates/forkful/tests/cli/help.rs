@@ -1,0 +1,186 @@
+//! The help texts, whole, so that each change of them is seen.
+
+use crate::sandbox::Sandbox;
+use insta::assert_snapshot;
+
+#[test]
+fn help_of_the_command() {
+    assert_snapshot!(Sandbox::new().transcript(&["--help"]), @"
+    exit: 0
+    --- stdout
+    Runs a Node.js app on every core, and keeps it up
+
+    Usage: forkful <COMMAND>
+
+    Commands:
+      start       Start apps: scripts, command lines, config files, or stopped apps by name
+      stop        Stop apps; they stay in the list
+      restart     Stop apps and start them again
+      reload      Replace an app's workers one by one, without losing a request
+      delete      Stop apps and forget them [alias: del]
+      scale       Change an app's number of workers
+      list        Show all workers [aliases: ls, l, ps, status]
+      jlist       Show all workers as JSON in PM2's shape
+      describe    Show everything about an app [aliases: desc, info, show]
+      logs        Show and follow the output of apps [alias: log]
+      flush       Empty the log files of apps
+      signal      Send a signal to the workers of apps [alias: sendSignal]
+      reset       Set the restart counters of apps to zero
+      ping        Ask whether the daemon is there
+      kill        Stop all apps and end the daemon
+      run         Run apps in the foreground, without a daemon: for containers, systemd and development
+      completion  Print the completion script of a shell
+      help        Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Examples:
+      forkful start app.js -i max        one worker per core, one port, restarts
+      forkful list                       the table of workers
+      forkful logs api                   follow the output
+      forkful reload api                 new code without a lost request
+      forkful delete all && forkful kill stop everything
+
+    Exit codes:
+      0  done
+      1  an app failed, or the action did not succeed
+      2  the command line or the configuration is wrong
+      3  no such app
+      4  the daemon cannot be reached or started, or is of another version
+      `forkful run` ends with the app's own code (128 + n after signal n)
+
+    Files and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).
+    ");
+}
+
+#[test]
+fn help_of_start() {
+    assert_snapshot!(Sandbox::new().transcript(&["start", "--help"]), @r#"
+    exit: 0
+    --- stdout
+    Start apps: scripts, command lines, config files, or stopped apps by name
+
+    Usage: forkful start [OPTIONS] [SCRIPT|CONFIG|APP]... [-- <ARGS>...]
+
+    Arguments:
+      [SCRIPT|CONFIG|APP]...  Scripts, programs, quoted command lines, config files, or names of stopped
+                              apps
+      [ARGS]...               Arguments of the script
+
+    Options:
+          --no-wait                Return at once instead of when the apps are ready
+      -f, --force                  Start it once more, under another name, though it is running
+          --json                   Print JSON
+      -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
+                                   less
+      -n, --name <NAME>            The app's name; by default the script's without its extension
+          --cwd <DIRECTORY>        Working directory; by default this one
+          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
+                                   `env_NAME`. Repeatable
+          --only <NAMES>           Config files: only the apps of these names
+          --interpreter <PROGRAM>  Program that runs the script; `none` for the script itself
+          --node-args <ARGS>       Arguments of the interpreter, split as a shell does [alias:
+                                   --interpreter-args]
+          --balance <MODE>         How connections are spread over the workers; auto by default
+                                   [possible values: auto, direct, exact, shared, sticky]
+          --no-agent               Do not preload the agent
+      -h, --help                   Print help
+
+    Output:
+      -o, --output <FILE>  File for stdout
+      -e, --error <FILE>   File for stderr
+          --merge-logs     One file per stream for all workers
+          --time           Begin each line with the time
+
+    Readiness:
+          --wait-ready                 The app says `process.send('ready')` when it is ready
+          --listen-timeout <DURATION>  How long a worker may take to become ready
+
+    Stopping:
+      -k, --kill-timeout <DURATION>   From the first signal to SIGKILL
+          --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
+          --drain-timeout <DURATION>  Time that requests under way have at a reload
+
+    Restarting:
+          --no-autorestart                        Do not restart workers that exit
+          --max-restarts <NUMBER>                 Unstable exits before the app is given up
+          --min-uptime <DURATION>                 A worker that lived for less was unstable
+          --restart-delay <DURATION>              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+
+    Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
+    Durations are milliseconds, or texts as 500ms, 10s, 2m.
+    Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
+    goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
+    come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
+
+    Examples:
+      forkful start app.js -i max                        one worker per core
+      PORT=3000 forkful start app.js --name api -- --verbose
+      forkful start "python3 -m http.server" --name files
+      forkful start forkful.config.js --only api --env production
+      forkful start api                                  a stopped app, once more
+    "#);
+}
+
+#[test]
+fn help_of_reload() {
+    assert_snapshot!(Sandbox::new().transcript(&["reload", "--help"]), @"
+    exit: 0
+    --- stdout
+    Replace an app's workers one by one, without losing a request
+
+    Usage: forkful reload [OPTIONS] <APP|CONFIG>...
+
+    Arguments:
+      <APP|CONFIG>...  Names or ids of apps, `all`, or config files
+
+    Options:
+          --only <NAMES>          Config files: only the apps of these names
+          --env <KEY=VALUE|NAME>  Config files: KEY=VALUE sets a variable, NAME chooses the block
+                                  `env_NAME`
+          --no-wait               Return at once instead of when it is done
+          --json                  Print JSON
+      -h, --help                  Print help
+
+    A config file as target applies what changed in it, and starts the apps in it that are new.
+    When the new version does not become ready, `reload` keeps the old one and exits with 1.
+
+    Examples:
+      forkful reload api
+      forkful reload all
+      forkful restart forkful.config.js --env production --only api,worker
+    ");
+}
+
+#[test]
+fn help_of_logs() {
+    assert_snapshot!(Sandbox::new().transcript(&["logs", "--help"]), @r#"
+    exit: 0
+    --- stdout
+    Show and follow the output of apps
+
+    Usage: forkful logs [OPTIONS] [APP]...
+
+    Arguments:
+      [APP]...  Names or ids of apps; all when none is named
+
+    Options:
+      -n, --lines <NUMBER>  Show this many lines of each file before new ones [default: 15]
+          --err             Only stderr
+          --out             Only stdout
+          --json            Print each line as a JSON object
+          --raw             Print the lines as the app wrote them, without a prefix
+          --nostream        End after the lines that are there
+      -h, --help            Print help
+
+    Examples:
+      forkful logs                       follow all apps
+      forkful logs api --lines 100
+      forkful logs api --err --nostream  the last lines of stderr, then end
+      forkful logs --json | jq -r 'select(.stream == "err") | .line'
+    "#);
+}

@@ -1,0 +1,184 @@
+//! Homes and sockets that cannot be used, each with what to do about it.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
+
+use crate::sandbox::{Sandbox, exists};
+use insta::assert_snapshot;
+
+fn set_mode(sandbox: &Sandbox, mode: u32) {
+    fs_err::set_permissions(sandbox.home(), std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_home_that_others_may_write_to_is_refused() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.home()).unwrap();
+    set_mode(&sandbox, 0o777);
+    assert_snapshot!(sandbox.transcript(&["list"]), @"
+    exit: 2
+    --- stderr
+    error: others may write to [sandbox]/home (mode 777)
+
+    hint: `chmod 700 [sandbox]/home`
+    ");
+    set_mode(&sandbox, 0o700);
+    assert_eq!(sandbox.run(&["list"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_home_that_is_a_file_is_refused() {
+    let sandbox = Sandbox::new();
+    fs_err::write(sandbox.home(), "").unwrap();
+    assert_snapshot!(sandbox.transcript(&["list"]), @"
+    exit: 2
+    --- stderr
+    error: [sandbox]/home is no directory
+
+    hint: set FORKFUL_HOME to a directory
+    ");
+    fs_err::remove_file(sandbox.home()).unwrap();
+}
+
+#[test]
+fn a_home_of_another_user_is_refused() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.home()).unwrap();
+    // Only root can give a directory away; to anybody else `/` is another user's.
+    let given_away = std::os::unix::fs::chown(sandbox.home(), Some(54_321), None).is_ok();
+    let home = if given_away { sandbox.home() } else { "/".into() };
+    let output = sandbox.command(&["list"]).env("FORKFUL_HOME", home).output().unwrap();
+    let text = sandbox.told(&output);
+    fs_err::remove_dir(sandbox.home()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("belongs to user id "), "{text}");
+    assert!(text.contains("hint: run as that user, or set FORKFUL_HOME to a directory of yours"), "{text}");
+}
+
+#[test]
+fn a_home_that_cannot_be_made_is_explained() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    let output = sandbox.command(&["start", "app.js"]).env("FORKFUL_HOME", "/proc/forkful").output().unwrap();
+    assert_snapshot!(sandbox.told(&output), @"
+    exit: 2
+    --- stderr
+    error: cannot use /proc/forkful
+    caused by: No such file or directory (os error 2)
+
+    hint: set FORKFUL_HOME to a directory that you may write to
+    ");
+}
+
+#[test]
+fn a_socket_path_that_is_too_long_is_explained() {
+    let sandbox = Sandbox::new();
+    let long = sandbox.home().join("x".repeat(120));
+    let output = sandbox.command(&["list"]).env("FORKFUL_HOME", long).output().unwrap();
+    let text = sandbox.told(&output).replace(&"x".repeat(120), "[long]");
+    insta::with_settings!({ filters => [(r"has \d+ bytes", "has [many] bytes")] }, {
+        assert_snapshot!(text, @"
+        exit: 2
+        --- stderr
+        error: the socket's path [sandbox]/home/[long]/forkful.sock has [many] bytes, but the system allows 107
+
+        hint: set FORKFUL_HOME to a directory with a shorter path
+        ");
+    });
+}
+
+#[test]
+fn without_any_home_the_variable_is_named() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.command(&["list"]).env_remove("FORKFUL_HOME").env_remove("HOME").output().unwrap();
+    assert_snapshot!(sandbox.told(&output), @"
+    exit: 2
+    --- stderr
+    error: neither FORKFUL_HOME nor HOME is set
+
+    hint: set FORKFUL_HOME to a directory of yours
+    ");
+}
+
+#[test]
+fn a_stale_socket_is_no_daemon() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.home()).unwrap();
+    set_mode(&sandbox, 0o700);
+    drop(UnixListener::bind(sandbox.home().join("forkful.sock")).unwrap());
+    assert!(exists(&sandbox.home().join("forkful.sock")));
+    assert_snapshot!(sandbox.transcript(&["ping"]), @"
+    exit: 4
+    --- stderr
+    error: no daemon is running at [sandbox]/home/forkful.sock
+
+    hint: `forkful start` starts one when there is something to run
+    ");
+    assert_eq!(sandbox.run(&["list"]).status.code(), Some(0));
+}
+
+/// Something at the socket that answers every connection's first request with the same bytes.
+fn impostor(sandbox: &Sandbox, reply: String, connections: usize) -> JoinHandle<Vec<String>> {
+    std::fs::create_dir(sandbox.home()).unwrap();
+    set_mode(sandbox, 0o700);
+    let listener = UnixListener::bind(sandbox.home().join("forkful.sock")).unwrap();
+    std::thread::spawn(move || {
+        let serve = |_| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            stream.write_all(reply.as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or_default().to_owned()
+        };
+        (0..connections).map(serve).collect()
+    })
+}
+
+fn answer(body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
+#[test]
+fn a_daemon_of_another_version_is_refused_before_it_is_asked_for_anything() {
+    let sandbox = Sandbox::new();
+    let ping = r#"{"version":"0.0.7","api":9,"pid":1,"started_at_ms":10000}"#;
+    let daemon = impostor(&sandbox, answer(ping), 3);
+    assert_snapshot!(sandbox.transcript(&["stop", "all"]), @"
+    exit: 4
+    --- stderr
+    error: the daemon (pid 1) is version 0.0.7 (API 9), but this program is 0.1.0 (API 1)
+
+    hint: `forkful kill` ends it and its apps; then start them with this version
+    ");
+    let list = sandbox.transcript(&["list"]);
+    assert_eq!(list, sandbox.transcript(&["jlist"]));
+    assert_eq!(daemon.join().unwrap(), ["GET /v1/ping HTTP/1.1"; 3]);
+}
+
+#[test]
+fn something_else_at_the_socket_is_told_apart() {
+    let sandbox = Sandbox::new();
+    let other = impostor(&sandbox, "220 mail.example.org ESMTP\r\n".to_owned(), 1);
+    assert_snapshot!(sandbox.transcript(&["list"]), @"
+    exit: 4
+    --- stderr
+    error: the daemon closed the connection before its reply to GET /v1/ping was complete
+    caused by: invalid HTTP version parsed
+    ");
+    other.join().unwrap();
+}
+
+#[test]
+fn a_reply_that_is_no_json_is_told_apart() {
+    let sandbox = Sandbox::new();
+    let other = impostor(&sandbox, answer("hi"), 1);
+    assert_snapshot!(sandbox.transcript(&["list"]), @"
+    exit: 4
+    --- stderr
+    error: the reply to GET /v1/ping makes no sense: expected value at line 1 column 1
+    ");
+    other.join().unwrap();
+}

@@ -1,0 +1,383 @@
+//! The verbs against a real daemon and real Node processes.
+
+use std::process::{Child, Stdio};
+
+use crate::sandbox::{Sandbox, next_line, stdout};
+use insta::{assert_snapshot, with_settings};
+use serde_json::Value;
+
+/// An app that listens on a port that the system chooses, and says so.
+const SERVER: &str = "
+const server = require('node:http').createServer((request, response) => response.end('hello'));
+server.listen(0, '127.0.0.1', () => console.log('listening'));
+";
+
+/// An app that runs without listening; its last words go to stderr.
+const TICKER: &str = "
+console.log('ticking');
+setInterval(() => {}, 1000);
+process.on('SIGUSR2', () => console.error('got SIGUSR2'));
+";
+
+/// Replaces what differs from run to run.
+const FILTERS: [(&str, &str); 7] = [
+    (r"\d+\.\d%", "[cpu]"),
+    (r"\d+\.\d MiB|\d+ KiB", "[mem]"),
+    (r"\| \d+ \| \d+s \|", "| [pid] | [uptime] |"),
+    (r"pid  .*\d+", "pid              [pid]"),
+    (r"uptime  .*\d+s,", "uptime           [uptime],"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[time]"),
+    (r"/\S+/node ", "[node] "),
+];
+
+macro_rules! assert_told {
+    ($text:expr, @$expected:literal) => {
+        with_settings!({ filters => FILTERS.to_vec() }, { assert_snapshot!(compact(&$text), @$expected) })
+    };
+}
+
+/// A text with its tables in a form that does not depend on the width of their columns.
+fn compact(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.starts_with(['┌', '╞', '└']) {
+            continue;
+        }
+        let cells: Vec<&str> = line.trim_matches('│').split('┆').map(str::trim).collect();
+        lines.push(if cells.len() > 1 { format!("| {} |", cells.join(" | ")) } else { line.to_owned() });
+    }
+    lines.join("\n")
+}
+
+fn jlist(sandbox: &Sandbox) -> Vec<Value> {
+    serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap()
+}
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    stdout(&output)
+}
+
+fn pids(sandbox: &Sandbox) -> Vec<u64> {
+    jlist(sandbox).iter().map(|worker| worker["pid"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn an_app_on_two_workers_from_start_to_kill() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let start = sandbox.transcript(&["start", "server.js", "-i", "2", "--name", "api", "--", "a b", "--x"]);
+    assert_told!(start, @"
+    exit: 0
+    --- stdout
+    api started (2 workers)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    let list = jlist(&sandbox);
+    assert_eq!(list.len(), 2);
+    for (slot, worker) in list.iter().enumerate() {
+        let env = &worker["pm2_env"];
+        assert_eq!(worker["pm_id"], slot);
+        assert_eq!(worker["name"], "api");
+        assert!(worker["pid"].as_u64().unwrap() > 1);
+        assert!(worker["monit"]["memory"].as_u64().unwrap() > 1_000_000);
+        assert!(worker["monit"]["cpu"].is_number());
+        assert_eq!(env["status"], "online");
+        assert_eq!(env["exec_mode"], "cluster_mode");
+        assert_eq!(env["instances"], 2);
+        assert_eq!(env["NODE_APP_INSTANCE"], slot);
+        assert_eq!(env["restart_time"], 0);
+        assert_eq!(env["args"], serde_json::json!(["a b", "--x"]));
+        assert_eq!(env["pm_exec_path"], sandbox.work().join("server.js").to_str().unwrap());
+        assert_eq!(env["pm_cwd"], sandbox.work().to_str().unwrap());
+        assert!(
+            env["pm_out_log_path"].as_str().unwrap().ends_with(&format!("/home/logs/api-out-{slot}.log"))
+        );
+        assert!(
+            env["pm_err_log_path"].as_str().unwrap().ends_with(&format!("/home/logs/api-error-{slot}.log"))
+        );
+        assert_eq!(env["env"], serde_json::json!({}));
+    }
+    assert_told!(sandbox.transcript(&["start", "server.js", "--name", "api"]), @"
+    exit: 1
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    error: api: already running, with 2 workers
+
+    hint: `forkful reload api` takes new code without losing a request; `--force` starts it once more
+    ");
+    assert_told!(sandbox.transcript(&["start", "api"]), @"
+    exit: 1
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    error: api: already running, with 2 workers
+
+    hint: `forkful reload api` takes new code without losing a request; `--force` starts it once more
+    ");
+    let before = pids(&sandbox);
+    assert_told!(done(&sandbox, &["reload", "api"]), @"
+    api reloaded (2 workers)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    ");
+    let after = pids(&sandbox);
+    assert!(before.iter().all(|pid| !after.contains(pid)), "{before:?} {after:?}");
+    done(&sandbox, &["scale", "api", "+1"]);
+    assert_eq!(jlist(&sandbox).len(), 3);
+    done(&sandbox, &["scale", "api", "-2"]);
+    assert_eq!(jlist(&sandbox).len(), 1);
+    assert_told!(done(&sandbox, &["stop", "api"]), @"
+    api stopped (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | - | - | 1 | stopped | - | - |
+    ");
+    assert_told!(done(&sandbox, &["start", "api"]), @"
+    api started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    ");
+    assert_told!(sandbox.transcript(&["restart", "api", "nobody"]), @"
+    exit: 3
+    --- stderr
+    error: no app or worker `nobody`
+
+    hint: there is `api`; `forkful list` shows them
+    ");
+    assert_told!(done(&sandbox, &["delete", "0"]), @"
+    api deleted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    ");
+    assert_told!(sandbox.transcript(&["kill"]), @"
+    exit: 0
+    --- stdout
+    the daemon has ended
+    ");
+    assert_eq!(sandbox.run(&["ping"]).status.code(), Some(4));
+}
+
+#[test]
+fn an_app_that_fails_is_explained_with_its_last_words() {
+    let sandbox = Sandbox::new();
+    sandbox.write("crash.js", "console.error('no database'); process.exit(7);");
+    let args = ["start", "crash.js", "--no-autorestart"];
+    assert_told!(sandbox.transcript(&args), @"
+    exit: 1
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | crash | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    error: crash: worker 0 ended with exit code 7 before it was ready
+    last lines of stderr:
+        no database
+
+    hint: `forkful logs 0 --err` shows all it wrote
+    ");
+    assert_told!(done(&sandbox, &["list"]), @"
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | crash | fork | - | - | 0 | stopped | - | - |
+    ");
+    let described = done(&sandbox, &["describe", "crash"]);
+    assert!(described.contains("last exit        exit code 7"), "{described}");
+    assert!(described.contains("    no database\n"), "{described}");
+}
+
+#[test]
+fn describe_shows_what_was_asked_for_and_what_is() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    let env =
+        ["--env", "SECRET=hunter2", "--kill-timeout", "1600", "--max-restarts", "3", "--restart-delay", "2s"];
+    done(&sandbox, &[&["start", "ticker.js", "--time", "--stop-exit-codes", "0,3"][..], &env].concat());
+    let text = done(&sandbox, &["show", "ticker"])
+        .replace(&sandbox.home().display().to_string(), "[home]")
+        .replace(&sandbox.work().display().to_string(), "[work]");
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_told!(text, @"
+    ticker (1 worker)
+      mode             fork
+      program          [node] [work]/ticker.js
+      working dir      [work]
+      created          [time] UTC
+      restart          after each exit, given up after 3 lives under 1s within 10m, pause 2s, not after exit code 0, 3
+      ready            when it listens
+      stop             SIGINT, killed after 1600ms, 30s to drain at a reload
+      agent            preloaded
+      environment      FORKFUL_HOME HOME PATH SECRET
+
+      worker 0 (slot 0)
+      status           online
+      pid              [pid]
+      uptime           [uptime], since [time] UTC
+      cpu              [cpu]
+      memory           [mem]
+      restarts         0
+      stdout file      [home]/logs/ticker-out.log
+      stderr file      [home]/logs/ticker-error.log
+    ");
+    let json: Value = serde_json::from_str(&done(&sandbox, &["describe", "0", "--json"])).unwrap();
+    assert_eq!(json["apps"][0]["definition"]["env"], serde_json::json!({}));
+    assert!(json["apps"][0]["env_names"].as_array().unwrap().contains(&"SECRET".into()));
+}
+
+#[test]
+fn logs_of_the_past_in_each_style() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    done(&sandbox, &["start", "ticker.js"]);
+    done(&sandbox, &["signal", "usr2", "ticker"]);
+    let mut follower = follow(&sandbox, &["logs", "--err", "--raw"]);
+    assert_eq!(next_line(&mut follower), "got SIGUSR2\n");
+    end(follower);
+    let past = |args: &[&str]| done(&sandbox, &[&["logs", "ticker", "--nostream"][..], args].concat());
+    assert_eq!(past(&["--out"]), "ticker | ticking\n");
+    assert_eq!(past(&["--err", "--raw"]), "got SIGUSR2\n");
+    let line: Value = serde_json::from_str(past(&["--out", "--json"]).trim_end()).unwrap();
+    assert_eq!(
+        (&line["app"], &line["stream"], &line["line"]),
+        (&"ticker".into(), &"out".into(), &"ticking".into())
+    );
+    assert_eq!(past(&["--lines", "0"]), "");
+    assert_told!(done(&sandbox, &["flush", "ticker"]), @"
+    ticker logs emptied
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | ticker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    assert_eq!(past(&[]), "");
+}
+
+#[test]
+fn a_follower_gets_the_last_lines_and_new_ones() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    done(&sandbox, &["start", "ticker.js"]);
+    let mut follower = follow(&sandbox, &["logs", "ticker"]);
+    assert_eq!(next_line(&mut follower), "ticker | ticking\n");
+    done(&sandbox, &["signal", "12", "0"]);
+    assert_eq!(next_line(&mut follower), "0|ticker | got SIGUSR2\n");
+    end(follower);
+}
+
+fn follow(sandbox: &Sandbox, args: &[&str]) -> Child {
+    sandbox.command(args).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_config_file_starts_and_changes_several_apps() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.write("ticker.js", TICKER);
+    let config = |instances: u16, more: &str| {
+        format!(
+            r#"{{ "apps": [
+                {{ "name": "api", "script": "server.js", "instances": {instances}, "env_blue": {{ "COLOUR": "blue" }} }}{more}
+            ] }}"#
+        )
+    };
+    sandbox.write("forkful.config.json", &config(1, r#", { "name": "worker", "script": "ticker.js" }"#));
+    assert_told!(done(&sandbox, &["start"]), @"
+    api started (1 worker)
+    worker started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | worker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    assert_told!(sandbox.transcript(&["start", "--only", "worker"]), @"
+    exit: 1
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | worker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    error: worker: already running, with 1 worker
+
+    hint: `forkful reload worker` takes new code without losing a request; `--force` starts it once more
+    ");
+    sandbox.write("next.json", &config(2, r#", { "name": "late", "script": "ticker.js" }"#));
+    assert_told!(done(&sandbox, &["reload", "next.json", "--env", "blue"]), @"
+    api reloaded (1 worker)
+    late started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | worker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 3 | late | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    let named = |name: &str| jlist(&sandbox).iter().filter(|worker| worker["name"] == name).count();
+    assert_eq!((named("api"), named("worker"), named("late")), (2, 1, 1));
+    let described = done(&sandbox, &["describe", "api"]);
+    assert!(described.contains("COLOUR"), "{described}");
+}
+
+#[test]
+fn a_stale_socket_is_taken_over() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+        .create(sandbox.home())
+        .unwrap();
+    drop(std::os::unix::net::UnixListener::bind(sandbox.home().join("forkful.sock")).unwrap());
+    done(&sandbox, &["start", "ticker.js"]);
+    assert_eq!(jlist(&sandbox).len(), 1);
+}
+
+#[test]
+fn many_first_commands_at_once_share_one_daemon() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    let starts: Vec<Child> = (0..6)
+        .map(|number| {
+            let name = format!("app{number}");
+            let mut command = sandbox.command(&["start", "ticker.js", "--name", &name, "--no-wait"]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for mut start in starts {
+        assert!(start.wait().unwrap().success());
+    }
+    assert_eq!(jlist(&sandbox).len(), 6);
+    let log = fs_err::read_to_string(sandbox.home().join("daemon.log")).unwrap();
+    assert!(!log.contains("cannot"), "{log}");
+}
+
+#[test]
+fn json_is_all_that_stdout_gets_when_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    for args in [
+        &["start", "ticker.js", "--json"][..],
+        &["list", "--json"],
+        &["restart", "ticker", "--json"],
+        &["scale", "ticker", "2", "--json"],
+        &["signal", "0", "ticker", "--json"],
+        &["flush", "ticker", "--json"],
+        &["reset", "all", "--json"],
+        &["ping", "--json"],
+        &["stop", "ticker", "--json"],
+        &["delete", "all", "--json"],
+        &["kill", "--json"],
+    ] {
+        if args[0] == "signal" {
+            // Signal 0 is no signal to send; the refusal must not touch stdout.
+            let refused = sandbox.run(args);
+            assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{args:?}");
+            continue;
+        }
+        let text = done(&sandbox, args);
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "{args:?}: {text}");
+    }
+}

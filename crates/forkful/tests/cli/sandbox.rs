@@ -1,0 +1,102 @@
+//! A sandbox for the real binary: a home, a working directory and a bare environment of its own. When
+//! it is dropped its daemon is ended and its files are gone.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// See the module's documentation.
+pub(crate) struct Sandbox {
+    root: tempfile::TempDir,
+}
+
+impl Sandbox {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        let root = tempfile::Builder::new().prefix("forkful-").tempdir().unwrap();
+        std::fs::create_dir(root.path().join("work")).unwrap();
+        Self { root }
+    }
+
+    /// The home that commands get; made by the first that needs it.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// The directory that commands run in.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// Writes a file into the working directory.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs_err::write(self.work().join(name), text).unwrap();
+    }
+
+    /// A command in this sandbox that has not been started.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forkful"));
+        command
+            .args(args)
+            .current_dir(self.work())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.root.path())
+            .env("FORKFUL_HOME", self.home())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs a command and puts down how it ended and what it said, with this sandbox's paths, and
+    /// everything that differs from run to run, replaced.
+    pub(crate) fn transcript(&self, args: &[&str]) -> String {
+        self.told(&self.run(args))
+    }
+
+    /// The same for an output that is there already.
+    pub(crate) fn told(&self, output: &Output) -> String {
+        let mut text = format!("exit: {}\n", output.status.code().unwrap_or(-1));
+        for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            if !bytes.is_empty() {
+                text.push_str(&format!("--- {name}\n{}", String::from_utf8_lossy(bytes)));
+            }
+        }
+        text.replace(&self.root.path().display().to_string(), "[sandbox]")
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let ended = self.run(&["kill"]);
+        if !std::thread::panicking() {
+            assert!(ended.status.success(), "the daemon could not be ended: {}", self.told(&ended));
+        }
+    }
+}
+
+/// The output's stdout as text.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether a path exists.
+pub(crate) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// The next line of a child's stdout, which must be a pipe; reads byte by byte, so that nothing is
+/// taken from the lines after it.
+pub(crate) fn next_line(child: &mut std::process::Child) -> String {
+    use std::io::Read;
+    let stdout = child.stdout.as_mut().unwrap();
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while !line.ends_with(b"\n") && stdout.read(&mut byte).unwrap() == 1 {
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).unwrap()
+}
