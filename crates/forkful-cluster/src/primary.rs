@@ -20,6 +20,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_os::reactor::{Event, Interest, Reactor};
+use serde_json::value::RawValue;
 
 use crate::channel::{Channel, HandleLine, worker_key};
 use crate::protocol::incoming::{AgentMessage, Incoming, Query};
@@ -42,6 +43,11 @@ const EXITED_GRACE: Duration = Duration::from_secs(30);
 const REPLY_RETRY: Duration = Duration::from_millis(100);
 /// Listenings of one app; a bound against an app that listens in a loop.
 const LISTENINGS_MAX: usize = 1024;
+
+/// Linux errnos that go into replies.
+const EINVAL: i32 = 22;
+const EMFILE: i32 = 24;
+const EADDRINUSE: i32 = 98;
 
 /// What the supervisor tells a primary once.
 #[derive(Debug, Clone, Copy)]
@@ -185,14 +191,12 @@ impl Primary {
         }
     }
 
-    /// Whether closed connections are of use: some worker was given one that may still be open.
-    pub fn wants_closes(&self) -> bool {
-        self.listenings.values().any(|l| l.dispatch == Balance::Exact)
-    }
-
-    /// Whether connections come by the kernel's choice now, which makes closes too many to follow.
-    pub fn kernel_spreads(&self) -> bool {
-        self.listenings.values().any(|l| matches!(l.dispatch, Balance::Direct | Balance::Sticky))
+    /// Ports whose closed connections are of use: those where the daemon hands connections over.
+    pub fn counted_ports(&self) -> impl Iterator<Item = u16> {
+        self.listenings
+            .values()
+            .filter(|listening| listening.dispatch == Balance::Exact)
+            .filter_map(|listening| listening.local_address().map(|address| address.port()))
     }
 
     /// Says whether the daemon hears of closed connections from now on.
@@ -277,6 +281,7 @@ impl Primary {
         match message {
             Incoming::Online => self.events.push_back(PrimaryEvent::Online(id)),
             Incoming::QueryServer { query, seq } => self.on_query(id, &query, seq, now),
+            Incoming::BadQuery { seq } => self.refuse_query(id, seq, EINVAL, None, now),
             Incoming::Listening(query) => self.on_listening(id, &query, now),
             Incoming::Close { key } => self.on_close(id, &key, now),
             Incoming::ExitedAfterDisconnect { seq } => self.on_leaving(id, seq, now),
@@ -312,19 +317,14 @@ impl Primary {
     }
 
     fn on_query(&mut self, id: WorkerId, query: &Query, ack: u64, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        if worker.disconnect_sent {
+        if self.workers.get(&id).is_none_or(|worker| worker.disconnect_sent) {
             return;
         }
-        let seq = worker.next_seq();
         match self.find_or_bind(id, query, now) {
-            Ok((index, member)) => self.answer_query(id, index, member, ack, seq, now),
+            Ok((index, member)) => self.answer_query(id, index, member, ack, now),
             Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(22);
-                let key = worker_key(usize::MAX);
-                let data = query.data.as_deref();
-                let line = outgoing::reply_error(ReplyHead { key: &key, ack, data, seq }, errno);
-                self.with_channel(id, |channel| channel.send(line, now));
+                let errno = error.raw_os_error().unwrap_or(EINVAL);
+                self.refuse_query(id, ack, errno, query.data.as_deref(), now);
                 self.events.push_back(PrimaryEvent::ListenFailed {
                     worker: id,
                     address: listening::describe_query(query),
@@ -336,6 +336,14 @@ impl Primary {
         self.refresh_all(now);
     }
 
+    fn refuse_query(&mut self, id: WorkerId, ack: u64, errno: i32, data: Option<&RawValue>, now: Time) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let seq = worker.next_seq();
+        let key = worker_key(usize::MAX);
+        worker.channel.send(outgoing::reply_error(ReplyHead { key: &key, ack, data, seq }, errno), now);
+        self.watch_write(id);
+    }
+
     /// The listening that a query means, and the worker's own socket in it.
     fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> std::io::Result<(usize, usize)> {
         let key = ListenKey::of(query);
@@ -344,12 +352,12 @@ impl Primary {
             Some(index) => {
                 let held = self.workers.get(&id).is_some_and(|w| w.holds.contains_key(&index));
                 if held {
-                    return Err(std::io::Error::from_raw_os_error(98)); // EADDRINUSE, by the same worker
+                    return Err(std::io::Error::from_raw_os_error(EADDRINUSE)); // by the same worker
                 }
                 index
             }
             None if self.listenings.len() >= LISTENINGS_MAX => {
-                return Err(std::io::Error::from_raw_os_error(24)); // EMFILE
+                return Err(std::io::Error::from_raw_os_error(EMFILE));
             }
             None => {
                 let listening = Listening::bind(query, self.config.balance, now)?;
@@ -367,13 +375,14 @@ impl Primary {
         Ok((index, member))
     }
 
-    fn answer_query(&mut self, id: WorkerId, index: usize, member: usize, ack: u64, seq: u64, now: Time) {
+    fn answer_query(&mut self, id: WorkerId, index: usize, member: usize, ack: u64, now: Time) {
         let Some(listening) = self.listenings.get_mut(&index) else { return };
         let Some(worker) = self.workers.get_mut(&id) else { return };
         listening.unheld_until = None;
         let own = matches!(listening.source, Source::Group(_)) && !listening.push_only();
         worker.holds.insert(index, Hold { member: own.then_some(member), listening: false });
         let key = worker_key(index);
+        let seq = worker.next_seq();
         let head = ReplyHead { key: &key, ack, data: listening.data.as_deref(), seq };
         if listening.push_only() {
             let line = outgoing::reply_push(head, listening.local_address());
@@ -384,7 +393,7 @@ impl Primary {
         match listening.socket(member).try_clone_to_owned() {
             Ok(handle) => worker.channel.send_handle(HandleLine::Reply { line, handle }, now),
             Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(24);
+                let errno = error.raw_os_error().unwrap_or(EMFILE);
                 worker.channel.send(outgoing::reply_error(head, errno), now);
             }
         }

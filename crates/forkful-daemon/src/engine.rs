@@ -108,6 +108,7 @@ pub(crate) struct Engine {
     replies: Vec<tokio::task::JoinHandle<()>>,
     back: mpsc::UnboundedSender<Back>,
     closes: Option<ClosedConnections>,
+    closes_ports: Vec<u16>,
     closes_seen: (Time, u32),
     closes_pause: Option<Time>,
     /// Distinguishes this daemon's workers from any other's.
@@ -147,6 +148,7 @@ impl Engine {
             replies: Vec::new(),
             back,
             closes: None,
+            closes_ports: Vec::new(),
             closes_seen: (Time::default(), 0),
             closes_pause: None,
             instance: format!("{}.{}", std::process::id(), clock::wall_ms()),
@@ -414,32 +416,49 @@ impl Engine {
         self.settle();
     }
 
-    /// Subscribes to closed connections while somebody counts them and they are few.
+    /// Subscribes to closed connections of the ports where the daemon hands connections over.
     fn follow_closes(&mut self) {
         let now = self.clock.now();
-        if self.closes_pause.is_some_and(|until| until <= now) {
-            self.closes_pause = None;
+        if self.closes_pause.is_some_and(|until| until > now) {
+            return self.stop_following_closes();
         }
-        let wanted = self.closes_pause.is_none()
-            && self.apps.values().any(|entry| entry.primary.wants_closes())
-            && !self.apps.values().any(|entry| entry.primary.kernel_spreads());
-        if wanted == self.closes.is_some() {
+        let mut ports: Vec<u16> = self.apps.values().flat_map(|entry| entry.primary.counted_ports()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        if ports == self.closes_ports {
             return;
         }
-        if wanted {
-            self.closes = ClosedConnections::open().ok().filter(|closes| {
-                self.reactor.add(closes.as_fd(), CLOSES_TOKEN, Interest::READ).is_ok()
-            });
-            if self.closes.is_none() {
-                self.closes_pause = Some(now + CLOSES_PAUSE);
-            }
-        } else if let Some(closes) = self.closes.take() {
-            let _gone = self.reactor.remove(closes.as_fd());
+        if ports.is_empty() {
+            return self.stop_following_closes();
         }
-        let counts = self.closes.is_some();
+        if self.subscribe_to_closes(&ports).is_err() {
+            // Without it, connections are handed out in turns.
+            self.closes_pause = Some(now + CLOSES_PAUSE);
+            return self.stop_following_closes();
+        }
+        self.closes_ports = ports;
         for entry in self.apps.values_mut() {
-            entry.primary.count_closes(counts);
+            entry.primary.count_closes(true);
         }
+    }
+
+    fn subscribe_to_closes(&mut self, ports: &[u16]) -> io::Result<()> {
+        if self.closes.is_none() {
+            let closes = ClosedConnections::open()?;
+            self.reactor.add(closes.as_fd(), CLOSES_TOKEN, Interest::READ)?;
+            self.closes = Some(closes);
+        }
+        self.closes.as_ref().map_or(Ok(()), |closes| closes.only_ports(ports))
+    }
+
+    fn stop_following_closes(&mut self) {
+        if let Some(closes) = self.closes.take() {
+            let _gone = self.reactor.remove(closes.as_fd());
+            for entry in self.apps.values_mut() {
+                entry.primary.count_closes(false);
+            }
+        }
+        self.closes_ports.clear();
     }
 
     fn on_closes(&mut self) {

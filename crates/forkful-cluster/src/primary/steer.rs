@@ -10,7 +10,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_core::steering::{Action as Suspected, Dispatch};
-use forkful_os::listener::{self, Steer};
+use forkful_os::listener::{self, Steer, TcpGroup};
 use forkful_os::reactor::Interest;
 
 use super::Primary;
@@ -40,11 +40,11 @@ impl Primary {
             && group.len() > 1
         {
             let steer = match listening.dispatch {
-                Balance::Direct if !serving.is_empty() => Steer::Random(serving),
+                Balance::Direct if !serving.is_empty() => Steer::RoundRobin(serving),
                 Balance::Sticky if !serving.is_empty() => Steer::BySource(serving),
                 _ => Steer::Only(0),
             };
-            if listening.steered.as_ref() != Some(&steer) && group.steer(&steer).is_ok() {
+            if listening.steered.as_ref() != Some(&steer) && steer_group(group, &steer).is_ok() {
                 listening.steered = Some(steer);
                 listening.counters.steered += 1;
             }
@@ -250,5 +250,15 @@ impl Primary {
             self.begin_sampling(index, now);
         }
         self.refresh(index, now);
+    }
+}
+
+/// Exact turns where the kernel lets us (`CAP_BPF`), else at random.
+fn steer_group(group: &TcpGroup, steer: &Steer) -> std::io::Result<()> {
+    match (group.steer(steer), steer) {
+        (Err(error), Steer::RoundRobin(members)) if error.kind() == std::io::ErrorKind::Unsupported => {
+            group.steer(&Steer::Random(members.clone()))
+        }
+        (outcome, _) => outcome,
     }
 }

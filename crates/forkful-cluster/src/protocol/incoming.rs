@@ -16,6 +16,11 @@ pub enum Incoming {
         /// To be named in the reply's `ack`.
         seq: u64,
     },
+    /// A query that makes no sense; it gets an error reply, because `listen` would wait for ever.
+    BadQuery {
+        /// To be named in the reply's `ack`.
+        seq: u64,
+    },
     /// The listen succeeded; the members are those of its query, with the actual port.
     Listening(Query),
     /// The app closed the server that was given this key.
@@ -126,9 +131,18 @@ struct Raw<'a> {
     address_type: RawKind,
     fd: Option<i64>,
     flags: Option<u32>,
-    backlog: Option<i64>,
+    /// Node sends `false` for a backlog that was not given in some forms of `listen`.
+    backlog: Option<serde_json::Value>,
     readable_all: Option<bool>,
     writable_all: Option<bool>,
+}
+
+/// As much of a query as is needed to refuse it.
+#[derive(Deserialize)]
+struct Head<'a> {
+    cmd: &'a str,
+    act: &'a str,
+    seq: u64,
 }
 
 #[derive(Deserialize, Default)]
@@ -153,7 +167,10 @@ pub fn parse(line: &[u8]) -> Incoming {
     }
     match serde_json::from_slice::<Raw<'_>>(line) {
         Ok(raw) => raw.understand(),
-        Err(_) => Incoming::Ignored,
+        Err(_) => match serde_json::from_slice::<Head<'_>>(line) {
+            Ok(Head { cmd: "NODE_CLUSTER", act: "queryServer", seq }) => Incoming::BadQuery { seq },
+            Ok(_) | Err(_) => Incoming::Ignored,
+        },
     }
 }
 
@@ -183,7 +200,8 @@ impl Raw<'_> {
             Some("online") => Incoming::Online,
             Some("queryServer") => match (self.seq, self.kind()) {
                 (Some(seq), Some(kind)) => Incoming::QueryServer { query: self.query(kind), seq },
-                _ => Incoming::Ignored,
+                (Some(seq), None) => Incoming::BadQuery { seq },
+                (None, _) => Incoming::Ignored,
             },
             Some("listening") => match self.kind() {
                 Some(kind) => Incoming::Listening(self.query(kind)),
@@ -221,7 +239,7 @@ impl Raw<'_> {
             fd: self.fd.filter(|fd| *fd >= 0),
             index: self.index.unwrap_or(0),
             flags: self.flags.unwrap_or(0),
-            backlog: self.backlog.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+            backlog: self.backlog.and_then(|n| n.as_u64()).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
             readable_all: self.readable_all.unwrap_or(false),
             writable_all: self.writable_all.unwrap_or(false),
             data: self.data.filter(|data| data.get() != "null"),

@@ -12,6 +12,7 @@ use forkful_core::rollout::{ReloadQueue, Rollout};
 use forkful_core::slot::{Exit, Generation, Policy, Slot};
 use forkful_core::spec::AppSpec;
 use forkful_os::process::Child;
+use tokio::sync::oneshot;
 
 use super::jobs::JobId;
 
@@ -62,6 +63,8 @@ pub(crate) struct Place {
     pub(crate) last_exit: Option<Exit>,
     /// Why the last listen was refused.
     pub(crate) listen_fault: Option<ListenFault>,
+    /// The last lines of stderr of the process that ended last, from the log service.
+    pub(crate) exit_tail: Option<oneshot::Receiver<Vec<String>>>,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) cpu: CpuSample,
     pub(crate) out_file: PathBuf,

@@ -55,6 +55,8 @@ impl Engine {
         }
         let _reaped = process.child.try_wait(true);
         place.processes.remove(&generation);
+        // Asked for now, because the next process begins with an empty tail.
+        place.exit_tail = Some(self.logs.stderr_tail(place.pm_id));
         self.exited(app, slot, generation, ended.exit);
         self.after_exit(app);
     }

@@ -6,14 +6,17 @@ use forkful_core::slot::Report;
 
 use super::app::ListenFault;
 
+const EADDRINUSE: i32 = 98;
+const EACCES: i32 = 13;
+
 /// A listen that the kernel refused.
 pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>) -> ListenFault {
     let owner = port
-        .filter(|_| errno == 98)
+        .filter(|_| errno == EADDRINUSE)
         .and_then(|port| forkful_os::procinfo::owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))));
     let taken = |who: &str| format!("cannot listen on {address}: it is taken{who}");
     match (errno, owner) {
-        (98, Some(owner)) => {
+        (EADDRINUSE, Some(owner)) => {
             let who = match (owner.pid, &owner.command) {
                 (Some(pid), Some(command)) => format!(" by pid {pid} ({command})"),
                 (Some(pid), None) => format!(" by pid {pid}"),
@@ -24,11 +27,11 @@ pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>) -> List
             });
             ListenFault { error: taken(&who), hint }
         }
-        (98, None) => ListenFault {
+        (EADDRINUSE, None) => ListenFault {
             error: taken(""),
             hint: Some("give the app another port, or end what listens there".to_owned()),
         },
-        (13, _) => ListenFault {
+        (EACCES, _) => ListenFault {
             error: format!("cannot listen on {address}: permission denied"),
             hint: Some(
                 "ports below 1024 need CAP_NET_BIND_SERVICE (`setcap cap_net_bind_service=+ep` on forkful), \
@@ -41,6 +44,15 @@ pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>) -> List
             hint: None,
         },
     }
+}
+
+/// A port that an app could not bind by itself (fork mode, `exclusive`), found in what Node wrote:
+/// `Error: listen EADDRINUSE: address already in use :::3000`.
+pub(crate) fn listen_fault_in(stderr_tail: &[String]) -> Option<ListenFault> {
+    let line = stderr_tail.iter().find(|line| line.contains("listen EADDRINUSE"))?;
+    let address = line.rsplit(' ').next()?;
+    let port = address.rsplit(':').next()?.parse().ok()?;
+    Some(listen_fault(&format!("port {port}"), EADDRINUSE, Some(port)))
 }
 
 /// What the daemon's own log says of a report; `None` for everyday ones.

@@ -104,10 +104,11 @@ impl Part {
 
 fn explain(failure: &Failure, stderr_tail: &[String]) -> (String, Option<String>) {
     let pm_id = failure.pm_id;
-    if let Some(fault) = &failure.listen_fault
-        && !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting)
+    let own = || super::faults::listen_fault_in(stderr_tail);
+    if matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. })
+        && let Some(fault) = failure.listen_fault.clone().or_else(own)
     {
-        return (fault.error.clone(), fault.hint.clone());
+        return (fault.error, fault.hint);
     }
     let logs = || Some(format!("`forkful logs {pm_id} --err` shows all it wrote"));
     match &failure.fault {

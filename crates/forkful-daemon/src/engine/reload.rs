@@ -140,13 +140,14 @@ impl Engine {
         }
     }
 
-    /// Another command takes the app over: reloads that wait will not happen. The one under way
-    /// ends by itself, because its slots answer that they were cancelled.
-    pub(crate) fn cancel_reloads(&mut self, app: AppId) {
+    /// Another command takes the app over: reloads that wait will not happen, and the one under way
+    /// begins no further slot.
+    pub(crate) fn cancel_reloads(&mut self, app: AppId, by: SlotVerb) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         for order in entry.reloads.clear() {
-            self.fail_reload(app, &order, Fault::Cancelled { by: SlotVerb::Stop });
+            self.fail_reload(app, &order, Fault::Cancelled { by });
         }
+        self.step_plan(app, Event::Cancelled { by });
     }
 
     fn fail_reload(&mut self, app: AppId, order: &ReloadOrder, fault: Fault) {
