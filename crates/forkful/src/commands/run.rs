@@ -1,6 +1,9 @@
 //! `forkful run`: the same supervisor in the foreground, without a daemon. It ends when its apps have
 //! ended, with their exit code.
 
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
 use forkful_core::spec::AppSpec;
 use forkful_daemon::{ForegroundOptions, run_foreground};
 
@@ -12,11 +15,36 @@ use crate::specs::Specs;
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let specs = Specs::new(&args.app.env, &args.app.only)?;
     let apps = super::start::named(&specs, &args.app)?;
-    let home = Home::locate()?;
-    home.create()?;
-    let options = ForegroundOptions { home: home.daemon(), write_log_files: writes_files(&apps) };
+    let (home, _temporary) = home()?;
+    let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };
     let code = run_foreground(apps, options).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
+}
+
+/// The user's home; where it cannot be used, as in a container whose file system is read-only, a
+/// private temporary directory. Only the agent is put there.
+fn home() -> Result<(forkful_daemon::Home, Option<Temporary>), Failure> {
+    let usual = Home::locate().and_then(|home| home.create().map(|()| home.daemon()));
+    let failure = match usual {
+        Ok(home) => return Ok((home, None)),
+        Err(failure) => failure,
+    };
+    let path = std::env::temp_dir().join(format!("forkful-run-{}", std::process::id()));
+    // `create` fails when something is there already, so that nobody can have prepared it.
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Ok(()) => Ok((forkful_daemon::Home::new(path.clone()), Some(Temporary(path)))),
+        Err(_) => Err(failure),
+    }
+}
+
+/// A directory that is gone when this is dropped.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // What cannot be removed is left to whoever cleans the temporary directory.
+        fs_err::remove_dir_all(&self.0).ok();
+    }
 }
 
 /// Output goes to stdout and stderr; to files as well only when the user names some.

@@ -26,6 +26,7 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     lines.pair("created", &format!("{} UTC", utc(app.created_at_ms)));
     lines.pair("listening", &app.listening.join(", "));
     lines.pair("restart", &restart(definition));
+    lines.pair("gives up", &gives_up(definition));
     lines.pair("ready", &ready(definition));
     lines.pair("stop", &stop(definition));
     lines.pair("agent", if definition.agent { "preloaded" } else { "off" });
@@ -72,12 +73,7 @@ fn restart(definition: &AppDefinition) -> String {
     if !definition.autorestart {
         return "never".to_owned();
     }
-    let mut text = format!(
-        "after each exit, given up after {} lives under {} within {}",
-        definition.max_restarts,
-        bound(definition.min_uptime_ms),
-        bound(definition.restart_window_ms)
-    );
+    let mut text = "after each exit".to_owned();
     if let Some(delay) = definition.restart_delay_ms {
         write!(text, ", pause {}", bound(delay)).expect("a String takes everything");
     }
@@ -88,8 +84,25 @@ fn restart(definition: &AppDefinition) -> String {
     text
 }
 
+/// Nothing for an app that is not restarted in the first place.
+fn gives_up(definition: &AppDefinition) -> String {
+    if !definition.autorestart {
+        return String::new();
+    }
+    format!(
+        "after {} within {} that came in the first {} of a life",
+        count(definition.max_restarts as usize, "exit"),
+        bound(definition.restart_window_ms),
+        bound(definition.min_uptime_ms)
+    )
+}
+
 fn ready(definition: &AppDefinition) -> String {
-    let how = if definition.wait_ready { "when it says so" } else { "when it listens" };
+    let how = match (definition.wait_ready, definition.mode) {
+        (true, _) => "when it says so",
+        (false, ModeKind::Cluster) => "when it listens",
+        (false, ModeKind::Fork) => "when it runs",
+    };
     match definition.listen_timeout_ms {
         Some(timeout) => format!("{how}, within {}", bound(timeout)),
         None => how.to_owned(),

@@ -20,6 +20,7 @@ impl Progress {
         let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
             .expect("the template is a constant that parses");
         let bar = ProgressBar::new_spinner().with_style(style).with_message(message);
+        bar.tick();
         bar.enable_steady_tick(Duration::from_millis(100));
         Self { bar: Some(bar) }
     }

@@ -208,8 +208,9 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       program          [node] [work]/ticker.js
       working dir      [work]
       created          [time] UTC
-      restart          after each exit, given up after 3 lives under 1s within 10m, pause 2s, not after exit code 0, 3
-      ready            when it listens
+      restart          after each exit, pause 2s, not after exit code 0, 3
+      gives up         after 3 exits within 10m that came in the first 1s of a life
+      ready            when it runs
       stop             SIGINT, killed after 1600ms, 30s to drain at a reload
       agent            preloaded
       environment      FORKFUL_HOME HOME PATH SECRET

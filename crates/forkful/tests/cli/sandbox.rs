@@ -1,6 +1,7 @@
 //! A sandbox for the real binary: a home, a working directory and a bare environment of its own. When
 //! it is dropped its daemon is ended and its files are gone.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -62,7 +63,7 @@ impl Sandbox {
         let mut text = format!("exit: {}\n", output.status.code().unwrap_or(-1));
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             if !bytes.is_empty() {
-                text.push_str(&format!("--- {name}\n{}", String::from_utf8_lossy(bytes)));
+                write!(text, "--- {name}\n{}", String::from_utf8_lossy(bytes)).unwrap();
             }
         }
         text.replace(&self.root.path().display().to_string(), "[sandbox]")
