@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forkful_core::Time;
-use forkful_os::channel as socket;
+use forkful_os::channel::{self as socket, RemoteEnd};
 
 use crate::protocol::frame::LineDecoder;
 use crate::protocol::incoming::{Incoming, parse};
@@ -62,6 +62,8 @@ pub(crate) struct Channel {
     handles: VecDeque<HandleLine>,
     in_flight: Option<(HandleLine, Time)>,
     broken: bool,
+    /// The worker's own end, for taking back what it has not read.
+    remote: Option<RemoteEnd>,
 }
 
 /// What reading brought.
@@ -74,7 +76,7 @@ pub(crate) struct Received {
 }
 
 impl Channel {
-    pub(crate) fn new(socket: OwnedFd) -> Self {
+    pub(crate) fn new(socket: OwnedFd, remote: Option<RemoteEnd>) -> Self {
         Self {
             socket,
             decoder: LineDecoder::default(),
@@ -83,6 +85,7 @@ impl Channel {
             handles: VecDeque::new(),
             in_flight: None,
             broken: false,
+            remote,
         }
     }
 
@@ -160,6 +163,54 @@ impl Channel {
     /// The awaited answer has come: gives back what it was about.
     pub(crate) fn answered(&mut self) -> Option<(HandleLine, Time)> {
         self.in_flight.take()
+    }
+
+    /// Takes back a pushed connection that the worker has not read, and sends a probe in its place, so
+    /// that the worker is heard of when its loop turns again. Other lines that come with it are sent anew.
+    pub(crate) fn recall(&mut self, now: Time) -> Option<Pushed> {
+        let (HandleLine::Connection(pushed), since) = self.in_flight.as_ref()? else { return None };
+        let (seq, since) = (pushed.seq, *since);
+        if !self.partial.is_empty() {
+            return None;
+        }
+        let (mut unread, mut handles) = ([0_u8; 64 * 1024], Vec::new());
+        let read = match self.remote.as_ref()?.take_back(&mut unread, &mut handles) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Err(_) => {
+                // Not permitted, or not a channel any more: no use to ask again.
+                self.remote = None;
+                return None;
+            }
+        };
+        let ours = self.in_flight.as_ref().and_then(|(line, _)| match line {
+            HandleLine::Connection(pushed) if pushed.seq == seq => Some(pushed.line()),
+            HandleLine::Connection(_) | HandleLine::Probe | HandleLine::Reply { .. } => None,
+        })?;
+        let mut found = false;
+        for line in unread[..read].split_inclusive(|byte| *byte == b'\n') {
+            if line == ours {
+                found = true;
+            } else {
+                self.lines.push_back(line.to_vec());
+            }
+        }
+        if !found {
+            // The worker read the push this very moment; what came behind it is on its way again.
+            self.flush(now);
+            return None;
+        }
+        let (line, _) = self.in_flight.take()?;
+        self.flush(now);
+        self.handles.push_front(HandleLine::Probe);
+        self.flush(now);
+        if let Some((HandleLine::Probe, sent)) = &mut self.in_flight {
+            *sent = since;
+        }
+        match line {
+            HandleLine::Connection(pushed) => Some(pushed),
+            HandleLine::Probe | HandleLine::Reply { .. } => None,
+        }
     }
 
     /// Whether lines wait for the socket to become writable.

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
+use forkful_os::channel::RemoteEnd;
 use forkful_os::reactor::{Event, Interest, Reactor};
 use serde_json::value::RawValue;
 
@@ -95,6 +96,8 @@ pub struct Primary {
     open_connections: HashMap<u64, WorkerId>,
     /// Whether the daemon hears of closed connections, so that `open_connections` can be trusted.
     counts_closes: bool,
+    /// When waiting connections and overdue answers were last looked at.
+    looked_at: Time,
     retries: Vec<(Time, WorkerId, HandleLine)>,
     events: VecDeque<PrimaryEvent>,
 }
@@ -111,14 +114,22 @@ impl Primary {
             assigned: 0,
             open_connections: HashMap::new(),
             counts_closes,
+            looked_at: Time::default(),
             retries: Vec::new(),
             events: VecDeque::new(),
         }
     }
 
     /// Takes over the channel of a worker that was just spawned.
-    pub fn attach(&mut self, id: WorkerId, channel: OwnedFd) -> std::io::Result<()> {
-        let worker = Worker::new(Channel::new(channel));
+    ///
+    /// With `remote`, connections that the worker has not read can be taken back from it.
+    pub fn attach(
+        &mut self,
+        id: WorkerId,
+        channel: OwnedFd,
+        remote: Option<RemoteEnd>,
+    ) -> std::io::Result<()> {
+        let worker = Worker::new(Channel::new(channel, remote));
         let token = Token::Channel(id).encode(self.config.token_base);
         self.reactor.add(worker.channel.fd(), token, Interest::READ)?;
         self.workers.insert(id, worker);
@@ -406,9 +417,7 @@ impl Primary {
         let exact = worker
             .holds
             .iter()
-            .find(|(index, hold)| {
-                !hold.listening && self.listenings.get(index).is_some_and(|l| l.key == key)
-            })
+            .find(|(index, hold)| !hold.listening && self.listenings.get(index).is_some_and(|l| l.key == key))
             .map(|(index, _)| *index);
         let by_port = || {
             worker.holds.iter().find(|(index, hold)| {
@@ -494,7 +503,6 @@ impl Primary {
             None => {}
             Some((HandleLine::Probe, _)) => {
                 worker.proof = Some(now);
-                worker.late = false;
                 worker.channel.flush(now);
                 self.on_turned(id, now);
             }

@@ -1,9 +1,7 @@
 //! What the API server (and the foreground mode) ask of the engine: one message per request, answered
 //! through a oneshot. The engine is the only owner of state; nobody else touches it.
 
-use forkful_api::types::{
-    ActionReply, ActionRequest, AppList, ErrorReply, LogLine, LogsQuery, StartRequest,
-};
+use forkful_api::types::{ActionReply, ActionRequest, AppList, ErrorReply, LogLine, LogsQuery, StartRequest};
 use tokio::sync::{mpsc, oneshot};
 
 /// Commands that wait for the engine; a bound so that a flood of clients waits at the socket instead of in memory.

@@ -422,7 +422,8 @@ impl Engine {
         if self.closes_pause.is_some_and(|until| until > now) {
             return self.stop_following_closes();
         }
-        let mut ports: Vec<u16> = self.apps.values().flat_map(|entry| entry.primary.counted_ports()).collect();
+        let mut ports: Vec<u16> =
+            self.apps.values().flat_map(|entry| entry.primary.counted_ports()).collect();
         ports.sort_unstable();
         ports.dedup();
         if ports == self.closes_ports {

@@ -86,12 +86,8 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
     prepare_process();
     on_loop(async move {
         let agent = install_agent(&options.home);
-        let engine_options = EngineOptions {
-            agent,
-            home: options.home,
-            echo: true,
-            write_log_files: options.write_log_files,
-        };
+        let engine_options =
+            EngineOptions { agent, home: options.home, echo: true, write_log_files: options.write_log_files };
         let (mut engine, mut back) = Engine::new(engine_options)?;
         let (_sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;

@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -68,6 +68,43 @@ pub fn receive(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -
     Ok(message.bytes)
 }
 
+/// The other process's end of a [`pair`], reached through its pidfd while it is not reading.
+///
+/// What we sent and it has not read can be taken back: a process whose loop is stuck keeps nothing that it never saw.
+/// Needs the right to trace the process (ours for our own children, unless a seccomp filter or `kernel.yama` says no).
+#[derive(Debug)]
+pub struct RemoteEnd {
+    pidfd: OwnedFd,
+    number: i32,
+    cookie: u64,
+}
+
+impl RemoteEnd {
+    /// The end `theirs`, which is descriptor `number` in the process of `pidfd`. Call it before `theirs` is given away.
+    pub fn new(pidfd: OwnedFd, number: i32, cookie: u64) -> Self {
+        Self { pidfd, number, cookie }
+    }
+
+    /// [`receive`] in place of the process. `EBADF` when the descriptor is not our channel any more (the process has
+    /// closed it, and may have given the number to something else, which is left alone).
+    pub fn take_back(&self, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
+        let end = rustix::process::pidfd_getfd(
+            &self.pidfd,
+            self.number,
+            rustix::process::PidfdGetfdFlags::empty(),
+        )?;
+        if cookie(end.as_fd())? != self.cookie {
+            return Err(Errno::BADF.into());
+        }
+        receive(end.as_fd(), buf, handles)
+    }
+}
+
+/// The kernel's name of a socket, unique until reboot.
+pub fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    crate::listener::cookie(socket)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +112,23 @@ mod tests {
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn what_a_process_has_not_read_can_be_taken_back() {
+        let (ours, theirs) = pair().unwrap();
+        let own = rustix::process::getpid();
+        let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&theirs);
+        let remote = RemoteEnd::new(pidfd.try_clone().unwrap(), number, cookie(theirs.as_fd()).unwrap());
+        let (carried, _far_end) = UnixStream::pair().unwrap();
+        assert_eq!(send(ours.as_fd(), b"line", Some(carried.as_fd())).unwrap(), 4);
+        let (mut buf, mut handles) = ([0; 64], Vec::new());
+        assert_eq!(remote.take_back(&mut buf, &mut handles).unwrap(), 4);
+        assert_eq!(handles.len(), 1);
+        assert_eq!(remote.take_back(&mut buf, &mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let stranger = RemoteEnd::new(pidfd, number, 1);
+        assert_eq!(stranger.take_back(&mut buf, &mut handles).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
 
     #[test]
     fn a_handle_arrives_with_its_message_and_nothing_that_follows_it() {

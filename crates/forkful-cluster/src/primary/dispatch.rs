@@ -15,13 +15,12 @@ use forkful_core::Time;
 use forkful_os::listener;
 
 use super::listening::Pending;
-use super::worker::{Worker, WorkerId};
+use super::worker::{LATE, Worker, WorkerId};
 use super::{Primary, Token};
 use crate::channel::{HandleLine, Pushed};
 
-/// A worker that has not answered for so long is passed over. Well above an idle worker's answer
-/// (20 to 65 µs), well below what a client notices.
-const LATE: Duration = Duration::from_millis(1);
+/// A push that the worker has not read for so long is taken back and goes to another.
+const RECALL_AFTER: Duration = Duration::from_millis(2);
 /// A proof is good for so long: less than a request takes to arrive behind its connection.
 const PROOF_FRESH: Duration = Duration::from_micros(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
@@ -74,6 +73,8 @@ impl Primary {
     }
 
     pub(super) fn dispatch_all(&mut self, now: Time) {
+        self.looked_at = now;
+        self.recall_overdue(now);
         let mut next = 0;
         while let Some((&index, listening)) = self.listenings.range(next..).next() {
             next = index + 1;
@@ -99,22 +100,21 @@ impl Primary {
         if waiting == 0 {
             return Choice::Wait;
         }
-        for worker in self.workers.values_mut() {
-            if worker.channel.waiting_since().is_some_and(|since| now.since(since) >= LATE) {
-                worker.late = true;
-            }
-        }
         let serving = || self.workers.iter().filter(|(_, w)| w.serves(index) && w.responsive(now));
         let Some(fewest) = serving().map(|(_, worker)| worker.connections).min() else {
             return Choice::Wait;
         };
+        // More connections than workers: a rush, in which taking turns matters more than one probe each.
+        let rush = waiting > serving().count();
+        let proven =
+            |worker: &Worker| is_fresh(worker.proof, now) || rush && is_fresh(worker.acknowledged, now);
         let asked = serving().filter(|(_, w)| matches!(w.channel.in_flight(), Some(HandleLine::Probe)));
         let may_ask = asked.count() < waiting;
         let best = serving()
             .filter(|(_, worker)| worker.connections == fewest && worker.channel.idle())
-            .min_by_key(|(_, worker)| (!proven(worker, now), worker.last_assigned));
+            .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
         match best {
-            Some((id, worker)) if proven(worker, now) => Choice::Push(*id),
+            Some((id, worker)) if proven(worker) => Choice::Push(*id),
             Some((id, _)) if may_ask => Choice::Probe(*id),
             Some(_) | None => Choice::Wait,
         }
@@ -154,8 +154,8 @@ impl Primary {
         if !is_ours {
             return;
         }
-        worker.late = false;
         let answered = worker.channel.answered();
+        worker.acknowledged = accepted.then_some(now);
         self.on_turned(id, now);
         if let Some((HandleLine::Connection(pushed), _)) = answered {
             self.with_channel(id, |channel| channel.flush(now));
@@ -181,7 +181,6 @@ impl Primary {
             worker.connections = worker.connections.saturating_sub(1);
             worker.refused_until = Some(now + REFUSED_PAUSE * 2_u32.pow(worker.refusals.min(6)));
             worker.refusals += 1;
-            worker.late = false;
         }
         self.take_back(pushed);
     }
@@ -194,17 +193,42 @@ impl Primary {
         }
     }
 
-    /// When a silent worker becomes late, or a pause ends, while connections wait.
+    /// When a silent worker becomes late or a pause ends while connections wait, or a push is overdue.
     pub(super) fn next_dispatch(&self) -> Option<Time> {
-        self.listenings
+        let serving = |index: usize| self.workers.values().filter(move |worker| worker.serves(index));
+        let waiting = self
+            .listenings
             .iter()
             .filter(|(_, listening)| !listening.pending.is_empty())
-            .flat_map(|(index, _)| self.workers.values().filter(|worker| worker.serves(*index)))
+            .flat_map(|(index, _)| serving(*index))
             .filter_map(|worker| match worker.channel.waiting_since() {
-                Some(since) => (!worker.late).then(|| since + LATE),
+                Some(since) => Some(since + LATE),
                 None => worker.refused_until,
-            })
-            .min()
+            });
+        let pushed = self.workers.values().filter_map(pushed_since).map(|since| since + RECALL_AFTER);
+        // What was due at the last look has been dealt with: then an answer, not time, decides.
+        waiting.chain(pushed).filter(|at| *at > self.looked_at).min()
+    }
+
+    /// Pushes that a worker has not read for a while go to others.
+    fn recall_overdue(&mut self, now: Time) {
+        let overdue: Vec<WorkerId> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| pushed_since(worker).is_some_and(|since| now.since(since) >= RECALL_AFTER))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in overdue {
+            let others =
+                self.workers.iter().any(|(other, worker)| *other != id && worker.open && !worker.late(now));
+            let Some(worker) = self.workers.get_mut(&id).filter(|_| others) else { continue };
+            if let Some(pushed) = worker.channel.recall(now) {
+                worker.connections = worker.connections.saturating_sub(1);
+                self.open_connections.remove(&pushed.cookie);
+                self.take_back(pushed);
+            }
+            self.watch_write(id);
+        }
     }
 
     /// Forgets who has which connection: they are spread by the kernel now.
@@ -228,6 +252,14 @@ impl Primary {
     }
 }
 
-fn proven(worker: &Worker, now: Time) -> bool {
-    worker.proof.is_some_and(|at| now.since(at) <= PROOF_FRESH)
+fn is_fresh(proof: Option<Time>, now: Time) -> bool {
+    proof.is_some_and(|at| now.since(at) <= PROOF_FRESH)
+}
+
+/// Since when a pushed connection is unanswered.
+fn pushed_since(worker: &Worker) -> Option<Time> {
+    match worker.channel.in_flight() {
+        Some(HandleLine::Connection(_)) => worker.channel.waiting_since(),
+        Some(HandleLine::Probe | HandleLine::Reply { .. }) | None => None,
+    }
 }

@@ -126,7 +126,8 @@ impl Listening {
         let source = bind_source(query, balance)?;
         let address = describe(query, &source);
         let dispatch = first_dispatch(query.kind, balance);
-        let auto = (balance == Balance::Auto && matches!(source, Source::Group(_))).then(|| AutoBalance::new(now));
+        let auto =
+            (balance == Balance::Auto && matches!(source, Source::Group(_))).then(|| AutoBalance::new(now));
         Ok(Self {
             key: ListenKey::of(query),
             source,

@@ -73,7 +73,8 @@ impl Primary {
     pub(super) fn is_served(&self, index: usize, member: usize) -> bool {
         let Some(listening) = self.listenings.get(&index) else { return false };
         let Some(state) = listening.members.get(member) else { return false };
-        !state.owner.is_some_and(|id| listening.suspicion.is_suspect(id)) && self.owner_serves(index, state.owner)
+        !state.owner.is_some_and(|id| listening.suspicion.is_suspect(id))
+            && self.owner_serves(index, state.owner)
     }
 
     fn owner_serves(&self, index: usize, owner: Option<WorkerId>) -> bool {
@@ -89,7 +90,8 @@ impl Primary {
         }
         let takes = listening.pending.len() < room;
         let kernel_spreads = matches!(listening.dispatch, Balance::Direct | Balance::Sticky);
-        let wake = (kernel_spreads && listening.sampling_until.is_none()).then_some(Interest::READ | Interest::ONESHOT);
+        let wake = (kernel_spreads && listening.sampling_until.is_none())
+            .then_some(Interest::READ | Interest::ONESHOT);
         for member in 0..listening.members.len() {
             let wanted = if member != 0 && self.is_served(index, member) {
                 wake
@@ -187,7 +189,8 @@ impl Primary {
 
     /// Empties a stuck worker's queue.
     fn rescue(&mut self, index: usize, id: WorkerId, now: Time) {
-        let member = self.workers.get(&id).and_then(|worker| worker.holds.get(&index)).and_then(|hold| hold.member);
+        let member =
+            self.workers.get(&id).and_then(|worker| worker.holds.get(&index)).and_then(|hold| hold.member);
         if let Some(member) = member {
             self.accept_from(index, member, true, now);
         }

@@ -1,10 +1,15 @@
 //! What the primary knows of one worker.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use forkful_core::Time;
 
 use crate::channel::Channel;
+
+/// A worker that has not answered for so long is passed over. Well above an idle worker's answer
+/// (20 to 65 µs), well below what a client notices.
+pub(crate) const LATE: Duration = Duration::from_millis(1);
 
 /// A worker of one app: which start of which slot it is, counted over the app's life. This is what
 /// the app sees as `cluster.worker.id`.
@@ -33,8 +38,8 @@ pub(crate) struct Worker {
     pub(crate) last_assigned: u64,
     /// When it last proved that its loop turns, if nothing was pushed since.
     pub(crate) proof: Option<Time>,
-    /// An answer is overdue: it gets nothing until it comes.
-    pub(crate) late: bool,
+    /// When it last acknowledged a connection.
+    pub(crate) acknowledged: Option<Time>,
     /// It refused a connection: it gets none until then.
     pub(crate) refused_until: Option<Time>,
     /// Refusals in a row, for the growing pause.
@@ -65,7 +70,7 @@ impl Worker {
             connections: 0,
             last_assigned: 0,
             proof: None,
-            late: false,
+            acknowledged: None,
             refused_until: None,
             refusals: 0,
             watches_write: false,
@@ -82,8 +87,13 @@ impl Worker {
         self.open && !self.leaving && self.holds.get(&listening).is_some_and(|hold| hold.listening)
     }
 
+    /// Whether an answer is overdue: it gets nothing until that comes.
+    pub(crate) fn late(&self, now: Time) -> bool {
+        self.channel.waiting_since().is_some_and(|since| now.since(since) >= LATE)
+    }
+
     /// Whether a connection can be handed to it now or soon.
     pub(crate) fn responsive(&self, now: Time) -> bool {
-        !self.late && self.refused_until.is_none_or(|until| until <= now) && !self.channel.broken()
+        !self.late(now) && self.refused_until.is_none_or(|until| until <= now) && !self.channel.broken()
     }
 }

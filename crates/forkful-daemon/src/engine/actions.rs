@@ -121,7 +121,7 @@ impl Engine {
             self.logs.attach(spec, pipe);
         }
         self.watch_process(&launched.child.pidfd, app, slot, generation);
-        let attached = launched.channel.map(|channel| entry_attach(&mut self.apps, app, worker, channel));
+        let attached = launched.channel.map(|channel| attach(&mut self.apps, app, worker, channel));
         if let Some(Err(error)) = attached {
             eprintln!("forkful: cannot watch the channel of worker {slot}: {error}");
         }
@@ -135,13 +135,7 @@ impl Engine {
         }
     }
 
-    fn watch_process(
-        &mut self,
-        pidfd: &std::os::fd::OwnedFd,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
-    ) {
+    fn watch_process(&mut self, pidfd: &std::os::fd::OwnedFd, app: AppId, slot: u16, generation: Generation) {
         use std::os::fd::AsFd;
         self.next_watch += 1;
         let watch = self.next_watch;
@@ -282,14 +276,14 @@ impl Engine {
     }
 }
 
-fn entry_attach(
+fn attach(
     apps: &mut std::collections::BTreeMap<AppId, super::app::App>,
     app: AppId,
     worker: WorkerId,
-    channel: std::os::fd::OwnedFd,
+    (channel, remote): (std::os::fd::OwnedFd, Option<forkful_os::channel::RemoteEnd>),
 ) -> std::io::Result<()> {
     match apps.get_mut(&app) {
-        Some(entry) => entry.primary.attach(worker, channel),
+        Some(entry) => entry.primary.attach(worker, channel, remote),
         None => Ok(()),
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest};
+use forkful_api::types::{
+    ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
+};
 use forkful_cluster::{Primary, PrimaryConfig};
 use forkful_core::slot::{Event, Outcome, Policy, Slot, Ticket, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
@@ -305,7 +307,8 @@ impl Engine {
         let apps: Vec<AppId> = self.apps.keys().copied().collect();
         for app in apps {
             self.join(job, app);
-            let slots: Vec<u16> = self.apps.get(&app).map(|a| a.places.keys().copied().collect()).unwrap_or_default();
+            let slots: Vec<u16> =
+                self.apps.get(&app).map(|a| a.places.keys().copied().collect()).unwrap_or_default();
             self.ask_all(app, &slots, SlotVerb::Delete, job);
         }
     }
@@ -370,7 +373,8 @@ impl Engine {
             }
             let Some(reply) = job.reply else { continue };
             let parts: Vec<Part> = job.parts.into_values().collect();
-            let tails: Vec<_> = parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
+            let tails: Vec<_> =
+                parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
             self.replies.push(tokio::task::spawn_local(async move {
                 let mut apps = Vec::with_capacity(parts.len());
                 for (part, tail) in parts.into_iter().zip(tails) {
@@ -446,8 +450,8 @@ impl Engine {
             return Err(refuse(ErrorCode::BadRequest, "no target", Some(hint)));
         }
         for text in targets {
-            let target =
-                Target::parse(text).map_err(|fault| refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None))?;
+            let target = Target::parse(text)
+                .map_err(|fault| refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None))?;
             let before = selection.len();
             let mut found = false;
             for (id, entry) in &self.apps {
@@ -455,9 +459,12 @@ impl Engine {
                     Target::All => entry.places.keys().copied().collect(),
                     Target::Name(name) if *name == entry.spec.name => entry.places.keys().copied().collect(),
                     Target::Name(_) => continue,
-                    Target::Id(pm_id) => {
-                        entry.places.iter().filter(|(_, p)| p.pm_id == *pm_id).map(|(slot, _)| *slot).collect()
-                    }
+                    Target::Id(pm_id) => entry
+                        .places
+                        .iter()
+                        .filter(|(_, p)| p.pm_id == *pm_id)
+                        .map(|(slot, _)| *slot)
+                        .collect(),
                 };
                 if !slots.is_empty() {
                     found = true;
@@ -481,7 +488,8 @@ impl Engine {
         } else {
             format!("there is {}; `forkful list` shows them", names.join(", "))
         };
-        let error = if text == "all" { "there is no app".to_owned() } else { format!("no app or worker `{text}`") };
+        let error =
+            if text == "all" { "there is no app".to_owned() } else { format!("no app or worker `{text}`") };
         refuse(ErrorCode::NoSuchTarget, &error, Some(hint))
     }
 

@@ -11,9 +11,9 @@ const EACCES: i32 = 13;
 
 /// A listen that the kernel refused.
 pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>) -> ListenFault {
-    let owner = port
-        .filter(|_| errno == EADDRINUSE)
-        .and_then(|port| forkful_os::procinfo::owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))));
+    let owner = port.filter(|_| errno == EADDRINUSE).and_then(|port| {
+        forkful_os::procinfo::owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
+    });
     let taken = |who: &str| format!("cannot listen on {address}: it is taken{who}");
     match (errno, owner) {
         (EADDRINUSE, Some(owner)) => {

@@ -49,7 +49,13 @@ impl Part {
     }
 
     /// Notes a slot's answer.
-    pub(crate) fn take(&mut self, pm_id: u32, outcome: Outcome, listen_fault: Option<ListenFault>, mode_listens: bool) {
+    pub(crate) fn take(
+        &mut self,
+        pm_id: u32,
+        outcome: Outcome,
+        listen_fault: Option<ListenFault>,
+        mode_listens: bool,
+    ) {
         match outcome {
             Outcome::Online { confirmed: false } if mode_listens => {
                 let note = "it runs, but has not listened on any port yet; \
@@ -112,7 +118,9 @@ fn explain(failure: &Failure, stderr_tail: &[String]) -> (String, Option<String>
     }
     let logs = || Some(format!("`forkful logs {pm_id} --err` shows all it wrote"));
     match &failure.fault {
-        Fault::Exited(Exit::SpawnFailed(why)) => (format!("worker {pm_id} could not be started: {why}"), None),
+        Fault::Exited(Exit::SpawnFailed(why)) => {
+            (format!("worker {pm_id} could not be started: {why}"), None)
+        }
         Fault::Exited(exit) => {
             let hint = if stderr_tail.is_empty() {
                 Some("it wrote nothing to stderr; `forkful logs` shows its output".to_owned())

@@ -1,12 +1,17 @@
 //! From an app's spec to one process: arguments, environment, pipes, channel.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
+use forkful_os::channel::RemoteEnd;
 use forkful_os::process::{Child, SpawnPlan};
 use forkful_os::{channel, process};
+
+/// Where a worker finds its channel: the only number that its own children do not inherit (Node
+/// marks the low descriptors close-on-exec at start).
+const CHANNEL_FD: i32 = 3;
 
 /// Everything that differs between two workers of an app.
 pub(crate) struct Identity<'a> {
@@ -22,7 +27,7 @@ pub(crate) struct Identity<'a> {
 /// A process and our ends of what connects it.
 pub(crate) struct Launched {
     pub(crate) child: Child,
-    pub(crate) channel: Option<OwnedFd>,
+    pub(crate) channel: Option<(OwnedFd, Option<RemoteEnd>)>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
 }
@@ -34,6 +39,7 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
     let (stdout, child_stdout) = out;
     let (stderr, child_stderr) = err;
     let (channel, child_channel) = channels.unzip();
+    let cookie = child_channel.as_ref().and_then(|end| channel::cookie(end.as_fd()).ok());
     let plan = SpawnPlan {
         program: spec.launch.program.clone(),
         argv: arguments(spec, identity),
@@ -44,6 +50,8 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
         channel: child_channel,
     };
     let child = process::spawn(plan).map_err(|error| error.to_string())?;
+    let remote = || Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, cookie?));
+    let channel = channel.map(|channel| (channel, remote()));
     Ok(Launched { child, channel, stdout, stderr })
 }
 
@@ -83,9 +91,9 @@ fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
     let from_env = launch.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
     let options = || launch.program_args.iter().map(String::as_str).chain(from_env.split_whitespace());
     let is_inspect = |option: &&str| {
-        ["--inspect", "--inspect-brk", "--inspect-wait", "--inspect-port", "--debug-port"]
-            .iter()
-            .any(|name| *option == *name || option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+        ["--inspect", "--inspect-brk", "--inspect-wait", "--inspect-port", "--debug-port"].iter().any(
+            |name| *option == *name || option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')),
+        )
     };
     let named = options().filter(is_inspect).last()?;
     let value = named.split_once('=').map_or("", |(_, value)| value);
@@ -100,7 +108,8 @@ fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
 
 fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)> {
     let mut env = spec.launch.env.clone();
-    for name in ["NODE_CHANNEL_FD", "NODE_UNIQUE_ID", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_CLUSTER_SCHED_POLICY"]
+    for name in
+        ["NODE_CHANNEL_FD", "NODE_UNIQUE_ID", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_CLUSTER_SCHED_POLICY"]
     {
         env.remove(name);
     }
@@ -115,7 +124,7 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
     }
     env.insert("FORKFUL_WORKER".to_owned(), identity.marker.to_owned());
     if spec.launch.runtime == Runtime::Node {
-        env.insert("NODE_CHANNEL_FD".to_owned(), "3".to_owned());
+        env.insert("NODE_CHANNEL_FD".to_owned(), CHANNEL_FD.to_string());
         env.insert("NODE_CHANNEL_SERIALIZATION_MODE".to_owned(), "json".to_owned());
         if spec.mode == Mode::Cluster {
             env.insert("NODE_UNIQUE_ID".to_owned(), identity.worker.to_string());

@@ -24,7 +24,8 @@ impl Engine {
             let Some(entry) = self.apps.get(id) else { continue };
             for place in slots.iter().filter_map(|slot| entry.places.get(slot)) {
                 pm_ids.insert(place.pm_id);
-                for (stream, path) in [(LogStream::Out, &place.out_file), (LogStream::Err, &place.error_file)] {
+                for (stream, path) in [(LogStream::Out, &place.out_file), (LogStream::Err, &place.error_file)]
+                {
                     let wanted = query.stream.is_none_or(|only| only == stream);
                     if wanted && !files.iter().any(|file| file.path == *path) {
                         let pm_id = (!entry.spec.logs.merge).then_some(place.pm_id);

@@ -42,7 +42,9 @@ impl Engine {
             self.adopt(app, spec);
         }
         if !rolling && let Some(part) = self.part(order.job, app) {
-            part.note("a fork-mode app cannot share its port: each worker was stopped, then started".to_owned());
+            part.note(
+                "a fork-mode app cannot share its port: each worker was stopped, then started".to_owned(),
+            );
         }
         let (plan, actions) = Rollout::new(slots);
         if let Some(entry) = self.apps.get_mut(&app) {
@@ -151,11 +153,8 @@ impl Engine {
     }
 
     fn fail_reload(&mut self, app: AppId, order: &ReloadOrder, fault: Fault) {
-        let pm_id = self
-            .apps
-            .get(&app)
-            .and_then(|entry| entry.places.values().next())
-            .map_or(0, |place| place.pm_id);
+        let pm_id =
+            self.apps.get(&app).and_then(|entry| entry.places.values().next()).map_or(0, |place| place.pm_id);
         if let Some(part) = self.part(order.job, app) {
             part.failures.push(Failure { pm_id, fault, listen_fault: None });
         }
@@ -167,6 +166,8 @@ fn preface(rolling: bool, replaced: usize, total: usize) -> String {
     match (rolling, replaced) {
         (false, _) => format!("reload stopped after {replaced} of {total} workers"),
         (true, 0) => "the new version did not start, the old one serves on".to_owned(),
-        (true, n) => format!("the new version did not start in a worker after {n} of {total}, where the old one serves on"),
+        (true, n) => format!(
+            "the new version did not start in a worker after {n} of {total}, where the old one serves on"
+        ),
     }
 }

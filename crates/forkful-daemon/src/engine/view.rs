@@ -90,7 +90,8 @@ fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now
         return;
     }
     if let Ok(used) = procinfo::cpu_time(pid) {
-        let percent = used.saturating_sub(sample.used).as_secs_f32() / passed.as_secs_f32().max(0.001) * 100.0;
+        let percent =
+            used.saturating_sub(sample.used).as_secs_f32() / passed.as_secs_f32().max(0.001) * 100.0;
         *sample = CpuSample { pid, at: now, used, percent };
     }
 }
