@@ -118,8 +118,24 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, without asking anything. Must run inside a tokio runtime with I/O and time.
-    pub async fn connect(socket: &Path) -> Result<Self, ClientError> {
+    /// Connects, and learns which daemon it is. Must run inside a tokio runtime with I/O and time.
+    ///
+    /// A daemon that ends at this moment closes connections that it never accepted; then a second
+    /// attempt finds that there is none, or its successor.
+    pub async fn connect(socket: &Path) -> Result<(Self, Ping), ClientError> {
+        match Self::connect_once(socket).await {
+            Err(ClientError::Lost { source, .. }) if !source.is_parse() => Self::connect_once(socket).await,
+            other => other,
+        }
+    }
+
+    async fn connect_once(socket: &Path) -> Result<(Self, Ping), ClientError> {
+        let mut client = Self::open(socket).await?;
+        let ping = client.ping().await?;
+        Ok((client, ping))
+    }
+
+    async fn open(socket: &Path) -> Result<Self, ClientError> {
         let stream = match timeout(CONNECT_TIMEOUT, connect_patiently(socket)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(source)) => return Err(connect_error(socket, source)),
@@ -135,8 +151,7 @@ impl Client {
 
     /// Connects and makes sure that the daemon is of version `program` and of our [`API_VERSION`].
     pub async fn connect_same_version(socket: &Path, program: &str) -> Result<Self, ClientError> {
-        let mut client = Self::connect(socket).await?;
-        let ping = client.ping().await?;
+        let (client, ping) = Self::connect(socket).await?;
         if ping.version == program && ping.api == API_VERSION {
             return Ok(client);
         }

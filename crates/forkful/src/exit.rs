@@ -99,9 +99,14 @@ impl From<ClientError> for Failure {
                 Some("end the daemon with `kill`, its pid is in $FORKFUL_HOME/forkful.lock".to_owned()),
             ),
             ClientError::Refused { reply } => (refusal_exit(reply.code), reply.hint.clone()),
-            ClientError::Connect { .. } | ClientError::Lost { .. } | ClientError::Broken { .. } => {
-                (Exit::NoDaemon, None)
+            ClientError::Lost { .. } => {
+                (Exit::NoDaemon, Some("what the daemon said last is in $FORKFUL_HOME/daemon.log".to_owned()))
             }
+            ClientError::Broken { .. } => {
+                let hint = "is another program listening at $FORKFUL_HOME/forkful.sock?";
+                (Exit::NoDaemon, Some(hint.to_owned()))
+            }
+            ClientError::Connect { .. } => (Exit::NoDaemon, None),
         };
         Self { error: error.into(), hint, exit }
     }

@@ -4,15 +4,16 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Targets are names, ids, or `all`; several at once.
+Targets are names, ids, or `all`, several at once; a config file means the apps in it.
 
 Examples:
   forkful stop api
   forkful stop 0 3 worker
+  forkful stop forkful.config.js
   forkful delete all")]
 pub(crate) struct TargetArgs {
-    /// Names or ids of apps, or `all`.
-    #[arg(required = true, value_name = "APP")]
+    /// Names or ids of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Return at once instead of when it is done.
     #[arg(long)]

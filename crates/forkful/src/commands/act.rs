@@ -1,7 +1,10 @@
 //! What all verbs that act on existing apps share: send the action, wait, tell what became of it.
 
+use std::path::Path;
+
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppList};
+use forkful_config::AppOptions;
 
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -9,6 +12,7 @@ use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::{self, format, outcome, table};
+use crate::specs::Specs;
 
 /// A verb in the three forms that texts need.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +28,21 @@ pub(super) struct Words<'a> {
 /// A request without anything special.
 pub(super) fn request(targets: Vec<String>, no_wait: bool) -> ActionRequest {
     ActionRequest { targets, wait: !no_wait, instances: None, signal: None, definitions: Vec::new() }
+}
+
+/// Targets with each config file replaced by the names of its apps.
+pub(super) fn expand(targets: Vec<String>) -> Result<Vec<String>, Failure> {
+    let mut expanded = Vec::new();
+    for target in targets {
+        let path = Path::new(&target);
+        if forkful_config::is_config(path) {
+            let apps = Specs::new(&[], &[])?.apps_of_config(path, &AppOptions::default())?;
+            expanded.extend(apps.iter().map(|app| app.name.to_string()));
+        } else {
+            expanded.push(target);
+        }
+    }
+    Ok(expanded)
 }
 
 /// Sends one action to the running daemon. Without a daemon there is no app that could be meant.

@@ -18,15 +18,14 @@ use crate::output::{self, outcome};
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
-    let mut client = match Client::connect(&home.socket()).await {
-        Ok(client) => client,
+    let (mut client, pid) = match Client::connect(&home.socket()).await {
+        Ok((client, ping)) => (client, ping.pid),
         Err(ClientError::NotRunning { .. }) => {
             tell(args, &ActionReply { apps: Vec::new() }, "no daemon is running")?;
             return Ok(Exit::Done);
         }
         Err(error) => return Err(error.into()),
     };
-    let pid = client.ping().await?.pid;
     let process = process(pid);
     let progress = Progress::start("stopping all apps…".to_owned());
     let reply = match (client.kill().await, &process) {

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use insta::assert_snapshot;
 
-use crate::sandbox::{Sandbox, next_line};
+use crate::sandbox::{Guarded, Sandbox, next_line};
 
 #[test]
 fn the_app_s_exit_code_is_ours() {
@@ -36,13 +36,14 @@ fn sigterm_stops_the_app_and_then_us() {
          process.on('SIGTERM', () => { console.log('leaving'); process.exit(0); });
          console.log('here');",
     );
-    let mut run =
-        sandbox.command(&["run", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = Guarded(
+        sandbox.command(&["run", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap(),
+    );
     assert_eq!(next_line(&mut run), "here\n");
-    let pid = rustix::process::Pid::from_child(&run);
+    let pid = rustix::process::Pid::from_child(&run.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(next_line(&mut run), "leaving\n");
-    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert_eq!(run.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]

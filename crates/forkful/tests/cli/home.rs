@@ -3,9 +3,11 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::thread::JoinHandle;
 
-use crate::sandbox::{Sandbox, exists};
+use crate::sandbox::{Guarded, Sandbox, exists};
 use insta::assert_snapshot;
 
 fn set_mode(sandbox: &Sandbox, mode: u32) {
@@ -119,6 +121,52 @@ fn a_stale_socket_is_no_daemon() {
     assert_eq!(sandbox.run(&["list"]).status.code(), Some(0));
 }
 
+#[test]
+fn a_daemon_that_cannot_start_is_explained_with_its_own_words() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    std::fs::create_dir(sandbox.home()).unwrap();
+    set_mode(&sandbox, 0o700);
+    std::fs::create_dir(sandbox.home().join("forkful.sock")).unwrap();
+    assert_snapshot!(sandbox.transcript(&["start", "app.js"]), @"
+    exit: 4
+    --- stderr
+    error: the daemon cannot start
+    caused by: cannot bind [sandbox]/home/forkful.sock: Address already in use (os error 98)
+
+    hint: its log is [sandbox]/home/daemon.log
+    ");
+    fs_err::remove_dir(sandbox.home().join("forkful.sock")).unwrap();
+    fs_err::remove_file(sandbox.home().join("daemon.log")).unwrap();
+    fs_err::remove_file(sandbox.home().join("forkful.lock")).unwrap();
+    std::fs::create_dir(sandbox.home().join("daemon.log")).unwrap();
+    assert_snapshot!(sandbox.transcript(&["start", "app.js"]), @"
+    exit: 4
+    --- stderr
+    error: cannot start the daemon
+    caused by: cannot prepare the descriptors for [sandbox]/home/daemon.log
+    caused by: Is a directory (os error 21)
+    ");
+}
+
+#[test]
+fn kill_ends_a_daemon_that_knows_no_kill() {
+    let sandbox = Sandbox::new();
+    let mut stand_in = Guarded(Command::new("sleep").arg("1000").spawn().unwrap());
+    let ping = format!(r#"{{"version":"0.0.7","api":9,"pid":{},"started_at_ms":10000}}"#, stand_in.0.id());
+    let body = ping.len();
+    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {body}\r\n\r\n{ping}");
+    let daemon = impostor(&sandbox, reply, 1);
+    // After its reply to the ping the impostor hangs up on the next request.
+    assert_snapshot!(sandbox.transcript(&["kill"]), @"
+    exit: 0
+    --- stdout
+    the daemon has ended
+    ");
+    assert_eq!(daemon.join().unwrap(), ["GET /v1/ping HTTP/1.1"]);
+    assert_eq!(stand_in.0.wait().unwrap().signal(), Some(15));
+}
+
 /// Something at the socket that answers every connection's first request with the same bytes.
 fn impostor(sandbox: &Sandbox, reply: String, connections: usize) -> JoinHandle<Vec<String>> {
     std::fs::create_dir(sandbox.home()).unwrap();
@@ -167,6 +215,8 @@ fn something_else_at_the_socket_is_told_apart() {
     --- stderr
     error: the daemon closed the connection before its reply to GET /v1/ping was complete
     caused by: invalid HTTP version parsed
+
+    hint: what the daemon said last is in $FORKFUL_HOME/daemon.log
     ");
     other.join().unwrap();
 }
@@ -179,6 +229,8 @@ fn a_reply_that_is_no_json_is_told_apart() {
     exit: 4
     --- stderr
     error: the reply to GET /v1/ping makes no sense: expected value at line 1 column 1
+
+    hint: is another program listening at $FORKFUL_HOME/forkful.sock?
     ");
     other.join().unwrap();
 }

@@ -1,8 +1,8 @@
 //! The verbs against a real daemon and real Node processes.
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use crate::sandbox::{Sandbox, next_line, stdout};
+use crate::sandbox::{Guarded, Sandbox, next_line, stdout};
 use insta::{assert_snapshot, with_settings};
 use serde_json::Value;
 
@@ -192,6 +192,44 @@ fn an_app_that_fails_is_explained_with_its_last_words() {
 }
 
 #[test]
+fn a_reload_to_a_broken_version_keeps_the_old_one() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    done(&sandbox, &["start", "server.js", "-i", "2"]);
+    let before = pids(&sandbox);
+    sandbox.write("server.js", "throw new Error('broken on purpose');");
+    let told = sandbox.transcript(&["reload", "server"]);
+    assert!(told.starts_with("exit: 1\n"), "{told}");
+    assert!(told.contains("error: server: "), "{told}");
+    assert!(told.contains("last lines of stderr:\n"), "{told}");
+    assert!(told.contains("    Error: broken on purpose\n"), "{told}");
+    assert_eq!(pids(&sandbox), before);
+}
+
+#[test]
+fn a_taken_port_is_named_with_its_owner() {
+    let sandbox = Sandbox::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    sandbox.write("server.js", &SERVER.replace("listen(0", &format!("listen({port}")));
+    let told = sandbox.transcript(&["start", "server.js", "-i", "2", "--no-autorestart"]);
+    assert!(told.starts_with("exit: 1\n"), "{told}");
+    let owner = format!("127.0.0.1:{port}: it is taken by pid {}", std::process::id());
+    assert!(told.contains(&owner), "{told}");
+}
+
+#[test]
+fn a_line_of_ten_megabytes_arrives_whole() {
+    let sandbox = Sandbox::new();
+    sandbox.write("long.js", "console.log('x'.repeat(10_000_000)); setInterval(() => {}, 1000);");
+    done(&sandbox, &["start", "long.js"]);
+    let mut follower = follow(&sandbox, &["logs", "--raw"]);
+    let line = next_line(&mut follower);
+    drop(follower);
+    assert_eq!((line.len(), line.trim_end_matches('\n').bytes().all(|b| b == b'x')), (10_000_001, true));
+}
+
+#[test]
 fn describe_shows_what_was_asked_for_and_what_is() {
     let sandbox = Sandbox::new();
     sandbox.write("ticker.js", TICKER);
@@ -238,7 +276,7 @@ fn logs_of_the_past_in_each_style() {
     done(&sandbox, &["signal", "usr2", "ticker"]);
     let mut follower = follow(&sandbox, &["logs", "--err", "--raw"]);
     assert_eq!(next_line(&mut follower), "got SIGUSR2\n");
-    end(follower);
+    drop(follower);
     let past = |args: &[&str]| done(&sandbox, &[&["logs", "ticker", "--nostream"][..], args].concat());
     assert_eq!(past(&["--out"]), "ticker | ticking\n");
     assert_eq!(past(&["--err", "--raw"]), "got SIGUSR2\n");
@@ -265,16 +303,11 @@ fn a_follower_gets_the_last_lines_and_new_ones() {
     assert_eq!(next_line(&mut follower), "ticker | ticking\n");
     done(&sandbox, &["signal", "12", "0"]);
     assert_eq!(next_line(&mut follower), "0|ticker | got SIGUSR2\n");
-    end(follower);
+    drop(follower);
 }
 
-fn follow(sandbox: &Sandbox, args: &[&str]) -> Child {
-    sandbox.command(args).stdout(Stdio::piped()).spawn().unwrap()
-}
-
-fn end(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
+fn follow(sandbox: &Sandbox, args: &[&str]) -> Guarded {
+    Guarded(sandbox.command(args).stdout(Stdio::piped()).spawn().unwrap())
 }
 
 #[test]
@@ -322,6 +355,8 @@ fn a_config_file_starts_and_changes_several_apps() {
     assert_eq!((named("api"), named("worker"), named("late")), (2, 1, 1));
     let described = done(&sandbox, &["describe", "api"]);
     assert!(described.contains("COLOUR"), "{described}");
+    done(&sandbox, &["delete", "next.json"]);
+    assert_eq!((named("api"), named("worker"), named("late")), (0, 1, 0));
 }
 
 #[test]
@@ -340,15 +375,15 @@ fn a_stale_socket_is_taken_over() {
 fn many_first_commands_at_once_share_one_daemon() {
     let sandbox = Sandbox::new();
     sandbox.write("ticker.js", TICKER);
-    let starts: Vec<Child> = (0..6)
+    let starts: Vec<Guarded> = (0..6)
         .map(|number| {
             let name = format!("app{number}");
             let mut command = sandbox.command(&["start", "ticker.js", "--name", &name, "--no-wait"]);
-            command.stdout(Stdio::null()).spawn().unwrap()
+            Guarded(command.stdout(Stdio::null()).spawn().unwrap())
         })
         .collect();
     for mut start in starts {
-        assert!(start.wait().unwrap().success());
+        assert!(start.0.wait().unwrap().success());
     }
     assert_eq!(jlist(&sandbox).len(), 6);
     let log = fs_err::read_to_string(sandbox.home().join("daemon.log")).unwrap();

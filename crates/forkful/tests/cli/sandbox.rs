@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// See the module's documentation.
 pub(crate) struct Sandbox {
@@ -79,6 +79,17 @@ impl Drop for Sandbox {
     }
 }
 
+/// A child that is killed, if it still runs, when a test ends however it ends.
+pub(crate) struct Guarded(pub(crate) Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // Both fail when the child was waited for, which is as good.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
 /// The output's stdout as text.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -89,11 +100,11 @@ pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The next line of a child's stdout, which must be a pipe; reads byte by byte, so that nothing is
+/// The next line of a child's stdout, which must be a pipe; read byte by byte, so that nothing is
 /// taken from the lines after it.
-pub(crate) fn next_line(child: &mut std::process::Child) -> String {
+pub(crate) fn next_line(child: &mut Guarded) -> String {
     use std::io::Read;
-    let stdout = child.stdout.as_mut().unwrap();
+    let stdout = child.0.stdout.as_mut().unwrap();
     let mut line = Vec::new();
     let mut byte = [0];
     while !line.ends_with(b"\n") && stdout.read(&mut byte).unwrap() == 1 {
