@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use insta::assert_snapshot;
 
-use crate::sandbox::{Guarded, Sandbox, next_line};
+use crate::sandbox::{Guarded, Sandbox};
 
 #[test]
 fn the_app_s_exit_code_is_ours() {
@@ -36,14 +36,13 @@ fn sigterm_stops_the_app_and_then_us() {
          process.on('SIGTERM', () => { console.log('leaving'); process.exit(0); });
          console.log('here');",
     );
-    let mut run = Guarded(
-        sandbox.command(&["run", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap(),
-    );
-    assert_eq!(next_line(&mut run), "here\n");
-    let pid = rustix::process::Pid::from_child(&run.0);
+    let mut run =
+        Guarded::spawn(sandbox.command(&["run", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()));
+    assert_eq!(run.next_line(), "here\n");
+    let pid = rustix::process::Pid::from_child(&run.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(next_line(&mut run), "leaving\n");
-    assert_eq!(run.0.wait().unwrap().code(), Some(0));
+    assert_eq!(run.next_line(), "leaving\n");
+    assert_eq!(run.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -152,8 +152,9 @@ fn a_daemon_that_cannot_start_is_explained_with_its_own_words() {
 #[test]
 fn kill_ends_a_daemon_that_knows_no_kill() {
     let sandbox = Sandbox::new();
-    let mut stand_in = Guarded(Command::new("sleep").arg("1000").spawn().unwrap());
-    let ping = format!(r#"{{"version":"0.0.7","api":9,"pid":{},"started_at_ms":10000}}"#, stand_in.0.id());
+    let mut stand_in = Guarded::spawn(Command::new("sleep").arg("1000"));
+    let ping =
+        format!(r#"{{"version":"0.0.7","api":9,"pid":{},"started_at_ms":10000}}"#, stand_in.child.id());
     let body = ping.len();
     let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {body}\r\n\r\n{ping}");
     let daemon = impostor(&sandbox, reply, 1);
@@ -164,7 +165,7 @@ fn kill_ends_a_daemon_that_knows_no_kill() {
     the daemon has ended
     ");
     assert_eq!(daemon.join().unwrap(), ["GET /v1/ping HTTP/1.1"]);
-    assert_eq!(stand_in.0.wait().unwrap().signal(), Some(15));
+    assert_eq!(stand_in.child.wait().unwrap().signal(), Some(15));
 }
 
 /// Something at the socket that answers every connection's first request with the same bytes.

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::sandbox::{Guarded, Sandbox, next_line, stdout};
+use crate::sandbox::{Guarded, Sandbox, stdout};
 use insta::{assert_snapshot, with_settings};
 use serde_json::Value;
 
@@ -224,7 +224,7 @@ fn a_line_of_ten_megabytes_arrives_whole() {
     sandbox.write("long.js", "console.log('x'.repeat(10_000_000)); setInterval(() => {}, 1000);");
     done(&sandbox, &["start", "long.js"]);
     let mut follower = follow(&sandbox, &["logs", "--raw"]);
-    let line = next_line(&mut follower);
+    let line = follower.next_line();
     drop(follower);
     assert_eq!((line.len(), line.trim_end_matches('\n').bytes().all(|b| b == b'x')), (10_000_001, true));
 }
@@ -275,7 +275,7 @@ fn logs_of_the_past_in_each_style() {
     done(&sandbox, &["start", "ticker.js"]);
     done(&sandbox, &["signal", "usr2", "ticker"]);
     let mut follower = follow(&sandbox, &["logs", "--err", "--raw"]);
-    assert_eq!(next_line(&mut follower), "got SIGUSR2\n");
+    assert_eq!(follower.next_line(), "got SIGUSR2\n");
     drop(follower);
     let past = |args: &[&str]| done(&sandbox, &[&["logs", "ticker", "--nostream"][..], args].concat());
     assert_eq!(past(&["--out"]), "ticker | ticking\n");
@@ -300,14 +300,14 @@ fn a_follower_gets_the_last_lines_and_new_ones() {
     sandbox.write("ticker.js", TICKER);
     done(&sandbox, &["start", "ticker.js"]);
     let mut follower = follow(&sandbox, &["logs", "ticker"]);
-    assert_eq!(next_line(&mut follower), "ticker | ticking\n");
+    assert_eq!(follower.next_line(), "ticker | ticking\n");
     done(&sandbox, &["signal", "12", "0"]);
-    assert_eq!(next_line(&mut follower), "0|ticker | got SIGUSR2\n");
+    assert_eq!(follower.next_line(), "0|ticker | got SIGUSR2\n");
     drop(follower);
 }
 
 fn follow(sandbox: &Sandbox, args: &[&str]) -> Guarded {
-    Guarded(sandbox.command(args).stdout(Stdio::piped()).spawn().unwrap())
+    Guarded::spawn(sandbox.command(args).stdout(Stdio::piped()))
 }
 
 #[test]
@@ -379,11 +379,11 @@ fn many_first_commands_at_once_share_one_daemon() {
         .map(|number| {
             let name = format!("app{number}");
             let mut command = sandbox.command(&["start", "ticker.js", "--name", &name, "--no-wait"]);
-            Guarded(command.stdout(Stdio::null()).spawn().unwrap())
+            Guarded::spawn(command.stdout(Stdio::null()))
         })
         .collect();
     for mut start in starts {
-        assert!(start.0.wait().unwrap().success());
+        assert!(start.child.wait().unwrap().success());
     }
     assert_eq!(jlist(&sandbox).len(), 6);
     let log = fs_err::read_to_string(sandbox.home().join("daemon.log")).unwrap();

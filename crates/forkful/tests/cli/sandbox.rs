@@ -2,8 +2,9 @@
 //! it is dropped its daemon is ended and its files are gone.
 
 use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// See the module's documentation.
 pub(crate) struct Sandbox {
@@ -80,13 +81,33 @@ impl Drop for Sandbox {
 }
 
 /// A child that is killed, if it still runs, when a test ends however it ends.
-pub(crate) struct Guarded(pub(crate) Child);
+pub(crate) struct Guarded {
+    /// The process.
+    pub(crate) child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+}
+
+impl Guarded {
+    /// Starts a command.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().map(BufReader::new);
+        Self { child, stdout }
+    }
+
+    /// The next line of its stdout, which must be a pipe; empty at its end.
+    pub(crate) fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
+        line
+    }
+}
 
 impl Drop for Guarded {
     fn drop(&mut self) {
         // Both fail when the child was waited for, which is as good.
-        self.0.kill().ok();
-        self.0.wait().ok();
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }
 
@@ -98,17 +119,4 @@ pub(crate) fn stdout(output: &Output) -> String {
 /// Whether a path exists.
 pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
-}
-
-/// The next line of a child's stdout, which must be a pipe; read byte by byte, so that nothing is
-/// taken from the lines after it.
-pub(crate) fn next_line(child: &mut Guarded) -> String {
-    use std::io::Read;
-    let stdout = child.0.stdout.as_mut().unwrap();
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while !line.ends_with(b"\n") && stdout.read(&mut byte).unwrap() == 1 {
-        line.push(byte[0]);
-    }
-    String::from_utf8(line).unwrap()
 }
