@@ -32,6 +32,7 @@ use forkful_core::slot::{Event, Exit, Generation, Outcome, Ticket};
 use forkful_core::spec::AppSpec;
 use forkful_os::closed::{ClosedConnections, Overflow};
 use forkful_os::reactor::{self, Interest, Reactor};
+use forkful_os::timer::Timer;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
@@ -46,6 +47,8 @@ use jobs::{Job, JobId};
 const PROCESS_BIT: u64 = 1 << 63;
 /// The reactor token of the kernel's reports of closed connections.
 const CLOSES_TOKEN: u64 = PROCESS_BIT;
+/// The reactor token of the engine's timer.
+const TIMER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 1);
 /// Rounds of reactor events in one turn, so that commands and timers have their say.
 const ROUNDS_PER_TURN: usize = 16;
 /// More closed connections than this in a second are not worth following: evenness is for few.
@@ -98,6 +101,9 @@ pub(crate) struct Engine {
     echo: bool,
     write_log_files: bool,
     reactor: Rc<Reactor>,
+    timer: Timer,
+    /// What the timer is set to.
+    timer_set: Option<Time>,
     logs: LogService,
     apps: BTreeMap<AppId, App>,
     watched: HashMap<u64, (AppId, u16, Generation)>,
@@ -131,13 +137,17 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(options: EngineOptions) -> io::Result<(Self, mpsc::UnboundedReceiver<Back>)> {
         let (back, back_receiver) = mpsc::unbounded_channel();
+        let (reactor, timer) = (Rc::new(Reactor::new()?), Timer::new()?);
+        reactor.add(timer.as_fd(), TIMER_TOKEN, Interest::READ | Interest::EDGE)?;
         let engine = Self {
             clock: Clock::new(),
             home: options.home,
             agent: options.agent,
             echo: options.echo,
             write_log_files: options.write_log_files,
-            reactor: Rc::new(Reactor::new()?),
+            reactor,
+            timer,
+            timer_set: None,
             logs: LogService::start()?,
             apps: BTreeMap::new(),
             watched: HashMap::new(),
@@ -177,7 +187,7 @@ impl Engine {
     ) -> io::Result<()> {
         let ready = watch_reactor(&self.reactor)?;
         while !self.ending && !(until_rest && self.is_at_rest()) {
-            let wake = self.next_wake();
+            self.set_timer()?;
             tokio::select! {
                 guard = ready.readable() => {
                     let mut guard = guard?;
@@ -190,7 +200,6 @@ impl Engine {
                     None => self.kill(None),
                 },
                 Some(event) = back.recv() => self.on_back(event),
-                () = sleep_until(wake) => {}
                 signal = signals.next() => self.on_signal(signal),
             }
             self.on_time();
@@ -224,7 +233,10 @@ impl Engine {
     }
 
     fn on_event(&mut self, event: &reactor::Event) {
-        if event.token == CLOSES_TOKEN {
+        if event.token == TIMER_TOKEN {
+            // What is due is done at the end of the turn.
+            self.timer_set = None;
+        } else if event.token == CLOSES_TOKEN {
             self.on_closes();
         } else if event.token & PROCESS_BIT != 0 {
             self.on_process_ended(event.token & !PROCESS_BIT);
@@ -384,8 +396,14 @@ impl Engine {
         }
     }
 
-    fn next_wake(&self) -> Option<Instant> {
-        self.apps.values().filter_map(App::next_wake).min().map(|at| self.clock.instant(at))
+    /// Has the reactor wake when something is due next.
+    fn set_timer(&mut self) -> io::Result<()> {
+        let wake = self.apps.values().filter_map(App::next_wake).min();
+        if wake != self.timer_set {
+            self.timer.set(wake.map(|at| at.since(self.clock.now())))?;
+            self.timer_set = wake;
+        }
+        Ok(())
     }
 
     fn is_at_rest(&self) -> bool {
@@ -549,13 +567,6 @@ impl Signals {
 /// The queue between clients and the engine.
 pub(crate) fn command_queue() -> (mpsc::Sender<Command>, mpsc::Receiver<Command>) {
     mpsc::channel(COMMAND_QUEUE)
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Lets tokio watch the reactor.

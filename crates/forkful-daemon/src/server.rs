@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use forkful_os::identity;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -84,8 +85,8 @@ async fn accept(
 /// Whether the other end is run by this daemon's user or by root. The socket's mode says the same, but
 /// a mode can be changed by mistake.
 fn is_trusted(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+    let own = identity::euid();
+    identity::peer_credentials(stream).is_ok_and(|peer| peer.uid == own || peer.uid == 0)
 }
 
 /// Serves one connection until either side ends it. `slot` is given back when it is over.

@@ -18,6 +18,7 @@ pub mod reactor;
 mod signal;
 #[cfg(test)]
 mod testing;
+pub mod timer;
 pub mod tree;
 #[cfg(test)]
 mod unprivileged;

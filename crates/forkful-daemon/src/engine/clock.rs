@@ -18,10 +18,6 @@ impl Clock {
     pub(crate) fn now(self) -> Time {
         Time::from_start(self.start.elapsed())
     }
-
-    pub(crate) fn instant(self, at: Time) -> Instant {
-        self.start + at.since_start()
-    }
 }
 
 /// Milliseconds since the Unix epoch.

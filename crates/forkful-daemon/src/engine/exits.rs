@@ -57,6 +57,8 @@ impl Engine {
         place.processes.remove(&generation);
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = Some(self.logs.stderr_tail(place.pm_id));
+        // A worker that went by a scale-down must not be taken for a crashed one, and started again.
+        self.shrink(app, slot);
         self.exited(app, slot, generation, ended.exit);
         self.after_exit(app);
     }
