@@ -53,7 +53,7 @@ pub(crate) fn text(
     if !stderr_tail.is_empty() {
         add(format_args!("{}", paint.bold("last lines of stderr:")));
         for line in stderr_tail {
-            add(format_args!("    {}", visible(line)));
+            add(format_args!("{}", format!("    {}", visible(line)).trim_end()));
         }
     }
     if let Some(hint) = hint {
