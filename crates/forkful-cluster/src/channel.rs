@@ -41,8 +41,8 @@ pub(crate) enum HandleLine {
 pub(crate) struct Pushed {
     /// Our dup, kept until the worker has answered: until then the connection can go elsewhere.
     pub(crate) connection: OwnedFd,
-    /// The kernel's cookie of the socket.
-    pub(crate) cookie: u64,
+    /// The kernel's name of the socket, when its end will be told.
+    pub(crate) cookie: Option<u64>,
     /// Which listening it came in by.
     pub(crate) listening: usize,
     /// The line's `seq`.

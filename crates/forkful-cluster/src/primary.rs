@@ -171,6 +171,7 @@ impl Primary {
         } else {
             Self::disconnect(worker, now);
         }
+        self.watch_write(id);
         self.after_change(now);
     }
 
@@ -313,6 +314,7 @@ impl Primary {
                 {
                     Self::disconnect(worker, now);
                 }
+                self.watch_write(id);
             }
             Incoming::Ready => self.events.push_back(PrimaryEvent::Ready(id)),
             Incoming::User | Incoming::Ignored => {}
@@ -411,20 +413,12 @@ impl Primary {
     }
 
     fn on_listening(&mut self, id: WorkerId, query: &Query, now: Time) {
-        // The port is the actual one here, so for port 0 the newest hold without a report is meant.
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let key = ListenKey::of(query);
-        let exact = worker
-            .holds
-            .iter()
-            .find(|(index, hold)| !hold.listening && self.listenings.get(index).is_some_and(|l| l.key == key))
-            .map(|(index, _)| *index);
-        let by_port = || {
-            worker.holds.iter().find(|(index, hold)| {
-                !hold.listening && self.listenings.get(index).is_some_and(|l| l.key.matches_actual(query))
-            })
-        };
-        let Some(index) = exact.or_else(|| by_port().map(|(index, _)| *index)) else { return };
+        let meant = worker.holds.iter().find(|(index, hold)| {
+            !hold.listening
+                && self.listenings.get(index).is_some_and(|listening| listening.is_reported_as(query))
+        });
+        let Some(index) = meant.map(|(index, _)| *index) else { return };
         if let Some(hold) = worker.holds.get_mut(&index) {
             hold.listening = true;
         }
@@ -478,7 +472,6 @@ impl Primary {
         let Some(worker) = self.workers.remove(&id) else { return };
         let _gone = self.reactor.remove(worker.channel.fd());
         for pushed in worker.channel.into_unanswered() {
-            self.open_connections.remove(&pushed.cookie);
             self.take_back(pushed);
         }
         self.open_connections.retain(|_, owner| *owner != id);

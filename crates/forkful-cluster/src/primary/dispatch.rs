@@ -9,6 +9,7 @@
 //! few long-lived connections are spread evenly. A worker that does not answer within [`LATE`]
 //! counts for nothing until it does.
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use forkful_core::Time;
@@ -42,11 +43,8 @@ impl Primary {
         let mut accepted = 0_u32;
         while listening.pending.len() < room {
             let Ok(Some(connection)) = listener::accept(listening.socket(member)) else { break };
-            let cookie = if self.counts_closes {
-                listener::cookie(std::os::fd::AsFd::as_fd(&connection)).unwrap_or(0)
-            } else {
-                0
-            };
+            let counted = self.counts_closes && listening.is_tcp();
+            let cookie = counted.then(|| listener::cookie(connection.as_fd()).ok()).flatten();
             listening.pending.push_back(Pending { connection, cookie, rescued });
             accepted += 1;
         }
@@ -131,11 +129,13 @@ impl Primary {
         let Some(pending) = listening.pending.pop_front() else { return };
         self.assigned += 1;
         worker.last_assigned = self.assigned;
-        worker.connections += 1;
         worker.proof = None;
         let seq = worker.next_seq();
-        if self.counts_closes {
-            self.open_connections.insert(pending.cookie, id);
+        if let Some(cookie) = pending.cookie
+            && self.counts_closes
+        {
+            worker.connections += 1;
+            self.open_connections.insert(cookie, id);
         }
         let pushed = Pushed {
             connection: pending.connection,
@@ -176,9 +176,7 @@ impl Primary {
 
     /// The worker did not take the connection: it goes to another, and the worker gets a pause.
     pub(super) fn on_refused(&mut self, id: WorkerId, pushed: Pushed, now: Time) {
-        self.open_connections.remove(&pushed.cookie);
         if let Some(worker) = self.workers.get_mut(&id) {
-            worker.connections = worker.connections.saturating_sub(1);
             worker.refused_until = Some(now + REFUSED_PAUSE * 2_u32.pow(worker.refusals.min(6)));
             worker.refusals += 1;
         }
@@ -187,6 +185,9 @@ impl Primary {
 
     /// A connection that its worker never saw waits for another.
     pub(super) fn take_back(&mut self, pushed: Pushed) {
+        if let Some(cookie) = pushed.cookie {
+            self.connection_closed(cookie);
+        }
         if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
             let Pushed { connection, cookie, .. } = pushed;
             listening.pending.push_front(Pending { connection, cookie, rescued: true });
@@ -223,8 +224,6 @@ impl Primary {
                 self.workers.iter().any(|(other, worker)| *other != id && worker.open && !worker.late(now));
             let Some(worker) = self.workers.get_mut(&id).filter(|_| others) else { continue };
             if let Some(pushed) = worker.channel.recall(now) {
-                worker.connections = worker.connections.saturating_sub(1);
-                self.open_connections.remove(&pushed.cookie);
                 self.take_back(pushed);
             }
             self.watch_write(id);

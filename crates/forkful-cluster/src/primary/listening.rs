@@ -43,11 +43,6 @@ impl ListenKey {
     pub(crate) fn kind(&self) -> AddressKind {
         self.kind
     }
-
-    /// Whether a `listening` message, which names the actual port, can mean this listening.
-    pub(crate) fn matches_actual(&self, query: &Query) -> bool {
-        self.address == query.address && self.kind == query.kind && self.port == 0
-    }
 }
 
 /// See the module's documentation.
@@ -95,7 +90,8 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) connection: OwnedFd,
-    pub(crate) cookie: u64,
+    /// The kernel's name of it, when its end will be told.
+    pub(crate) cookie: Option<u64>,
     pub(crate) rescued: bool,
 }
 
@@ -144,6 +140,20 @@ impl Listening {
             unheld_until: None,
             counters: Counters::default(),
         })
+    }
+
+    /// Whether a `listening` message, which names the actual port, means this listening.
+    pub(crate) fn is_reported_as(&self, query: &Query) -> bool {
+        let key = &self.key;
+        if key.address != query.address || key.kind != query.kind {
+            return false;
+        }
+        let port = query.port.unwrap_or(-1);
+        key.port == port || self.local_address().is_some_and(|address| i64::from(address.port()) == port)
+    }
+
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.key.kind, AddressKind::Tcp4 | AddressKind::Tcp6)
     }
 
     /// The socket of a member.
