@@ -149,8 +149,9 @@ onEachNode('TCP', (forkful, major) => {
     await forkful.ok(['delete', 'twice']);
   });
 
-  test('a port that someone else has is EADDRINUSE, and start says whose it is', async () => {
+  test('a port that someone else has is EADDRINUSE, and start says whose it is', async (t) => {
     const owner = net.createServer().listen(0, '127.0.0.1');
+    t.after(() => owner.close());
     await once(owner, 'listening');
     const { port } = /** @type {net.AddressInfo} */ (owner.address());
     const script = forkful.script(pidServer);
@@ -162,7 +163,6 @@ onEachNode('TCP', (forkful, major) => {
     assert.match(stdout + stderr, /EADDRINUSE/);
     assert.match(stdout + stderr, new RegExp(`\\b${process.pid}\\b`), 'names the owner\'s pid');
     await forkful.ok(['delete', 'taken']);
-    owner.close();
   });
 
   test('a server can be closed and listen again', async () => {

@@ -202,7 +202,9 @@ export class Sandbox {
       ? readdirSync(this.home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isSocket())
       : [];
     for (const socket of sockets) faults.push(`left behind: socket ${socket.name}`);
-    rmSync(this.directory, { recursive: true, force: true });
+    // For looking into a failure by hand: logs stay where they are.
+    if (process.env.E2E_KEEP) console.error(`kept ${this.directory}`);
+    else rmSync(this.directory, { recursive: true, force: true });
     assert.deepEqual(faults, []);
   }
 }
