@@ -1,0 +1,169 @@
+//! Exact mode: who gets a connection, and who does not.
+
+use std::time::Duration;
+
+use forkful_core::spec::Balance;
+
+use super::world::{Client, connect, connect_all, queued, serving, tcp};
+
+/// From when a worker that has not answered is passed over.
+const LATE: Duration = Duration::from_millis(1);
+/// Connections that may wait in the daemon.
+const PENDING_MAX: usize = 64;
+
+#[test]
+fn connections_opened_at_once_are_spread_evenly() {
+    for balance in [Balance::Exact, Balance::Auto] {
+        let (mut world, _, address) = serving(balance, 4);
+        let mut clients = connect_all(address, 64);
+        world.answered(&mut clients);
+        assert_eq!(world.shares(), [16; 4], "{balance:?}");
+    }
+}
+
+#[test]
+fn connections_opened_one_by_one_are_spread_evenly() {
+    for balance in [Balance::Exact, Balance::Auto] {
+        let (mut world, _, address) = serving(balance, 4);
+        let clients: Vec<(Client, u32)> = (0..64).map(|_| world.request(address)).collect();
+        assert_eq!(world.shares(), [16; 4], "{balance:?}");
+        drop(clients);
+    }
+}
+
+#[test]
+fn connections_that_end_at_once_go_round() {
+    let (mut world, workers, address) = serving(Balance::Exact, 3);
+    let mut turns = Vec::new();
+    for _ in 0..9 {
+        let (_client, worker) = world.request(address);
+        world.worker(worker).close_connections();
+        world.settle();
+        turns.push(worker);
+    }
+    assert_eq!(turns, workers.repeat(3));
+}
+
+#[test]
+fn the_worker_with_the_fewest_open_connections_is_next() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    let mut clients = connect_all(address, 6);
+    world.answered(&mut clients);
+    world.worker(workers[1]).close_connections();
+    world.settle();
+    let more: Vec<u32> = (0..3)
+        .map(|_| world.request(address))
+        .map(|(client, worker)| {
+            clients.push(client);
+            worker
+        })
+        .collect();
+    assert_eq!(more, [workers[1]; 3]);
+}
+
+#[test]
+fn the_daemon_keeps_no_copy_of_a_connection_that_was_taken() {
+    let (mut world, workers, address) = serving(Balance::Exact, 1);
+    let (mut client, _) = world.request(address);
+    world.worker(workers[0]).close_connections();
+    world.run_until("the client sees the end", |_| {
+        client.read();
+        client.ended
+    });
+}
+
+#[test]
+fn a_worker_that_does_not_answer_gets_no_connection_and_its_turn_passes_after_a_millisecond() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    world.block(workers[0]);
+    let mut client = connect(address);
+    world.run_until("the daemon has it", |_| queued(address) == 0);
+    world.advance(LATE - Duration::from_nanos(1));
+    assert!(client.read().is_empty(), "its turn has not passed yet");
+    world.advance(Duration::from_nanos(1));
+    assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
+    let mut more = connect_all(address, 20);
+    assert_eq!(world.answered(&mut more), [workers[1]; 20], "without another wait");
+}
+
+#[test]
+fn a_worker_that_answers_late_gets_connections_again() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    world.block(workers[0]);
+    let mut clients = connect_all(address, 1);
+    world.run_until("the daemon has it", |_| queued(address) == 0);
+    world.advance(LATE);
+    assert_eq!(world.answered(&mut clients), [workers[1]]);
+    world.unblock(workers[0]);
+    world.settle();
+    let (_client, worker) = world.request(address);
+    assert_eq!(worker, workers[0]);
+    assert_eq!(world.workers[&workers[0]].pushed, 1, "the one it missed is not sent too");
+}
+
+#[test]
+fn an_acknowledged_connection_is_no_proof_that_the_loop_turns() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    let (_first, worker) = world.request(address);
+    // The request of that connection blocks the loop right after the acknowledgement.
+    world.block(worker);
+    world.advance(LATE);
+    let other = if worker == workers[0] { workers[1] } else { workers[0] };
+    let mut clients = connect_all(address, 30);
+    world.advance_until("all are answered", |_| clients.iter_mut().all(|c| !c.read().is_empty()));
+    assert_eq!(world.answered(&mut clients), [other; 30]);
+    assert_eq!(world.workers[&worker].pushed, 1);
+}
+
+#[test]
+fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    workers.iter().for_each(|worker| world.block(*worker));
+    let mut clients = connect_all(address, 40);
+    world.run_until("one is taken to be handed over", |_| queued(address) < 40);
+    let before = world.wakes;
+    world.advance(Duration::from_secs(10));
+    assert!(world.wakes - before <= 4, "{} wakes in ten silent seconds", world.wakes - before);
+    // Those that were taken before the silence was noticed cannot go back.
+    let mut late = connect_all(address, 40);
+    world.settle();
+    world.run_until("they are in the kernel's queue", |_| queued(address) >= 40);
+    assert!(clients.iter_mut().chain(&mut late).all(|client| client.read().is_empty()));
+    workers.iter().for_each(|worker| world.unblock(*worker));
+    clients.append(&mut late);
+    world.answered(&mut clients);
+    assert_eq!(world.shares(), [40, 40]);
+}
+
+#[test]
+fn few_connections_wait_in_the_daemon_and_the_rest_in_the_kernel() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    workers.iter().for_each(|worker| world.block(*worker));
+    // Time stands still: the workers are not late, only not yet turning.
+    let mut clients = connect_all(address, 200);
+    world.run_until("the daemon has taken its fill", |_| queued(address) <= 200 - PENDING_MAX);
+    world.settle();
+    assert_eq!(queued(address), 200 - PENDING_MAX);
+    workers.iter().for_each(|worker| world.unblock(*worker));
+    world.answered(&mut clients);
+    assert_eq!(world.shares(), [100, 100]);
+}
+
+#[test]
+fn a_worker_gets_connections_only_when_it_is_open_and_listens() {
+    let (mut world, workers, address) = serving(Balance::Exact, 1);
+    let closed = world.spawn();
+    world.listen(closed, &tcp(address.ip(), address.port()));
+    let quiet = world.spawn();
+    world.open(quiet);
+    world.worker(quiet).reports = false;
+    let seq = world.ask(quiet, &tcp(address.ip(), address.port()));
+    let mut clients = connect_all(address, 10);
+    assert_eq!(world.answered(&mut clients), [workers[0]; 10]);
+    world.open(closed);
+    world.worker(quiet).report(seq);
+    world.settle();
+    let mut clients = connect_all(address, 20);
+    world.answered(&mut clients);
+    assert_eq!(world.totals(), [10, 10, 10]);
+}

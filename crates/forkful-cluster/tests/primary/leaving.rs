@@ -1,0 +1,170 @@
+//! Workers leave: asked to, on their own account, or one server at a time.
+
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use forkful_cluster::WorkerId;
+use forkful_core::spec::Balance;
+use forkful_os::channel;
+use serde_json::{Value, json};
+
+use super::world::{connect_all, own_host, serving, tcp};
+
+const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#;
+const DRAINED: &str = r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":1,"busy":0}"#;
+
+/// The acts of what it has heard since, in order.
+fn acts(heard: &[Value]) -> Vec<&str> {
+    heard.iter().filter_map(|line| line["act"].as_str()).collect()
+}
+
+#[test]
+fn with_an_agent_the_drain_comes_first_and_disconnect_when_it_is_done() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    world.worker(workers[0]).say(HELLO);
+    world.settle();
+    assert!(world.primary.has_agent(WorkerId(workers[0])));
+    world.primary.drain(WorkerId(workers[0]), world.now);
+    world.primary.drain(WorkerId(workers[0]), world.now);
+    world.settle();
+    assert_eq!(acts(&world.workers[&workers[0]].heard), ["drain"]);
+    let drain = world.workers[&workers[0]].heard.last().unwrap();
+    assert_eq!(drain, &json!({ "cmd": "NODE_FORKFUL", "act": "drain", "grace_ms": 1000 }));
+    let mut clients = connect_all(address, 6);
+    assert_eq!(world.answered(&mut clients), [workers[1]; 6], "no new connections");
+    world.worker(workers[0]).say(DRAINED);
+    world.worker(workers[0]).say(DRAINED);
+    world.settle();
+    assert_eq!(acts(&world.workers[&workers[0]].heard), ["drain", "disconnect"]);
+}
+
+#[test]
+fn without_an_agent_disconnect_comes_at_once() {
+    let (mut world, workers, _) = serving(Balance::Exact, 1);
+    assert!(!world.primary.has_agent(WorkerId(workers[0])));
+    world.primary.drain(WorkerId(workers[0]), world.now);
+    world.settle();
+    assert_eq!(acts(&world.workers[&workers[0]].heard), ["disconnect"]);
+}
+
+#[test]
+fn drained_without_a_drain_means_nothing() {
+    let (mut world, workers, _) = serving(Balance::Exact, 1);
+    world.worker(workers[0]).say(HELLO);
+    world.worker(workers[0]).say(DRAINED);
+    world.settle();
+    assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 0);
+}
+
+#[test]
+fn what_waits_at_a_leaving_worker_goes_to_the_others() {
+    for balance in [Balance::Direct, Balance::Sticky] {
+        let (mut world, workers, address) = serving(balance, 2);
+        workers.iter().for_each(|worker| world.block(*worker));
+        let mut clients = connect_all(address, 16);
+        world.primary.drain(WorkerId(workers[0]), world.now);
+        world.unblock(workers[1]);
+        world.settle();
+        assert_eq!(world.answered(&mut clients), [workers[1]; 16], "{balance:?}");
+    }
+}
+
+#[test]
+fn a_query_after_disconnect_is_left_alone() {
+    let (mut world, workers, _) = serving(Balance::Exact, 1);
+    world.primary.drain(WorkerId(workers[0]), world.now);
+    let seq = world.worker(workers[0]).query(&tcp(own_host(), 8081));
+    world.settle();
+    assert!(!world.workers[&workers[0]].replies.contains_key(&seq));
+}
+
+#[test]
+fn a_worker_that_leaves_on_its_own_account_gets_its_acknowledgement_and_no_connections() {
+    for balance in [Balance::Exact, Balance::Direct] {
+        let (mut world, workers, address) = serving(balance, 2);
+        world.worker(workers[0]).say(r#"{"cmd":"NODE_CLUSTER","act":"exitedAfterDisconnect","seq":77}"#);
+        world.settle();
+        let acknowledged = |line: &&Value| line["ack"] == 77 && line["cmd"] == "NODE_CLUSTER";
+        assert_eq!(world.workers[&workers[0]].heard.iter().filter(acknowledged).count(), 1);
+        let mut clients = connect_all(address, 6);
+        assert_eq!(world.answered(&mut clients), [workers[1]; 6], "{balance:?}");
+        world.open(workers[0]);
+        clients.append(&mut connect_all(address, 2));
+        assert_eq!(world.answered(&mut clients), [workers[1]; 8], "it cannot be opened again");
+    }
+}
+
+#[test]
+fn traffic_can_be_closed_and_opened_again() {
+    for balance in [Balance::Exact, Balance::Auto, Balance::Direct] {
+        let (mut world, workers, address) = serving(balance, 2);
+        world.primary.close_traffic(WorkerId(workers[0]), world.now);
+        let mut clients = connect_all(address, 6);
+        assert_eq!(world.answered(&mut clients), [workers[1]; 6], "{balance:?}");
+        world.primary.close_traffic(WorkerId(workers[1]), world.now);
+        world.open(workers[0]);
+        let mut clients = connect_all(address, 6);
+        assert_eq!(world.answered(&mut clients), [workers[0]; 6], "{balance:?}");
+    }
+}
+
+#[test]
+fn a_server_can_be_closed_and_listen_again() {
+    for balance in [Balance::Exact, Balance::Auto, Balance::Direct] {
+        let (mut world, workers, address) = serving(balance, 2);
+        let key = world.reply(workers[0], 1).key();
+        world.worker(workers[0]).close_server(&key);
+        world.settle();
+        let mut clients = connect_all(address, 4);
+        assert_eq!(world.answered(&mut clients), [workers[1]; 4], "{balance:?}");
+        let seq = world.listen(workers[0], &tcp(address.ip(), address.port()));
+        assert_eq!(world.address(workers[0], seq), address);
+        world.kill(workers[1]);
+        let mut clients = connect_all(address, 4);
+        assert_eq!(world.answered(&mut clients), [workers[0]; 4], "{balance:?}");
+    }
+}
+
+#[test]
+fn an_address_that_the_app_has_closed_everywhere_is_given_up_after_a_second() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    for worker in workers {
+        let key = world.reply(worker, 1).key();
+        world.worker(worker).close_server(&key);
+    }
+    world.advance(Duration::from_millis(999));
+    assert!(TcpListener::bind(address).is_err());
+    world.advance(Duration::from_millis(1));
+    TcpListener::bind(address).unwrap();
+    assert_eq!(world.primary.addresses().count(), 0);
+}
+
+#[test]
+fn an_address_stays_while_no_worker_is_there_until_all_is_given_up() {
+    let (mut world, workers, address) = serving(Balance::Exact, 1);
+    world.kill(workers[0]);
+    world.advance(Duration::from_secs(3600));
+    assert!(TcpListener::bind(address).is_err());
+    world.primary.close_all();
+    TcpListener::bind(address).unwrap();
+    world.advance(Duration::from_secs(3600));
+    assert_eq!(world.primary.next_wake(), None);
+}
+
+#[test]
+fn a_handle_that_the_app_sends_is_acknowledged() {
+    let (mut world, workers, _) = serving(Balance::Exact, 1);
+    let (end, far) = channel::pair().unwrap();
+    let line = r#"{"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"hello":"primary"},"key":null}"#;
+    world.worker(workers[0]).say_with_handle(line, &end);
+    drop(end);
+    world.settle();
+    let acknowledged = |line: &&Value| line["cmd"] == "NODE_HANDLE_ACK";
+    assert_eq!(world.workers[&workers[0]].heard.iter().filter(acknowledged).count(), 1);
+    assert!(is_at_end(&far), "the daemon has no use for it and closes it");
+}
+
+fn is_at_end(socket: &OwnedFd) -> bool {
+    matches!(channel::receive(socket.as_fd(), &mut [0; 1], &mut Vec::new()), Ok(0))
+}

@@ -1,0 +1,273 @@
+//! Every query gets exactly one reply, of the right shape.
+
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use forkful_cluster::{PrimaryEvent, WorkerId};
+use forkful_core::spec::Balance;
+use forkful_os::listener;
+use serde_json::{Value, json};
+
+use super::world::{World, connect_all, connect_unix, own_host, tcp};
+
+fn unix(path: &Path) -> Value {
+    json!({ "index": 0, "data": null, "address": path, "port": -1, "addressType": -1, "backlog": 0 })
+}
+
+#[test]
+fn tcp_of_either_family_is_answered_with_the_address_as_bound() {
+    for host in ["127.0.0.1", "::1"] {
+        let mut world = World::new(Balance::Exact);
+        let worker = world.spawn();
+        let seq = world.ask(worker, &tcp(host, 0));
+        let reply = &world.reply(worker, seq).message;
+        assert_eq!((&reply["errno"], &reply["data"]), (&Value::Null, &Value::Null));
+        assert_eq!(reply["sockname"]["address"], host);
+        assert_eq!(reply["sockname"]["family"], if host == "::1" { "IPv6" } else { "IPv4" });
+        assert_ne!(reply["sockname"]["port"], 0);
+        assert!(world.reply(worker, seq).handle.is_none());
+    }
+}
+
+#[test]
+fn no_host_means_every_address_of_both_families() {
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    world.open(worker);
+    let mut query = tcp("0.0.0.0", 0);
+    query["address"] = Value::Null;
+    query.as_object_mut().unwrap().remove("flags"); // as Node 18 and 20 say it
+    let seq = world.listen(worker, &query);
+    assert_eq!(world.reply(worker, seq).message["sockname"]["address"], "::");
+    let port = world.address(worker, seq).port();
+    for host in ["127.0.0.1", "::1"] {
+        let (_client, by) = world.request(std::net::SocketAddr::new(host.parse().unwrap(), port));
+        assert_eq!(by, worker);
+    }
+}
+
+#[test]
+fn ipv6_only_leaves_the_ipv4_port_to_others() {
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    let mut query = tcp("::", 0);
+    query["flags"] = 1.into();
+    let seq = world.listen(worker, &query);
+    let port = world.address(worker, seq).port();
+    TcpListener::bind(("0.0.0.0", port)).unwrap();
+}
+
+#[test]
+fn all_workers_share_the_nth_random_port() {
+    let mut world = World::new(Balance::Exact);
+    let workers = [world.spawn(), world.spawn()];
+    let mut ports = Vec::new();
+    for worker in workers {
+        for index in 0..2 {
+            let mut query = tcp("127.0.0.1", 0);
+            query["index"] = index.into();
+            let seq = world.listen(worker, &query);
+            ports.push(world.address(worker, seq).port());
+        }
+    }
+    assert_eq!(ports[..2], ports[2..]);
+    assert_ne!(ports[0], ports[1]);
+}
+
+#[test]
+fn a_handed_socket_listens_on_the_port_asked_for() {
+    for balance in [Balance::Direct, Balance::Auto, Balance::Sticky, Balance::Shared] {
+        let mut world = World::new(balance);
+        let host = own_host();
+        let workers = [world.spawn(), world.spawn()];
+        for worker in workers {
+            let seq = world.ask(worker, &tcp(host, 8080));
+            let reply = world.reply(worker, seq);
+            assert_eq!(reply.errno(), Some(0));
+            assert_eq!(reply.kind.as_deref(), Some("net.Native"));
+            assert_eq!(world.address(worker, seq), (host, 8080).into(), "{balance:?}");
+        }
+        let cookie = |worker| {
+            let handle = world.reply(worker, 1).handle.as_ref().unwrap();
+            listener::cookie(handle.as_fd()).unwrap()
+        };
+        assert_eq!(cookie(workers[0]) == cookie(workers[1]), balance == Balance::Shared, "{balance:?}");
+    }
+}
+
+#[test]
+fn a_unix_socket_has_no_address_in_its_reply_and_goes_with_its_primary() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("app.sock");
+    let mut world = World::new(Balance::Auto);
+    let workers = [world.spawn(), world.spawn()];
+    for worker in workers {
+        world.open(worker);
+        let seq = world.listen(worker, &unix(&path));
+        let reply = &world.reply(worker, seq).message;
+        assert_eq!((&reply["errno"], reply.get("sockname")), (&Value::Null, None));
+    }
+    let mut clients: Vec<_> = (0..10).map(|_| connect_unix(&path)).collect();
+    world.answered(&mut clients);
+    assert_eq!(world.shares(), [5, 5]);
+    drop(world);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_shared_unix_socket_is_handed_to_every_worker() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("app.sock");
+    let mut world = World::new(Balance::Shared);
+    let workers = [world.spawn(), world.spawn()];
+    for worker in workers {
+        let seq = world.ask(worker, &unix(&path));
+        assert!(world.reply(worker, seq).handle.is_some());
+    }
+    let mut clients: Vec<_> = (0..4).map(|_| connect_unix(&path)).collect();
+    world.answered(&mut clients);
+}
+
+#[test]
+fn a_path_that_cannot_be_made_is_refused_with_the_kernels_reason() {
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    let home = tempfile::tempdir().unwrap();
+    let seq = world.ask(worker, &unix(&home.path().join("none/app.sock")));
+    assert_eq!(world.reply(worker, seq).errno(), Some(-13));
+    let seq = world.ask(worker, &unix(&home.path().join("x".repeat(200))));
+    assert!(world.reply(worker, seq).errno().is_some_and(|errno| errno < 0));
+}
+
+#[test]
+fn udp_is_one_socket_for_all() {
+    let mut world = World::new(Balance::Exact);
+    let workers = [world.spawn(), world.spawn()];
+    let query = json!({ "index": 0, "data": null, "address": own_host().to_string(), "port": 8080,
+                        "addressType": "udp4", "fd": -1, "flags": 0 });
+    for worker in workers {
+        let seq = world.ask(worker, &query);
+        let reply = world.reply(worker, seq);
+        assert_eq!((reply.errno(), reply.kind.as_deref()), (Some(0), Some("dgram.Native")));
+    }
+    let handle = world.reply(workers[1], 1).handle.as_ref().unwrap().try_clone().unwrap();
+    let server = UdpSocket::from(handle);
+    server.set_nonblocking(false).unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.send_to(b"ping", server.local_addr().unwrap()).unwrap();
+    let mut datagram = [0; 8];
+    assert_eq!(server.recv_from(&mut datagram).unwrap().0, 4);
+}
+
+#[test]
+fn a_descriptor_of_another_process_is_refused() {
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    let query =
+        json!({ "index": 0, "data": null, "address": null, "port": null, "addressType": null, "fd": 3 });
+    let seq = world.ask(worker, &query);
+    assert_eq!(world.reply(worker, seq).errno(), Some(-9));
+}
+
+#[test]
+fn the_same_address_twice_in_one_worker_is_in_use_and_the_first_goes_on() {
+    for balance in [Balance::Exact, Balance::Direct] {
+        let mut world = World::new(balance);
+        let query = tcp(own_host(), 8080);
+        let worker = world.spawn_serving(&query);
+        let seq = world.ask(worker, &query);
+        assert_eq!(world.reply(worker, seq).errno(), Some(-98));
+        let address = world.address(worker, 1);
+        let mut clients = connect_all(address, 3);
+        world.answered(&mut clients);
+    }
+}
+
+#[test]
+fn a_taken_port_is_in_use_and_the_supervisor_is_told_which() {
+    let host = own_host();
+    let other = TcpListener::bind((host, 8080)).unwrap();
+    for balance in [Balance::Exact, Balance::Direct, Balance::Shared] {
+        let mut world = World::new(balance);
+        let worker = world.spawn();
+        let seq = world.ask(worker, &tcp(host, 8080));
+        assert_eq!(world.reply(worker, seq).errno(), Some(-98));
+        let expected = PrimaryEvent::ListenFailed {
+            worker: WorkerId(worker),
+            address: format!("{host}:8080"),
+            errno: 98,
+            port: Some(8080),
+        };
+        assert_eq!(world.events, [PrimaryEvent::Online(WorkerId(worker)), expected]);
+    }
+    drop(other);
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    world.listen(worker, &tcp(host, 8080));
+}
+
+#[test]
+fn the_first_servers_data_goes_to_every_worker_even_after_it_has_left() {
+    for balance in [Balance::Exact, Balance::Auto] {
+        let mut world = World::new(balance);
+        let mut query = tcp(own_host(), 8443);
+        query["data"] = json!({ "ticketKeys": "first" });
+        let first = world.spawn_serving(&query);
+        assert_eq!(world.reply(first, 1).message["data"]["ticketKeys"], "first");
+        query["data"] = json!({ "ticketKeys": "second" });
+        let second = world.spawn_serving(&query);
+        assert_eq!(world.reply(second, 1).message["data"]["ticketKeys"], "first");
+        world.kill(first);
+        world.kill(second);
+        query["data"] = json!({ "ticketKeys": "third" });
+        let third = world.spawn_serving(&query);
+        assert_eq!(world.reply(third, 1).message["data"]["ticketKeys"], "first", "{balance:?}");
+    }
+}
+
+#[test]
+fn data_is_echoed_with_errors_too() {
+    let host = own_host();
+    let _other = TcpListener::bind((host, 8443)).unwrap();
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    let mut query = tcp(host, 8443);
+    query["data"] = json!({ "ticketKeys": "own" });
+    let seq = world.ask(worker, &query);
+    assert_eq!(world.reply(worker, seq).errno(), Some(-98));
+    assert_eq!(world.reply(worker, seq).message["data"]["ticketKeys"], "own");
+}
+
+#[test]
+fn a_query_that_makes_no_sense_is_refused_and_not_left_waiting() {
+    let nonsense = [
+        ("address", json!(5)),
+        ("address", json!("not an address")),
+        ("port", json!("http")),
+        ("port", json!(70_000)),
+        ("port", json!(-2)),
+        ("port", json!(1.5)),
+        ("addressType", json!(5)),
+        ("addressType", json!("udp5")),
+        ("addressType", json!([4])),
+        ("addressType", json!(true)),
+        ("index", json!(-1)),
+        ("flags", json!("none")),
+        ("readableAll", json!(1)),
+    ];
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    for (member, value) in nonsense {
+        let mut query = tcp("127.0.0.1", 0);
+        query[member] = value;
+        let seq = world.ask(worker, &query);
+        let errno = world.reply(worker, seq).errno();
+        assert_eq!(errno, Some(-22), "{query}");
+    }
+    for backlog in [json!(false), json!(null), json!(0), json!(77), json!("5"), json!(-1)] {
+        let mut query = tcp(own_host(), 8080);
+        query["backlog"] = backlog;
+        world.listen(worker, &query);
+    }
+}

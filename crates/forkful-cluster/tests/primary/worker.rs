@@ -1,0 +1,306 @@
+//! The worker's side of the channel, as Node plays it: bytes in, bytes out, real descriptors, no Node.
+//!
+//! What matters of Node is copied faithfully: one received descriptor is remembered, the next
+//! `NODE_HANDLE` line takes it, and a second one that comes earlier replaces (and loses) it; a
+//! pushed connection is acknowledged before the app sees it; a key that is live twice is fatal.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use forkful_os::{channel, listener};
+use serde_json::{Value, json};
+
+/// What the worker does with a handle that it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Takes it.
+    Serves,
+    /// Has its server closed or full: `accepted: false`.
+    Refuses,
+    /// Has no descriptor free: the handle is lost on the way.
+    LosesHandles,
+}
+
+/// A reply to one of its queries.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) message: Value,
+    pub(crate) handle: Option<OwnedFd>,
+    /// The wrapper's `type`, for replies with a handle.
+    pub(crate) kind: Option<String>,
+}
+
+impl Reply {
+    pub(crate) fn errno(&self) -> Option<i64> {
+        self.message["errno"].as_i64()
+    }
+
+    pub(crate) fn key(&self) -> String {
+        self.message["key"].as_str().expect("every reply has a key").to_owned()
+    }
+}
+
+/// A connection that it has.
+#[derive(Debug)]
+pub(crate) struct Served {
+    #[expect(dead_code, reason = "held open")]
+    connection: OwnedFd,
+    pub(crate) cookie: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct FakeWorker {
+    pub(crate) number: u32,
+    channel: OwnedFd,
+    partial: Vec<u8>,
+    received_handle: Option<OwnedFd>,
+    seq: u64,
+    /// Its event loop does not turn: it reads nothing, accepts nothing, answers nothing.
+    pub(crate) blocked: bool,
+    pub(crate) manner: Manner,
+    /// Reports `listening` as soon as a query is answered.
+    pub(crate) reports: bool,
+    queries: HashMap<u64, Value>,
+    pub(crate) replies: HashMap<u64, Vec<Reply>>,
+    /// The servers of the app, by key; with a socket when it was given one.
+    pub(crate) servers: HashMap<String, Option<OwnedFd>>,
+    pub(crate) served: Vec<Served>,
+    /// Connections that it has had in all.
+    pub(crate) served_total: usize,
+    /// Connections that were pushed to it, whatever it did with them.
+    pub(crate) pushed: usize,
+    pub(crate) probed: usize,
+    /// Every line that it has read, understood.
+    pub(crate) heard: Vec<Value>,
+    /// Connections that it has closed and the kernel has not told of yet.
+    pub(crate) closed: Vec<u64>,
+    unsent: Vec<u8>,
+}
+
+impl FakeWorker {
+    pub(crate) fn new(number: u32, channel: OwnedFd) -> Self {
+        Self {
+            number,
+            channel,
+            partial: Vec::new(),
+            received_handle: None,
+            seq: 0,
+            blocked: false,
+            manner: Manner::Serves,
+            reports: true,
+            queries: HashMap::new(),
+            replies: HashMap::new(),
+            servers: HashMap::new(),
+            served: Vec::new(),
+            served_total: 0,
+            pushed: 0,
+            probed: 0,
+            heard: Vec::new(),
+            closed: Vec::new(),
+            unsent: Vec::new(),
+        }
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn say_bytes(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    /// Sends a line, its newline added.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.say_bytes(format!("{line}\n").as_bytes());
+    }
+
+    /// Sends a line that carries a descriptor of the app's own.
+    pub(crate) fn say_with_handle(&mut self, line: &str, handle: &OwnedFd) {
+        assert!(self.unsent.is_empty(), "a handle goes with the first byte of its line");
+        let bytes = format!("{line}\n");
+        let sent = channel::send(self.channel.as_fd(), bytes.as_bytes(), Some(handle.as_fd())).unwrap();
+        assert_eq!(sent, bytes.len());
+    }
+
+    /// Asks for an address, with the members given (`cmd`, `act` and `seq` are added); gives the query's `seq`.
+    pub(crate) fn query(&mut self, members: &Value) -> u64 {
+        let seq = self.seq;
+        self.queries.insert(seq, members.clone());
+        self.say_cluster("queryServer", members);
+        seq
+    }
+
+    /// Says that a server listens, with the actual port, as it is read off the reply.
+    pub(crate) fn report(&mut self, seq: u64) {
+        let mut members = self.queries[&seq].clone();
+        let reply = &self.replies[&seq][0];
+        let port = reply.message["sockname"]["port"].as_u64().or_else(|| {
+            let address = listener::local_addr(reply.handle.as_ref()?.as_fd()).ok()?;
+            Some(u64::from(address.port()))
+        });
+        if let Some(port) = port {
+            members["port"] = port.into();
+        }
+        self.say_cluster("listening", &members);
+    }
+
+    /// Closes the server with this key, as `server.close()` does.
+    pub(crate) fn close_server(&mut self, key: &str) {
+        self.servers.remove(key).expect("a live key");
+        self.say_cluster("close", &json!({ "key": key }));
+    }
+
+    /// Ends every connection that it has.
+    pub(crate) fn close_connections(&mut self) {
+        self.closed.extend(self.served.drain(..).map(|served| served.cookie));
+    }
+
+    pub(crate) fn say_cluster(&mut self, act: &str, members: &Value) {
+        let mut line = json!({ "cmd": "NODE_CLUSTER", "act": act });
+        let object = line.as_object_mut().expect("made as an object");
+        object.extend(members.as_object().expect("members are an object").clone());
+        object.insert("seq".to_owned(), self.seq.into());
+        self.seq += 1;
+        self.say(&line.to_string());
+    }
+
+    /// One turn of its event loop; says whether anything happened.
+    pub(crate) fn turn(&mut self) -> bool {
+        if self.blocked {
+            return false;
+        }
+        self.flush();
+        let lines = self.read();
+        let handle_lines = lines.iter().filter(|(line, _)| line["cmd"] == "NODE_HANDLE").count();
+        assert!(handle_lines <= 1, "two unanswered handle lines at worker {}: {lines:?}", self.number);
+        let mut acted = !lines.is_empty();
+        for (line, handle) in lines {
+            self.heard.push(line.clone());
+            self.on_line(line, handle);
+        }
+        acted |= self.accept_by_itself();
+        acted
+    }
+
+    /// How many messages of one act it has heard.
+    pub(crate) fn heard_act(&self, act: &str) -> usize {
+        let is_act = |line: &&Value| line["act"] == act || line["msg"]["act"] == act;
+        self.heard.iter().filter(is_act).count()
+    }
+
+    fn read(&mut self) -> Vec<(Value, Option<OwnedFd>)> {
+        let mut lines = Vec::new();
+        let mut chunk = vec![0; 64 * 1024];
+        let mut handles = Vec::new();
+        loop {
+            match channel::receive(self.channel.as_fd(), &mut chunk, &mut handles) {
+                Ok(0) => break,
+                Ok(read) => {
+                    assert!(handles.len() <= 1, "one handle per message");
+                    if let Some(handle) = handles.pop() {
+                        assert!(
+                            self.received_handle.is_none(),
+                            "a handle replaced one that no line has taken"
+                        );
+                        self.received_handle = Some(handle);
+                    }
+                    self.partial.extend_from_slice(&chunk[..read]);
+                    while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                        let line: Vec<u8> = self.partial.drain(..=end).collect();
+                        let line: Value =
+                            serde_json::from_slice(&line).expect("the primary writes JSON lines");
+                        let takes = line["cmd"] == "NODE_HANDLE";
+                        let handle = if takes { self.received_handle.take() } else { None };
+                        lines.push((line, handle));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => break,
+            }
+        }
+        lines
+    }
+
+    fn on_line(&mut self, line: Value, handle: Option<OwnedFd>) {
+        match (line["cmd"].as_str(), handle) {
+            (Some("NODE_HANDLE"), None) => {
+                self.probed += 1;
+                self.say(r#"{"cmd":"NODE_HANDLE_NACK"}"#);
+            }
+            (Some("NODE_HANDLE"), Some(handle)) => {
+                let is_push = line["msg"]["act"] == "newconn";
+                self.pushed += usize::from(is_push);
+                if self.manner == Manner::LosesHandles {
+                    drop(handle);
+                    self.say(r#"{"cmd":"NODE_HANDLE_NACK"}"#);
+                    return;
+                }
+                self.say(r#"{"cmd":"NODE_HANDLE_ACK"}"#);
+                if is_push {
+                    self.on_push(&line["msg"], handle);
+                } else {
+                    let kind = line["type"].as_str().map(str::to_owned);
+                    self.on_reply(line["msg"].clone(), Some(handle), kind);
+                }
+            }
+            (Some("NODE_CLUSTER"), None) if line["act"].is_null() => self.on_reply(line, None, None),
+            _ => {}
+        }
+    }
+
+    fn on_push(&mut self, message: &Value, handle: OwnedFd) {
+        let key = message["key"].as_str().expect("a push names its key");
+        let accepted = self.manner == Manner::Serves && self.servers.contains_key(key);
+        let (ack, seq) = (&message["seq"], self.seq);
+        self.seq += 1;
+        self.say(&format!(r#"{{"cmd":"NODE_CLUSTER","ack":{ack},"accepted":{accepted},"seq":{seq}}}"#));
+        if accepted {
+            self.serve(handle);
+        }
+    }
+
+    fn on_reply(&mut self, message: Value, handle: Option<OwnedFd>, kind: Option<String>) {
+        let ack = message["ack"].as_u64().expect("a reply names its query");
+        let Some(_) = self.queries.get(&ack) else { return };
+        let reply = Reply { message, handle, kind };
+        if reply.errno().unwrap_or(0) == 0 {
+            let socket = reply.handle.as_ref().map(|handle| handle.try_clone().unwrap());
+            let before = self.servers.insert(reply.key(), socket);
+            assert!(before.is_none(), "key {} is live already", reply.key());
+        }
+        let works = reply.errno().unwrap_or(0) == 0;
+        self.replies.entry(ack).or_default().push(reply);
+        if works && self.reports {
+            self.report(ack);
+        }
+    }
+
+    /// In direct mode it accepts from its own sockets, one connection per turn and socket.
+    fn accept_by_itself(&mut self) -> bool {
+        let accept = |socket: &OwnedFd| listener::accept(socket.as_fd()).ok().flatten();
+        let accepted: Vec<OwnedFd> = self.servers.values().flatten().filter_map(accept).collect();
+        let acted = !accepted.is_empty();
+        for connection in accepted {
+            self.serve(connection);
+        }
+        acted
+    }
+
+    /// The app's answer: the worker's number.
+    fn serve(&mut self, connection: OwnedFd) {
+        let cookie = listener::cookie(connection.as_fd()).unwrap();
+        // A client that has gone already needs no answer.
+        let _sent = channel::send(connection.as_fd(), format!("{}\n", self.number).as_bytes(), None);
+        self.served.push(Served { connection, cookie });
+        self.served_total += 1;
+    }
+
+    fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match channel::send(self.channel.as_fd(), &self.unsent, None) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! A [`Primary`] with its reactor, a clock that is moved by hand, and fake workers.
+//!
+//! The loop is the daemon's: wait, feed events, let time pass. Time stands still unless a test
+//! moves it; the kernel's own delays (loopback) are waited for without moving it.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use forkful_cluster::primary::TOKEN_BITS;
+use forkful_cluster::{Primary, PrimaryConfig, PrimaryEvent, WorkerId};
+use forkful_core::Time;
+use forkful_core::spec::Balance;
+use forkful_os::channel::{self, RemoteEnd};
+use forkful_os::listener;
+use forkful_os::reactor::Reactor;
+use serde_json::{Value, json};
+
+use super::worker::{FakeWorker, Reply};
+
+/// How long the kernel may take for what it does at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Turns of the loop without an end: something spins.
+const TURNS_MAX: usize = 20_000;
+
+/// See the module's documentation.
+pub(crate) struct World {
+    pub(crate) primary: Primary,
+    reactor: Rc<Reactor>,
+    pub(crate) now: Time,
+    pub(crate) workers: BTreeMap<u32, FakeWorker>,
+    pub(crate) events: Vec<PrimaryEvent>,
+    /// How often the primary was called by the clock.
+    pub(crate) wakes: usize,
+    next_worker: u32,
+    /// Whether what a worker has not read can be taken back from it.
+    pub(crate) recalls: bool,
+}
+
+/// Another end of a connection; knows which workers have answered it.
+pub(crate) struct Client {
+    stream: Box<dyn Read>,
+    partial: Vec<u8>,
+    pub(crate) answers: Vec<u32>,
+    pub(crate) ended: bool,
+}
+
+impl Client {
+    fn new(stream: impl Read + 'static) -> Self {
+        Self { stream: Box::new(stream), partial: Vec::new(), answers: Vec::new(), ended: false }
+    }
+
+    /// Reads what is there; gives the answers so far.
+    pub(crate) fn read(&mut self) -> &[u32] {
+        let mut chunk = [0; 256];
+        while !self.ended {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => self.ended = true,
+                Ok(read) => self.partial.extend_from_slice(&chunk[..read]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(_) => self.ended = true,
+            }
+        }
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            self.answers.push(String::from_utf8(line).unwrap().trim_end().parse().unwrap());
+        }
+        &self.answers
+    }
+}
+
+impl World {
+    pub(crate) fn new(balance: Balance) -> Self {
+        Self::with_closes(balance, true)
+    }
+
+    /// `counts_closes`: whether the primary is told of closed connections.
+    pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
+        let reactor = Rc::new(Reactor::new().unwrap());
+        let config = PrimaryConfig { balance, token_base: 5 << TOKEN_BITS };
+        Self {
+            primary: Primary::new(config, Rc::clone(&reactor), counts_closes),
+            reactor,
+            now: Time::from_start(Duration::from_secs(1000)),
+            workers: BTreeMap::new(),
+            events: Vec::new(),
+            wakes: 0,
+            next_worker: 1,
+            recalls: true,
+        }
+    }
+
+    /// A worker whose process has started; it has said `online`, and gets no traffic yet.
+    pub(crate) fn spawn(&mut self) -> u32 {
+        let (ours, theirs) = channel::pair().unwrap();
+        let number = self.next_worker;
+        self.next_worker += 1;
+        let remote = self.recalls.then(|| remote_end(&theirs));
+        self.primary.attach(WorkerId(number), ours, remote).unwrap();
+        let mut worker = FakeWorker::new(number, theirs);
+        worker.say_cluster("online", &json!({}));
+        self.workers.insert(number, worker);
+        self.settle();
+        number
+    }
+
+    /// A worker that listens on the address and gets traffic.
+    pub(crate) fn spawn_serving(&mut self, address: &Value) -> u32 {
+        let number = self.spawn();
+        self.open(number);
+        self.listen(number, address);
+        number
+    }
+
+    pub(crate) fn open(&mut self, number: u32) {
+        self.primary.open(WorkerId(number), self.now);
+        self.settle();
+    }
+
+    /// Queries, and waits for the one reply; gives the query's `seq`.
+    pub(crate) fn ask(&mut self, number: u32, address: &Value) -> u64 {
+        let seq = self.worker(number).query(address);
+        self.settle();
+        let replies = self.workers[&number].replies.get(&seq).map_or(0, Vec::len);
+        assert_eq!(replies, 1, "replies to {address}");
+        seq
+    }
+
+    /// Queries, and gives the address that the worker listens on.
+    pub(crate) fn listen(&mut self, number: u32, address: &Value) -> u64 {
+        let seq = self.ask(number, address);
+        let reply = self.reply(number, seq);
+        assert_eq!(reply.errno().unwrap_or(0), 0, "listen on {address}: {:?}", reply.message);
+        seq
+    }
+
+    pub(crate) fn reply(&self, number: u32, seq: u64) -> &Reply {
+        &self.workers[&number].replies[&seq][0]
+    }
+
+    /// Where clients reach a reply's server.
+    pub(crate) fn address(&self, number: u32, seq: u64) -> SocketAddr {
+        let reply = self.reply(number, seq);
+        if let Some(handle) = &reply.handle {
+            return listener::local_addr(handle.as_fd()).unwrap();
+        }
+        let sockname = &reply.message["sockname"];
+        let host: IpAddr = sockname["address"].as_str().unwrap().parse().unwrap();
+        SocketAddr::new(host, u16::try_from(sockname["port"].as_u64().unwrap()).unwrap())
+    }
+
+    pub(crate) fn worker(&mut self, number: u32) -> &mut FakeWorker {
+        self.workers.get_mut(&number).expect("a worker of this world")
+    }
+
+    /// The process is gone: its descriptors are closed, then the daemon learns of it.
+    pub(crate) fn kill(&mut self, number: u32) {
+        self.vanish(number);
+        self.primary.detach(WorkerId(number), self.now);
+        self.settle();
+    }
+
+    /// The process is gone and the daemon has not been told.
+    pub(crate) fn vanish(&mut self, number: u32) {
+        let mut worker = self.workers.remove(&number).expect("a worker of this world");
+        worker.close_connections();
+        let closed = std::mem::take(&mut worker.closed);
+        drop(worker);
+        for cookie in closed {
+            self.primary.connection_closed(cookie);
+        }
+    }
+
+    /// One turn of the daemon's loop and of every worker's; says whether anything happened.
+    pub(crate) fn turn(&mut self, timeout: Duration) -> bool {
+        let mut ready = Vec::new();
+        self.reactor.wait(&mut ready, Some(timeout)).unwrap();
+        for event in &ready {
+            self.primary.on_event(event, self.now);
+        }
+        let mut acted = !ready.is_empty() | self.pass_time();
+        for worker in self.workers.values_mut() {
+            acted |= worker.turn();
+            for cookie in worker.closed.drain(..) {
+                self.primary.connection_closed(cookie);
+            }
+        }
+        while let Some(event) = self.primary.take_event() {
+            self.events.push(event);
+        }
+        acted
+    }
+
+    fn pass_time(&mut self) -> bool {
+        if self.primary.next_wake().is_none_or(|at| at > self.now) {
+            return false;
+        }
+        self.wakes += 1;
+        self.primary.on_time(self.now);
+        let next = self.primary.next_wake();
+        assert!(next.is_none_or(|at| at > self.now), "wants to be woken in the past, for ever");
+        true
+    }
+
+    /// Turns until nothing happens any more; time stands still.
+    pub(crate) fn settle(&mut self) {
+        let mut turns = 0;
+        while self.turn(Duration::ZERO) {
+            turns += 1;
+            assert!(turns < TURNS_MAX, "the loop spins");
+        }
+    }
+
+    /// Turns until `done`; waits for the kernel, but time stands still.
+    pub(crate) fn run_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let began = Instant::now();
+        loop {
+            self.settle();
+            if done(self) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "never: {what}");
+            self.turn(Duration::from_millis(1));
+        }
+    }
+
+    /// Moves the clock, waking the primary when it wants to be.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let until = self.now + by;
+        self.settle();
+        while let Some(at) = self.primary.next_wake().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.settle();
+        }
+        self.now = until;
+        self.settle();
+    }
+
+    /// Moves the clock in small steps until `done`.
+    pub(crate) fn advance_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let began = Instant::now();
+        loop {
+            self.settle();
+            if done(self) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "never: {what}");
+            self.turn(Duration::from_micros(200));
+            self.advance(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until every client has an answer; gives each client's worker.
+    pub(crate) fn answered(&mut self, clients: &mut [Client]) -> Vec<u32> {
+        self.run_until("every connection is answered", |_| {
+            clients.iter_mut().all(|client| !client.read().is_empty())
+        });
+        only_answers(clients)
+    }
+
+    /// Connects and waits until it is answered; gives the connection and the worker.
+    pub(crate) fn request(&mut self, address: SocketAddr) -> (Client, u32) {
+        let mut client = connect(address);
+        let worker = self.answered(std::slice::from_mut(&mut client))[0];
+        (client, worker)
+    }
+
+    /// How many connections each worker has, in order.
+    pub(crate) fn shares(&self) -> Vec<usize> {
+        self.workers.values().map(|worker| worker.served.len()).collect()
+    }
+
+    /// How many connections each worker has had, in order.
+    pub(crate) fn totals(&self) -> Vec<usize> {
+        self.workers.values().map(|worker| worker.served_total).collect()
+    }
+
+    pub(crate) fn block(&mut self, number: u32) {
+        self.worker(number).blocked = true;
+    }
+
+    pub(crate) fn unblock(&mut self, number: u32) {
+        self.worker(number).blocked = false;
+    }
+}
+
+/// `count` workers that serve one address, and that address.
+pub(crate) fn serving(balance: Balance, count: usize) -> (World, Vec<u32>, SocketAddr) {
+    let mut world = World::new(balance);
+    let query = tcp(own_host(), 8080);
+    let workers: Vec<u32> = (0..count).map(|_| world.spawn_serving(&query)).collect();
+    let address = world.address(workers[0], 1);
+    (world, workers, address)
+}
+
+/// The worker's end, as the daemon reaches it through the process; the process is this one.
+fn remote_end(theirs: &OwnedFd) -> RemoteEnd {
+    let own = rustix::process::getpid();
+    let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).unwrap();
+    RemoteEnd::new(pidfd, theirs.as_raw_fd(), channel::cookie(theirs.as_fd()).unwrap())
+}
+
+/// Each client's one answer.
+pub(crate) fn only_answers(clients: &mut [Client]) -> Vec<u32> {
+    let only = |client: &mut Client| {
+        assert_eq!(client.read().len(), 1, "a connection is answered once: {:?}", client.answers);
+        client.answers[0]
+    };
+    clients.iter_mut().map(only).collect()
+}
+
+pub(crate) fn connect(address: SocketAddr) -> Client {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    Client::new(stream)
+}
+
+pub(crate) fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
+    (0..count).map(|_| connect(address)).collect()
+}
+
+pub(crate) fn connect_unix(path: &Path) -> Client {
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    Client::new(stream)
+}
+
+/// A loopback address of this test's own, so that fixed ports never meet.
+pub(crate) fn own_host() -> Ipv4Addr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let process = std::process::id().to_le_bytes();
+    Ipv4Addr::new(127, 1 + process[0] % 250, process[1], NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The members of a TCP query.
+pub(crate) fn tcp(host: impl ToString, port: u16) -> Value {
+    let host = host.to_string();
+    let kind = if host.contains(':') { 6 } else { 4 };
+    json!({ "index": 0, "data": null, "address": host, "port": port, "addressType": kind,
+            "flags": 0, "backlog": 0 })
+}
+
+/// How many connections wait in the kernel's queue of a listening address, all its sockets together.
+pub(crate) fn queued(address: SocketAddr) -> usize {
+    let IpAddr::V4(host) = address.ip() else { panic!("IPv4 only") };
+    let local = format!("{:08X}:{:04X}", u32::from_le_bytes(host.octets()), address.port());
+    let table = fs_err::read_to_string("/proc/self/net/tcp").unwrap();
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    table
+        .lines()
+        .map(columns)
+        .filter(|columns| columns.len() > 4 && columns[1] == local && columns[3] == "0A")
+        .map(|columns| usize::from_str_radix(columns[4].split(':').nth(1).unwrap(), 16).unwrap())
+        .sum()
+}
