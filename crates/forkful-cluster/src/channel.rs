@@ -173,7 +173,7 @@ impl Channel {
         if !self.partial.is_empty() {
             return None;
         }
-        let (mut unread, mut handles) = ([0_u8; 64 * 1024], Vec::new());
+        let (mut unread, mut handles) = (vec![0_u8; 64 * 1024], Vec::new());
         let read = match self.remote.as_ref()?.take_back(&mut unread, &mut handles) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,

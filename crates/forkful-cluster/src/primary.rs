@@ -28,7 +28,7 @@ use crate::protocol::incoming::{AgentMessage, Incoming, Query};
 use crate::protocol::outgoing::{self, ReplyHead};
 use listening::{ListenKey, Listening, Source};
 use token::Token;
-use worker::{Hold, Worker};
+use worker::{Hold, Stage, Worker};
 
 pub use listening::Counters;
 pub use token::TOKEN_BITS;
@@ -139,10 +139,9 @@ impl Primary {
     /// New connections may go to this worker as soon as it listens.
     pub fn open(&mut self, id: WorkerId, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id)
-            && !worker.open
-            && !worker.leaving
+            && worker.stage == Stage::Closed
         {
-            worker.open = true;
+            worker.stage = Stage::Open;
             self.after_change(now);
         }
     }
@@ -150,9 +149,9 @@ impl Primary {
     /// No new connections for this worker; those in its queue go to others.
     pub fn close_traffic(&mut self, id: WorkerId, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id)
-            && worker.open
+            && worker.stage == Stage::Open
         {
-            worker.open = false;
+            worker.stage = Stage::Closed;
             self.after_change(now);
         }
     }
@@ -162,10 +161,10 @@ impl Primary {
     pub fn drain(&mut self, id: WorkerId, now: Time) {
         self.close_traffic(id, now);
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        if worker.leaving {
+        if worker.stage >= Stage::Draining {
             return;
         }
-        worker.leaving = true;
+        worker.stage = Stage::Draining;
         if worker.agent {
             worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS), now);
         } else {
@@ -310,7 +309,7 @@ impl Primary {
             }
             Incoming::Agent(AgentMessage::Drained) => {
                 if let Some(worker) = self.workers.get_mut(&id)
-                    && worker.leaving
+                    && worker.stage == Stage::Draining
                 {
                     Self::disconnect(worker, now);
                 }
@@ -322,15 +321,15 @@ impl Primary {
     }
 
     fn disconnect(worker: &mut Worker, now: Time) {
-        if !worker.disconnect_sent {
-            worker.disconnect_sent = true;
+        if worker.stage != Stage::Disconnecting {
+            worker.stage = Stage::Disconnecting;
             let seq = worker.next_seq();
             worker.channel.send(outgoing::disconnect(seq), now);
         }
     }
 
     fn on_query(&mut self, id: WorkerId, query: &Query, ack: u64, now: Time) {
-        if self.workers.get(&id).is_none_or(|worker| worker.disconnect_sent) {
+        if self.workers.get(&id).is_none_or(|worker| worker.stage == Stage::Disconnecting) {
             return;
         }
         match self.find_or_bind(id, query, now) {
@@ -429,7 +428,7 @@ impl Primary {
     fn on_close(&mut self, id: WorkerId, key: &str, now: Time) {
         let index = self.listenings.keys().copied().find(|index| worker_key(*index) == key);
         if let Some(index) = index {
-            let leaving = self.workers.get(&id).is_some_and(|worker| worker.leaving);
+            let leaving = self.workers.get(&id).is_some_and(|worker| worker.stage >= Stage::Draining);
             self.release(id, index, if leaving { EXITED_GRACE } else { CLOSED_GRACE }, now);
             self.after_change(now);
         }
@@ -437,9 +436,7 @@ impl Primary {
 
     fn on_leaving(&mut self, id: WorkerId, ack: u64, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id) {
-            worker.open = false;
-            worker.leaving = true;
-            worker.disconnect_sent = true;
+            worker.stage = Stage::Disconnecting;
             let seq = worker.next_seq();
             worker.channel.send(outgoing::acknowledge(ack, seq), now);
             self.after_change(now);
@@ -450,7 +447,7 @@ impl Primary {
     fn release(&mut self, id: WorkerId, index: usize, grace: Duration, now: Time) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Some(hold) = worker.holds.remove(&index) else { return };
-        let held = self.workers.values().any(|worker| worker.holds.contains_key(&index));
+        let still_held = self.workers.values().any(|worker| worker.holds.contains_key(&index));
         let Some(listening) = self.listenings.get_mut(&index) else { return };
         listening.suspicion.remove(id);
         if let Some(member) = hold.member
@@ -458,7 +455,7 @@ impl Primary {
         {
             listening.members[member].owner = None;
         }
-        if !held {
+        if !still_held {
             listening.unheld_until = Some(now + grace);
         }
     }
@@ -508,9 +505,10 @@ impl Primary {
     }
 
     fn retry_replies(&mut self, now: Time) {
-        let (due, rest) = std::mem::take(&mut self.retries).into_iter().partition(|(at, _, _)| *at <= now);
+        let retries = std::mem::take(&mut self.retries);
+        let (due, rest): (Vec<_>, Vec<_>) = retries.into_iter().partition(|(at, _, _)| *at <= now);
         self.retries = rest;
-        for (_, id, reply) in Vec::<(Time, WorkerId, HandleLine)>::from(due) {
+        for (_, id, reply) in due {
             self.with_channel(id, |channel| channel.send_handle(reply, now));
         }
     }
@@ -523,7 +521,7 @@ impl Primary {
             .filter(|(_, listening)| listening.unheld_until.is_some_and(|until| until <= now))
             .map(|(index, _)| *index)
             .collect();
-        let works = self.workers.values().any(|worker| worker.open);
+        let works = self.workers.values().any(|worker| worker.stage == Stage::Open);
         for index in due {
             if works {
                 self.remove_listening(index);

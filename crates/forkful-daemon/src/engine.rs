@@ -128,8 +128,8 @@ pub(crate) struct Engine {
     next_later: u64,
     /// Replaces apps' own stop signal (foreground mode forwards what it got).
     stop_signal: Option<i32>,
-    /// The last slot that was given up ended so.
-    gave_up: Option<Exit>,
+    /// How the process that ended last did so.
+    last_exit: Option<Exit>,
     /// All is done; the loop ends.
     ending: bool,
 }
@@ -170,7 +170,7 @@ impl Engine {
             next_watch: 0,
             next_later: 0,
             stop_signal: None,
-            gave_up: None,
+            last_exit: None,
             ending: false,
         };
         Ok((engine, back_receiver))
@@ -186,7 +186,7 @@ impl Engine {
         until_rest: bool,
     ) -> io::Result<()> {
         let ready = watch_reactor(&self.reactor)?;
-        while !self.ending && !(until_rest && self.is_at_rest()) {
+        while !(self.ending || until_rest && self.is_at_rest()) {
             self.set_timer()?;
             tokio::select! {
                 guard = ready.readable() => {
@@ -410,18 +410,19 @@ impl Engine {
         self.apps.values().all(App::is_at_rest) && self.jobs.is_empty()
     }
 
-    /// How the foreground's process should end: by the code of what ended last.
+    /// How the foreground's process should end: as its workers did. After a stop signal, as the last
+    /// of them (an app that handles the signal decides itself); else the worst of them.
     pub(crate) fn exit_code(&self) -> i32 {
-        if self.ending || self.stop_signal.is_some() {
-            return 0;
-        }
-        let last = self.apps.values().flat_map(|a| a.places.values()).filter_map(|p| p.last_exit.as_ref());
-        let codes = last.map(|exit| match exit {
+        let code = |exit: &Exit| match exit {
             Exit::Code(code) => *code,
             Exit::Signal(signal) => 128 + signal,
             Exit::SpawnFailed(_) => 127,
-        });
-        codes.max().unwrap_or(0)
+        };
+        if self.stop_signal.is_some() {
+            return self.last_exit.as_ref().map_or(0, code);
+        }
+        let places = self.apps.values().flat_map(|entry| entry.places.values());
+        places.filter_map(|place| place.last_exit.as_ref()).map(code).max().unwrap_or(0)
     }
 
     /// Starts apps without a client.

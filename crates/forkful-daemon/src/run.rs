@@ -99,6 +99,7 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
 
 fn prepare_process() {
     // Each of these makes things better where it is permitted, and is no loss where it is not.
+    let _limited = forkful_os::process::prepare_long_life();
     if let Err(error) = tree::set_subreaper() {
         eprintln!("forkful: orphans of workers cannot be adopted: {error}");
     }

@@ -3,6 +3,7 @@
 //! A [`Child`] that has ended stays a zombie until it is reaped on purpose: as long as it exists, its pid
 //! and its process group's id cannot be given to anyone else, so its tree can be signalled safely.
 
+mod hygiene;
 mod spawn;
 
 use std::io;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
+pub use hygiene::prepare_long_life;
 pub use spawn::spawn;
 
 /// Everything about a process that is to be started. Its stdin is `/dev/null`, it leads a new session,

@@ -16,7 +16,7 @@ use forkful_core::Time;
 use forkful_os::listener;
 
 use super::listening::Pending;
-use super::worker::{LATE, Worker, WorkerId};
+use super::worker::{LATE, Stage, Worker, WorkerId};
 use super::{Primary, Token};
 use crate::channel::{HandleLine, Pushed};
 
@@ -220,8 +220,10 @@ impl Primary {
             .map(|(id, _)| *id)
             .collect();
         for id in overdue {
-            let others =
-                self.workers.iter().any(|(other, worker)| *other != id && worker.open && !worker.late(now));
+            let others = self
+                .workers
+                .iter()
+                .any(|(other, worker)| *other != id && worker.stage == Stage::Open && !worker.late(now));
             let Some(worker) = self.workers.get_mut(&id).filter(|_| others) else { continue };
             if let Some(pushed) = worker.channel.recall(now) {
                 self.take_back(pushed);

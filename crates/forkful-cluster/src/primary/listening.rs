@@ -181,14 +181,13 @@ impl Listening {
     pub(crate) fn take_member(&mut self, worker: WorkerId) -> io::Result<usize> {
         let Source::Group(group) = &mut self.source else { return Ok(0) };
         let free = (1..self.members.len()).find(|index| self.members[*index].owner.is_none());
-        let index = match free {
-            Some(index) => index,
-            None => {
-                let index = group.add_member()?;
-                self.members.push(Member::default());
-                debug_assert_eq!(index + 1, self.members.len());
-                index
-            }
+        let index = if let Some(index) = free {
+            index
+        } else {
+            let index = group.add_member()?;
+            self.members.push(Member::default());
+            debug_assert_eq!(index + 1, self.members.len());
+            index
         };
         self.members[index].owner = Some(worker);
         Ok(index)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
-use forkful_core::steering::{Action as Suspected, Dispatch};
+use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch};
 use forkful_os::listener::{self, Steer, TcpGroup};
 use forkful_os::reactor::Interest;
 
@@ -235,7 +235,8 @@ impl Primary {
     }
 
     pub(super) fn next_rebalance(&self) -> Option<Time> {
-        self.listenings.values().filter_map(|l| l.auto.as_ref()).filter_map(|auto| auto.next_check()).min()
+        let switches = self.listenings.values().filter_map(|listening| listening.auto.as_ref());
+        switches.filter_map(AutoBalance::next_check).min()
     }
 
     fn apply(&mut self, index: usize, dispatch: Dispatch, now: Time) {

@@ -22,12 +22,8 @@ pub(crate) struct Worker {
     pub(crate) channel: Channel,
     /// Counter of our own messages.
     pub(crate) seq: u64,
-    /// The supervisor allows new connections.
-    pub(crate) open: bool,
-    /// Asked to leave: no new listens, no new connections.
-    pub(crate) leaving: bool,
-    /// `disconnect` was sent.
-    pub(crate) disconnect_sent: bool,
+    /// Whether it may have connections.
+    pub(crate) stage: Stage,
     /// The agent has said hello.
     pub(crate) agent: bool,
     /// What it listens on, by the listening's index.
@@ -48,6 +44,19 @@ pub(crate) struct Worker {
     pub(crate) watches_write: bool,
 }
 
+/// How far a worker is between its start and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// The supervisor allows no new connections (yet, or for now).
+    Closed,
+    /// New connections may go to it.
+    Open,
+    /// It finishes what it has; its agent says when.
+    Draining,
+    /// It has been told to disconnect, or does so by itself: no new listens.
+    Disconnecting,
+}
+
 /// A worker's hold on a listening.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hold {
@@ -62,9 +71,7 @@ impl Worker {
         Self {
             channel,
             seq: 0,
-            open: false,
-            leaving: false,
-            disconnect_sent: false,
+            stage: Stage::Closed,
             agent: false,
             holds: BTreeMap::new(),
             connections: 0,
@@ -84,7 +91,7 @@ impl Worker {
 
     /// Whether new connections of a listening may go to it at all.
     pub(crate) fn serves(&self, listening: usize) -> bool {
-        self.open && !self.leaving && self.holds.get(&listening).is_some_and(|hold| hold.listening)
+        self.stage == Stage::Open && self.holds.get(&listening).is_some_and(|hold| hold.listening)
     }
 
     /// Whether an answer is overdue: it gets nothing until that comes.

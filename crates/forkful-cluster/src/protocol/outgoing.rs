@@ -56,7 +56,8 @@ struct WithHandle<M> {
 #[derive(Serialize)]
 struct Act<'a> {
     cmd: &'static str,
-    act: &'static str,
+    #[serde(rename = "act")]
+    name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     seq: u64,
@@ -98,13 +99,13 @@ pub fn reply_handle(head: ReplyHead<'_>, kind: HandleKind) -> Vec<u8> {
 
 /// A pushed connection.
 pub fn new_connection(key: &str, seq: u64, unix: bool) -> Vec<u8> {
-    let act = Act { cmd: "NODE_CLUSTER", act: "newconn", key: Some(key), seq };
+    let act = Act { cmd: "NODE_CLUSTER", name: "newconn", key: Some(key), seq };
     line(&with_handle(HandleKind::Stream { listening: false, unix }, act))
 }
 
 /// Asks the worker to close its servers and leave.
 pub fn disconnect(seq: u64) -> Vec<u8> {
-    line(&Act { cmd: "NODE_CLUSTER", act: "disconnect", key: None, seq })
+    line(&Act { cmd: "NODE_CLUSTER", name: "disconnect", key: None, seq })
 }
 
 /// Acknowledges `exitedAfterDisconnect`.
@@ -139,7 +140,7 @@ pub fn handle_kind(kind: AddressKind) -> HandleKind {
     }
 }
 
-fn reply<'a>(head: ReplyHead<'a>, errno: Option<i32>, sockname: Option<SockName>) -> Reply<'a> {
+fn reply(head: ReplyHead<'_>, errno: Option<i32>, sockname: Option<SockName>) -> Reply<'_> {
     Reply {
         cmd: "NODE_CLUSTER",
         errno,

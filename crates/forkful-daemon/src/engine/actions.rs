@@ -233,10 +233,11 @@ impl Engine {
 
     /// Notes what happened for lists; a supervisor that talks does so on stderr.
     fn report(&mut self, app: AppId, slot: u16, report: &Report) {
-        if let Report::Exited { exit, .. } = report
-            && let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot))
-        {
-            place.last_exit = Some(exit.clone());
+        if let Report::Exited { exit, .. } = report {
+            self.last_exit = Some(exit.clone());
+            if let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) {
+                place.last_exit = Some(exit.clone());
+            }
         }
         if let Report::Left { .. } = report {
             self.on_old_left(app, slot);
@@ -244,9 +245,6 @@ impl Engine {
         if let Some(text) = super::faults::report_text(report) {
             let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
             eprintln!("forkful: {name} worker {slot}: {text}");
-        }
-        if let Report::GaveUp { exit, .. } = report {
-            self.gave_up = Some(exit.clone());
         }
     }
 

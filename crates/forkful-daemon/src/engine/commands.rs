@@ -271,7 +271,9 @@ impl Engine {
             }
         }
         if let Some(part) = self.part(job, app) {
-            notes.into_iter().for_each(|note| part.note(note));
+            for note in notes {
+                part.note(note);
+            }
         }
     }
 

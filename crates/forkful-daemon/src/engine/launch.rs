@@ -95,7 +95,7 @@ fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
             |name| *option == *name || option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')),
         )
     };
-    let named = options().filter(is_inspect).last()?;
+    let named = options().rfind(is_inspect)?;
     let value = named.split_once('=').map_or("", |(_, value)| value);
     let base: u32 = value.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(9229);
     if base == 0 {

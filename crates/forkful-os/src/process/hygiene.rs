@@ -1,0 +1,21 @@
+//! What a long-lived process does once at its start, so that it stays small and is not killed by a limit on files.
+
+use std::io;
+
+/// Buffers of this size and more go back to the kernel when they are freed; glibc otherwise raises the bound with the
+/// first large one (`mallopt(3)`, `M_MMAP_THRESHOLD`).
+const LARGE_BUFFER_BYTES: i32 = 128 * 1024;
+
+/// Has large buffers given back to the kernel, and a write beyond a file-size limit fail instead of ending the process.
+pub fn prepare_long_life() -> io::Result<()> {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes two integers and changes only how later allocations are made.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES);
+    }
+    // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
+    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
