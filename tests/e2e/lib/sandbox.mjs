@@ -140,6 +140,11 @@ export class Sandbox {
     return name === undefined ? all : all.filter((worker) => worker.name === name);
   }
 
+  /** The processes that carry a text in their environment or command line. @param {string} mark */
+  processes(mark) {
+    return processesOf(mark);
+  }
+
   /** The daemon's pid, from its home. */
   async daemonPid() {
     return JSON.parse((await this.ok(['ping', '--json'])).stdout).pid;
