@@ -16,7 +16,7 @@ use crate::protocol::incoming::{Incoming, parse};
 use crate::protocol::outgoing;
 
 /// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others.
-const READ_BYTES_PER_TURN: usize = 512 * 1024;
+const READ_BYTES_PER_TURN: usize = 128 * 1024;
 /// Unsent lines for a worker that does not read; beyond, it is not following the protocol.
 const UNSENT_LINES_MAX: usize = 4096;
 
@@ -61,6 +61,8 @@ pub(crate) struct Channel {
     lines: VecDeque<Vec<u8>>,
     handles: VecDeque<HandleLine>,
     in_flight: Option<(HandleLine, Time)>,
+    /// Since when something waits for room in the socket.
+    unsent_since: Option<Time>,
     broken: bool,
     /// The worker's own end, for taking back what it has not read.
     remote: Option<RemoteEnd>,
@@ -84,6 +86,7 @@ impl Channel {
             lines: VecDeque::new(),
             handles: VecDeque::new(),
             in_flight: None,
+            unsent_since: None,
             broken: false,
             remote,
         }
@@ -106,11 +109,13 @@ impl Channel {
                     break;
                 }
                 Ok(n) => {
+                    // A message with handles ends a read early; what is behind it may be there already.
+                    let all = n < chunk.len() && handles.is_empty();
                     // A worker's own handles have no receiver here: closed, and acknowledged by their line.
                     handles.clear();
                     left = left.saturating_sub(n);
                     self.decoder.feed(&chunk[..n], |line| received.messages.push(parse(line)));
-                    if n < chunk.len() {
+                    if all {
                         break;
                     }
                 }
@@ -150,8 +155,13 @@ impl Channel {
             && !self.broken
     }
 
-    /// Since when an answer is awaited.
+    /// Since when an answer is awaited, or the worker has not read what was sent before.
     pub(crate) fn waiting_since(&self) -> Option<Time> {
+        self.in_flight.as_ref().map(|(_, since)| *since).into_iter().chain(self.unsent_since).min()
+    }
+
+    /// Since when an answer is awaited.
+    pub(crate) fn answer_since(&self) -> Option<Time> {
         self.in_flight.as_ref().map(|(_, since)| *since)
     }
 
@@ -251,12 +261,16 @@ impl Channel {
             } else if self.in_flight.is_none() && !self.handles.is_empty() {
                 self.send_next_handle(now)
             } else {
+                self.unsent_since = None;
                 return;
             };
             match sent {
                 Ok(()) => {}
                 // TooManyReferences: this user has too many descriptors in flight; later is fine.
-                Err(error) if is_temporary(&error) => return,
+                Err(error) if is_temporary(&error) => {
+                    self.unsent_since.get_or_insert(now);
+                    return;
+                }
                 Err(_) => self.broken = true,
             }
         }

@@ -96,6 +96,8 @@ pub struct Primary {
     open_connections: HashMap<u64, WorkerId>,
     /// Whether the daemon hears of closed connections, so that `open_connections` can be trusted.
     counts_closes: bool,
+    /// Some channel is of no more use.
+    some_broken: bool,
     /// When waiting connections and overdue answers were last looked at.
     looked_at: Time,
     retries: Vec<(Time, WorkerId, HandleLine)>,
@@ -114,6 +116,7 @@ impl Primary {
             assigned: 0,
             open_connections: HashMap::new(),
             counts_closes,
+            some_broken: false,
             looked_at: Time::default(),
             retries: Vec::new(),
             events: VecDeque::new(),
@@ -254,6 +257,7 @@ impl Primary {
             }
             Token::Member { listening, member } => self.on_member_ready(listening, member, now),
         }
+        self.drop_broken(now);
     }
 
     /// Time has passed.
@@ -263,6 +267,7 @@ impl Primary {
         self.sample_queues(now);
         self.dispatch_all(now);
         self.rebalance(now);
+        self.drop_broken(now);
     }
 
     /// When [`Self::on_time`] wants to be called; `None` while there is nothing to wait for.
@@ -541,6 +546,17 @@ impl Primary {
         }
     }
 
+    /// A worker that does not follow the protocol is treated as one that has hung up.
+    fn drop_broken(&mut self, now: Time) {
+        if std::mem::take(&mut self.some_broken) {
+            let broken = self.workers.iter().filter(|(_, worker)| worker.channel.broken());
+            for id in broken.map(|(id, _)| *id).collect::<Vec<_>>() {
+                self.events.push_back(PrimaryEvent::Disconnected(id));
+                self.remove(id, now);
+            }
+        }
+    }
+
     fn with_channel(&mut self, id: WorkerId, act: impl FnOnce(&mut Channel)) {
         if let Some(worker) = self.workers.get_mut(&id) {
             act(&mut worker.channel);
@@ -551,6 +567,7 @@ impl Primary {
     /// Keeps the reactor's interest in writability true to whether there is something to write.
     fn watch_write(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
+        self.some_broken |= worker.channel.broken();
         let wants = worker.channel.wants_write();
         if wants != worker.watches_write {
             let interest = if wants { Interest::READ | Interest::WRITE } else { Interest::READ };

@@ -39,7 +39,7 @@ use tokio::sync::mpsc;
 use crate::command::{COMMAND_QUEUE, Command};
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
-use app::{App, AppId, EndStep, Later};
+use app::{App, AppId, EndStep, Later, ListenFault};
 use clock::Clock;
 use jobs::{Job, JobId};
 
@@ -65,6 +65,16 @@ pub(crate) enum TicketUse {
     Job(JobId),
     /// The plan of the app's reload.
     Reload,
+}
+
+/// A slot's answer on its way to whoever asked.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    app: AppId,
+    slot: u16,
+    ticket: Ticket,
+    outcome: Outcome,
+    listen_fault: Option<ListenFault>,
 }
 
 /// What comes back from work that was done elsewhere.
@@ -109,7 +119,7 @@ pub(crate) struct Engine {
     watched: HashMap<u64, (AppId, u16, Generation)>,
     tickets: HashMap<Ticket, TicketUse>,
     jobs: BTreeMap<JobId, Job>,
-    answers: VecDeque<(AppId, u16, Ticket, Outcome)>,
+    answers: VecDeque<Answered>,
     later: VecDeque<(AppId, u16, Event)>,
     replies: Vec<tokio::task::JoinHandle<()>>,
     back: mpsc::UnboundedSender<Back>,
@@ -130,6 +140,8 @@ pub(crate) struct Engine {
     stop_signal: Option<i32>,
     /// How the process that ended last did so.
     last_exit: Option<Exit>,
+    /// Everything is being stopped; nothing new is begun.
+    closing: bool,
     /// All is done; the loop ends.
     ending: bool,
 }
@@ -171,6 +183,7 @@ impl Engine {
             next_later: 0,
             stop_signal: None,
             last_exit: None,
+            closing: false,
             ending: false,
         };
         Ok((engine, back_receiver))
@@ -193,6 +206,10 @@ impl Engine {
                     let mut guard = guard?;
                     if self.on_reactor() {
                         guard.clear_ready();
+                    } else {
+                        // Workers that keep us busy must not keep clients and signals waiting: without
+                        // this, the runtime would never look at anything else.
+                        tokio::task::yield_now().await;
                     }
                 }
                 command = commands.recv() => match command {
@@ -303,7 +320,8 @@ impl Engine {
     /// A worker that left the cluster by itself and still runs keeps its slot from serving.
     fn end_left(&mut self, app: AppId, slot: u16, generation: Generation, step: EndStep) {
         let Some(entry) = self.apps.get(&app) else { return };
-        if entry.process(slot, generation).is_none() {
+        let serves = entry.places.get(&slot).is_some_and(|place| place.serves_by(generation));
+        if !serves {
             return;
         }
         let (signal, kill_timeout) = (entry.spec.stop.signal.0, entry.spec.stop.kill_timeout);

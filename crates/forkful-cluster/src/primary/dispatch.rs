@@ -260,7 +260,7 @@ fn is_fresh(proof: Option<Time>, now: Time) -> bool {
 /// Since when a pushed connection is unanswered.
 fn pushed_since(worker: &Worker) -> Option<Time> {
     match worker.channel.in_flight() {
-        Some(HandleLine::Connection(_)) => worker.channel.waiting_since(),
+        Some(HandleLine::Connection(_)) => worker.channel.answer_since(),
         Some(HandleLine::Probe | HandleLine::Reply { .. }) | None => None,
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use forkful_api::types::LogStream;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
-use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, ReadySign, Report, Ticket};
+use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, ReadySign, Report};
 use forkful_core::spec::{Mode, Runtime};
 use forkful_os::{reactor::Interest, tree};
 
 use super::app::{AppId, EndStep, Later, ListenFault, Process};
 use super::launch::{Identity, launch};
-use super::{Engine, TicketUse};
+use super::{Answered, Engine, TicketUse};
 use crate::logs::StreamSpec;
 
 /// First look for a socket of the worker's own; the pauses grow by half each.
@@ -53,7 +53,12 @@ impl Engine {
             // The deadline is read from the slot after each event.
             Action::Wake(_) => {}
             Action::Report(report) => self.report(app, slot, &report),
-            Action::Answer(ticket, outcome) => self.answers.push_back((app, slot, ticket, outcome)),
+            Action::Answer(ticket, outcome) => {
+                // Noted now: the next process of the slot begins with a clean slate.
+                let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
+                let listen_fault = place.and_then(|place| place.listen_fault.clone());
+                self.answers.push_back(Answered { app, slot, ticket, outcome, listen_fault });
+            }
         }
     }
 
@@ -209,7 +214,7 @@ impl Engine {
             self.later(app, Duration::ZERO, Later::Shrink(slot));
         } else if place.slot.leaving.iter().any(|leaver| leaver.generation == generation) {
             self.later(app, AFTER_DISCONNECT, Later::Disconnected(slot, generation));
-        } else {
+        } else if place.serves_by(generation) {
             self.later(app, drain_timeout, Later::EndLeft(slot, generation, EndStep::Signal));
         }
     }
@@ -250,17 +255,18 @@ impl Engine {
 
     /// Hands the answers of slots to the commands that wait for them.
     pub(crate) fn deliver_answers(&mut self) {
-        while let Some((app, slot, ticket, outcome)) = self.answers.pop_front() {
-            self.on_answer(app, slot, ticket, outcome);
+        while let Some(answered) = self.answers.pop_front() {
+            self.on_answer(answered);
         }
     }
 
-    fn on_answer(&mut self, app: AppId, slot: u16, ticket: Ticket, outcome: Outcome) {
+    fn on_answer(&mut self, answered: Answered) {
+        let Answered { app, slot, ticket, outcome, listen_fault } = answered;
         let Some(usage) = self.tickets.remove(&ticket) else { return };
         let deleted = outcome == Outcome::Deleted;
         match usage {
-            TicketUse::Job(job) => self.note_outcome(job, app, slot, outcome),
-            TicketUse::Reload => self.on_reload_answer(app, slot, outcome),
+            TicketUse::Job(job) => self.note_outcome(job, app, slot, outcome, listen_fault),
+            TicketUse::Reload => self.on_reload_answer(app, slot, outcome, listen_fault),
         }
         if deleted {
             self.remove_place(app, slot);

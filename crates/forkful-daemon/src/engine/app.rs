@@ -9,7 +9,7 @@ use forkful_api::types::AppDefinition;
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::rollout::{ReloadQueue, Rollout};
-use forkful_core::slot::{Exit, Generation, Policy, Slot};
+use forkful_core::slot::{Exit, Generation, Policy, Slot, State};
 use forkful_core::spec::AppSpec;
 use forkful_os::process::Child;
 use tokio::sync::oneshot;
@@ -52,6 +52,8 @@ pub(crate) struct Reload {
     pub(crate) job: JobId,
     /// What the app was before, for when the new version fails.
     pub(crate) previous: Option<Rc<AppSpec>>,
+    /// Why the last replacement's listen was refused.
+    pub(crate) listen_fault: Option<ListenFault>,
 }
 
 /// A slot and the processes that live in it.
@@ -156,6 +158,11 @@ impl App {
         self.process(slot, generation).map(|process| process.worker)
     }
 
+    /// Nothing that was planned for a slot concerns the next one of its number.
+    pub(crate) fn forget_later(&mut self, slot: u16) {
+        self.later.retain(|_, later| later.slot() != slot);
+    }
+
     /// When something of this app is due.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.keys().next().map(|(at, _)| *at);
@@ -169,7 +176,32 @@ impl App {
     }
 }
 
+impl Later {
+    fn slot(self) -> u16 {
+        match self {
+            Self::Disconnected(slot, _)
+            | Self::LookForSocket { slot, .. }
+            | Self::ClearTree(slot, _)
+            | Self::Shrink(slot)
+            | Self::EndLeft(slot, _, _) => slot,
+        }
+    }
+}
+
 impl Place {
+    /// Whether this process is the slot's own, and not on its way out.
+    pub(crate) fn serves_by(&self, generation: Generation) -> bool {
+        match &self.slot.state {
+            State::Starting { generation: current, .. } => *current == generation,
+            State::Online(running) | State::Replacing { old: running, .. } => {
+                running.generation == generation
+            }
+            State::Stopped { .. } | State::Stopping { .. } | State::Backoff { .. } | State::Failed { .. } => {
+                false
+            }
+        }
+    }
+
     pub(crate) fn current(&self) -> Option<&Process> {
         self.slot.current().and_then(|generation| self.processes.get(&generation))
     }

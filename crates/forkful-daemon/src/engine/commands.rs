@@ -11,7 +11,7 @@ use forkful_core::slot::{Event, Outcome, Policy, Slot, Ticket, Verb as SlotVerb}
 use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
 use forkful_core::targets::Target;
 
-use super::app::{App, AppId, Later, Place, ReloadOrder, log_files};
+use super::app::{App, AppId, Later, ListenFault, Place, ReloadOrder, log_files};
 use super::jobs::{Job, JobId, Part};
 use super::{Engine, TicketUse};
 use crate::command::{Command, Reply, Verb};
@@ -23,6 +23,13 @@ impl Engine {
     /// Takes one command; its answer comes now or later through its own channel.
     pub(crate) fn on_command(&mut self, command: Command) {
         match command {
+            Command::Start { reply, .. }
+            | Command::Action { verb: Verb::Restart | Verb::Reload | Verb::Scale, reply, .. }
+                if self.closing =>
+            {
+                let hint = Some("try again when it has ended".to_owned());
+                answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
+            }
             Command::Start { request, reply } => self.start(request, reply),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
             Command::List { reply } => answer(reply, Ok(self.list())),
@@ -302,6 +309,7 @@ impl Engine {
 
     /// Stops everything, and then the daemon itself.
     pub(crate) fn kill(&mut self, reply: Option<Reply<ActionReply>>) {
+        self.closing = true;
         let job = self.new_job(reply, |reply| reply);
         if let Some(job) = self.jobs.get_mut(&job) {
             job.ends_daemon = true;
@@ -343,12 +351,18 @@ impl Engine {
         self.jobs.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
     }
 
-    pub(crate) fn note_outcome(&mut self, job: JobId, app: AppId, slot: u16, outcome: Outcome) {
+    pub(crate) fn note_outcome(
+        &mut self,
+        job: JobId,
+        app: AppId,
+        slot: u16,
+        outcome: Outcome,
+        fault: Option<ListenFault>,
+    ) {
         let entry = self.apps.get(&app);
         let listens = entry.is_some_and(|entry| entry.spec.mode == Mode::Cluster);
         let place = entry.and_then(|entry| entry.places.get(&slot));
         let pm_id = place.map_or(0, |place| place.pm_id);
-        let fault = place.and_then(|place| place.listen_fault.clone());
         if let Some(part) = self.part(job, app) {
             if !part.pm_ids.contains(&pm_id) {
                 part.pm_ids.push(pm_id);
@@ -401,6 +415,7 @@ impl Engine {
     /// A deleted slot goes; with the last one the app.
     pub(crate) fn remove_place(&mut self, app: AppId, slot: u16) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
+        entry.forget_later(slot);
         if let Some(place) = entry.places.remove(&slot) {
             self.logs.forget(place.pm_id);
         }

@@ -6,7 +6,7 @@ use forkful_core::rollout::{Action, Admission, Event, Rollout, Summary};
 use forkful_core::slot::{Event as SlotEvent, Fault, Outcome, SlotNumber, Verb as SlotVerb};
 use forkful_core::spec::Mode;
 
-use super::app::{AppId, Reload, ReloadOrder};
+use super::app::{AppId, ListenFault, Reload, ReloadOrder};
 use super::jobs::Failure;
 use super::{Engine, TicketUse};
 
@@ -48,7 +48,7 @@ impl Engine {
         }
         let (plan, actions) = Rollout::new(slots);
         if let Some(entry) = self.apps.get_mut(&app) {
-            entry.reload = Some(Reload { plan, job: order.job, previous });
+            entry.reload = Some(Reload { plan, job: order.job, previous, listen_fault: None });
         }
         self.perform_plan(app, actions);
     }
@@ -74,7 +74,16 @@ impl Engine {
         self.perform_plan(app, actions);
     }
 
-    pub(crate) fn on_reload_answer(&mut self, app: AppId, slot: u16, outcome: Outcome) {
+    pub(crate) fn on_reload_answer(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        outcome: Outcome,
+        listen_fault: Option<ListenFault>,
+    ) {
+        if let Some(reload) = self.apps.get_mut(&app).and_then(|entry| entry.reload.as_mut()) {
+            reload.listen_fault = listen_fault;
+        }
         let number = SlotNumber(slot);
         let event = match outcome {
             Outcome::Failed(fault) => Event::SlotReplaceFailed(number, fault),
@@ -117,7 +126,7 @@ impl Engine {
             Failure {
                 pm_id: place.map_or(0, |place| place.pm_id),
                 fault: failure.fault,
-                listen_fault: place.and_then(|place| place.listen_fault.clone()),
+                listen_fault: reload.listen_fault,
             }
         });
         let failed = failure.is_some();
