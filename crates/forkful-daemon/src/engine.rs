@@ -91,6 +91,17 @@ pub(crate) enum Back {
     },
 }
 
+/// How far the engine is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Takes every command.
+    Serving,
+    /// Everything is being stopped; nothing new is begun.
+    Closing,
+    /// All is done; the loop ends.
+    Ended,
+}
+
 /// How the engine is run.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineOptions {
@@ -140,10 +151,7 @@ pub(crate) struct Engine {
     stop_signal: Option<i32>,
     /// How the process that ended last did so.
     last_exit: Option<Exit>,
-    /// Everything is being stopped; nothing new is begun.
-    closing: bool,
-    /// All is done; the loop ends.
-    ending: bool,
+    phase: Phase,
 }
 
 impl Engine {
@@ -183,8 +191,7 @@ impl Engine {
             next_later: 0,
             stop_signal: None,
             last_exit: None,
-            closing: false,
-            ending: false,
+            phase: Phase::Serving,
         };
         Ok((engine, back_receiver))
     }
@@ -199,7 +206,7 @@ impl Engine {
         until_rest: bool,
     ) -> io::Result<()> {
         let ready = watch_reactor(&self.reactor)?;
-        while !(self.ending || until_rest && self.is_at_rest()) {
+        while !(self.phase == Phase::Ended || until_rest && self.is_at_rest()) {
             self.set_timer()?;
             tokio::select! {
                 guard = ready.readable() => {

@@ -71,8 +71,8 @@ pub(crate) struct Place {
     pub(crate) cpu: CpuSample,
     pub(crate) out_file: PathBuf,
     pub(crate) error_file: PathBuf,
-    /// The slot goes away when its worker has drained; the job waits for it.
-    pub(crate) shrinking: Option<JobId>,
+    /// Commands that wait for the slot to go away, which it does when its worker has drained.
+    pub(crate) shrinking: Vec<JobId>,
 }
 
 /// A refused listen, in words.

@@ -13,7 +13,7 @@ use forkful_core::targets::Target;
 
 use super::app::{App, AppId, Later, ListenFault, Place, ReloadOrder, log_files};
 use super::jobs::{Job, JobId, Part};
-use super::{Engine, TicketUse};
+use super::{Engine, Phase, TicketUse};
 use crate::command::{Command, Reply, Verb};
 
 /// What a list of targets came to: apps, each with the slots that are meant.
@@ -25,7 +25,7 @@ impl Engine {
         match command {
             Command::Start { reply, .. }
             | Command::Action { verb: Verb::Restart | Verb::Reload | Verb::Scale, reply, .. }
-                if self.closing =>
+                if self.phase != Phase::Serving =>
             {
                 let hint = Some("try again when it has ended".to_owned());
                 answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
@@ -126,7 +126,7 @@ impl Engine {
             cpu: super::app::CpuSample::default(),
             out_file,
             error_file,
-            shrinking: None,
+            shrinking: Vec::new(),
         };
         entry.places.insert(number, place);
     }
@@ -218,12 +218,14 @@ impl Engine {
         let mut spec = AppSpec::clone(&entry.spec);
         spec.instances = instances;
         entry.spec = Rc::new(spec);
-        let present: Vec<u16> = entry.places.keys().copied().collect();
+        let staying = |(_, place): &(&u16, &Place)| place.shrinking.is_empty();
+        let present: Vec<u16> = entry.places.iter().filter(staying).map(|(slot, _)| *slot).collect();
+        let taken: Vec<u16> = entry.places.keys().copied().collect();
         let drain_timeout = entry.spec.stop.drain_timeout;
         let clustered = entry.spec.mode == Mode::Cluster;
         let wanted = usize::from(instances);
         let free: Vec<u16> = (0..INSTANCES_MAX)
-            .filter(|number| !present.contains(number))
+            .filter(|number| !taken.contains(number))
             .take(wanted.saturating_sub(present.len()))
             .collect();
         for number in free {
@@ -246,7 +248,7 @@ impl Engine {
         self.expect_answer(job, app);
         let Some(entry) = self.apps.get_mut(&app) else { return false };
         let Some(place) = entry.places.get_mut(&slot) else { return false };
-        place.shrinking = Some(job);
+        place.shrinking.push(job);
         match place.slot.current().and_then(|generation| place.processes.get(&generation)) {
             Some(process) => entry.primary.drain(process.worker, now),
             None => self.later(app, std::time::Duration::ZERO, Later::Shrink(slot)),
@@ -257,7 +259,7 @@ impl Engine {
     /// A slot that shrinks has drained, or had its time.
     pub(crate) fn shrink(&mut self, app: AppId, slot: u16) {
         let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
-        if let Some(job) = place.and_then(|place| place.shrinking.take()) {
+        for job in place.map(|place| std::mem::take(&mut place.shrinking)).unwrap_or_default() {
             let ticket = self.new_ticket(TicketUse::Job(job));
             self.feed(app, slot, Event::Command(SlotVerb::Delete, ticket));
         }
@@ -309,7 +311,7 @@ impl Engine {
 
     /// Stops everything, and then the daemon itself.
     pub(crate) fn kill(&mut self, reply: Option<Reply<ActionReply>>) {
-        self.closing = true;
+        self.phase = Phase::Closing;
         let job = self.new_job(reply, |reply| reply);
         if let Some(job) = self.jobs.get_mut(&job) {
             job.ends_daemon = true;
@@ -385,7 +387,7 @@ impl Engine {
         for id in done {
             let Some(job) = self.jobs.remove(&id) else { continue };
             if job.ends_daemon {
-                self.ending = true;
+                self.phase = Phase::Ended;
             }
             let Some(reply) = job.reply else { continue };
             let parts: Vec<Part> = job.parts.into_values().collect();
@@ -416,17 +418,22 @@ impl Engine {
     pub(crate) fn remove_place(&mut self, app: AppId, slot: u16) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.forget_later(slot);
-        if let Some(place) = entry.places.remove(&slot) {
+        let removed = entry.places.remove(&slot);
+        let left = entry.places.values().filter(|place| place.shrinking.is_empty()).count();
+        if let Some(place) = removed {
             self.logs.forget(place.pm_id);
+            // Another command was faster: what they wanted holds.
+            for job in place.shrinking {
+                self.answered(job);
+            }
         }
+        self.on_slot_gone(app, slot);
+        let Some(entry) = self.apps.get_mut(&app) else { return };
         if entry.places.is_empty() {
             self.cancel_reloads(app, SlotVerb::Delete);
             self.apps.remove(&app);
         } else {
-            let mut spec = AppSpec::clone(&entry.spec);
-            spec.instances = entry.places.len() as u16;
-            entry.spec = Rc::new(spec);
-            self.on_slot_gone(app, slot);
+            Rc::make_mut(&mut entry.spec).instances = left as u16;
         }
     }
 
