@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use forkful_core::spec::Balance;
 
-use super::world::{Client, connect, connect_all, queued, serving, tcp};
+use super::client::{Client, connect, connect_all, connect_unix, own_host, queued, tcp, unix};
+use super::world::{World, serving};
 
 /// From when a worker that has not answered is passed over.
 const LATE: Duration = Duration::from_millis(1);
@@ -78,7 +79,7 @@ fn a_worker_that_does_not_answer_gets_no_connection_and_its_turn_passes_after_a_
     world.block(workers[0]);
     let mut client = connect(address);
     world.run_until("the daemon has it", |_| queued(address) == 0);
-    world.advance(LATE - Duration::from_nanos(1));
+    world.advance(Duration::from_nanos(999_999));
     assert!(client.read().is_empty(), "its turn has not passed yet");
     world.advance(Duration::from_nanos(1));
     assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
@@ -118,7 +119,7 @@ fn an_acknowledged_connection_is_no_proof_that_the_loop_turns() {
 #[test]
 fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
-    workers.iter().for_each(|worker| world.block(*worker));
+    world.block_all(&workers);
     let mut clients = connect_all(address, 40);
     world.run_until("one is taken to be handed over", |_| queued(address) < 40);
     let before = world.wakes;
@@ -129,7 +130,7 @@ fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
     world.settle();
     world.run_until("they are in the kernel's queue", |_| queued(address) >= 40);
     assert!(clients.iter_mut().chain(&mut late).all(|client| client.read().is_empty()));
-    workers.iter().for_each(|worker| world.unblock(*worker));
+    world.unblock_all(&workers);
     clients.append(&mut late);
     world.answered(&mut clients);
     assert_eq!(world.shares(), [40, 40]);
@@ -138,13 +139,13 @@ fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
 #[test]
 fn few_connections_wait_in_the_daemon_and_the_rest_in_the_kernel() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
-    workers.iter().for_each(|worker| world.block(*worker));
+    world.block_all(&workers);
     // Time stands still: the workers are not late, only not yet turning.
     let mut clients = connect_all(address, 200);
     world.run_until("the daemon has taken its fill", |_| queued(address) <= 200 - PENDING_MAX);
     world.settle();
     assert_eq!(queued(address), 200 - PENDING_MAX);
-    workers.iter().for_each(|worker| world.unblock(*worker));
+    world.unblock_all(&workers);
     world.answered(&mut clients);
     assert_eq!(world.shares(), [100, 100]);
 }
@@ -166,4 +167,40 @@ fn a_worker_gets_connections_only_when_it_is_open_and_listens() {
     let mut clients = connect_all(address, 20);
     world.answered(&mut clients);
     assert_eq!(world.totals(), [10, 10, 10]);
+}
+
+#[test]
+fn a_new_worker_takes_its_turn_when_closes_are_not_told() {
+    let mut world = World::with_closes(Balance::Exact, false);
+    let query = tcp(own_host(), 8080);
+    let workers: Vec<u32> = (0..2).map(|_| world.spawn_serving(&query)).collect();
+    let address = world.address(workers[0], 1);
+    for _ in 0..40 {
+        world.request(address);
+    }
+    world.kill(workers[1]);
+    world.spawn_serving(&query);
+    for _ in 0..20 {
+        world.request(address);
+    }
+    let newest = *world.totals().last().unwrap();
+    assert!((8..=12).contains(&newest), "{newest} of 20 went to the new worker");
+}
+
+#[test]
+fn a_new_worker_takes_its_turn_at_a_unix_socket_too() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("app.sock");
+    let query = unix(&path);
+    let mut world = World::new(Balance::Exact);
+    let workers = [world.spawn_serving(&query), world.spawn_serving(&query)];
+    // Their ends are never told: the kernel reports those of TCP alone.
+    let mut clients: Vec<Client> = (0..40).map(|_| connect_unix(&path)).collect();
+    world.answered(&mut clients);
+    world.kill(workers[1]);
+    world.spawn_serving(&query);
+    let mut more: Vec<Client> = (0..20).map(|_| connect_unix(&path)).collect();
+    world.answered(&mut more);
+    let newest = *world.totals().last().unwrap();
+    assert!((8..=12).contains(&newest), "{newest} of 20 went to the new worker");
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
 
+use super::client::{Client, connect, connect_all, only_answers, own_host, queued, tcp};
 use super::worker::Manner;
-use super::world::{Client, World, connect, connect_all, only_answers, own_host, queued, serving, tcp};
+use super::world::{World, serving};
 
 /// Connects, and blocks the worker between its answer to the probe and the push that follows: a
 /// connection is in its channel then, unread.

@@ -9,7 +9,8 @@ use forkful_core::spec::Balance;
 use forkful_os::channel;
 use serde_json::{Value, json};
 
-use super::world::{connect_all, own_host, serving, tcp};
+use super::client::{connect_all, own_host, tcp};
+use super::world::serving;
 
 const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#;
 const DRAINED: &str = r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":1,"busy":0}"#;
@@ -61,7 +62,7 @@ fn drained_without_a_drain_means_nothing() {
 fn what_waits_at_a_leaving_worker_goes_to_the_others() {
     for balance in [Balance::Direct, Balance::Sticky] {
         let (mut world, workers, address) = serving(balance, 2);
-        workers.iter().for_each(|worker| world.block(*worker));
+        world.block_all(&workers);
         let mut clients = connect_all(address, 16);
         world.primary.drain(WorkerId(workers[0]), world.now);
         world.unblock(workers[1]);

@@ -1,10 +1,14 @@
 //! The primary, driven through its public face against fake workers and real sockets.
 //!
-//! `worker` speaks Node's side of the channel, `world` is the loop and the clock; the other modules
-//! are the behaviours, by topic.
+//! `worker` speaks Node's side of the channel, `client` connects, `world` is the loop and the clock; the
+//! other modules are the behaviours, by topic.
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod client;
+mod direct;
 mod exact;
 mod failures;
+mod hostile;
 mod leaving;
 mod queries;
 mod worker;

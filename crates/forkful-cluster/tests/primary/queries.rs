@@ -2,18 +2,14 @@
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
 use forkful_os::listener;
 use serde_json::{Value, json};
 
-use super::world::{World, connect_all, connect_unix, own_host, tcp};
-
-fn unix(path: &Path) -> Value {
-    json!({ "index": 0, "data": null, "address": path, "port": -1, "addressType": -1, "backlog": 0 })
-}
+use super::client::{connect_all, connect_unix, own_host, tcp, unix};
+use super::world::World;
 
 #[test]
 fn tcp_of_either_family_is_answered_with_the_address_as_bound() {
@@ -55,7 +51,7 @@ fn ipv6_only_leaves_the_ipv4_port_to_others() {
     query["flags"] = 1.into();
     let seq = world.listen(worker, &query);
     let port = world.address(worker, seq).port();
-    TcpListener::bind(("0.0.0.0", port)).unwrap();
+    TcpListener::bind((own_host(), port)).unwrap();
 }
 
 #[test]
@@ -73,6 +69,24 @@ fn all_workers_share_the_nth_random_port() {
     }
     assert_eq!(ports[..2], ports[2..]);
     assert_ne!(ports[0], ports[1]);
+}
+
+#[test]
+fn a_report_is_understood_by_the_port_that_it_names() {
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    world.open(worker);
+    world.worker(worker).reports = false;
+    let mut second = tcp("127.0.0.1", 0);
+    second["index"] = 1.into();
+    world.listen(worker, &tcp("127.0.0.1", 0));
+    let seq = world.listen(worker, &second);
+    // The first one's socket may have been lost on the way and be on its second journey.
+    world.worker(worker).report(seq);
+    world.settle();
+    let address = world.address(worker, seq);
+    let (_client, by) = world.request(address);
+    assert_eq!(by, worker);
 }
 
 #[test]

@@ -4,13 +4,9 @@
 //! moves it; the kernel's own delays (loopback) are waited for without moving it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use forkful_cluster::primary::TOKEN_BITS;
@@ -22,10 +18,11 @@ use forkful_os::listener;
 use forkful_os::reactor::Reactor;
 use serde_json::{Value, json};
 
+use super::client::{Client, connect, only_answers, own_host, tcp};
 use super::worker::{FakeWorker, Reply};
 
 /// How long the kernel may take for what it does at once.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Turns of the loop without an end: something spins.
 const TURNS_MAX: usize = 20_000;
 
@@ -41,38 +38,6 @@ pub(crate) struct World {
     next_worker: u32,
     /// Whether what a worker has not read can be taken back from it.
     pub(crate) recalls: bool,
-}
-
-/// Another end of a connection; knows which workers have answered it.
-pub(crate) struct Client {
-    stream: Box<dyn Read>,
-    partial: Vec<u8>,
-    pub(crate) answers: Vec<u32>,
-    pub(crate) ended: bool,
-}
-
-impl Client {
-    fn new(stream: impl Read + 'static) -> Self {
-        Self { stream: Box::new(stream), partial: Vec::new(), answers: Vec::new(), ended: false }
-    }
-
-    /// Reads what is there; gives the answers so far.
-    pub(crate) fn read(&mut self) -> &[u32] {
-        let mut chunk = [0; 256];
-        while !self.ended {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => self.ended = true,
-                Ok(read) => self.partial.extend_from_slice(&chunk[..read]),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(_) => self.ended = true,
-            }
-        }
-        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.partial.drain(..=end).collect();
-            self.answers.push(String::from_utf8(line).unwrap().trim_end().parse().unwrap());
-        }
-        &self.answers
-    }
 }
 
 impl World {
@@ -285,6 +250,18 @@ impl World {
         self.worker(number).blocked = true;
     }
 
+    pub(crate) fn block_all(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            self.block(*number);
+        }
+    }
+
+    pub(crate) fn unblock_all(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            self.unblock(*number);
+        }
+    }
+
     pub(crate) fn unblock(&mut self, number: u32) {
         self.worker(number).blocked = false;
     }
@@ -304,58 +281,4 @@ fn remote_end(theirs: &OwnedFd) -> RemoteEnd {
     let own = rustix::process::getpid();
     let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).unwrap();
     RemoteEnd::new(pidfd, theirs.as_raw_fd(), channel::cookie(theirs.as_fd()).unwrap())
-}
-
-/// Each client's one answer.
-pub(crate) fn only_answers(clients: &mut [Client]) -> Vec<u32> {
-    let only = |client: &mut Client| {
-        assert_eq!(client.read().len(), 1, "a connection is answered once: {:?}", client.answers);
-        client.answers[0]
-    };
-    clients.iter_mut().map(only).collect()
-}
-
-pub(crate) fn connect(address: SocketAddr) -> Client {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
-    stream.set_nonblocking(true).unwrap();
-    Client::new(stream)
-}
-
-pub(crate) fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
-    (0..count).map(|_| connect(address)).collect()
-}
-
-pub(crate) fn connect_unix(path: &Path) -> Client {
-    let stream = UnixStream::connect(path).unwrap();
-    stream.set_nonblocking(true).unwrap();
-    Client::new(stream)
-}
-
-/// A loopback address of this test's own, so that fixed ports never meet.
-pub(crate) fn own_host() -> Ipv4Addr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let process = std::process::id().to_le_bytes();
-    Ipv4Addr::new(127, 1 + process[0] % 250, process[1], NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// The members of a TCP query.
-pub(crate) fn tcp(host: impl ToString, port: u16) -> Value {
-    let host = host.to_string();
-    let kind = if host.contains(':') { 6 } else { 4 };
-    json!({ "index": 0, "data": null, "address": host, "port": port, "addressType": kind,
-            "flags": 0, "backlog": 0 })
-}
-
-/// How many connections wait in the kernel's queue of a listening address, all its sockets together.
-pub(crate) fn queued(address: SocketAddr) -> usize {
-    let IpAddr::V4(host) = address.ip() else { panic!("IPv4 only") };
-    let local = format!("{:08X}:{:04X}", u32::from_le_bytes(host.octets()), address.port());
-    let table = fs_err::read_to_string("/proc/self/net/tcp").unwrap();
-    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    table
-        .lines()
-        .map(columns)
-        .filter(|columns| columns.len() > 4 && columns[1] == local && columns[3] == "0A")
-        .map(|columns| usize::from_str_radix(columns[4].split(':').nth(1).unwrap(), 16).unwrap())
-        .sum()
 }

@@ -1,0 +1,249 @@
+//! The kernel spreads connections and workers accept by themselves: direct, sticky, shared, auto.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use forkful_cluster::Counters;
+use forkful_core::spec::Balance;
+use rustix::net::{AddressFamily, SocketType, bind, connect as connect_socket, socket};
+
+use super::client::{Client, connect_all, only_answers, queued, tcp};
+use super::world::{World, serving};
+
+/// How long a stuck worker may hold up the connections in its queue, by the primary's own clock.
+const RESCUED_WITHIN: Duration = Duration::from_millis(20);
+
+fn counters(world: &World) -> Counters {
+    let (_, _, counters) = world.primary.addresses().next().expect("one address");
+    counters
+}
+
+/// Blocks a worker and connects until its queue holds at least `count`.
+fn fill_queue(world: &mut World, number: u32, address: SocketAddr, count: usize) -> Vec<Client> {
+    world.block(number);
+    let mut clients = Vec::new();
+    while queued(address) < count {
+        assert!(clients.len() < 1000, "the kernel gives it nothing");
+        clients.append(&mut connect_all(address, count));
+        world.settle();
+    }
+    clients
+}
+
+#[test]
+fn only_open_workers_that_listen_are_in_the_kernels_choice() {
+    for balance in [Balance::Direct, Balance::Sticky] {
+        let (mut world, workers, address) = serving(balance, 2);
+        let query = tcp(address.ip(), address.port());
+        let closed = world.spawn();
+        world.listen(closed, &query);
+        let quiet = world.spawn();
+        world.open(quiet);
+        world.worker(quiet).reports = false;
+        world.ask(quiet, &query);
+        let mut clients = connect_all(address, 60);
+        let by = world.answered(&mut clients);
+        assert!(by.iter().all(|worker| workers.contains(worker)), "{by:?}");
+        assert!(world.workers.values().all(|worker| worker.pushed == 0), "the daemon had no part in it");
+        assert_eq!(counters(&world).handed_over, 0);
+    }
+}
+
+#[test]
+fn each_worker_gets_its_part() {
+    let (mut world, _, address) = serving(Balance::Direct, 4);
+    let mut clients = connect_all(address, 400);
+    world.answered(&mut clients);
+    // Exact turns with the privilege; else at random: 100 each, give or take 8.7 (one deviation).
+    assert!(world.shares().iter().all(|share| (45..=155).contains(share)), "{:?}", world.shares());
+}
+
+#[test]
+fn a_stuck_workers_queue_is_rescued_and_it_gets_nothing_more() {
+    for balance in [Balance::Direct, Balance::Sticky] {
+        let (mut world, workers, address) = serving(balance, 4);
+        // By address, all of these connections belong to one worker: that is the one to block.
+        let (_first, stuck) = world.request(address);
+        let mut clients = fill_queue(&mut world, stuck, address, 5);
+        world.run_until("the daemon has noticed that there is traffic", |world| {
+            world.primary.next_wake().is_some()
+        });
+        world.advance(RESCUED_WITHIN);
+        let by = world.answered(&mut clients);
+        assert!(!by.contains(&stuck), "{balance:?}");
+        assert!(counters(&world).rescued >= 5, "{:?}", counters(&world));
+        assert_eq!(counters(&world).suspected, 1);
+        let served = world.workers[&stuck].served_total;
+        let mut more = connect_all(address, 40);
+        let by = world.answered(&mut more);
+        assert!(!by.contains(&stuck), "it is out of the choice: {balance:?}");
+        world.unblock(stuck);
+        world.settle();
+        world.advance(Duration::from_millis(10));
+        let mut again = connect_all(address, 80);
+        world.answered(&mut again);
+        assert!(world.workers[&stuck].served_total > served, "it is back: {balance:?}");
+        assert_eq!(only_answers(&mut clients).len(), clients.len());
+        assert_eq!(workers.len(), 4);
+    }
+}
+
+#[test]
+fn the_last_worker_that_turns_serves_what_three_stuck_ones_cannot() {
+    let (mut world, workers, address) = serving(Balance::Direct, 4);
+    world.block_all(&workers[1..]);
+    let mut clients = connect_all(address, 80);
+    world.settle();
+    world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
+    world.advance(RESCUED_WITHIN);
+    assert_eq!(world.answered(&mut clients), [workers[0]; 80]);
+    world.unblock_all(&workers);
+    world.advance(Duration::from_millis(10));
+    let mut more = connect_all(address, 80);
+    world.answered(&mut more);
+    assert!(world.shares()[1..].iter().all(|share| *share > 0), "all are back: {:?}", world.shares());
+}
+
+#[test]
+fn when_nobody_turns_the_queues_are_left_alone_and_nothing_spins() {
+    let (mut world, workers, address) = serving(Balance::Direct, 3);
+    world.block_all(&workers);
+    let mut clients = connect_all(address, 30);
+    world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
+    let before = world.wakes;
+    world.advance(Duration::from_secs(2));
+    // One look every 2 ms, and no more.
+    assert!(world.wakes - before <= 1100, "{} wakes in two seconds", world.wakes - before);
+    assert_eq!(counters(&world).suspected, 0);
+    assert_eq!(queued(address), 30);
+    world.unblock_all(&workers);
+    world.answered(&mut clients);
+    world.advance(Duration::from_millis(50));
+    let mut more = connect_all(address, 30);
+    world.answered(&mut more);
+    only_answers(&mut clients);
+}
+
+#[test]
+fn a_dead_workers_queue_is_served_by_the_others() {
+    for balance in [Balance::Direct, Balance::Sticky] {
+        let (mut world, _, address) = serving(balance, 2);
+        let (_first, dying) = world.request(address);
+        let mut clients = fill_queue(&mut world, dying, address, 5);
+        world.kill(dying);
+        let by = world.answered(&mut clients);
+        assert!(!by.contains(&dying), "{balance:?}");
+    }
+}
+
+#[test]
+fn a_dead_workers_place_in_the_group_is_taken_by_the_next() {
+    let (mut world, workers, address) = serving(Balance::Direct, 2);
+    for _ in 0..20 {
+        world.kill(*world.workers.keys().next().unwrap());
+        world.spawn_serving(&tcp(address.ip(), address.port()));
+        let mut clients = connect_all(address, 10);
+        world.answered(&mut clients);
+    }
+    assert_eq!(workers.len(), world.workers.len());
+    let table = fs_err::read_to_string("/proc/self/net/tcp").unwrap();
+    let IpAddr::V4(host) = address.ip() else { panic!("IPv4 only") };
+    let local = format!("{:08X}:{:04X}", u32::from_le_bytes(host.octets()), address.port());
+    let listening = |line: &&str| line.contains(&format!(" {local} ")) && line.contains(" 0A ");
+    assert_eq!(table.lines().filter(listening).count(), 3, "the daemon's own, and one for each worker");
+}
+
+#[test]
+fn without_traffic_there_is_no_timer() {
+    for balance in [Balance::Direct, Balance::Sticky, Balance::Shared, Balance::Exact, Balance::Auto] {
+        let (mut world, _, address) = serving(balance, 2);
+        assert_eq!(world.primary.next_wake(), None, "{balance:?}");
+        let mut clients = connect_all(address, 10);
+        world.answered(&mut clients);
+        world.advance(Duration::from_secs(1));
+        assert_eq!(world.primary.next_wake(), None, "{balance:?}");
+        let before = world.wakes;
+        world.advance(Duration::from_secs(1000));
+        assert_eq!(world.wakes, before);
+        // And it is noticed again when it comes.
+        clients.append(&mut connect_all(address, 10));
+        world.answered(&mut clients);
+    }
+}
+
+#[test]
+fn a_client_address_stays_with_its_worker() {
+    let (mut world, _, address) = serving(Balance::Sticky, 4);
+    let mut workers = Vec::new();
+    for last in 1..=32 {
+        let host = Ipv4Addr::new(127, 9, 9, last);
+        let mut clients: Vec<Client> = (0..3).map(|_| connect_from(host, address)).collect();
+        let by = world.answered(&mut clients);
+        assert!(by.iter().all(|worker| *worker == by[0]), "{host}: {by:?}");
+        workers.push(by[0]);
+    }
+    workers.sort_unstable();
+    workers.dedup();
+    assert!(workers.len() >= 2, "addresses spread over workers");
+}
+
+#[test]
+fn a_shared_socket_is_the_workers_business() {
+    let (mut world, workers, address) = serving(Balance::Shared, 2);
+    world.block(workers[0]);
+    let mut clients = connect_all(address, 20);
+    assert_eq!(world.answered(&mut clients), [workers[1]; 20]);
+    world.kill(workers[1]);
+    let mut more = connect_all(address, 20);
+    world.unblock(workers[0]);
+    assert_eq!(world.answered(&mut more), [workers[0]; 20]);
+    assert_eq!(counters(&world), Counters::default());
+}
+
+#[test]
+fn a_rush_is_left_to_the_kernel_and_a_trickle_comes_back_to_the_daemon() {
+    let (mut world, _, address) = serving(Balance::Auto, 2);
+    let dispatch = |world: &World| world.primary.addresses().next().map(|(_, dispatch, _)| dispatch);
+    let mut before = 0;
+    while dispatch(&world) == Some(Balance::Exact) {
+        let (_client, worker) = world.request(address);
+        world.worker(worker).close_connections();
+        before += 1;
+        assert!(before <= 512, "still exact in a rush");
+    }
+    assert_eq!(before, 512);
+    assert_eq!(dispatch(&world), Some(Balance::Direct));
+    let handed = counters(&world).handed_over;
+    let mut clients = connect_all(address, 40);
+    world.answered(&mut clients);
+    assert_eq!(counters(&world).handed_over, handed, "workers accept by themselves");
+    world.advance(Duration::from_secs(3));
+    assert_eq!(dispatch(&world), Some(Balance::Exact));
+    let _more = world.request(address);
+    assert_eq!(counters(&world).handed_over, handed + 1);
+    assert!(clients.iter_mut().all(|client| client.read().len() == 1 && !client.ended));
+}
+
+#[test]
+fn connections_that_wait_when_the_kernel_takes_over_are_served() {
+    let (mut world, workers, address) = serving(Balance::Auto, 2);
+    let mut clients = connect_all(address, 480);
+    world.answered(&mut clients);
+    world.block_all(&workers);
+    // These wait in the daemon and in its own queue when the bucket runs empty.
+    clients.append(&mut connect_all(address, 120));
+    world.settle();
+    world.unblock_all(&workers);
+    world.advance(Duration::from_millis(5));
+    world.answered(&mut clients);
+}
+
+/// Connects from a loopback address of the caller's choice.
+fn connect_from(host: Ipv4Addr, address: SocketAddr) -> Client {
+    let SocketAddr::V4(to) = address else { panic!("IPv4 only") };
+    let stream: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&stream, &SocketAddrV4::new(host, 0)).unwrap();
+    connect_socket(&stream, &to).unwrap();
+    Client::of(stream.into())
+}
