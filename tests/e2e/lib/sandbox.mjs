@@ -17,6 +17,9 @@ const CONTROL = fileURLToPath(new URL('../fixtures/control.cjs', import.meta.url
 /** No command of a test takes longer, unless it has failed. */
 const COMMAND_MS_MAX = 60_000;
 
+/** From a command's end to the end of its output. */
+const PIPES_MS_MAX = 5_000;
+
 /** Exit codes of the command, as `forkful --help` has them. */
 export const FAILED = 1;
 export const WRONG_USE = 2;
@@ -92,10 +95,14 @@ export class Sandbox {
     child.stderr.setEncoding('utf8').on('data', (text) => { running.stderr += text; });
     running.outcome = new Promise((resolve, reject) => {
       child.on('error', reject);
-      // Not 'close': a daemon that kept our pipes open would be a fault, which must not hang the test.
-      child.on('exit', (code, signal) => {
+      // 'close' comes when the last holder of its pipes is gone; a daemon that keeps them is a fault.
+      child.on('exit', () => {
         this.#children.delete(child);
-        setImmediate(() => resolve({ code, signal, stdout: running.stdout, stderr: running.stderr }));
+        const late = setTimeout(() => reject(new Error(`forkful ${args.join(' ')} has ended, but somebody holds its output`)), PIPES_MS_MAX);
+        child.on('close', (code, signal) => {
+          clearTimeout(late);
+          resolve({ code, signal, stdout: running.stdout, stderr: running.stderr });
+        });
       });
     });
     this.#children.add(child);
