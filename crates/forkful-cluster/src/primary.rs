@@ -192,9 +192,22 @@ impl Primary {
         }
     }
 
-    /// Another way to spread connections, from the next listen on.
-    pub fn set_balance(&mut self, balance: Balance) {
+    /// Another way to spread connections. Addresses that are bound keep their sockets, so a change from
+    /// or to `shared` takes effect for later ones only.
+    pub fn set_balance(&mut self, balance: Balance, now: Time) {
+        if self.config.balance == balance {
+            return;
+        }
         self.config.balance = balance;
+        for listening in self.listenings.values_mut() {
+            listening.set_balance(balance, now);
+        }
+        self.after_change(now);
+    }
+
+    /// Whether a worker has asked to listen on anything.
+    pub fn has_asked(&self, id: WorkerId) -> bool {
+        self.workers.get(&id).is_some_and(|worker| !worker.holds.is_empty())
     }
 
     /// No worker is left and none will come: all addresses are given up.

@@ -156,6 +156,14 @@ impl Listening {
         matches!(self.key.kind, AddressKind::Tcp4 | AddressKind::Tcp6)
     }
 
+    /// Spreads connections in another way, where the sockets allow it.
+    pub(crate) fn set_balance(&mut self, balance: Balance, now: Time) {
+        if balance != Balance::Shared && matches!(self.source, Source::Group(_)) {
+            self.dispatch = first_dispatch(self.key.kind, balance);
+            self.auto = (balance == Balance::Auto).then(|| AutoBalance::new(now));
+        }
+    }
+
     /// The socket of a member.
     pub(crate) fn socket(&self, member: usize) -> BorrowedFd<'_> {
         match &self.source {

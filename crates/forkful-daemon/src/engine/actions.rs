@@ -7,10 +7,11 @@ use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, ReadySign, Report};
 use forkful_core::spec::{Mode, Runtime};
+use forkful_os::procinfo::{self, ListeningSocket};
 use forkful_os::{reactor::Interest, tree};
 
 use super::app::{AppId, EndStep, Later, ListenFault, Process};
-use super::launch::{Identity, launch};
+use super::launch::{Identity, inspect_port, launch};
 use super::{Answered, Engine, TicketUse};
 use crate::logs::StreamSpec;
 
@@ -182,7 +183,8 @@ impl Engine {
             }
             PrimaryEvent::ListenFailed { worker, address, errno, port } => {
                 if let Some((slot, _)) = locate(self, worker) {
-                    let fault = super::faults::listen_fault(&address, errno, port);
+                    let ours = port.and_then(|port| self.app_on_port(port));
+                    let fault = super::faults::listen_fault(&address, errno, port, ours.as_deref());
                     self.note_listen_fault(app, slot, fault);
                 }
             }
@@ -192,6 +194,16 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The name of an app of ours that listens on a port.
+    fn app_on_port(&self, port: u16) -> Option<String> {
+        let holds = |entry: &super::app::App| {
+            entry.primary.addresses().any(|(address, _, _)| {
+                address.rsplit_once(':').is_some_and(|(_, number)| number.parse() == Ok(port))
+            })
+        };
+        self.apps.values().find(|entry| holds(entry)).map(|entry| entry.spec.name.to_string())
     }
 
     fn note_listen_fault(&mut self, app: AppId, slot: u16, fault: ListenFault) {
@@ -227,8 +239,18 @@ impl Engine {
         if process.ended.is_some() || !super::view::awaits_readiness(&place.slot, generation) {
             return;
         }
-        let found = forkful_os::procinfo::listening_sockets_of(process.child.pid);
-        if found.is_ok_and(|sockets| !sockets.is_empty()) {
+        if entry.primary.has_asked(process.worker) {
+            // It shares its port; the primary says when it listens.
+            return;
+        }
+        let inspector = inspect_port(&entry.spec.launch, process.worker.0);
+        let is_apps = |socket: &ListeningSocket| match (socket, inspector) {
+            (ListeningSocket::Tcp(_), Some(0)) => false,
+            (ListeningSocket::Tcp(address), Some(port)) => address.port() != port,
+            (ListeningSocket::Tcp(_), None) | (ListeningSocket::Unix(_), _) => true,
+        };
+        let sockets = procinfo::listening_sockets_of(process.child.pid).unwrap_or_default();
+        if sockets.iter().any(is_apps) {
             self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
         } else {
             let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);

@@ -158,6 +158,11 @@ impl App {
         self.process(slot, generation).map(|process| process.worker)
     }
 
+    /// Whether a slot exists and is to stay.
+    pub(crate) fn stays(&self, slot: u16) -> bool {
+        self.places.get(&slot).is_some_and(|place| place.shrinking.is_empty())
+    }
+
     /// Nothing that was planned for a slot concerns the next one of its number.
     pub(crate) fn forget_later(&mut self, slot: u16) {
         self.later.retain(|_, later| later.slot() != slot);

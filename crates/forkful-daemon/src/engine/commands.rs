@@ -197,15 +197,16 @@ impl Engine {
             self.scale(app, instances, job);
         }
         let Some(entry) = self.apps.get(&app) else { return };
-        let existing: Vec<u16> = slots.iter().copied().filter(|s| entry.places.contains_key(s)).collect();
+        let existing: Vec<u16> = slots.iter().copied().filter(|slot| entry.stays(*slot)).collect();
         self.ask_all(app, &existing, SlotVerb::Restart, job);
     }
 
     /// Gives an app another spec; running processes keep what they were started with.
     pub(crate) fn adopt(&mut self, app: AppId, spec: Rc<AppSpec>) {
+        let now = self.clock.now();
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.policy = Policy::of(&spec);
-        entry.primary.set_balance(spec.balance);
+        entry.primary.set_balance(spec.balance, now);
         let folder = self.home.logs();
         for place in entry.places.values_mut() {
             (place.out_file, place.error_file) = log_files(&spec, &folder, place.pm_id);

@@ -10,7 +10,15 @@ const EADDRINUSE: i32 = 98;
 const EACCES: i32 = 13;
 
 /// A listen that the kernel refused.
-pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>) -> ListenFault {
+///
+/// `ours` is the name of an app of this daemon that has the port.
+pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>, ours: Option<&str>) -> ListenFault {
+    if let (EADDRINUSE, Some(ours)) = (errno, ours) {
+        return ListenFault {
+            error: format!("cannot listen on {address}: it is taken by the app `{ours}`"),
+            hint: Some(format!("give the app another port, or `forkful delete {ours}`")),
+        };
+    }
     let owner = port.filter(|_| errno == EADDRINUSE).and_then(|port| {
         forkful_os::procinfo::owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
     });
@@ -52,7 +60,7 @@ pub(crate) fn listen_fault_in(stderr_tail: &[String]) -> Option<ListenFault> {
     let line = stderr_tail.iter().find(|line| line.contains("listen EADDRINUSE"))?;
     let address = line.rsplit(' ').next()?;
     let port = address.rsplit(':').next()?.parse().ok()?;
-    Some(listen_fault(&format!("port {port}"), EADDRINUSE, Some(port)))
+    Some(listen_fault(&format!("port {port}"), EADDRINUSE, Some(port), None))
 }
 
 /// What the daemon's own log says of a report; `None` for everyday ones.

@@ -87,7 +87,7 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
 
 /// Each worker needs an inspector port of its own, as Node's primary sees to: the first gets the
 /// base, each later start the next one.
-fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
+pub(crate) fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
     let from_env = launch.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
     let options = || launch.program_args.iter().map(String::as_str).chain(from_env.split_whitespace());
     let is_inspect = |option: &&str| {

@@ -30,10 +30,13 @@ impl Engine {
 
     fn begin_reload(&mut self, app: AppId, order: ReloadOrder) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let slots: Vec<SlotNumber> = match order.only {
-            Some(slot) => vec![SlotNumber(slot)],
-            None => entry.places.keys().map(|slot| SlotNumber(*slot)).collect(),
-        };
+        // A slot that a scale-down takes away is not begun; it may be gone since the reload was asked for.
+        let slots: Vec<SlotNumber> = entry
+            .places
+            .keys()
+            .filter(|slot| entry.stays(**slot) && order.only.is_none_or(|only| only == **slot))
+            .map(|slot| SlotNumber(*slot))
+            .collect();
         let rolling = entry.spec.mode == Mode::Cluster;
         let previous = order.spec.as_ref().map(|_| Rc::clone(&entry.spec));
         if let Some(mut spec) = order.spec {

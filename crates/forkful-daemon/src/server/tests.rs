@@ -94,13 +94,12 @@ async fn write_logs(query: LogsQuery, lines: mpsc::Sender<LogLine>) {
     if !query.follow {
         return;
     }
-    while query.targets != "silent" {
-        if lines.try_send(log_line(&query.targets, filler.clone())).is_err() {
-            return;
-        }
+    if query.targets == "silent" {
+        return lines.closed().await;
+    }
+    while lines.try_send(log_line(&query.targets, filler.clone())).is_ok() {
         tokio::task::yield_now().await;
     }
-    lines.closed().await;
 }
 
 fn log_line(app: &str, line: String) -> LogLine {
