@@ -69,18 +69,22 @@ async function underLoad(t, body, { major, options = [] }) {
   };
   const answered = (count) => waitUntil(`${count} answers`, () => loads[0].counts.success >= count || loads[0].failed > 0, 120_000);
   const pids = async () => (await forkful.jlist('app')).map(({ pid }) => String(pid));
-  return { forkful, path, settle, answered, pids };
+  /** Waits until each of these has answered, unless a request has failed: then `settle` says so. */
+  const allAnswer = (wanted) => waitUntil('each worker to answer', () => loads[0].failed > 0 || wanted.every((pid) => loads[0].answers.has(pid)));
+  return { forkful, path, settle, answered, allAnswer, pids };
 }
 
 for (const [name, body, major] of [['plain http', plain, 18], ['plain http', plain, 26], ['Express 5', express, 24]]) {
   test(`${RELOADS} reloads of ${name} on Node ${major} lose no request`, async (t) => {
-    const { forkful, settle, answered, pids } = await underLoad(t, body, { major });
+    const { forkful, settle, answered, allAnswer, pids } = await underLoad(t, body, { major });
     const generations = [await pids()];
     for (let n = 1; n <= RELOADS; n += 1) {
       await answered(n * REQUESTS_MIN / (RELOADS + 1));
+      await allAnswer(generations.at(-1));
       await forkful.ok(['reload', 'app']);
       generations.push(await pids());
     }
+    await allAnswer(generations.at(-1));
     await answered(REQUESTS_MIN);
     const all = generations.flat();
     assert.equal(new Set(all).size, 2 * (RELOADS + 1), 'each reload replaced both workers');
