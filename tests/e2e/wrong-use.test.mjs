@@ -174,7 +174,7 @@ describe('wrong use', { concurrency: 2 }, () => {
   });
 
   test('a 10 MB line on stdout arrives whole, between its neighbours', async () => {
-    const app = await forkful.start(({ require, report }) => {
+    const app = await forkful.start(({ report }) => {
       setInterval(() => {}, 1000);
       process.stdout.write(`before\n${'x'.repeat(10 * 1024 * 1024)}\nafter\n`, () => report({ written: true }));
     }, { name: 'long', instances: 1, options: ['--no-wait'] });
