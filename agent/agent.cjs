@@ -39,6 +39,8 @@ const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 
 /** Servers that listen or have open connections; see `learn`. */
 const servers = new Set();
+/** HTTP/2 servers whose sessions we hear of; a server that listens again is learnt again, but heard once. */
+const heard = new WeakSet();
 /** Open HTTP/2 sessions of these servers. */
 const sessions = new Set();
 
@@ -101,7 +103,8 @@ function learn(server, socket) {
     if (!known.listening && !known._connections) servers.delete(known);
   }
   servers.add(server);
-  if (isHttp2(server)) {
+  if (isHttp2(server) && !heard.has(server)) {
+    heard.add(server);
     server.on('session', guarded(watchSession));
     const session = socket && hidden(socket, 'kSession');
     if (session) watchSession(session);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
@@ -105,12 +106,12 @@ for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
     test('says hello, and neither the app nor its children see anything of it', async (t) => {
       const script = join(directory, `trace-${major}.cjs`);
-      await import('node:fs/promises').then(({ writeFile }) => writeFile(script, `
+      await writeFile(script, `
         const seen = [];
         process.on('message', (m) => { seen.push(m); if (m === 'report') {
           process.send({ seen, execArgv: process.execArgv, argv: process.argv.slice(1), main: require.main === module });
           process.disconnect();
-        } });`));
+        } });`);
       const worker = launch(t, major, script, ['a', '--b']);
       await waitUntil('hello', () => worker.internal.length > 0);
       worker.drain(0);
@@ -125,10 +126,10 @@ for (const major of MAJORS) {
 
     test('a script that has nothing to do ends', async (t) => {
       const script = join(directory, `ends-${major}.cjs`);
-      await import('node:fs/promises').then(({ writeFile }) => writeFile(script, `
+      await writeFile(script, `
         require('net').createServer().listen(0, function () { this.close(); });
         const { Worker } = require('worker_threads');
-        new Worker('require("http").createServer().listen(0, function () { this.close(); })', { eval: true });`));
+        new Worker('require("http").createServer().listen(0, function () { this.close(); })', { eval: true });`);
       const worker = launch(t, major, script);
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
@@ -253,6 +254,27 @@ for (const major of MAJORS) {
         assert.equal((await worker.drained()).busy, 0);
       });
     }
+
+    test('a server that closes and listens again is drained, and the app is not warned of anything', async (t) => {
+      const script = join(directory, `again-${major}.cjs`);
+      await writeFile(script, `
+        const server = require('http2').createServer((_request, response) => response.end('now'));
+        const again = (round) => server.listen(0, '127.0.0.1', () => {
+          if (round === 15) process.send({ port: server.address().port });
+          else server.close(() => require('net').createServer().listen(0, function () { this.close(() => again(round + 1)); }));
+        });
+        again(0);`);
+      const worker = launch(t, major, script);
+      const { port } = await worker.heard('a port', (m) => m.port);
+      const session = http2.connect(`http://127.0.0.1:${port}`);
+      t.after(() => session.destroy());
+      const told = once(session, 'goaway');
+      await once(session.request({ ':path': '/' }).resume(), 'end');
+      worker.drain(SHORT_MS);
+      await within('GOAWAY', told);
+      await worker.drained();
+      assert.equal(worker.output, '');
+    });
 
     test('on a bare disconnect, responses under way close their connection', async (t) => {
       const worker = await serve(t, major, 'http');
