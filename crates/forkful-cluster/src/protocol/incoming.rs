@@ -246,3 +246,6 @@ impl Raw<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

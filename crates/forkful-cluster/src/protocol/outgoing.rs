@@ -167,3 +167,6 @@ fn line<T: Serialize>(value: &T) -> Vec<u8> {
     bytes.push(b'\n');
     bytes
 }
+
+#[cfg(test)]
+mod tests;

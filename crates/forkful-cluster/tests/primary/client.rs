@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -75,9 +75,9 @@ pub(crate) fn connect_unix(path: &Path) -> Client {
 
 /// A loopback address of this test's own, so that fixed ports never meet.
 pub(crate) fn own_host() -> Ipv4Addr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let process = std::process::id().to_le_bytes();
-    Ipv4Addr::new(127, 1 + process[0] % 250, process[1], NEXT.fetch_add(1, Ordering::Relaxed))
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    Ipv4Addr::new(127, 1 + (std::process::id() % 250) as u8, high, low)
 }
 
 /// The members of a TCP query.

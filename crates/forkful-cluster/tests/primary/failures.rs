@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
+use forkful_os::channel;
 
 use super::client::{Client, connect, connect_all, only_answers, own_host, queued, tcp};
 use super::worker::Manner;
@@ -128,6 +129,25 @@ fn a_connection_acknowledged_with_the_last_breath_is_not_given_to_another() {
 }
 
 #[test]
+fn a_dead_workers_last_words_are_heard_to_the_end() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    let mut client = catch_unread(&mut world, workers[0], address);
+    world.unblock(workers[0]);
+    // A handle of the app's ends a read early; the acknowledgement comes behind it.
+    let (end, _far) = channel::pair().unwrap();
+    let line = r#"{"cmd":"NODE_HANDLE","type":"net.Socket","msg":{},"key":null}"#;
+    world.worker(workers[0]).say_with_handle(line, &end);
+    assert!(world.worker(workers[0]).turn());
+    world.kill(workers[0]);
+    world.run_until("the client sees the end", |_| {
+        client.read();
+        client.ended
+    });
+    assert_eq!(client.answers, [workers[0]]);
+    assert_eq!(world.workers[&workers[1]].pushed, 0);
+}
+
+#[test]
 fn a_push_that_a_stuck_worker_has_not_read_is_taken_back() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let mut client = catch_unread(&mut world, workers[0], address);
@@ -154,6 +174,25 @@ fn lines_around_a_push_that_is_taken_back_still_arrive() {
     world.settle();
     assert_eq!(world.workers[&workers[0]].replies[&seq].len(), 1);
     assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 1);
+}
+
+#[test]
+fn a_push_that_the_worker_has_read_is_not_taken_back_with_what_is_behind_it() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    let mut client = catch_unread(&mut world, workers[0], address);
+    // It has read the connection, and is stuck before it can say so.
+    assert!(world.worker(workers[0]).read_piece());
+    let seq = world.worker(workers[0]).query(&tcp(own_host(), 8081));
+    world.settle();
+    world.advance(Duration::from_millis(3));
+    assert!(client.read().is_empty());
+    world.unblock(workers[0]);
+    world.settle();
+    assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[0]]);
+    assert_eq!(world.workers[&workers[0]].replies[&seq].len(), 1);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(only_answers(std::slice::from_mut(&mut client)), [workers[0]]);
+    assert_eq!(world.workers[&workers[1]].pushed, 0);
 }
 
 #[test]

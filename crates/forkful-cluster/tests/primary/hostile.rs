@@ -216,6 +216,28 @@ fn a_chatty_worker_does_not_starve_the_others() {
 }
 
 #[test]
+fn a_worker_that_asks_and_never_reads_delays_nobody() {
+    for (balance, questions) in [(Balance::Exact, 600), (Balance::Exact, 10_000), (Balance::Direct, 600)] {
+        let (mut world, workers, address) = serving(balance, 2);
+        world.block(workers[0]);
+        let nonsense = json!({ "cmd": "NODE_CLUSTER", "act": "queryServer", "addressType": 9, "seq": 1 });
+        for _ in 0..questions / 50 {
+            for _ in 0..50 {
+                world.worker(workers[0]).say(&nonsense.to_string());
+            }
+            world.settle();
+        }
+        world.settle();
+        let mut clients = connect_all(address, 20);
+        world.advance_until("all are answered", |_| clients.iter_mut().all(|c| !c.read().is_empty()));
+        assert_eq!(world.answered(&mut clients), [workers[1]; 20], "{balance:?} after {questions}");
+        let before = world.wakes;
+        world.advance(Duration::from_millis(50));
+        assert!(world.wakes - before <= 60, "{} wakes", world.wakes - before);
+    }
+}
+
+#[test]
 fn a_message_of_the_app_is_nobodys_business() {
     let mut beside = Beside::new(Balance::Exact);
     let messages: [Value; 6] = [

@@ -10,6 +10,7 @@ mod exact;
 mod failures;
 mod hostile;
 mod leaving;
+mod properties;
 mod queries;
 mod worker;
 mod world;

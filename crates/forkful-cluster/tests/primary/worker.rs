@@ -5,7 +5,6 @@
 //! pushed connection is acknowledged before the app sees it; a key that is live twice is fatal.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use forkful_os::{channel, listener};
@@ -189,34 +188,37 @@ impl FakeWorker {
     }
 
     fn read(&mut self) -> Vec<(Value, Option<OwnedFd>)> {
-        let mut lines = Vec::new();
+        let mut lines = self.take_lines();
+        while self.read_piece() {
+            lines.append(&mut self.take_lines());
+        }
+        lines
+    }
+
+    /// One read of the channel, of which nothing is dealt with yet; says whether it brought anything.
+    pub(crate) fn read_piece(&mut self) -> bool {
         let mut chunk = vec![0; 64 * 1024];
         let mut handles = Vec::new();
-        loop {
-            match channel::receive(self.channel.as_fd(), &mut chunk, &mut handles) {
-                Ok(0) => break,
-                Ok(read) => {
-                    assert!(handles.len() <= 1, "one handle per message");
-                    if let Some(handle) = handles.pop() {
-                        assert!(
-                            self.received_handle.is_none(),
-                            "a handle replaced one that no line has taken"
-                        );
-                        self.received_handle = Some(handle);
-                    }
-                    self.partial.extend_from_slice(&chunk[..read]);
-                    while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-                        let line: Vec<u8> = self.partial.drain(..=end).collect();
-                        let line: Value =
-                            serde_json::from_slice(&line).expect("the primary writes JSON lines");
-                        let takes = line["cmd"] == "NODE_HANDLE";
-                        let handle = if takes { self.received_handle.take() } else { None };
-                        lines.push((line, handle));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => break,
-            }
+        let Ok(read @ 1..) = channel::receive(self.channel.as_fd(), &mut chunk, &mut handles) else {
+            return false;
+        };
+        assert!(handles.len() <= 1, "one handle per message");
+        if let Some(handle) = handles.pop() {
+            assert!(self.received_handle.is_none(), "a handle replaced one that no line has taken");
+            self.received_handle = Some(handle);
+        }
+        self.partial.extend_from_slice(&chunk[..read]);
+        true
+    }
+
+    fn take_lines(&mut self) -> Vec<(Value, Option<OwnedFd>)> {
+        let mut lines = Vec::new();
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            let line: Value = serde_json::from_slice(&line).expect("the primary writes JSON lines");
+            let takes = line["cmd"] == "NODE_HANDLE";
+            let handle = if takes { self.received_handle.take() } else { None };
+            lines.push((line, handle));
         }
         lines
     }

@@ -1,0 +1,179 @@
+//! What workers really say, line by line: recorded from Node 18 to 26, Bun, and the agent.
+
+use super::*;
+
+/// A line's meaning in few words.
+fn meaning(line: &str) -> String {
+    match parse(line.as_bytes()) {
+        Incoming::QueryServer { query, seq } => format!("query {seq}: {}", words(&query)),
+        Incoming::Listening(query) => format!("listening: {}", words(&query)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn words(query: &Query) -> String {
+    let Query { address, port, kind, fd, index, flags, backlog, readable_all, writable_all, data } = query;
+    let given = |number: u64| (number != 0).then(|| number.to_string());
+    let members = [
+        ("port", port.map(|port| port.to_string())),
+        ("fd", fd.map(|fd| fd.to_string())),
+        ("index", given(*index)),
+        ("flags", given(u64::from(*flags))),
+        ("backlog", given(u64::from(*backlog))),
+        ("readable", readable_all.then(|| "by all".to_owned())),
+        ("writable", writable_all.then(|| "by all".to_owned())),
+        ("data", data.as_ref().map(|data| data.get().to_owned())),
+    ];
+    let mut words = vec![format!("{kind:?}"), address.clone().unwrap_or_else(|| "any".to_owned())];
+    words.extend(members.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))));
+    words.join(" ")
+}
+
+fn table(lines: &[(&str, &str)]) {
+    for (line, expected) in lines {
+        assert_eq!(meaning(line), *expected, "{line}");
+    }
+}
+
+#[test]
+fn every_version_of_node_is_understood() {
+    table(&[
+        (r#"{"cmd":"NODE_CLUSTER","act":"online","seq":0}"#, "Online"),
+        // 22 and later say `flags` without a host, 18 and 20 do not.
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":null,"port":18080,"addressType":4,"flags":0,"backlog":0,"seq":1}"#,
+            "query 1: Tcp4 any port 18080",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":null,"port":18080,"addressType":4,"backlog":0,"seq":1}"#,
+            "query 1: Tcp4 any port 18080",
+        ),
+        // `listen(port, host, callback)` has a backlog of `false`.
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":"127.0.0.1","port":0,"addressType":4,"flags":0,"backlog":false,"seq":1}"#,
+            "query 1: Tcp4 127.0.0.1 port 0",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":3,"data":null,"address":"127.0.0.1","port":18080,"addressType":4,"flags":0,"backlog":77,"seq":9}"#,
+            "query 9: Tcp4 127.0.0.1 port 18080 index 3 backlog 77",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":"::1","port":18080,"addressType":6,"flags":1,"backlog":0,"seq":2}"#,
+            "query 2: Tcp6 ::1 port 18080 flags 1",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":"/run/app.sock","port":-1,"addressType":-1,"backlog":0,"readableAll":true,"writableAll":true,"seq":2}"#,
+            "query 2: Unix /run/app.sock port -1 readable by all writable by all",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"fd":7,"address":null,"port":null,"addressType":null,"backlog":0,"seq":2}"#,
+            "query 2: Descriptor any fd 7",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":"0.0.0.0","port":5353,"addressType":"udp4","fd":-1,"flags":4,"seq":2}"#,
+            "query 2: Udp4 0.0.0.0 port 5353 flags 4",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":"::","port":5353,"addressType":"udp6","fd":-1,"flags":1,"seq":2}"#,
+            "query 2: Udp6 :: port 5353 flags 1",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":{"ticketKeys":"00ff"},"address":null,"port":443,"addressType":4,"flags":0,"backlog":0,"seq":1}"#,
+            r#"query 1: Tcp4 any port 443 data {"ticketKeys":"00ff"}"#,
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"listening","index":0,"data":null,"address":null,"port":43210,"addressType":4,"flags":0,"backlog":0,"seq":2}"#,
+            "listening: Tcp4 any port 43210",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"close","key":"forkful:7","seq":3}"#,
+            r#"Close { key: "forkful:7" }"#,
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","act":"exitedAfterDisconnect","seq":4}"#,
+            "ExitedAfterDisconnect { seq: 4 }",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","ack":12,"accepted":true,"seq":5}"#,
+            "Accepted { ack: 12, accepted: true }",
+        ),
+        (
+            r#"{"cmd":"NODE_CLUSTER","ack":0,"accepted":false,"seq":5}"#,
+            "Accepted { ack: 0, accepted: false }",
+        ),
+        (r#"{"cmd":"NODE_HANDLE_ACK"}"#, "HandleAck"),
+        (r#"{"cmd":"NODE_HANDLE_NACK"}"#, "HandleNack"),
+        (r#"{"cmd":"NODE_HANDLE","type":"net.Socket","msg":{"hello":1},"key":"6::::8080"}"#, "HandleSent"),
+        (r#"{"cmd":"NODE_HANDLE","type":"net.BoundSocket","msg":"text"}"#, "HandleSent"),
+    ]);
+}
+
+#[test]
+fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
+    table(&[
+        ("\u{2}{\"cmd\":\"NODE_CLUSTER\",\"act\":\"online\",\"seq\":0}", "Online"),
+        ("\u{2}{\"cmd\":\"NODE_HANDLE_ACK\"}", "HandleAck"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#, "Agent(Hello)"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained)"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"of a later version","idle":3}"#, "Ignored"),
+    ]);
+}
+
+#[test]
+fn the_apps_own_messages_are_told_apart_as_node_does() {
+    table(&[
+        (r#""ready""#, "Ready"),
+        (r#""Ready""#, "User"),
+        (r#"["ready"]"#, "User"),
+        (r#"{"type":"process:msg","data":{"success":true}}"#, "User"),
+        (r#"{"cmd":"NODE"}"#, "User"),
+        (r#"{"cmd":"NODE_"}"#, "User"),
+        (r#"{"cmd":"NODE_FOO"}"#, "Ignored"),
+        (r#"{"cmd":"node_cluster","act":"online"}"#, "User"),
+        (r#"{"data":{"cmd":"NODE_CLUSTER","act":"online"}}"#, "User"),
+        (r#""NODE_HANDLE_ACK""#, "User"),
+        (r#"{"cmd":"NODE_SOCKET_NOTIFY_CLOSE","key":"6::::8080"}"#, "Ignored"),
+        (r#"{"cmd":"NODE_DEBUG_ENABLED"}"#, "Ignored"),
+        ("", "User"),
+        ("null", "User"),
+    ]);
+}
+
+#[test]
+fn a_query_that_makes_no_sense_is_answered_all_the_same() {
+    let query = |members: &str| format!(r#"{{"cmd":"NODE_CLUSTER","act":"queryServer",{members},"seq":3}}"#);
+    let deep = format!(r#""backlog":{}1{}"#, "[".repeat(5000), "]".repeat(5000));
+    for members in [
+        r#""address":5,"port":1,"addressType":4"#,
+        r#""port":"http","addressType":4"#,
+        r#""port":1,"addressType":5"#,
+        r#""port":1,"addressType":"tcp""#,
+        r#""port":1,"addressType":[4]"#,
+        r#""port":1,"addressType":4,"index":-1"#,
+        r#""port":1,"addressType":4,"flags":4294967296"#,
+        &deep,
+    ] {
+        assert_eq!(meaning(&query(members)), "BadQuery { seq: 3 }", "{members}");
+    }
+    table(&[
+        (r#"{"cmd":"NODE_CLUSTER","act":"queryServer","port":1,"addressType":4}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"queryServer","port":1,"addressType":4,"seq":-1}"#, "Ignored"),
+    ]);
+}
+
+#[test]
+fn what_makes_no_sense_is_ignored() {
+    table(&[
+        (r#"{"cmd":"NODE_CLUSTER"}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"suicide","seq":1}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"close","seq":1}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"close","key":5,"seq":1}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"exitedAfterDisconnect"}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","ack":1}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","accepted":true}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","ack":1,"accepted":"yes"}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"listening","addressType":9}"#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"online""#, "Ignored"),
+        (r#"{"cmd":"NODE_CLUSTER","act":"online"} trailing"#, "Ignored"),
+    ]);
+}
