@@ -168,7 +168,10 @@ impl Primary {
             return;
         }
         worker.stage = Stage::Draining;
-        if worker.agent {
+        // A socket that all workers share is left only by closing it, which `disconnect` does; until then the
+        // worker would go on accepting, and never be done.
+        let shares = worker.holds.keys().any(|index| self.listenings.get(index).is_some_and(Listening::is_shared));
+        if worker.agent && !shares {
             worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS), now);
         } else {
             Self::disconnect(worker, now);

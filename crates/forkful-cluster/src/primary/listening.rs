@@ -152,6 +152,12 @@ impl Listening {
         key.port == port || self.local_address().is_some_and(|address| i64::from(address.port()) == port)
     }
 
+    /// Whether all workers accept from one stream socket.
+    pub(crate) fn is_shared(&self) -> bool {
+        let stream = self.is_tcp() || self.key.kind == AddressKind::Unix;
+        stream && matches!(self.source, Source::Single { .. }) && self.dispatch == Balance::Shared
+    }
+
     pub(crate) fn is_tcp(&self) -> bool {
         matches!(self.key.kind, AddressKind::Tcp4 | AddressKind::Tcp6)
     }
