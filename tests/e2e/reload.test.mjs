@@ -1,14 +1,18 @@
 // Reload under load: no request is lost, whatever the new version does. The clients count by kind and retry
 // nothing; see lib/load.mjs.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import http2 from 'node:http2';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+
+import WebSocket from 'ws';
 
 import { freePort } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { nodeBinary } from './lib/nodes.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
-import { waitUntil } from './lib/wait.mjs';
+import { waitUntil, within } from './lib/wait.mjs';
 
 /** Requests that a run has at least; the promise is 0 failed of so many. */
 const REQUESTS_MIN = 50_000;
@@ -150,4 +154,52 @@ test('scaling down and up, and a restart of one of two apps, lose no request of 
   await forkful.ok(['restart', other.name]);
   await answered(2500);
   await settle();
+});
+
+test('connections that are not HTTP/1: sessions and upgrades leave an old worker in their own way', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const [h2, ws] = [await freePort(), await freePort()];
+  const app = await forkful.start(({ require }) => {
+    const server = require('http2').createServer((request, response) => {
+      if (request.url === '/held') setTimeout(() => response.end(String(process.pid)), 300);
+      else response.end(String(process.pid));
+    });
+    server.listen(Number(process.env.H2), '127.0.0.1');
+    const { WebSocketServer } = require(process.env.WS_MODULE);
+    new WebSocketServer({ port: Number(process.env.WS), host: '127.0.0.1' }).on('connection', (socket) => {
+      socket.on('message', () => socket.send(String(process.pid)));
+    });
+  }, {
+    name: 'protocols',
+    instances: 1,
+    env: { H2: String(h2), WS: String(ws), WS_MODULE: fileURLToPath(new URL('node_modules/ws', import.meta.url)) },
+    options: ['--drain-timeout', '3s'],
+  });
+  const [old] = await app.workers();
+  const session = http2.connect(`http://127.0.0.1:${h2}`);
+  t.after(() => session.destroy());
+  const read = async (stream) => { let text = ''; for await (const part of stream.setEncoding('utf8')) text += part; return text; };
+  assert.equal(await read(session.request({ ':path': '/' })), String(old.pid));
+  const upgraded = new WebSocket(`ws://127.0.0.1:${ws}`);
+  await once(upgraded, 'open');
+  const say = async () => { const answer = once(upgraded, 'message'); upgraded.send('who'); return String((await within('an answer', answer))[0]); };
+  assert.equal(await say(), String(old.pid));
+
+  const [told, ended, upgradeEnded] = [once(session, 'goaway'), once(session, 'close'), once(upgraded, 'close')];
+  const held = read(session.request({ ':path': '/held' }));
+  await once(session.request({ ':path': '/' }).resume(), 'end');
+  const reloading = forkful.ok(['reload', 'protocols']);
+  assert.equal(await held, String(old.pid));
+  await within('GOAWAY', told);
+  await within('the end of the session', ended);
+  assert.equal(await say(), String(old.pid), 'an upgraded connection is still served');
+  await reloading;
+  // It stays until the drain timeout, and ends with its worker.
+  await within('the end of the upgraded connection', upgradeEnded);
+  await waitUntil('the old worker to be gone', () => old.gone);
+  const next = http2.connect(`http://127.0.0.1:${h2}`);
+  t.after(() => next.destroy());
+  const [now] = await app.workers();
+  assert.equal(await read(next.request({ ':path': '/' })), String(now.pid));
+  next.close();
 });

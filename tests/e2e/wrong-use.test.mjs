@@ -295,4 +295,25 @@ describe('a home in a bad state', { concurrency: 2 }, () => {
     assert.equal(code, WRONG_USE);
     assert.match(stderr, /sealed/);
   });
+
+  test('a daemon of another version is named, and left alone', async (t) => {
+    const forkful = await sandbox(t);
+    mkdirSync(forkful.home, { mode: 0o700 });
+    const answer = JSON.stringify({ version: '99.9.9', api: 999, pid: process.pid, started_at_ms: 1 });
+    const asked = [];
+    const other = net.createServer((socket) => socket.on('error', () => {}).on('data', (text) => {
+      asked.push(String(text).split('\r\n')[0]);
+      socket.end(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${answer.length}\r\nConnection: close\r\n\r\n${answer}`);
+    }));
+    other.listen(join(forkful.home, 'forkful.sock'));
+    await once(other, 'listening');
+    for (const command of [['list'], ['start', forkful.script(() => {})], ['reload', 'all']]) {
+      const { code, stderr } = await forkful.fails(command);
+      assert.equal(code, NO_DAEMON);
+      assert.match(stderr, /99\.9\.9/);
+    }
+    assert.deepEqual([...new Set(asked)], ['GET /v1/ping HTTP/1.1']);
+    other.close();
+    await once(other, 'close');
+  });
 });

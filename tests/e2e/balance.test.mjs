@@ -1,0 +1,134 @@
+// Who gets a connection: the spread of long-lived ones, stickiness, and how many workers `max` is.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import net from 'node:net';
+import { cpus } from 'node:os';
+import { test } from 'node:test';
+
+import { differentAnswers, freePort, get } from './lib/http.mjs';
+import { nodeBinary, NEWEST } from './lib/nodes.mjs';
+import { binary, sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const CONNECTIONS = 64;
+const WORKERS = 4;
+/** The worst worker may have this much more than the mean. */
+const UNEVEN_MAX = 1.1;
+
+/** Says its pid to each connection, and keeps it. */
+function greeter({ require }) {
+  require('net').createServer((socket) => {
+    socket.on('error', () => {});
+    socket.write(`${process.pid}\n`);
+  }).listen(Number(process.env.PORT), '127.0.0.1');
+}
+
+/** Opens a connection and reads who has it. */
+async function open(t, port, localAddress) {
+  const socket = net.connect({ port, host: '127.0.0.1', localAddress });
+  t.after(() => socket.destroy());
+  const [pid] = await once(socket.setEncoding('utf8'), 'data');
+  return { socket, pid: String(pid).trim() };
+}
+
+function counts(opened) {
+  const byPid = new Map();
+  for (const { pid } of opened) byPid.set(pid, (byPid.get(pid) ?? 0) + 1);
+  return [...byPid.values()].sort((a, b) => b - a);
+}
+
+async function greeters(t, options = []) {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const app = await forkful.start(greeter, { name: 'greeter', instances: WORKERS, options, env: { PORT: String(port) } });
+  return { forkful, app, port };
+}
+
+for (const balance of ['auto', 'exact']) {
+  test(`balance ${balance}: ${CONNECTIONS} connections opened at once are spread evenly`, async (t) => {
+    const { port } = await greeters(t, ['--balance', balance]);
+    const opened = await Promise.all(Array.from({ length: CONNECTIONS }, () => open(t, port)));
+    const [worst] = counts(opened);
+    assert.ok(worst <= UNEVEN_MAX * CONNECTIONS / WORKERS, `spread ${counts(opened)}`);
+  });
+
+  test(`balance ${balance}: ${CONNECTIONS} connections opened one by one are spread evenly`, async (t) => {
+    const { port } = await greeters(t, ['--balance', balance]);
+    const opened = [];
+    for (let n = 0; n < CONNECTIONS; n += 1) opened.push(await open(t, port));
+    const [worst] = counts(opened);
+    assert.ok(worst <= UNEVEN_MAX * CONNECTIONS / WORKERS, `spread ${counts(opened)}`);
+  });
+
+  test(`balance ${balance}: a worker whose connections ended gets the next ones`, async (t) => {
+    const { port } = await greeters(t, ['--balance', balance]);
+    const opened = [];
+    for (let n = 0; n < 16; n += 1) opened.push(await open(t, port));
+    const emptied = opened[0].pid;
+    const ended = opened.filter(({ pid }) => pid === emptied);
+    for (const { socket } of ended) socket.destroy();
+    const next = [];
+    // When the primary learns of an end is its own matter; that it does is not.
+    await waitUntil('the emptied worker to be preferred', async () => {
+      const one = await open(t, port);
+      if (one.pid === emptied) return true;
+      one.socket.destroy();
+      return false;
+    });
+    for (let n = 0; n < ended.length - 1; n += 1) next.push(await open(t, port));
+    const [worst] = counts([...opened.filter(({ pid }) => pid !== emptied), ...next]);
+    assert.ok(worst <= 6, `spread ${counts(next)} of the new ones`);
+  });
+}
+
+test('balance direct: each worker gets some', async (t) => {
+  const { port } = await greeters(t, ['--balance', 'direct']);
+  const opened = await Promise.all(Array.from({ length: CONNECTIONS }, () => open(t, port)));
+  assert.equal(counts(opened).length, WORKERS);
+});
+
+test('balance sticky: a client address stays with its worker, over a reload and a crash of another', async (t) => {
+  const { forkful, app, port } = await greeters(t, ['--balance', 'sticky']);
+  const clients = Array.from({ length: 24 }, (_, n) => `127.0.1.${n + 1}`);
+  const slots = async () => {
+    const byPid = new Map((await forkful.jlist('greeter')).map((worker) => [String(worker.pid), worker.pm2_env.NODE_APP_INSTANCE]));
+    return Promise.all(clients.map(async (address) => {
+      const { socket, pid } = await open(t, port, address);
+      // A connection that stays would hold its worker until the drain timeout.
+      socket.destroy();
+      return byPid.get(pid);
+    }));
+  };
+  const first = await slots();
+  assert.ok(new Set(first).size > 1, 'more than one worker is used');
+  assert.deepEqual(await slots(), first);
+  await forkful.ok(['reload', 'greeter']);
+  assert.deepEqual(await slots(), first);
+  const victim = (await app.workers())[first[0]];
+  process.kill(victim.pid, 'SIGKILL');
+  await waitUntil('the victim to be gone', () => victim.gone);
+  await app.workers();
+  await waitUntil('the slots to be as before', async () => JSON.stringify(await slots()) === JSON.stringify(first));
+});
+
+test('-i max is the number of processors that this process may use', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const script = forkful.script(({ require }) => {
+    require('http').createServer((_q, r) => r.end(String(process.pid))).listen(Number(process.env.PORT), '127.0.0.1');
+  });
+  const start = (name, wish) => ['start', script, '--name', name, '-i', wish, '--interpreter', nodeBinary(NEWEST)];
+  // Whichever processor the tests may use, it is one.
+  const { stdout: allowed } = await forkful.spawn(['-pc', String(process.pid)], { program: 'taskset' }).outcome;
+  const [, processor] = /(\d+)\D*$/.exec(allowed) ?? [];
+  const pinned = forkful.spawn(['-c', processor, binary(), ...start('pinned', 'max')], { program: 'taskset', env: { PORT: String(port) } });
+  assert.equal((await pinned.outcome).code, 0);
+  assert.equal((await forkful.jlist('pinned')).length, 1);
+  assert.match((await get(port)).body, /^\d+$/);
+  await forkful.ok(['delete', 'pinned']);
+
+  await forkful.ok(start('wide', 'max'), { env: { PORT: String(port) } });
+  const wide = (await forkful.jlist('wide')).length;
+  assert.ok(wide >= 1 && wide <= cpus().length, String(wide));
+  assert.equal((await differentAnswers(port, wide)).length, wide);
+});
