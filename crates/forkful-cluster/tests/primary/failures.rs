@@ -95,6 +95,23 @@ fn a_connection_that_a_dead_worker_has_not_read_is_answered_once_by_another() {
 }
 
 #[test]
+fn an_answer_to_another_push_does_not_count() {
+    for accepted in [true, false] {
+        let (mut world, workers, address) = serving(Balance::Exact, 2);
+        world.block(workers[1]);
+        let mut client = catch_unread(&mut world, workers[0], address);
+        let line = format!(r#"{{"cmd":"NODE_CLUSTER","ack":9999,"accepted":{accepted},"seq":1}}"#);
+        world.worker(workers[0]).say(&line);
+        world.settle();
+        world.unblock(workers[1]);
+        world.settle();
+        assert!(client.read().is_empty(), "it still belongs to the first");
+        world.kill(workers[0]);
+        assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
+    }
+}
+
+#[test]
 fn a_connection_that_a_dead_worker_has_acknowledged_is_lost_alone() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let (mut lost, by) = world.request(address);

@@ -105,12 +105,12 @@ impl System {
         }
     }
 
-    fn pick(&self, at: &Index) -> Option<u32> {
+    fn pick(&self, at: Index) -> Option<u32> {
         let numbers: Vec<u32> = self.world.workers.keys().copied().collect();
         (!numbers.is_empty()).then(|| *at.get(&numbers))
     }
 
-    fn on_worker(&mut self, at: &Index, act: impl FnOnce(&mut Self, u32)) {
+    fn on_worker(&mut self, at: Index, act: impl FnOnce(&mut Self, u32)) {
         if let Some(number) = self.pick(at) {
             act(self, number);
         }
@@ -124,32 +124,32 @@ impl System {
                 self.clients.extend((0..room.min(usize::from(*count))).map(|_| connect(address)));
             }
             Step::Daemon => self.world.settle(),
-            Step::Turn(at) => self.on_worker(at, |system, number| {
+            Step::Turn(at) => self.on_worker(*at, |system, number| {
                 let worker = system.world.worker(number);
                 worker.blocked = false;
                 worker.turn();
                 worker.blocked = true;
             }),
             Step::Manner(at, manner) => {
-                self.on_worker(at, |system, number| system.world.worker(number).manner = *manner);
+                self.on_worker(*at, |system, number| system.world.worker(number).manner = *manner);
             }
             Step::Spawn { open, agent } => self.spawn(*open, *agent),
-            Step::Kill(at) => self.on_worker(at, |system, number| system.world.kill(number)),
-            Step::Open(at) => self.on_worker(at, |system, number| system.world.open(number)),
-            Step::CloseTraffic(at) => self.on_worker(at, |system, number| {
+            Step::Kill(at) => self.on_worker(*at, |system, number| system.world.kill(number)),
+            Step::Open(at) => self.on_worker(*at, |system, number| system.world.open(number)),
+            Step::CloseTraffic(at) => self.on_worker(*at, |system, number| {
                 system.world.primary.close_traffic(WorkerId(number), system.world.now);
             }),
-            Step::Drain(at) => self.on_worker(at, |system, number| {
+            Step::Drain(at) => self.on_worker(*at, |system, number| {
                 system.world.primary.drain(WorkerId(number), system.world.now);
             }),
-            Step::ToggleServer(at) => self.on_worker(at, Self::toggle_server),
+            Step::ToggleServer(at) => self.on_worker(*at, Self::toggle_server),
             Step::Finish(at) => {
-                self.on_worker(at, |system, number| system.world.worker(number).close_connections());
+                self.on_worker(*at, |system, number| system.world.worker(number).close_connections());
             }
-            Step::Chatter(at) => self.on_worker(at, |system, number| {
+            Step::Chatter(at) => self.on_worker(*at, |system, number| {
                 system.world.worker(number).say(&format!("{:?}", "chatter ".repeat(2000)));
             }),
-            Step::Leave(at) => self.on_worker(at, |system, number| {
+            Step::Leave(at) => self.on_worker(*at, |system, number| {
                 let worker = system.world.worker(number);
                 worker.say_cluster("exitedAfterDisconnect", &serde_json::json!({}));
             }),

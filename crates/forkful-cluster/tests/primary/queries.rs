@@ -241,6 +241,18 @@ fn the_first_servers_data_goes_to_every_worker_even_after_it_has_left() {
 }
 
 #[test]
+fn data_that_comes_later_is_kept_too() {
+    let mut world = World::new(Balance::Exact);
+    let mut query = tcp(own_host(), 8443);
+    world.spawn_serving(&query);
+    query["data"] = json!({ "ticketKeys": "second" });
+    world.spawn_serving(&query);
+    query["data"] = json!({ "ticketKeys": "third" });
+    let third = world.spawn_serving(&query);
+    assert_eq!(world.reply(third, 1).message["data"]["ticketKeys"], "second");
+}
+
+#[test]
 fn data_is_echoed_with_errors_too() {
     let host = own_host();
     let _other = TcpListener::bind((host, 8443)).unwrap();

@@ -84,8 +84,8 @@ fn every_line_is_one_line_whatever_keys_and_data_hold() {
             new_connection(key, 1, false),
         ];
         for line in lines {
-            let breaks = line.iter().filter(|byte| **byte == b'\n').count();
-            assert!(breaks == 1 && line.ends_with(b"\n"), "{}", String::from_utf8_lossy(&line));
+            let end = line.iter().position(|byte| *byte == b'\n');
+            assert_eq!(end, Some(line.len() - 1), "{}", String::from_utf8_lossy(&line));
             let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
             let message = value.get("msg").unwrap_or(&value);
             assert_eq!(message["key"], key);
