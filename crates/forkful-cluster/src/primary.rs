@@ -139,6 +139,13 @@ impl Primary {
         Ok(())
     }
 
+    /// Names a worker's process, so that one that gets no core is not taken for one that is stuck.
+    pub fn set_pid(&mut self, id: WorkerId, pid: u32) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.pid = Some(pid);
+        }
+    }
+
     /// New connections may go to this worker as soon as it listens.
     pub fn open(&mut self, id: WorkerId, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id)
@@ -170,7 +177,8 @@ impl Primary {
         worker.stage = Stage::Draining;
         // A socket that all workers share is left only by closing it, which `disconnect` does; until then the
         // worker would go on accepting, and never be done.
-        let shares = worker.holds.keys().any(|index| self.listenings.get(index).is_some_and(Listening::is_shared));
+        let shares =
+            worker.holds.keys().any(|index| self.listenings.get(index).is_some_and(Listening::is_shared));
         if worker.agent && !shares {
             worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS), now);
         } else {

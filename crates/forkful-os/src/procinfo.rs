@@ -9,7 +9,7 @@ mod stat;
 
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use sockets::{ListeningSocket, PortOwner, listening_sockets_of, owner_of_port};
-pub use stat::{command_line, cpu_time, resident_bytes, start_time};
+pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time};
 
 pub(crate) use limits::original_open_files_limit;
 pub(crate) use stat::{Stat, read_stat};

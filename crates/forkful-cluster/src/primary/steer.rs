@@ -173,11 +173,20 @@ impl Primary {
     fn act_on_suspicion(&mut self, index: usize, actions: &[Suspected<WorkerId>], now: Time) {
         for action in actions {
             match *action {
-                Suspected::Probe(id) => self.probe_if_idle(id, now),
-                Suspected::Suspect(id) => {
-                    if let Some(listening) = self.listenings.get_mut(&index) {
-                        listening.counters.suspected += 1;
+                Suspected::Probe(id) => {
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        worker.note_schedule(now);
                     }
+                    self.probe_if_idle(id, now);
+                }
+                Suspected::Suspect(id) => {
+                    let starved = self.workers.get_mut(&id).is_some_and(|worker| worker.starved(now));
+                    let Some(listening) = self.listenings.get_mut(&index) else { continue };
+                    if starved {
+                        listening.suspicion.excuse(now, id);
+                        continue;
+                    }
+                    listening.counters.suspected += 1;
                     self.refresh(index, now);
                     self.rescue(index, id, now);
                 }

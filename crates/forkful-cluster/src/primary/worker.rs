@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_os::procinfo::{self, Scheduled};
 
 use crate::channel::Channel;
 
 /// A worker that has not answered for so long is passed over. Well above an idle worker's answer
 /// (20 to 65 µs), well below what a client notices.
 pub(crate) const LATE: Duration = Duration::from_millis(1);
+
+/// A loop that ran for so long without answering is stuck, however seldom it ran.
+const STUCK_RUN: Duration = Duration::from_millis(3);
 
 /// A worker of one app: which start of which slot it is, counted over the app's life. This is what
 /// the app sees as `cluster.worker.id`.
@@ -40,6 +44,10 @@ pub(crate) struct Worker {
     pub(crate) refused_until: Option<Time>,
     /// Refusals in a row, for the growing pause.
     pub(crate) refusals: u32,
+    /// Its process, for telling a stuck loop from one that gets no core.
+    pub(crate) pid: Option<u32>,
+    /// When it was last doubted, and what the scheduler had done with it until then.
+    pub(crate) doubted: Option<(Time, Scheduled)>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
 }
@@ -80,6 +88,8 @@ impl Worker {
             acknowledged: None,
             refused_until: None,
             refusals: 0,
+            pid: None,
+            doubted: None,
             watches_write: false,
         }
     }
@@ -97,6 +107,23 @@ impl Worker {
     /// Whether an answer is overdue: it gets nothing until that comes.
     pub(crate) fn late(&self, now: Time) -> bool {
         self.channel.waiting_since().is_some_and(|since| now.since(since) >= LATE)
+    }
+
+    /// Notes what the scheduler has done with it until now.
+    pub(crate) fn note_schedule(&mut self, now: Time) {
+        let scheduled = self.pid.and_then(|pid| procinfo::scheduled(pid).ok());
+        self.doubted = scheduled.map(|scheduled| (now, scheduled));
+    }
+
+    /// Whether it has waited for a core most of the time since it was doubted, so that its silence says
+    /// nothing about its loop.
+    pub(crate) fn starved(&mut self, now: Time) -> bool {
+        let Some((since, before)) = self.doubted else { return false };
+        self.note_schedule(now);
+        let Some((_, after)) = self.doubted else { return false };
+        let ran = after.ran.saturating_sub(before.ran);
+        let waited = after.waited.saturating_sub(before.waited);
+        ran < STUCK_RUN && waited * 2 >= now.since(since)
     }
 
     /// Whether a connection can be handed to it now or soon.

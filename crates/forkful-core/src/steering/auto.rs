@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::Time;
 
 /// Connections that may come at once and still be spread exactly. A page full of websockets, or a
-/// load generator that opens its connections at the start, is what evenness is for; 512 handed out
-/// one by one cost some 50 ms of CPU in all, on both sides.
-pub const BURST: u32 = 512;
+/// load generator that opens its connections at the start, is what evenness is for; 256 handed out
+/// one by one cost some 25 ms of CPU in all, on both sides.
+pub const BURST: u32 = 256;
 
 /// Connections per second that are handed out one by one for as long as they keep coming. Above
 /// it connections are short, so that evenness comes by itself and the cost of each counts.

@@ -183,6 +183,16 @@ impl<Id: Copy + Eq> Suspicion<Id> {
         actions
     }
 
+    /// The machine is to blame for the late answer, not the worker, which had no core to run on: it is no
+    /// suspect, and its patience begins anew.
+    pub fn excuse(&mut self, now: Time, id: Id) {
+        if let Some(position) = self.find(id)
+            && let State::Suspect { .. } = self.workers[position].state
+        {
+            self.workers[position].state = State::Probed { sent: now, purpose: Purpose::Doubt };
+        }
+    }
+
     /// When [`Self::on_time`] may have something to decide. Times that have passed are left out:
     /// then an answer, not time, decides.
     pub fn next_check(&self, now: Time) -> Option<Time> {

@@ -152,8 +152,36 @@ pub(super) fn read_some(path: &str, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
+/// What the scheduler did with a process's main thread so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scheduled {
+    /// Time on a core.
+    pub ran: Duration,
+    /// Time that it was ready to run and had no core.
+    pub waited: Duration,
+}
+
+/// What the scheduler did with the main thread of a process so far (`/proc/PID/schedstat`).
+pub fn scheduled(pid: u32) -> io::Result<Scheduled> {
+    let path = format!("/proc/{pid}/schedstat");
+    let text = read_text(&path)?;
+    let mut fields =
+        text.split_ascii_whitespace().map_while(|field| field.parse().ok().map(Duration::from_nanos));
+    match (fields.next(), fields.next()) {
+        (Some(ran), Some(waited)) => Ok(Scheduled { ran, waited }),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds {text:?}"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_schedulers_account_of_ourselves_grows() {
+        let before = super::scheduled(std::process::id()).unwrap();
+        assert!(before.ran > std::time::Duration::ZERO);
+        assert!(super::scheduled(u32::MAX).is_err());
+    }
+
     use super::*;
 
     #[test]
