@@ -239,12 +239,15 @@ describe('supervision', { concurrency: 3 }, () => {
 
     const following = forkful.spawn(['logs', 'talks', '--raw', '--lines', '0']);
     // It follows once a line comes through; earlier ones may be missed.
+    let printed = 0;
     await waitUntil('a followed line', async () => {
-      worker.order(() => { console.log('a new line'); });
+      await worker.run(() => { console.log('a new line'); });
+      printed += 1;
       return following.stdout.includes('a new line\n');
     });
     following.child.kill('SIGINT');
     await following.outcome;
+    await waitUntil('all lines in the file', async () => (await logs('--raw', '--out', '--lines', '1000')).split('a new line\n').length === printed + 1);
 
     await forkful.ok(['flush', 'talks']);
     assert.equal(await logs('--raw', '--out'), '');
