@@ -286,6 +286,7 @@ impl Primary {
 
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) {
+        self.accept_again(now);
         self.retry_replies(now);
         self.drop_unheld(now);
         self.sample_queues(now);
@@ -297,8 +298,9 @@ impl Primary {
     /// When [`Self::on_time`] wants to be called; `None` while there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
         let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
+        let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
         let retry = self.retries.iter().map(|(at, _, _)| *at).min();
-        [unheld, retry, self.next_sample(), self.next_dispatch(), self.next_rebalance()]
+        [unheld, accept, retry, self.next_sample(), self.next_dispatch(), self.next_rebalance()]
             .into_iter()
             .flatten()
             .min()

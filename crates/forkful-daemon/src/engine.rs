@@ -33,6 +33,7 @@ use forkful_core::spec::AppSpec;
 use forkful_os::closed::{ClosedConnections, Overflow};
 use forkful_os::reactor::{self, Interest, Reactor};
 use forkful_os::timer::Timer;
+use forkful_os::tree;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
@@ -128,6 +129,8 @@ pub(crate) struct Engine {
     logs: LogService,
     apps: BTreeMap<AppId, App>,
     watched: HashMap<u64, (AppId, u16, Generation)>,
+    /// All processes, as they were in this turn; taken when first needed.
+    snapshot: Option<tree::Snapshot>,
     tickets: HashMap<Ticket, TicketUse>,
     jobs: BTreeMap<JobId, Job>,
     answers: VecDeque<Answered>,
@@ -171,6 +174,7 @@ impl Engine {
             logs: LogService::start()?,
             apps: BTreeMap::new(),
             watched: HashMap::new(),
+            snapshot: None,
             tickets: HashMap::new(),
             jobs: BTreeMap::new(),
             answers: VecDeque::new(),
@@ -360,6 +364,7 @@ impl Engine {
                 None => {}
             }
         }
+        self.snapshot = None;
         self.finish_jobs();
         self.replies.retain(|reply| !reply.is_finished());
         self.follow_closes();
@@ -389,7 +394,7 @@ impl Engine {
                     .map(|process| process.child.pid)
                     .collect();
                 // Zombies that are left are looked for again at the next child's end.
-                let _failed = forkful_os::tree::reap_orphans(&|pid| known.contains(&pid));
+                let _failed = tree::reap_orphans(&|pid| known.contains(&pid));
             }
             Signal::Stop(number) => {
                 if self.echo {

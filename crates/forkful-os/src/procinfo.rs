@@ -9,6 +9,7 @@ mod stat;
 
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use sockets::{ListeningSocket, PortOwner, listening_sockets_of, owner_of_port};
+pub(crate) use stat::read_text;
 pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time};
 
 pub(crate) use limits::original_open_files_limit;

@@ -57,18 +57,54 @@ pub fn members(child: &Child, marker: &str) -> Vec<Member> {
 pub fn signal_tree(child: &Child, marker: &str, sig: i32) -> usize {
     let rounds = if sig == libc::SIGKILL { KILL_ROUNDS_MAX } else { 1 };
     let mut reached = HashSet::new();
+    signal_leader(child, sig, &mut reached);
     for _ in 0..rounds {
-        let mut anyone_new = false;
-        for member in members(child, marker) {
-            let identity = (member.pid, member.start_time);
-            if !reached.contains(&identity) && member.signal(sig).is_ok() {
-                reached.insert(identity);
-                anyone_new = true;
-            }
-        }
-        if !anyone_new {
+        if !signal_members(members(child, marker), sig, &mut reached) {
             break;
         }
     }
     reached.len()
+}
+
+/// [`signal_tree`] after one look that several workers share. Without a snapshot (`/proc` cannot be read, descriptors
+/// have run out) the worker itself is reached all the same.
+pub fn signal_tree_in(snapshot: Option<&Snapshot>, child: &Child, marker: &str, sig: i32) -> usize {
+    let mut reached = HashSet::new();
+    signal_leader(child, sig, &mut reached);
+    let members = snapshot.map(|snapshot| snapshot.members(child, marker)).unwrap_or_default();
+    signal_members(members, sig, &mut reached);
+    reached.len()
+}
+
+/// By the descriptor that we have anyway.
+fn signal_leader(child: &Child, sig: i32, reached: &mut HashSet<(u32, u64)>) {
+    let lives = matches!(child.try_wait(false), Ok(None));
+    if lives && child.signal(sig).is_ok() {
+        reached.insert((child.pid, child.start_time));
+    }
+}
+
+/// Says whether anyone got it for the first time.
+fn signal_members(members: Vec<Member>, sig: i32, reached: &mut HashSet<(u32, u64)>) -> bool {
+    let mut anyone_new = false;
+    for member in members {
+        let identity = (member.pid, member.start_time);
+        if !reached.contains(&identity) && member.signal(sig).is_ok() {
+            reached.insert(identity);
+            anyone_new = true;
+        }
+    }
+    anyone_new
+}
+
+/// Whether this process has a child that is not `known`: what a dead worker leaves behind becomes our child, so that
+/// without one there is nothing to look for. True also when it cannot be told.
+pub fn has_foreign_children(known: &dyn Fn(u32) -> bool) -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return true };
+    threads.flatten().any(|thread| {
+        let children = crate::procinfo::read_text(&thread.path().join("children").to_string_lossy());
+        children.map_or(true, |text| {
+            text.split_ascii_whitespace().any(|pid| pid.parse().map_or(true, |pid| !known(pid)))
+        })
+    })
 }

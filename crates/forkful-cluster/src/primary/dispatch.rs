@@ -26,6 +26,8 @@ const RECALL_AFTER: Duration = Duration::from_millis(2);
 const PROOF_FRESH: Duration = Duration::from_micros(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
 const PENDING_MAX: usize = 64;
+/// After a failed accept (no descriptors, no memory) connections are left in the kernel's queue for so long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// First pause after a worker refused a connection (full, closing, out of descriptors); doubles up to 64 times.
 const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -42,7 +44,14 @@ impl Primary {
         let Some(listening) = self.listenings.get_mut(&index) else { return };
         let mut accepted = 0_u32;
         while listening.pending.len() < room {
-            let Ok(Some(connection)) = listener::accept(listening.socket(member)) else { break };
+            let connection = match listener::accept(listening.socket(member)) {
+                Ok(Some(connection)) => connection,
+                Ok(None) => break,
+                Err(_) => {
+                    listening.accept_again = Some(now + ACCEPT_PAUSE);
+                    break;
+                }
+            };
             let counted = self.counts_closes && listening.is_tcp();
             let cookie = counted.then(|| listener::cookie(connection.as_fd()).ok()).flatten();
             listening.pending.push_back(Pending { connection, cookie, rescued });
@@ -67,6 +76,18 @@ impl Primary {
             PENDING_MAX
         } else {
             1
+        }
+    }
+
+    /// Pauses after failed accepts end.
+    pub(super) fn accept_again(&mut self, now: Time) {
+        let mut next = 0;
+        while let Some((&index, listening)) = self.listenings.range_mut(next..).next() {
+            next = index + 1;
+            if listening.accept_again.is_some_and(|at| at <= now) {
+                listening.accept_again = None;
+                self.watch_members(index, now);
+            }
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Listening {
     /// Queues are sampled until then; `None` while no traffic flows.
     pub(crate) sampling_until: Option<Time>,
     pub(crate) next_sample: Time,
+    /// Nothing is accepted until then: descriptors have run out.
+    pub(crate) accept_again: Option<Time>,
     /// When the last holder went, and how long the sockets are kept.
     pub(crate) unheld_until: Option<Time>,
     pub(crate) counters: Counters,
@@ -137,6 +139,7 @@ impl Listening {
             steered: None,
             sampling_until: None,
             next_sample: Time::default(),
+            accept_again: None,
             unheld_until: None,
             counters: Counters::default(),
         })

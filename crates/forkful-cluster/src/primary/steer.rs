@@ -88,7 +88,7 @@ impl Primary {
         if !listening.daemon_accepts() {
             return;
         }
-        let takes = listening.pending.len() < room;
+        let takes = listening.pending.len() < room && listening.accept_again.is_none();
         let kernel_spreads = matches!(listening.dispatch, Balance::Direct | Balance::Sticky);
         let wake = (kernel_spreads && listening.sampling_until.is_none())
             .then_some(Interest::READ | Interest::ONESHOT);

@@ -154,10 +154,13 @@ impl Engine {
     }
 
     pub(crate) fn signal_tree(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
+        // One look at all processes serves every signal of a turn: stopping hundreds of workers must not
+        // keep the connections of others waiting.
+        self.look_at_processes();
         if let Some(process) = self.apps.get(&app).and_then(|entry| entry.process(slot, generation))
             && process.ended.is_none()
         {
-            tree::signal_tree(&process.child, &process.marker, signal);
+            tree::signal_tree_in(self.snapshot.as_ref(), &process.child, &process.marker, signal);
         }
     }
 

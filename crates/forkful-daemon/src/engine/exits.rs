@@ -44,23 +44,49 @@ impl Engine {
     /// Kills what is left of a tree; tells the core when nothing is.
     pub(crate) fn clear_tree(&mut self, app: AppId, slot: u16, generation: Generation) {
         let now = self.clock.now();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        let Some(process) = place.processes.get(&generation) else { return };
+        let Some(process) = self.apps.get(&app).and_then(|entry| entry.process(slot, generation)) else {
+            return;
+        };
         let Some(ended) = process.ended.clone() else { return };
-        let left = tree::signal_tree(&process.child, &process.marker, 9);
+        let alone = !tree::has_foreign_children(&|pid| self.is_ours(pid));
+        let left = if alone { 0 } else { self.kill_tree(app, slot, generation) };
         if left > 0 && now < ended.give_up {
             self.later(app, TREE_LOOK, Later::ClearTree(slot, generation));
             return;
         }
-        let _reaped = process.child.try_wait(true);
-        place.processes.remove(&generation);
+        let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {
+            return;
+        };
+        if let Some(process) = place.processes.remove(&generation) {
+            let _reaped = process.child.try_wait(true);
+        }
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = Some(self.logs.stderr_tail(place.pm_id));
         // A worker that went by a scale-down must not be taken for a crashed one, and started again.
         self.shrink(app, slot);
         self.exited(app, slot, generation, ended.exit);
         self.after_exit(app);
+    }
+
+    /// Sees to it that this turn's view of all processes is there, if it can be had.
+    pub(crate) fn look_at_processes(&mut self) {
+        if self.snapshot.is_none() {
+            self.snapshot = tree::Snapshot::take().ok();
+        }
+    }
+
+    fn kill_tree(&mut self, app: AppId, slot: u16, generation: Generation) -> usize {
+        self.look_at_processes();
+        let process = self.apps.get(&app).and_then(|entry| entry.process(slot, generation));
+        process.map_or(0, |process| {
+            tree::signal_tree_in(self.snapshot.as_ref(), &process.child, &process.marker, 9)
+        })
+    }
+
+    /// Whether a process id is one of our workers'.
+    pub(crate) fn is_ours(&self, pid: u32) -> bool {
+        let places = self.apps.values().flat_map(|entry| entry.places.values());
+        places.flat_map(|place| place.processes.values()).any(|process| process.child.pid == pid)
     }
 
     /// When nothing of an app runs any more, its ports are free.

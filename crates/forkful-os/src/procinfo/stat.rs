@@ -133,7 +133,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// The whole text of a file, whatever bytes it holds.
-pub(super) fn read_text(path: &str) -> io::Result<String> {
+pub(crate) fn read_text(path: &str) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
