@@ -1,0 +1,90 @@
+//! What a worker can make the daemon spend: memory, descriptors, turns of its loop.
+//!
+//! A process of its own, one test at a time: the limits are the process's.
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+#![expect(dead_code, reason = "a part of the helpers is used")]
+
+#[path = "primary/client.rs"]
+mod client;
+#[path = "primary/worker.rs"]
+mod worker;
+#[path = "primary/world.rs"]
+mod world;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forkful_core::spec::Balance;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use client::{connect_all, tcp};
+use world::{World, serving};
+
+/// One test at a time, whether or not the one before succeeded.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn resident_bytes() -> usize {
+    let statm = fs_err::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
+}
+
+fn open_descriptors() -> usize {
+    fs_err::read_dir("/proc/self/fd").unwrap().count() - 1
+}
+
+#[test]
+fn a_line_of_64_megabytes_is_passed_over_in_flat_memory() {
+    let _alone = alone();
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    let piece = vec![b'x'; 64 * 1024];
+    world.worker(workers[0]).say_bytes(&piece);
+    world.settle();
+    let before = resident_bytes();
+    let mut most = before;
+    for _ in 0..1024 {
+        world.worker(workers[0]).say_bytes(&piece);
+        world.settle();
+        most = most.max(resident_bytes());
+    }
+    world.worker(workers[0]).say("");
+    world.settle();
+    assert!(most - before < 4 << 20, "{} KiB more", (most - before) / 1024);
+    let mut clients = connect_all(address, 4);
+    world.answered(&mut clients);
+    assert_eq!(world.shares(), [2, 2]);
+}
+
+#[test]
+fn an_app_may_listen_on_1024_addresses() {
+    let _alone = alone();
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before }).unwrap();
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    world.worker(worker).reports = false;
+    let mut query = tcp("127.0.0.1", 0);
+    for index in 0..1024 {
+        query["index"] = index.into();
+        world.listen(worker, &query);
+    }
+    query["index"] = 1024.into();
+    let seq = world.ask(worker, &query);
+    assert_eq!(world.reply(worker, seq).errno(), Some(-24));
+}
+
+#[test]
+fn the_world_of_a_test_leaves_no_descriptor_behind() {
+    let _alone = alone();
+    let before = open_descriptors();
+    for balance in [Balance::Exact, Balance::Auto, Balance::Direct, Balance::Shared, Balance::Sticky] {
+        let (mut world, workers, address) = serving(balance, 3);
+        let mut clients = connect_all(address, 20);
+        world.answered(&mut clients);
+        world.kill(workers[0]);
+        let mut world: World = world;
+        world.primary.close_all();
+    }
+    assert_eq!(open_descriptors(), before);
+}
