@@ -11,7 +11,9 @@ mod worker;
 #[path = "primary/world.rs"]
 mod world;
 
+use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use forkful_core::spec::Balance;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -32,6 +34,30 @@ fn resident_bytes() -> usize {
 
 fn open_descriptors() -> usize {
     fs_err::read_dir("/proc/self/fd").unwrap().count() - 1
+}
+
+/// Lowers the number of descriptors that this process may have, until it is dropped.
+struct Descriptors(Rlimit);
+
+impl Descriptors {
+    /// No further one.
+    fn none_more() -> Self {
+        // The kernel gives out the lowest free number.
+        let next = fs_err::File::open("/dev/null").unwrap().as_raw_fd();
+        Self::at_most(usize::try_from(next).unwrap())
+    }
+
+    fn at_most(count: usize) -> Self {
+        let before = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(count as u64), ..before }).unwrap();
+        Self(before)
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        setrlimit(Resource::Nofile, self.0).unwrap();
+    }
 }
 
 #[test]
@@ -57,10 +83,26 @@ fn a_line_of_64_megabytes_is_passed_over_in_flat_memory() {
 }
 
 #[test]
+fn without_descriptors_connections_wait_and_nothing_spins() {
+    let _alone = alone();
+    let (mut world, _, address) = serving(Balance::Exact, 2);
+    let mut clients = connect_all(address, 10);
+    let limit = Descriptors::none_more();
+    world.settle();
+    let before = world.wakes;
+    world.advance(Duration::from_secs(2));
+    assert!(world.wakes - before < 500, "{} wakes", world.wakes - before);
+    assert!(clients.iter_mut().all(|client| client.read().is_empty()), "none could be accepted");
+    drop(limit);
+    world.advance(Duration::from_secs(2));
+    world.answered(&mut clients);
+}
+
+#[test]
 fn an_app_may_listen_on_1024_addresses() {
     let _alone = alone();
-    let before = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before }).unwrap();
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let _limit = Descriptors::at_most(usize::try_from(most).unwrap());
     let mut world = World::new(Balance::Exact);
     let worker = world.spawn();
     world.worker(worker).reports = false;
