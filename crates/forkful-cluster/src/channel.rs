@@ -17,8 +17,11 @@ use crate::protocol::outgoing;
 
 /// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others.
 const READ_BYTES_PER_TURN: usize = 128 * 1024;
-/// Unsent lines for a worker that does not read; beyond, it is not following the protocol.
-const UNSENT_LINES_MAX: usize = 4096;
+/// Handle lines that wait for their turn; a worker that asks for more listening sockets at once than anyone needs, and
+/// does not read, would cost us a descriptor each.
+const UNSENT_HANDLES_MAX: usize = 64;
+/// Unsent bytes for a worker that does not read; beyond, it is not following the protocol. Some thousand replies.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
 
 /// A handle line that awaits its answer, or its turn.
 #[derive(Debug)]
@@ -59,10 +62,14 @@ pub(crate) struct Channel {
     /// The rest of a line that the socket took only in part.
     partial: Vec<u8>,
     lines: VecDeque<Vec<u8>>,
+    /// What `lines` holds.
+    unsent_bytes: usize,
     handles: VecDeque<HandleLine>,
     in_flight: Option<(HandleLine, Time)>,
     /// Since when something waits for room in the socket.
     unsent_since: Option<Time>,
+    /// This user has too many handles under way in all; time, not the socket, says when to go on.
+    handles_full: bool,
     broken: bool,
     /// The worker's own end, for taking back what it has not read.
     remote: Option<RemoteEnd>,
@@ -84,9 +91,11 @@ impl Channel {
             decoder: LineDecoder::default(),
             partial: Vec::new(),
             lines: VecDeque::new(),
+            unsent_bytes: 0,
             handles: VecDeque::new(),
             in_flight: None,
             unsent_since: None,
+            handles_full: false,
             broken: false,
             remote,
         }
@@ -114,7 +123,11 @@ impl Channel {
                     // A worker's own handles have no receiver here: closed, and acknowledged by their line.
                     handles.clear();
                     left = left.saturating_sub(n);
-                    self.decoder.feed(&chunk[..n], |line| received.messages.push(parse(line)));
+                    self.decoder.feed(&chunk[..n], |line| match parse(line) {
+                        // Nobody here reads what the app says to its primary.
+                        Incoming::User | Incoming::Ignored => {}
+                        message => received.messages.push(message),
+                    });
                     if all {
                         break;
                     }
@@ -132,7 +145,8 @@ impl Channel {
 
     /// Queues a line and sends what can be sent.
     pub(crate) fn send(&mut self, line: Vec<u8>, now: Time) {
-        if self.lines.len() >= UNSENT_LINES_MAX {
+        self.unsent_bytes += line.len();
+        if self.unsent_bytes > UNSENT_BYTES_MAX {
             self.broken = true;
         } else if !self.broken {
             self.lines.push_back(line);
@@ -142,6 +156,7 @@ impl Channel {
 
     /// Queues a handle line and sends what can be sent.
     pub(crate) fn send_handle(&mut self, line: HandleLine, now: Time) {
+        self.broken |= self.handles.len() >= UNSENT_HANDLES_MAX;
         self.handles.push_back(line);
         self.flush(now);
     }
@@ -202,6 +217,7 @@ impl Channel {
             if line == ours {
                 found = true;
             } else {
+                self.unsent_bytes += line.len();
                 self.lines.push_back(line.to_vec());
             }
         }
@@ -226,9 +242,15 @@ impl Channel {
     /// Whether lines wait for the socket to become writable.
     pub(crate) fn wants_write(&self) -> bool {
         !self.broken
+            && !self.handles_full
             && (!self.partial.is_empty()
                 || !self.lines.is_empty()
                 || (self.in_flight.is_none() && !self.handles.is_empty()))
+    }
+
+    /// Whether sending goes on by time.
+    pub(crate) fn handles_full(&self) -> bool {
+        self.handles_full
     }
 
     /// Whether the worker stopped reading its channel for good.
@@ -252,10 +274,12 @@ impl Channel {
 
     /// Sends as much as the socket takes.
     pub(crate) fn flush(&mut self, now: Time) {
+        self.handles_full = false;
         while !self.broken {
             let sent = if !self.partial.is_empty() {
                 self.send_partial()
             } else if let Some(line) = self.lines.pop_front() {
+                self.unsent_bytes = self.unsent_bytes.saturating_sub(line.len());
                 self.partial = line;
                 self.send_partial()
             } else if self.in_flight.is_none() && !self.handles.is_empty() {
@@ -266,8 +290,8 @@ impl Channel {
             };
             match sent {
                 Ok(()) => {}
-                // TooManyReferences: this user has too many descriptors in flight; later is fine.
                 Err(error) if is_temporary(&error) => {
+                    self.handles_full = error.raw_os_error() == Some(ETOOMANYREFS);
                     self.unsent_since.get_or_insert(now);
                     return;
                 }
@@ -316,10 +340,8 @@ pub(crate) fn worker_key(listening: usize) -> String {
 
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-        || error.raw_os_error() == Some(libc_etoomanyrefs())
+        || error.raw_os_error() == Some(ETOOMANYREFS)
 }
 
 /// `ETOOMANYREFS` on Linux.
-const fn libc_etoomanyrefs() -> i32 {
-    109
-}
+const ETOOMANYREFS: i32 = 109;

@@ -42,6 +42,8 @@ const CLOSED_GRACE: Duration = Duration::from_secs(1);
 const EXITED_GRACE: Duration = Duration::from_secs(30);
 /// A worker that could not take a listening socket (out of descriptors) is offered it again after this.
 const REPLY_RETRY: Duration = Duration::from_millis(100);
+/// The kernel limits how many handles a user may have under way; after that, sending goes on in so long.
+const FLUSH_AGAIN: Duration = Duration::from_millis(10);
 /// Listenings of one app; a bound against an app that listens in a loop.
 const LISTENINGS_MAX: usize = 1024;
 
@@ -96,6 +98,8 @@ pub struct Primary {
     open_connections: HashMap<u64, WorkerId>,
     /// Whether the daemon hears of closed connections, so that `open_connections` can be trusted.
     counts_closes: bool,
+    /// When channels go on that were held up by the number of handles under way.
+    flush_at: Option<Time>,
     /// Some channel is of no more use.
     some_broken: bool,
     /// When waiting connections and overdue answers were last looked at.
@@ -116,6 +120,7 @@ impl Primary {
             assigned: 0,
             open_connections: HashMap::new(),
             counts_closes,
+            flush_at: None,
             some_broken: false,
             looked_at: Time::default(),
             retries: Vec::new(),
@@ -287,6 +292,7 @@ impl Primary {
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) {
         self.accept_again(now);
+        self.flush_again(now);
         self.retry_replies(now);
         self.drop_unheld(now);
         self.sample_queues(now);
@@ -300,10 +306,18 @@ impl Primary {
         let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
         let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
         let retry = self.retries.iter().map(|(at, _, _)| *at).min();
-        [unheld, accept, retry, self.next_sample(), self.next_dispatch(), self.next_rebalance()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            unheld,
+            accept,
+            retry,
+            self.flush_at,
+            self.next_sample(),
+            self.next_dispatch(),
+            self.next_rebalance(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn read_channel(&mut self, id: WorkerId, now: Time) {
@@ -535,6 +549,17 @@ impl Primary {
         self.dispatch_all(now);
     }
 
+    fn flush_again(&mut self, now: Time) {
+        if self.flush_at.is_some_and(|at| at <= now) {
+            self.flush_at = None;
+            self.looked_at = now;
+            let held = self.workers.iter().filter(|(_, worker)| worker.channel.handles_full());
+            for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
+                self.with_channel(id, |channel| channel.flush(now));
+            }
+        }
+    }
+
     fn retry_replies(&mut self, now: Time) {
         let retries = std::mem::take(&mut self.retries);
         let (due, rest): (Vec<_>, Vec<_>) = retries.into_iter().partition(|(at, _, _)| *at <= now);
@@ -594,6 +619,9 @@ impl Primary {
     fn watch_write(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         self.some_broken |= worker.channel.broken();
+        if worker.channel.handles_full() {
+            self.flush_at.get_or_insert(self.looked_at + FLUSH_AGAIN);
+        }
         let wants = worker.channel.wants_write();
         if wants != worker.watches_write {
             let interest = if wants { Interest::READ | Interest::WRITE } else { Interest::READ };

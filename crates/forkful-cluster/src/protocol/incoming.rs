@@ -107,6 +107,9 @@ pub enum AddressKind {
     Descriptor,
 }
 
+/// The most server data that is kept and echoed; TLS ticket keys are 96 characters.
+pub const DATA_BYTES_MAX: usize = 4096;
+
 /// libuv's `UV_TCP_IPV6ONLY` and `UV_UDP_IPV6ONLY`.
 pub const FLAG_IPV6_ONLY: u32 = 1;
 /// libuv's `UV_UDP_REUSEADDR`.
@@ -199,6 +202,11 @@ impl Raw<'_> {
         match act {
             Some("online") => Incoming::Online,
             Some("queryServer") => match (self.seq, self.kind()) {
+                (Some(seq), Some(_))
+                    if self.data.as_ref().is_some_and(|data| data.get().len() > DATA_BYTES_MAX) =>
+                {
+                    Incoming::BadQuery { seq }
+                }
                 (Some(seq), Some(kind)) => Incoming::QueryServer { query: self.query(kind), seq },
                 (Some(seq), None) => Incoming::BadQuery { seq },
                 (None, _) => Incoming::Ignored,
