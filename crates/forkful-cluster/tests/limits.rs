@@ -11,14 +11,16 @@ mod worker;
 #[path = "primary/world.rs"]
 mod world;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forkful_core::spec::Balance;
+use forkful_os::channel;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use client::{connect_all, tcp};
+use client::{connect_all, own_host, tcp};
 use world::{World, serving};
 
 /// One test at a time, whether or not the one before succeeded.
@@ -83,6 +85,29 @@ fn a_line_of_64_megabytes_is_passed_over_in_flat_memory() {
 }
 
 #[test]
+fn a_worker_that_listens_and_closes_without_reading_costs_few_descriptors() {
+    let _alone = alone();
+    for balance in [Balance::Auto, Balance::Shared] {
+        let (mut world, workers, address) = serving(balance, 2);
+        world.block(workers[0]);
+        let key = world.reply(workers[0], 1).key();
+        let before = open_descriptors();
+        let query = tcp(own_host(), 8081);
+        for _ in 0..2000 {
+            let worker = world.worker(workers[0]);
+            worker.say_cluster("queryServer", &query);
+            worker.say_cluster("close", &serde_json::json!({ "key": key }));
+            worker.say_cluster("close", &serde_json::json!({ "key": "forkful:1" }));
+            world.settle();
+        }
+        let more = open_descriptors().saturating_sub(before);
+        assert!(more < 300, "{more} descriptors more ({balance:?})");
+        let mut clients = connect_all(address, 10);
+        assert_eq!(world.answered(&mut clients), [workers[1]; 10]);
+    }
+}
+
+#[test]
 fn without_descriptors_connections_wait_and_nothing_spins() {
     let _alone = alone();
     let (mut world, _, address) = serving(Balance::Exact, 2);
@@ -96,6 +121,49 @@ fn without_descriptors_connections_wait_and_nothing_spins() {
     drop(limit);
     world.advance(Duration::from_secs(2));
     world.answered(&mut clients);
+}
+
+#[test]
+fn with_too_many_handles_under_way_connections_wait_and_nothing_spins() {
+    let _alone = alone();
+    // Capabilities are the thread's own; the bound is not for the privileged.
+    let outcome = std::thread::spawn(|| {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RESOURCE;
+        set_capabilities(None, sets).unwrap();
+        let (mut world, _, address) = serving(Balance::Exact, 2);
+        let mut clients = connect_all(address, 10);
+        let under_way = HandlesUnderWay::new(150);
+        let limit = Descriptors::at_most(100);
+        world.settle();
+        let before = world.wakes;
+        world.advance(Duration::from_secs(2));
+        assert!(world.wakes - before < 500, "{} wakes", world.wakes - before);
+        drop(under_way);
+        drop(limit);
+        world.advance(Duration::from_secs(2));
+        world.answered(&mut clients);
+    })
+    .join();
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Descriptors that are in sockets, and in nobody's table.
+struct HandlesUnderWay {
+    #[expect(dead_code, reason = "held open")]
+    ends: (OwnedFd, OwnedFd),
+}
+
+impl HandlesUnderWay {
+    fn new(count: usize) -> Self {
+        let ends = channel::pair().unwrap();
+        for _ in 0..count {
+            channel::send(ends.0.as_fd(), b"x", Some(ends.0.as_fd())).unwrap();
+        }
+        Self { ends }
+    }
 }
 
 #[test]
