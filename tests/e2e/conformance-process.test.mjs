@@ -72,7 +72,7 @@ onEachNode('process', (forkful, major) => {
       require('http').createServer().listen(0, '127.0.0.1');
     });
     const { code, stdout, stderr } = await forkful.fails(
-      ['start', script, '--name', 'unready', '--interpreter', nodeBinary(major), '--wait-ready', '--listen-timeout', '300ms']);
+      ['start', script, '--name', 'unready', '--interpreter', nodeBinary(major), '--wait-ready', '--listen-timeout', '2s']);
     assert.equal(code, FAILED);
     assert.match(stdout + stderr, /ready/);
     assert.match(stdout + stderr, /looking for the database/);
@@ -109,17 +109,20 @@ onEachNode('process', (forkful, major) => {
     await forkful.ok(['delete', 'sends']);
   });
 
-  test('each worker has an inspector of its own', async () => {
-    const inspect = await freePort();
-    const app = await forkful.start(({ require, report }) => {
-      require('http').createServer().listen(0, '127.0.0.1', () => report({ inspector: require('inspector').url() ?? null }));
-    }, { name: 'inspect', options: ['--node-args', `--inspect=127.0.0.1:${inspect}`] });
-    const workers = await app.workers();
-    const urls = await Promise.all(workers.map(async (worker) => (await worker.reported('inspector')).inspector));
-    for (const url of urls) assert.match(String(url), /^ws:\/\/127\.0\.0\.1:\d+\//);
-    assert.equal(new Set(urls.map((url) => new URL(url).port)).size, 2, urls.join());
-    await forkful.ok(['delete', 'inspect']);
-  });
+  for (const way of ['--node-args', 'NODE_OPTIONS']) {
+    test(`each worker has an inspector of its own, asked for by ${way}`, async () => {
+      const inspect = `--inspect=127.0.0.1:${await freePort()}`;
+      const name = `inspect${way}`;
+      const app = await forkful.start(({ require, report }) => {
+        require('http').createServer().listen(0, '127.0.0.1', () => report({ inspector: require('inspector').url() ?? null }));
+      }, { name, ...(way === 'NODE_OPTIONS' ? { env: { NODE_OPTIONS: inspect } } : { options: [way, inspect] }) });
+      const workers = await app.workers();
+      const urls = await Promise.all(workers.map(async (worker) => (await worker.reported('inspector')).inspector));
+      for (const url of urls) assert.match(String(url), /^ws:\/\/127\.0\.0\.1:\d+\//);
+      assert.equal(new Set(urls.map((url) => new URL(url).port)).size, 2, urls.join());
+      await forkful.ok(['delete', name]);
+    });
+  }
 
   test('an app may fork workers of its own, which are none of ours', async () => {
     const child = join(forkful.directory, 'child.cjs');

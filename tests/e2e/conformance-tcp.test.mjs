@@ -10,6 +10,7 @@ import { accepts, differentAnswers, freePort, get } from './lib/http.mjs';
 import { nodeBinary } from './lib/nodes.mjs';
 import { FAILED } from './lib/sandbox.mjs';
 import { onEachNode } from './lib/suites.mjs';
+import { waitUntil } from './lib/wait.mjs';
 
 /** An app that answers with its pid, on what `LISTEN` says, and reports where. */
 function pidServer({ require, report }) {
@@ -194,6 +195,31 @@ onEachNode('TCP', (forkful, major) => {
     await first.run(() => new Promise((resolve) => { global.server.close(resolve); global.server.closeAllConnections(); }));
     for (let n = 0; n < 20; n += 1) assert.equal((await get(port)).body, String(second.pid));
     await forkful.ok(['delete', 'half']);
+  });
+
+  test('a server that is full (maxConnections) refuses, and the connection waits for room', async (t) => {
+    const port = await freePort();
+    await forkful.start(({ require }) => {
+      const server = require('net').createServer((socket) => { socket.on('error', () => {}); socket.write(`${process.pid}\n`); });
+      server.maxConnections = 3;
+      server.listen(Number(process.env.PORT), '127.0.0.1');
+    }, { name: 'full', env: { PORT: String(port) }, options: ['--balance', 'exact', '--drain-timeout', '100ms'] });
+    const sockets = [];
+    t.after(() => { for (const { socket } of sockets) socket.destroy(); });
+    const open = async () => {
+      const socket = net.connect(port, '127.0.0.1');
+      const greeted = { socket, text: '' };
+      socket.setEncoding('utf8').on('data', (text) => { greeted.text += text; }).on('error', (error) => { greeted.text = error.message; });
+      sockets.push(greeted);
+      await once(socket, 'connect');
+    };
+    for (let n = 0; n < 8; n += 1) await open();
+    const greetings = () => sockets.filter(({ text }) => /^\d+\n$/.test(text)).length;
+    await waitUntil('both workers to be full', () => greetings() === 6);
+    for (const { socket } of sockets.filter(({ text }) => text !== '').slice(0, 2)) socket.destroy();
+    await waitUntil('those that waited to be served', () => greetings() === 8);
+    assert.deepEqual(sockets.filter(({ text }) => !/^\d+\n$/.test(text)), []);
+    await forkful.ok(['delete', 'full']);
   });
 
   test('two apps on one port: the second is refused, the first goes on', async () => {

@@ -103,3 +103,40 @@ for (const balance of ['auto', 'direct', 'exact', 'shared']) {
     assert.equal(poor.gone, false);
   });
 }
+
+test('a worker that is stopped (SIGSTOP) under load holds what it has, and serves it when it goes on', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const { workers } = await forkful.start(app, { name: 'stopped', env: { PORT: String(port) } });
+  const [stopped, free] = await workers();
+  const load = startLoad({ port, ...CLIENTS, expect: PID });
+  t.after(() => load.stop());
+  await waitUntil('both to answer', () => load.answers.size === 2);
+  process.kill(stopped.pid, 'SIGSTOP');
+  const before = load.answers.get(String(free.pid)) ?? 0;
+  await waitUntil('the other to answer', () => (load.answers.get(String(free.pid)) ?? 0) > before + 500);
+  process.kill(stopped.pid, 'SIGCONT');
+  const during = load.answers.get(String(stopped.pid)) ?? 0;
+  await waitUntil('the stopped one to answer again', () => (load.answers.get(String(stopped.pid)) ?? 0) > during + 20);
+  const { success: _success, ...failed } = await load.stop();
+  assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+});
+
+for (const balance of ['direct', 'exact']) {
+  test(`balance ${balance}: workers that say much on their channel lose no connection`, async (t) => {
+    const forkful = await sandbox(t);
+    const port = await freePort();
+    await forkful.start(({ require }) => {
+      require('http').createServer((_request, response) => {
+        // More than one read of the channel, so that lines and handles meet in every way.
+        process.send({ type: 'process:msg', data: 'x'.repeat(70_000) });
+        response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+      }).listen(Number(process.env.PORT), '127.0.0.1');
+    }, { name: 'talkative', env: { PORT: String(port) }, options: ['--balance', balance] });
+    const load = startLoad({ port, ...CLIENTS, expect: PID });
+    t.after(() => load.stop());
+    await waitUntil('answers', () => load.counts.success > 3000);
+    const { success: _success, ...failed } = await load.stop();
+    assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+  });
+}
