@@ -136,7 +136,7 @@ ${row('                                           slowest', ms(one.besideSlow.ma
 ${row('failed requests', String(one.keepAlive.failed + one.short.failed + one.besideSlow.failed), String(many.keepAlive.failed + many.short.failed + many.besideSlow.failed))}
 
 Two reloads under load: ${reload.requests} requests, ${reload.failed} failed.
-The load generator shares the ${os.availableParallelism?.() ?? os.cpus().length} cores with the app, so the throughput gain is a lower bound; docs/BENCHMARKS.md measures it properly.`);
+The load generator shares the ${os.availableParallelism?.() ?? os.cpus().length} cores with the app, so the throughput is a rough figure; docs/BENCHMARKS.md measures it properly.`);
   const result = path.join(root, 'target/demo.json');
   writeFileSync(result, `${JSON.stringify({ node: process.version, cores: os.cpus().length, workers, one, many, reload }, null, 2)}\n`);
   console.log(`Written to ${path.relative(process.cwd(), result)}. To try it yourself: forkful start ${path.relative(process.cwd(), script)} -i max`);

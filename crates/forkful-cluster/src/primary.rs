@@ -144,10 +144,12 @@ impl Primary {
         Ok(())
     }
 
-    /// Names a worker's process, so that one that gets no core is not taken for one that is stuck.
-    pub fn set_pid(&mut self, id: WorkerId, pid: u32) {
+    /// Says which process a worker is (so that one that gets no core is not taken for one that is stuck), and in
+    /// which slot (so that sticky clients stay with the slot over a reload).
+    pub fn identify(&mut self, id: WorkerId, pid: u32, slot: u16) {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.pid = Some(pid);
+            worker.slot = slot;
         }
     }
 

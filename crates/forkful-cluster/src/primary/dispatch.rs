@@ -31,6 +31,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// First pause after a worker refused a connection (full, closing, out of descriptors); doubles up to 64 times.
 const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
+/// A silent worker is waited for a [`LATE`] longer for each connection that the next one would be ahead of it, up to
+/// so many: on a busy machine a healthy worker is silent for milliseconds, and passing it over each time would make
+/// long-lived connections uneven. Short connections give nobody a lead, so they wait no longer than [`LATE`].
+const PATIENCE_MAX: u32 = 5;
+
 enum Choice {
     Push(WorkerId),
     Probe(WorkerId),
@@ -132,6 +137,19 @@ impl Primary {
         let best = serving()
             .filter(|(_, worker)| worker.connections == fewest && worker.channel.idle())
             .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
+        // A worker that is behind is waited for longer, the further the others are ahead of it.
+        let behind = |ahead: u32| {
+            self.workers.values().filter(|w| w.serves(index)).any(|worker| {
+                let lead = ahead.saturating_sub(worker.connections).min(PATIENCE_MAX);
+                worker.channel.waiting_since().is_some_and(|since| {
+                    let silent = now.since(since);
+                    lead > 0 && silent >= LATE && silent < LATE * (1 + lead)
+                })
+            })
+        };
+        if best.is_some_and(|(_, worker)| behind(worker.connections)) {
+            return Choice::Wait;
+        }
         match best {
             Some((id, worker)) if proven(worker) => Choice::Push(*id),
             Some((id, _)) if may_ask => Choice::Probe(*id),
@@ -224,7 +242,9 @@ impl Primary {
             .filter(|(_, listening)| !listening.pending.is_empty())
             .flat_map(|(index, _)| serving(*index))
             .filter_map(|worker| match worker.channel.waiting_since() {
-                Some(since) => Some(since + LATE),
+                Some(since) => {
+                    (1..=PATIENCE_MAX + 1).map(|n| since + LATE * n).find(|at| *at > self.looked_at)
+                }
                 None => worker.refused_until,
             });
         let pushed = self.workers.values().filter_map(pushed_since).map(|since| since + RECALL_AFTER);

@@ -35,13 +35,14 @@ impl Primary {
     fn refresh(&mut self, index: usize, now: Time) {
         self.watch_workers(index);
         let serving = self.serving_members(index);
+        let by_slot = self.members_by_slot(index, &serving);
         let Some(listening) = self.listenings.get_mut(&index) else { return };
         if let Source::Group(group) = &listening.source
             && group.len() > 1
         {
             let steer = match listening.dispatch {
                 Balance::Direct if !serving.is_empty() => Steer::RoundRobin(serving),
-                Balance::Sticky if !serving.is_empty() => Steer::BySource(serving),
+                Balance::Sticky if !by_slot.is_empty() => Steer::BySource(by_slot),
                 _ => Steer::Only(0),
             };
             if listening.steered.as_ref() != Some(&steer) && steer_group(group, &steer).is_ok() {
@@ -67,6 +68,27 @@ impl Primary {
     fn serving_members(&self, index: usize) -> Vec<u16> {
         let count = self.listenings.get(&index).map_or(0, |listening| listening.members.len());
         (1..count).filter(|member| self.is_served(index, *member)).map(|member| member as u16).collect()
+    }
+
+    /// A member for each slot, so that a client address stays with its slot whoever occupies it. A slot without a
+    /// healthy worker is stood in for by another.
+    fn members_by_slot(&self, index: usize, serving: &[u16]) -> Vec<u16> {
+        let Some(listening) = self.listenings.get(&index).filter(|l| l.dispatch == Balance::Sticky) else {
+            return Vec::new();
+        };
+        let slot_of = |member: u16| {
+            let owner = listening.members.get(usize::from(member)).and_then(|state| state.owner);
+            owner.and_then(|id| self.workers.get(&id)).map(|worker| worker.slot)
+        };
+        let slots =
+            self.workers.values().map(|worker| worker.slot).max().map_or(0, |last| usize::from(last) + 1);
+        let stand_in = |slot: usize| serving.get(slot % serving.len().max(1)).copied();
+        (0..slots)
+            .filter_map(|slot| {
+                let own = serving.iter().copied().find(|member| slot_of(*member) == u16::try_from(slot).ok());
+                own.or_else(|| stand_in(slot))
+            })
+            .collect()
     }
 
     /// Whether a healthy worker accepts from this socket by itself.

@@ -44,6 +44,8 @@ pub(crate) struct Worker {
     pub(crate) refused_until: Option<Time>,
     /// Refusals in a row, for the growing pause.
     pub(crate) refusals: u32,
+    /// Its slot in the app.
+    pub(crate) slot: u16,
     /// Its process, for telling a stuck loop from one that gets no core.
     pub(crate) pid: Option<u32>,
     /// When it was last doubted, and what the scheduler had done with it until then.
@@ -88,6 +90,7 @@ impl Worker {
             acknowledged: None,
             refused_until: None,
             refusals: 0,
+            slot: 0,
             pid: None,
             doubted: None,
             watches_write: false,

@@ -83,8 +83,11 @@ fn a_worker_that_does_not_answer_gets_no_connection_and_its_turn_passes_after_a_
     assert!(client.read().is_empty(), "its turn has not passed yet");
     world.advance(Duration::from_nanos(1));
     assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
+    // The further the other gets ahead, the longer the silent one is waited for, up to six times as long.
     let mut more = connect_all(address, 20);
-    assert_eq!(world.answered(&mut more), [workers[1]; 20], "without another wait");
+    world.advance(LATE * 6);
+    world.advance_until("all are answered", |_| more.iter_mut().all(|c| !c.read().is_empty()));
+    assert_eq!(world.answered(&mut more), [workers[1]; 20]);
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
     world.run_until("one is taken to be handed over", |_| queued(address) < 40);
     let before = world.wakes;
     world.advance(Duration::from_secs(10));
-    assert!(world.wakes - before <= 4, "{} wakes in ten silent seconds", world.wakes - before);
+    assert!(world.wakes - before <= 12, "{} wakes in ten silent seconds", world.wakes - before);
     // Those that were taken before the silence was noticed cannot go back.
     let mut late = connect_all(address, 40);
     world.settle();

@@ -68,6 +68,9 @@ impl World {
         self.next_worker += 1;
         let remote = self.recalls.then(|| remote_end(&theirs));
         self.primary.attach(WorkerId(number), ours, remote).unwrap();
+        // No process is behind it, so the scheduler has nothing to say of it.
+        let slot = u16::try_from(self.workers.len()).unwrap();
+        self.primary.identify(WorkerId(number), u32::MAX, slot);
         let mut worker = FakeWorker::new(number, theirs);
         worker.say_cluster("online", &json!({}));
         self.workers.insert(number, worker);

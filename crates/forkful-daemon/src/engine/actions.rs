@@ -133,7 +133,7 @@ impl Engine {
         }
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let waits_for_socket = !entry.spec.readiness.wait_ready;
-        entry.primary.set_pid(worker, launched.child.pid);
+        entry.primary.identify(worker, launched.child.pid, slot);
         let Some(place) = entry.places.get_mut(&slot) else { return };
         let process = Process { child: launched.child, worker, marker, spawned: now, ended: None };
         place.processes.insert(generation, process);
