@@ -17,9 +17,9 @@ use crate::protocol::outgoing;
 
 /// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others.
 const READ_BYTES_PER_TURN: usize = 128 * 1024;
-/// Handle lines that wait for their turn; a worker that asks for more listening sockets at once than anyone needs, and
-/// does not read, would cost us a descriptor each.
-const UNSENT_HANDLES_MAX: usize = 64;
+/// Handle lines that wait for their turn, beyond one for each address that the worker holds: one that listens and closes
+/// in a loop, and does not read, would cost us a descriptor each time.
+const SPARE_HANDLES_MAX: usize = 64;
 /// Unsent bytes for a worker that does not read; beyond, it is not following the protocol. Some thousand replies.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
@@ -154,9 +154,14 @@ impl Channel {
         }
     }
 
+    /// Queues a reply with a socket for a worker that holds so many addresses.
+    pub(crate) fn send_reply(&mut self, line: Vec<u8>, handle: OwnedFd, holds: usize, now: Time) {
+        self.broken |= self.handles.len() >= SPARE_HANDLES_MAX + holds;
+        self.send_handle(HandleLine::Reply { line, handle }, now);
+    }
+
     /// Queues a handle line and sends what can be sent.
     pub(crate) fn send_handle(&mut self, line: HandleLine, now: Time) {
-        self.broken |= self.handles.len() >= UNSENT_HANDLES_MAX;
         self.handles.push_back(line);
         self.flush(now);
     }

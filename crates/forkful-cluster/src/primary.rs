@@ -450,7 +450,7 @@ impl Primary {
         }
         let line = outgoing::reply_handle(head, outgoing::handle_kind(listening.key.kind()));
         match listening.socket(member).try_clone_to_owned() {
-            Ok(handle) => worker.channel.send_handle(HandleLine::Reply { line, handle }, now),
+            Ok(handle) => worker.channel.send_reply(line, handle, worker.holds.len(), now),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(EMFILE);
                 worker.channel.send(outgoing::reply_error(head, errno), now);
@@ -530,6 +530,7 @@ impl Primary {
                 channel.flush(now);
             }
         });
+        self.on_turned(id, now);
         self.dispatch_all(now);
     }
 
@@ -545,6 +546,7 @@ impl Primary {
             }
             Some((reply @ HandleLine::Reply { .. }, _)) => {
                 self.retries.push((now + REPLY_RETRY, id, reply));
+                self.on_turned(id, now);
             }
             Some((HandleLine::Connection(pushed), _)) => self.on_refused(id, pushed, now),
         }

@@ -134,7 +134,9 @@ impl Engine {
         });
         let failed = failure.is_some();
         if let Some(part) = self.part(reload.job, app) {
-            if failed {
+            let of_its_own =
+                |failure: &Failure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
+            if failure.as_ref().is_some_and(of_its_own) {
                 part.preface = Some(preface(rolling, replaced.len(), total));
             }
             part.pm_ids.extend(replaced);
