@@ -57,6 +57,7 @@ fn serve(home: Home, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
         return Ok(());
     };
     prepare_process();
+    forkful_os::process::ignore_hangup()?;
     on_loop(async move {
         let listener = bind_socket(&home)?;
         let options = EngineOptions {

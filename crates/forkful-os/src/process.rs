@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
-pub use hygiene::prepare_long_life;
+pub use hygiene::{ignore_hangup, prepare_long_life};
 pub use spawn::spawn;
 
 /// Everything about a process that is to be started. Its stdin is `/dev/null`, it leads a new session,

@@ -87,6 +87,10 @@ impl Engine {
     }
 
     fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+        if self.agent.as_ref().is_some_and(|agent| !agent.exists()) {
+            // Somebody has cleaned up; Node would refuse to start without a file that it is told to load.
+            self.agent = self.home.install_agent().ok();
+        }
         let agent = self.agent.clone();
         let echo = self.echo_for(slot);
         let Some(entry) = self.apps.get_mut(&app) else { return };

@@ -19,3 +19,12 @@ pub fn prepare_long_life() -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Has a daemon outlive the end of the terminal session that it was started from.
+pub fn ignore_hangup() -> io::Result<()> {
+    // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
+    if unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
