@@ -4,7 +4,7 @@
 //!
 //! 1. [`load`] reads a file into [`AppOptions`], one per app: what the user said, checked for its
 //!    type and nothing more. The command line fills the same struct.
-//! 2. [`resolve`] adds what follows from it and from the machine (the script's path, the interpreter,
+//! 2. [`resolve()`] adds what follows from it and from the machine (the script's path, the interpreter,
 //!    the number of workers, the environment) and yields a complete spec.
 //!
 //! Every fault is a [`ConfigError`] that names file, line (where the format has lines), key, value
