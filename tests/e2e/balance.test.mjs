@@ -12,11 +12,8 @@ import { waitUntil } from './lib/wait.mjs';
 
 const CONNECTIONS = 64;
 const WORKERS = 4;
-/**
- * The worst worker may have this much more than the mean. The promise is 1.1, and bench/ measures it; here the machine
- * may be busy, and a worker that gets no core for a while is rightly passed over.
- */
-const UNEVEN_MAX = 1.5;
+/** The worst worker may have this much more than the mean. */
+const UNEVEN_MAX = 1.1;
 
 /** Says its pid to each connection, and keeps it. */
 function greeter({ require }) {
