@@ -19,6 +19,8 @@ export default [
       'prefer-const': 'error',
     },
   },
+  // Functions of these files run in the browser's page as well.
+  { files: ['page/test/**', 'page/shots.mjs'], languageOptions: { globals: { ...globals.node, ...globals.browser } } },
   // The body of a suite is a list of tests, not a function that someone has to follow.
   { files: ['**/*.test.mjs'], rules: { 'max-lines-per-function': 'off' } },
 ];

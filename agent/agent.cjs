@@ -2,14 +2,15 @@
 // is asked to leave answers every request it was sent, tells its clients to connect elsewhere, and closes
 // idle connections only when no request is on its way to them. README.md beside it has the protocol.
 //
-// It is not a metrics collector, wraps none of the app's objects, and does nothing at all until a drain
-// starts, but for remembering which servers listen. It must never throw into the app (each entry point is
+// When it is asked to, it also reports how many requests came and how busy the event loop is. It wraps none
+// of the app's objects, and does nothing at all until it is asked to, but for remembering which servers
+// listen. It must never throw into the app (each entry point is
 // guarded), never keep the process alive (its timers are unref'd, and it only listens to an internal
 // event, which does not hold the channel), and never write to the app's stdout or stderr.
 'use strict';
 
 const diagnostics = require('diagnostics_channel');
-const { performance } = require('perf_hooks');
+const { monitorEventLoopDelay, performance } = require('perf_hooks');
 const { isMainThread } = require('worker_threads');
 
 /** The version of the protocol in README.md. */
@@ -34,6 +35,12 @@ const SWEEP_MS = 25;
 /** How long a connection that we ended may take to be closed by its client before we destroy it. */
 const LINGER_MS = 1000;
 
+/** Reports come at most so often: each costs a message and a turn of the loop. */
+const REPORT_MS_MIN = 100;
+
+/** How finely the loop's delay is measured: a timer of the runtime that fires so often. */
+const DELAY_RESOLUTION_MS = 10;
+
 /** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
 const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 
@@ -46,6 +53,9 @@ const sessions = new Set();
 
 /** @type {Drain | null} The drain under way; there is no way back from one. */
 let drain = null;
+
+/** @type {Reporter | undefined} Made when reports are asked for. */
+let reporter;
 
 /**
  * Runs a step of ours so that its failure is never the app's.
@@ -265,10 +275,61 @@ function graceOf(wish) {
   return typeof wish === 'number' && wish >= 0 ? Math.min(wish, GRACE_MS_MAX) : GRACE_MS;
 }
 
+/** Reports on the requests and the event loop, as long as somebody wants them. */
+class Reporter {
+  constructor() {
+    this.requests = 0;
+    this.count = () => { this.requests += 1; };
+    this.tick = guarded(() => this.report());
+    /** @type {any} */
+    this.interval = null;
+  }
+
+  /** @param {number} everyMs the pause between two reports; 0 ends them */
+  every(everyMs) {
+    if (this.interval) clearTicks(this.interval);
+    this.interval = null;
+    if (everyMs <= 0) {
+      requestStart.unsubscribe(this.count);
+      if (this.delay) this.delay.disable();
+      this.delay = undefined;
+      return;
+    }
+    if (!this.delay) {
+      requestStart.subscribe(this.count);
+      this.delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+      this.delay.enable();
+      this.busy = performance.eventLoopUtilization();
+    }
+    this.interval = ticks(this.tick, Math.max(everyMs, REPORT_MS_MIN)).unref();
+  }
+
+  report() {
+    const busy = performance.eventLoopUtilization();
+    const share = performance.eventLoopUtilization(busy, this.busy).utilization;
+    this.busy = busy;
+    // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
+    const beyond = (percentile) => Math.max(0, Math.round(this.delay.percentile(percentile) / 1000) - DELAY_RESOLUTION_MS * 1000);
+    tell({
+      act: 'report', requests: this.requests, busy_permille: Math.round(share * 1000),
+      delay_p50_us: beyond(50), delay_p99_us: beyond(99), heap_bytes: memory().heapUsed,
+    });
+    this.delay.reset();
+  }
+}
+
+/** @param {unknown} wish `every_ms` as it came */
+function report(wish) {
+  if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
+  reporter ??= new Reporter();
+  reporter.every(wish);
+}
+
 /** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
 function onInternalMessage(message) {
   if (!message) return;
   if (message.cmd === COMMAND && message.act === 'drain') begin(graceOf(message.grace_ms), true);
+  if (message.cmd === COMMAND && message.act === 'report') report(message.every_ms);
   // Node closes idle connections itself now; all that is left is to mark the responses.
   if (message.cmd === 'NODE_CLUSTER' && message.act === 'disconnect') begin(0, false);
 }
@@ -308,6 +369,9 @@ function watchServers() {
 const send = process.send;
 const timer = setTimeout;
 const immediate = setImmediate;
+const ticks = setInterval;
+const clearTicks = clearInterval;
+const memory = process.memoryUsage;
 const now = performance.now.bind(performance);
 let requestStart;
 
@@ -318,5 +382,5 @@ guarded(() => {
   requestStart = held('http.server.request.start');
   watchServers();
   process.on('internalMessage', guarded(onInternalMessage));
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain'] });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report'] });
 })();

@@ -119,7 +119,44 @@ for (const major of MAJORS) {
       worker.child.send('report');
       const report = await worker.heard('a report', (m) => m.seen);
       assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true });
-      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain'] });
+      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report'] });
+      assert.deepEqual(await within('the exit', worker.exited), [0, null]);
+      assert.equal(worker.output, '');
+    });
+
+    test('reports requests and the loop while it is asked to, and no longer', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const { get } = client(t, 'http');
+      await get(worker.port, '/now');
+      const reports = () => worker.internal.filter((m) => m.act === 'report');
+      assert.equal(reports().length, 0);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1 });
+      await sync(worker);
+      for (let i = 0; i < 3; i += 1) await get(worker.port, '/now');
+      const report = await waitUntil('a report', () => reports().find((m) => m.requests === 3));
+      for (const name of ['busy_permille', 'delay_p50_us', 'delay_p99_us', 'heap_bytes']) {
+        assert.ok(Number.isInteger(report[name]) && report[name] >= 0, `${name}: ${report[name]}`);
+      }
+      assert.ok(report.busy_permille <= 1000);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 0 });
+      await sync(worker);
+      const before = reports().length;
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 'x' });
+      await sync(worker);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1 });
+      await waitUntil('reports again', () => reports().length > before);
+      assert.equal(reports().at(-1).requests, 3, 'the count goes on where it was');
+      assert.equal(worker.output, '');
+    });
+
+    test('reports do not keep a process alive', async (t) => {
+      const script = join(directory, `reports-${major}.cjs`);
+      await writeFile(script, "process.on('message', (m) => { process.send(m); process.disconnect(); });");
+      const worker = launch(t, major, script);
+      await waitUntil('hello', () => worker.internal.length > 0);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1 });
+      await waitUntil('a report', () => worker.internal.some((m) => m.act === 'report'));
+      worker.child.send('end');
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
     });

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p forkful-daemon --example log_throughput -- [--writers 4] [--line 1000]
-//!     [--seconds 3] [--rate LINES_PER_SECOND] [--merged] [--time] [--follow] [--idle 1000] [--folder DIR]
+//!     [--seconds 3] [--rate LINES_PER_SECOND] [--merged] [--time] [--json-lines] [--rotate] [--follow] [--idle 1000] [--folder DIR]
 //! ```
 //! The writers are processes of this same program, each of which writes a line per `write(2)`, as Node does,
 //! as fast as it can, or at `--rate`. The lines that were sent are counted again in the files. `--idle`
@@ -16,7 +16,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forkful_api::types::LogStream;
-use forkful_daemon::logs::{FollowFilter, FollowRequest, Followed, LogService, StreamSpec};
+use forkful_core::logs::{LineFormat, LogRotation};
+use forkful_daemon::logs::{FollowFilter, FollowRequest, Followed, LineStyle, LogService, Stamp, StreamSpec};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -30,6 +31,8 @@ struct Options {
     rate: Option<f64>,
     merged: bool,
     time: bool,
+    json_lines: bool,
+    rotate: bool,
     follow: bool,
     idle: u32,
     folder: PathBuf,
@@ -53,6 +56,8 @@ fn parse(arguments: &[String]) -> Outcome<Options> {
         rate: None,
         merged: false,
         time: false,
+        json_lines: false,
+        rotate: false,
         follow: false,
         idle: 0,
         folder: std::env::temp_dir(),
@@ -69,11 +74,21 @@ fn parse(arguments: &[String]) -> Outcome<Options> {
             "--folder" => options.folder = value()?.into(),
             "--merged" => options.merged = true,
             "--time" => options.time = true,
+            "--json-lines" => options.json_lines = true,
+            "--rotate" => options.rotate = true,
             "--follow" => options.follow = true,
             other => return Err(format!("unknown argument {other}").into()),
         }
     }
     Ok(options)
+}
+
+fn style(options: &Options) -> LineStyle {
+    LineStyle {
+        format: if options.json_lines { LineFormat::Json } else { LineFormat::Raw },
+        stamp: if options.time { Stamp::Iso } else { Stamp::None },
+        ..LineStyle::default()
+    }
 }
 
 /// The writer: numbered lines of `line` bytes, one call each; says on stderr how many.
@@ -101,18 +116,22 @@ fn measure(options: &Options) -> Outcome<()> {
     let service = LogService::start()?;
     let idle_pipes = attach_idle(&service, &folder, options.idle)?;
     let start = Instant::now();
-    let (mut children, mut files) = (Vec::new(), Vec::new());
+    let mut children = Vec::new();
     for pm_id in 0..options.writers {
         let mut child = spawn_writer(options)?;
         let name = if options.merged { "merged.log".to_owned() } else { format!("{pm_id}.log") };
         let (path, pipe) = (folder.join(name), child.stdout.take().ok_or("no stdout")?);
-        files.push(path.clone());
         let spec = StreamSpec {
             app: "bench".to_owned(),
             pm_id,
             stream: LogStream::Out,
-            path: Some(path),
-            time: options.time,
+            paths: vec![path],
+            style: style(options),
+            rotation: options.rotate.then(|| LogRotation {
+                keep: LogRotation::KEEP_MAX,
+                total: None,
+                ..LogRotation::default()
+            }),
             echo: None,
         };
         service.attach(spec, OwnedFd::from(pipe));
@@ -138,10 +157,10 @@ fn measure(options: &Options) -> Outcome<()> {
     if let Some(received) = follower.and_then(|thread| thread.join().ok()) {
         println!("{received:>12} lines received by the follower");
     }
-    files.dedup();
     let mut found = 0;
-    for path in &files {
-        found += fs_err::read(path)?.split(|byte| *byte == b'\n').count() as u64 - 1;
+    // With what was set aside, compressed or not.
+    for entry in fs_err::read_dir(&folder)?.flatten() {
+        found += lines_in(&entry.path())?;
     }
     fs_err::remove_dir_all(&folder)?;
     let megabytes = (sent * options.line as u64) as f64 / 1e6;
@@ -161,8 +180,9 @@ fn attach_idle(service: &LogService, folder: &Path, streams: u32) -> Outcome<Vec
             app: "idle".to_owned(),
             pm_id: 1_000_000 + stream / 2,
             stream: if stream % 2 == 0 { LogStream::Out } else { LogStream::Err },
-            path: Some(folder.join(format!("idle-{stream}.log"))),
-            time: false,
+            paths: vec![folder.join(format!("idle-{stream}.log"))],
+            style: LineStyle::default(),
+            rotation: Some(LogRotation::default()),
             echo: None,
         };
         service.attach(spec, read_end.into());
@@ -173,6 +193,22 @@ fn attach_idle(service: &LogService, folder: &Path, streams: u32) -> Outcome<Vec
         println!("{:>12} kB for {streams} idle streams", memory("VmRSS:")? - before);
     }
     Ok(pipes)
+}
+
+fn lines_in(path: &Path) -> Outcome<u64> {
+    let file = fs_err::File::open(path)?;
+    let mut reader: Box<dyn Read> = match path.extension() {
+        Some(extension) if extension == "gz" => Box::new(flate2::read::GzDecoder::new(file)),
+        Some(extension) if extension == "tmp" => return Ok(0),
+        _ => Box::new(file),
+    };
+    let (mut lines, mut piece) = (0, vec![0; 1 << 20]);
+    loop {
+        match reader.read(&mut piece)? {
+            0 => return Ok(lines),
+            count => lines += piece[..count].iter().filter(|byte| **byte == b'\n').count() as u64,
+        }
+    }
 }
 
 fn request(follow: bool) -> FollowRequest {

@@ -47,9 +47,16 @@ async function greeters(t, options = []) {
 for (const balance of ['auto', 'exact']) {
   test(`balance ${balance}: ${CONNECTIONS} connections opened at once are spread evenly`, async (t) => {
     const { port } = await greeters(t, ['--balance', balance]);
-    const opened = await Promise.all(Array.from({ length: CONNECTIONS }, () => open(t, port)));
-    const [worst] = counts(opened);
-    assert.ok(worst <= UNEVEN_MAX * CONNECTIONS / WORKERS, `spread ${counts(opened)}`);
+    const spreads = [];
+    // `exact` counts, whatever happens. `auto` steers away from workers that do not answer just then, which a
+    // worker without a core does not either: then the even spread may take another try.
+    await waitUntil('an even spread', async () => {
+      const opened = await Promise.all(Array.from({ length: CONNECTIONS }, () => open(t, port)));
+      spreads.push(counts(opened).join());
+      if (counts(opened)[0] <= UNEVEN_MAX * CONNECTIONS / WORKERS) return true;
+      for (const { socket } of opened) socket.destroy();
+      return false;
+    }, balance === 'auto' ? 20_000 : 0).catch((error) => assert.fail(`${error.message}: ${spreads.join('; ')}`));
   });
 
   test(`balance ${balance}: ${CONNECTIONS} connections opened one by one are spread evenly`, async (t) => {

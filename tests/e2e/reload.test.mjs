@@ -120,6 +120,45 @@ for (const [name, body, reason] of [
   });
 }
 
+test("a new version that says 'ready' before it listens does not take the old one's place", async (t) => {
+  const { forkful, path, settle, answered, pids } = await underLoad(t, plain, { major: 24 });
+  const old = await pids();
+  await answered(1000);
+  forkful.script(({ require, report }) => {
+    const server = require('http').createServer((_request, response) => {
+      response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+    });
+    globalThis.listen = () => server.listen(Number(process.env.PORT));
+    setInterval(() => {}, 1000);
+    process.send?.('ready');
+    report({ said: 'ready' });
+  }, path.split('/').at(-1));
+  const reload = forkful.spawn(['reload', 'app']);
+  const listening = new Set();
+  for (const _slot of old) {
+    const worker = await waitUntil('a new worker that does not listen yet', () => forkful.control.living(path)
+      .find(({ pid, reports }) => reports.length > 0 && !old.includes(String(pid)) && !listening.has(pid)));
+    listening.add(worker.pid);
+    const before = await pids();
+    // The old worker serves on, for longer than the second after which the word would count.
+    await answered(listening.size * 25_000);
+    assert.deepEqual(await pids(), before, 'nothing was replaced');
+    await worker.run(() => { globalThis.listen(); });
+  }
+  const { code, stderr } = await reload.outcome;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual((await pids()).map(Number).sort(), [...listening].sort());
+  await settle();
+});
+
+test("a worker that says 'ready' and listens on nothing is ready", async (t) => {
+  const forkful = await sandbox(t, 24);
+  const path = forkful.script(() => { process.send?.('ready'); setInterval(() => {}, 1000); });
+  await forkful.ok(['start', path, '--name', 'queue', '-i', '2', '--listen-timeout', '50s']);
+  assert.deepEqual((await forkful.jlist('queue')).map((worker) => worker.pm2_env.status), ['online', 'online']);
+  await forkful.ok(['reload', 'queue']);
+});
+
 test('two reloads of one app at once: each ends, and no request is lost', async (t) => {
   const { forkful, settle, answered } = await underLoad(t, plain, { major: 24 });
   await answered(1000);

@@ -235,7 +235,7 @@ describe('supervision', { concurrency: 3 }, () => {
     assert.equal(await logs('--raw', '--out'), 'first\tline\n');
     assert.equal(await logs('--raw', '--err'), 'an error\n');
     const [line] = (await logs('--json', '--out')).trim().split('\n').map((text) => JSON.parse(text));
-    assert.deepEqual([line.app, line.stream, line.line], ['talks', 'out', 'first\tline']);
+    assert.deepEqual([line.app_name, line.type, line.message], ['talks', 'out', 'first\tline']);
 
     const following = forkful.spawn(['logs', 'talks', '--raw', '--lines', '0']);
     // It follows once a line comes through; earlier ones may be missed.

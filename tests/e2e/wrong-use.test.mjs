@@ -174,11 +174,15 @@ describe('wrong use', { concurrency: 2 }, () => {
   });
 
   test('a 10 MB line on stdout arrives whole, between its neighbours', async () => {
-    const app = await forkful.start(({ report }) => {
+    const script = forkful.script(({ report }) => {
       setInterval(() => {}, 1000);
       process.stdout.write(`before\n${'x'.repeat(10 * 1024 * 1024)}\nafter\n`, () => report({ written: true }));
-    }, { name: 'long', instances: 1, options: ['--no-wait'] });
-    const [worker] = await app.workers(1);
+    });
+    const config = join(forkful.directory, 'long.json');
+    // One file: by default the line would be set aside when the next one comes, because with it 10 MB are full.
+    writeFileSync(config, JSON.stringify({ apps: [{ name: 'long', script, interpreter: nodeBinary(forkful.major), log_rotate: false }] }));
+    await forkful.ok(['start', config, '--no-wait']);
+    const [worker] = await waitUntil('the worker', () => { const living = forkful.control.living(script); return living.length === 1 && living; });
     await worker.reported('written');
     const [{ pm2_env: { pm_out_log_path: path } }] = await forkful.jlist('long');
     await waitUntil('the last line', () => readFileSync(path, 'latin1').endsWith('after\n'));
@@ -217,7 +221,7 @@ describe('wrong use', { concurrency: 2 }, () => {
     const app = await forkful.start(({ report }) => {
       setInterval(() => console.log('y'.repeat(10_000)), 1);
       report({ ready: true });
-    }, { name: 'full', instances: 1, options: ['--no-wait', '--merge-logs', '--output', '/dev/full'] });
+    }, { name: 'full', instances: 1, options: ['--no-wait', '--output', '/dev/full'] });
     const [worker] = await app.workers(1);
     await worker.reported('ready');
     await waitUntil('a count', async () => {

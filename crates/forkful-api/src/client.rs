@@ -19,6 +19,9 @@ use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
+use crate::conversation::{EnvironmentReply, MessageRequest, TriggerRequest, WorkersReply};
+use crate::jlist::JlistEntry;
+use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, ErrorCode, ErrorReply, LogLine, LogStream, LogsQuery,
     Ping, StartRequest,
@@ -195,6 +198,45 @@ impl Client {
     /// `POST /v1/kill`: all apps stop, and the daemon ends.
     pub async fn kill(&mut self) -> Result<ActionReply, ClientError> {
         self.post("/v1/kill", &serde_json::json!({})).await
+    }
+
+    /// `POST /v1/save`.
+    pub async fn save(&mut self, request: &SaveRequest) -> Result<SaveReply, ClientError> {
+        self.post("/v1/save", request).await
+    }
+
+    /// `POST /v1/resurrect`.
+    pub async fn resurrect(&mut self, request: &ResurrectRequest) -> Result<ActionReply, ClientError> {
+        self.post("/v1/resurrect", request).await
+    }
+
+    /// `POST /v1/cleardump`.
+    pub async fn clear_saved(&mut self) -> Result<ClearReply, ClientError> {
+        self.post("/v1/cleardump", &()).await
+    }
+
+    /// `POST /v1/messages`.
+    pub async fn send_message(&mut self, request: &MessageRequest) -> Result<WorkersReply, ClientError> {
+        self.post("/v1/messages", request).await
+    }
+
+    /// `POST /v1/trigger`.
+    pub async fn trigger(&mut self, request: &TriggerRequest) -> Result<WorkersReply, ClientError> {
+        self.post("/v1/trigger", request).await
+    }
+
+    /// `GET /v1/environment/{target}`; a name, an id or `all`.
+    pub async fn environment(
+        &mut self,
+        target: &str,
+        show_secrets: bool,
+    ) -> Result<EnvironmentReply, ClientError> {
+        self.get(&format!("/v1/environment/{}?show_secrets={show_secrets}", escape(target))).await
+    }
+
+    /// `GET /v1/jlist`: all workers in PM2's shape.
+    pub async fn jlist(&mut self, show_secrets: bool) -> Result<Vec<JlistEntry>, ClientError> {
+        self.get(&format!("/v1/jlist?show_secrets={show_secrets}")).await
     }
 
     /// `GET /v1/logs`; the connection is taken for the stream.

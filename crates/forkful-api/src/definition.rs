@@ -2,15 +2,25 @@
 //! ([`AppSpec`]). Towards the core everything is checked: what comes over a socket or from a file may
 //! have been written by anybody.
 
+mod changes;
+mod logs;
+mod upkeep;
+
+pub(crate) use logs::default_rotation;
+
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forkful_core::date_format::DateFormatFault;
+use forkful_core::logs::{AnsiPolicy, LineFormat};
 use forkful_core::spec::{
-    AppName, AppNameFault, AppSpec, Balance, INSTANCES_MAX, Launch, LogSpec, Mode, Readiness, RestartDelay,
+    AppName, AppNameFault, AppSpec, Balance, CronFault, INSTANCES_MAX, Launch, Mode, Readiness, RestartDelay,
     RestartPolicy, Runtime, StopPolicy, StopSignal,
 };
 use thiserror::Error;
+
+pub use changes::changes;
 
 use crate::types::{AppDefinition, BalanceKind, ErrorCode, ErrorReply, ModeKind, RuntimeKind};
 
@@ -74,6 +84,26 @@ pub enum DefinitionError {
         /// The most that is allowed.
         max: i128,
     },
+    /// A text is no form of dates.
+    #[error("app `{app}`: log_date_format is {value:?}")]
+    DateFormat {
+        /// The app.
+        app: String,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: DateFormatFault,
+    },
+    /// A text is no cron pattern.
+    #[error("app `{app}`: cron_restart is {value:?}")]
+    Cron {
+        /// The app.
+        app: String,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: CronFault,
+    },
     /// Only Node.js programs speak the protocol of cluster mode.
     #[error("app `{app}`: cluster mode needs a Node.js program")]
     ClusterNeedsNode {
@@ -90,6 +120,8 @@ impl From<DefinitionError> for ErrorReply {
         };
         let text = match &error {
             DefinitionError::Name { source, .. } => format!("{error}: {source}"),
+            DefinitionError::DateFormat { source, .. } => format!("{error}: {source}"),
+            DefinitionError::Cron { source, .. } => format!("{error}: {source}"),
             _ => error.to_string(),
         };
         Self { code: ErrorCode::BadRequest, error: text, hint }
@@ -132,6 +164,28 @@ impl From<&AppSpec> for AppDefinition {
             merge_logs: spec.logs.merge,
             time: spec.logs.time,
             agent: spec.agent,
+            namespace: spec.namespace.as_str().to_owned(),
+            autostart: spec.autostart,
+            pid_file: spec.pid_file.as_ref().map(text),
+            instance_var: spec.variables.instance.clone(),
+            increment_var: spec.variables.increment.clone(),
+            env_sources: (&spec.launch.env_sources).into(),
+            run_as: spec.launch.run_as.as_ref().map(Into::into),
+            shutdown_with_message: spec.stop.by_message,
+            treekill: spec.stop.whole_tree,
+            log_date_format: spec.logs.date_format.as_ref().map(|form| form.as_str().to_owned()),
+            log_file: spec.logs.combined_file.as_ref().map(text),
+            log_json: spec.logs.line_format == LineFormat::Json,
+            disable_logs: spec.logs.disabled,
+            log_strip_ansi: spec.logs.ansi == AnsiPolicy::Strip,
+            log_rotate: spec.logs.rotation.as_ref().map(Into::into),
+            watch: spec.watch.as_ref().map(Into::into),
+            max_memory_bytes: spec.renewal.max_memory_bytes,
+            max_requests: spec.renewal.max_requests,
+            max_age_ms: spec.renewal.max_age.map(millis),
+            cron_restart: spec.renewal.cron.as_ref().map(|cron| cron.as_str().to_owned()),
+            health: spec.health.as_ref().map(Into::into),
+            depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -157,13 +211,12 @@ impl TryFrom<AppDefinition> for AppSpec {
             signal: StopSignal(definition.kill_signal),
             kill_timeout: check.duration("kill_timeout_ms", definition.kill_timeout_ms)?,
             drain_timeout: check.duration("drain_timeout_ms", definition.drain_timeout_ms)?,
+            by_message: definition.shutdown_with_message,
+            whole_tree: definition.treekill,
         };
-        let logs = LogSpec {
-            out_file: check.optional_path("out_file", definition.out_file)?,
-            error_file: check.optional_path("error_file", definition.error_file)?,
-            merge: definition.merge_logs,
-            time: definition.time,
-        };
+        let logs = check.logs(&definition)?;
+        let renewal = check.renewal(&definition)?;
+        let variables = check.variables(&definition)?;
         check.env(&definition.env)?;
         check.texts("program_args", &definition.program_args)?;
         check.texts("args", &definition.args)?;
@@ -175,9 +228,19 @@ impl TryFrom<AppDefinition> for AppSpec {
             args: definition.args,
             cwd: check.path("cwd", definition.cwd)?,
             env: definition.env,
+            env_sources: check.env_sources(definition.env_sources)?,
+            run_as: definition.run_as.map(Into::into),
             runtime: definition.runtime.into(),
         };
         Ok(Self {
+            namespace: check.namespace(&definition.namespace)?,
+            autostart: definition.autostart,
+            pid_file: check.optional_path("pid_file", definition.pid_file)?,
+            variables,
+            watch: definition.watch.map(|watch| check.watch(watch)).transpose()?,
+            renewal,
+            health: definition.health.map(|health| check.health(health)).transpose()?,
+            depends_on: check.depends_on(definition.depends_on)?,
             launch,
             instances: definition.instances,
             mode: definition.mode.into(),
@@ -274,10 +337,15 @@ impl Check<'_> {
     fn env(&self, env: &std::collections::BTreeMap<String, String>) -> Result<(), DefinitionError> {
         self.count("env", env.len())?;
         for (name, value) in env {
-            if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(DefinitionError::EnvName { app: self.app.to_owned(), name: name.clone() });
-            }
+            self.variable_name(name)?;
             self.text("env", value)?;
+        }
+        Ok(())
+    }
+
+    fn variable_name(&self, name: &str) -> Result<(), DefinitionError> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(DefinitionError::EnvName { app: self.app.to_owned(), name: name.to_owned() });
         }
         Ok(())
     }

@@ -1,9 +1,14 @@
 //! The list of workers in the shape of PM2's `jlist`, for the scripts and tools that read it: an array
-//! with one element per worker. Values of the environment are not in it.
+//! with one element per worker. The environment is in it as PM2 has it, twice, as [`EnvironmentReply`] gives
+//! it: with secrets redacted, unless somebody asked for them.
 
+use std::collections::BTreeMap;
+
+use forkful_core::spec::environment::shown_arguments;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::conversation::{ActionView, EnvironmentReply, Metric};
 use crate::types::{AppDefinition, AppList, AppView, ModeKind, RuntimeKind, Status, WorkerView};
 
 /// One worker.
@@ -36,7 +41,7 @@ pub struct Monit {
 pub struct Pm2Env {
     /// The app.
     pub name: String,
-    /// Always `default`.
+    /// The app's group.
     pub namespace: String,
     /// The worker's id.
     pub pm_id: u32,
@@ -59,11 +64,15 @@ pub struct Pm2Env {
     pub node_app_instance: u16,
     /// Name of the variable that holds the slot.
     pub instance_var: String,
+    /// Variable that grows by one from worker to worker.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub increment_var: Option<String>,
     /// The script.
     pub pm_exec_path: String,
     /// Working directory.
     pub pm_cwd: String,
     /// Arguments of the script.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub args: Vec<String>,
     /// Arguments of the interpreter.
     pub node_args: Vec<String>,
@@ -73,75 +82,198 @@ pub struct Pm2Env {
     pub pm_out_log_path: String,
     /// stderr file.
     pub pm_err_log_path: String,
+    /// File of both streams.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pm_log_path: Option<String>,
+    /// File of the process id.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pm_pid_path: Option<String>,
     /// One file per stream for all workers.
     pub merge_logs: bool,
+    /// How times in logs are written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_date_format: Option<String>,
+    /// Whether its workers start when it is made.
+    pub autostart: bool,
     /// Whether it is restarted after an exit.
     pub autorestart: bool,
     /// Unstable exits before it is given up.
     pub max_restarts: u32,
     /// A shorter life is unstable, in milliseconds.
     pub min_uptime: u64,
+    /// Pause before each restart, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub restart_delay: Option<u64>,
+    /// First step of the growing pause, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub exp_backoff_restart_delay: Option<u64>,
+    /// Exit codes that leave it stopped.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub stop_exit_codes: Vec<i32>,
+    /// When it is restarted.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cron_restart: Option<String>,
+    /// It is reloaded when it uses more, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub max_memory_restart: Option<u64>,
     /// From the first signal to SIGKILL, in milliseconds.
     pub kill_timeout: u64,
+    /// Pause between two looks whether all is killed, in milliseconds.
+    pub kill_retry_time: u64,
+    /// Whether the first signal is for its descendants too.
+    pub treekill: bool,
+    /// Whether it is asked to stop by a message.
+    pub shutdown_with_message: bool,
     /// Ready by `process.send('ready')`.
     pub wait_ready: bool,
-    /// Whether files are watched; not in this version.
+    /// Bound on becoming ready, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub listen_timeout: Option<u64>,
+    /// Whether files are watched.
     pub watch: bool,
+    /// Whether the script is instrumented.
+    pub pmx: bool,
+    /// Always false: there is no service behind it.
+    pub automation: bool,
+    /// Always false: repositories are not looked at.
+    pub vizion: bool,
+    /// Always false.
+    pub vizion_running: bool,
+    /// Always false: there is no service behind it.
+    pub km_link: bool,
+    /// Always true.
+    #[serde(rename = "windowsHide")]
+    pub windows_hide: bool,
+    /// Who started it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub username: Option<String>,
+    /// Names the app as it was made, in the form of a UUID.
+    pub unique_id: String,
+    /// The version in its `package.json`, or `N/A`. Whoever shows the list looks it up, not the daemon.
+    pub version: String,
+    /// Actions that it has registered with `@pm2/io`.
+    pub axm_actions: Vec<ActionView>,
+    /// Metrics that it reports with `@pm2/io`.
+    pub axm_monitor: BTreeMap<String, Metric>,
+    /// The options of its `@pm2/io`.
+    pub axm_options: BTreeMap<String, Value>,
+    /// Always empty.
+    pub axm_dynamic: Map<String, Value>,
     /// The last exit code, when there was one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exit_code: Option<i32>,
-    /// Always empty: there for tools that read it without asking.
-    pub env: Map<String, Value>,
+    /// The environment; absent in events.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub env: Option<BTreeMap<String, String>>,
+    /// The environment once more, beside everything else, where no key of PM2's is in the way.
+    #[serde(flatten)]
+    pub variables: BTreeMap<String, Value>,
 }
 
-/// All workers, by id.
-pub fn jlist(list: &AppList) -> Vec<JlistEntry> {
-    let mut entries: Vec<JlistEntry> =
-        list.apps.iter().flat_map(|app| app.workers.iter().map(|worker| entry(app, worker))).collect();
+/// All workers, by id. Secrets among the arguments are redacted unless `show_secrets`; those of the environment are as
+/// `environment` has them.
+pub fn jlist(list: &AppList, environment: &EnvironmentReply, show_secrets: bool) -> Vec<JlistEntry> {
+    let with_env = |app: &AppView, worker: &WorkerView| {
+        let mut entry = entry(app, worker);
+        if show_secrets {
+            entry.pm2_env.args.clone_from(&app.definition.args);
+        }
+        if let Some(env) = environment.apps.get(&app.definition.name) {
+            add_environment(&mut entry.pm2_env, env);
+        }
+        entry
+    };
+    let mut entries: Vec<JlistEntry> = list
+        .apps
+        .iter()
+        .flat_map(|app| app.workers.iter().map(move |worker| with_env(app, worker)))
+        .collect();
     entries.sort_by_key(|entry| entry.pm_id);
     entries
 }
 
 fn entry(app: &AppView, worker: &WorkerView) -> JlistEntry {
-    let definition = &app.definition;
     JlistEntry {
         pid: worker.pid.unwrap_or(0),
-        name: definition.name.clone(),
+        name: app.definition.name.clone(),
         pm_id: worker.pm_id,
         monit: Monit { memory: worker.memory_bytes, cpu: (worker.cpu_percent * 10.0).round() / 10.0 },
-        pm2_env: Pm2Env {
-            name: definition.name.clone(),
-            namespace: "default".to_owned(),
-            pm_id: worker.pm_id,
-            status: worker.status,
-            restart_time: worker.restarts,
-            unstable_restarts: worker.unstable_restarts,
-            pm_uptime: worker.started_at_ms.unwrap_or(app.created_at_ms),
-            created_at: app.created_at_ms,
-            exec_mode: match definition.mode {
-                ModeKind::Cluster => "cluster_mode".to_owned(),
-                ModeKind::Fork => "fork_mode".to_owned(),
-            },
-            instances: definition.instances,
-            node_app_instance: worker.slot,
-            instance_var: "NODE_APP_INSTANCE".to_owned(),
-            pm_exec_path: definition.script.clone().unwrap_or_else(|| definition.program.clone()),
-            pm_cwd: definition.cwd.clone(),
-            args: definition.args.clone(),
-            node_args: definition.program_args.clone(),
-            exec_interpreter: interpreter(definition),
-            pm_out_log_path: worker.out_log_path.clone(),
-            pm_err_log_path: worker.error_log_path.clone(),
-            merge_logs: definition.merge_logs,
-            autorestart: definition.autorestart,
-            max_restarts: definition.max_restarts,
-            min_uptime: definition.min_uptime_ms,
-            kill_timeout: definition.kill_timeout_ms,
-            wait_ready: definition.wait_ready,
-            watch: false,
-            exit_code: worker.exit_code,
-            env: Map::new(),
+        pm2_env: pm2_env(app, worker),
+    }
+}
+
+fn add_environment(shape: &mut Pm2Env, env: &BTreeMap<String, String>) {
+    let user = ["USER", "LOGNAME"].iter().find_map(|name| env.get(*name));
+    shape.username = user.filter(|name| !name.is_empty()).cloned();
+    shape.env = Some(env.clone());
+    let Ok(Value::Object(own)) = serde_json::to_value(&*shape) else { return };
+    let free = env.iter().filter(|(name, _)| !own.contains_key(*name));
+    shape.variables = free.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
+}
+
+/// A worker in PM2's shape, without its environment and without secrets among its arguments.
+pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
+    let definition = &app.definition;
+    Pm2Env {
+        name: definition.name.clone(),
+        namespace: definition.namespace.clone(),
+        pm_id: worker.pm_id,
+        status: worker.status,
+        restart_time: worker.restarts,
+        unstable_restarts: worker.unstable_restarts,
+        pm_uptime: worker.started_at_ms.unwrap_or(app.created_at_ms),
+        created_at: app.created_at_ms,
+        exec_mode: match definition.mode {
+            ModeKind::Cluster => "cluster_mode".to_owned(),
+            ModeKind::Fork => "fork_mode".to_owned(),
         },
+        instances: definition.instances,
+        node_app_instance: worker.slot,
+        instance_var: definition.instance_var.clone(),
+        increment_var: definition.increment_var.clone(),
+        pm_exec_path: definition.script.clone().unwrap_or_else(|| definition.program.clone()),
+        pm_cwd: definition.cwd.clone(),
+        args: shown_arguments(&definition.args),
+        node_args: definition.program_args.clone(),
+        exec_interpreter: interpreter(definition),
+        pm_out_log_path: worker.out_log_path.clone(),
+        pm_err_log_path: worker.error_log_path.clone(),
+        pm_log_path: definition.log_file.clone(),
+        pm_pid_path: definition.pid_file.clone(),
+        merge_logs: definition.merge_logs,
+        log_date_format: definition.log_date_format.clone(),
+        autostart: definition.autostart,
+        autorestart: definition.autorestart,
+        max_restarts: definition.max_restarts,
+        min_uptime: definition.min_uptime_ms,
+        restart_delay: definition.restart_delay_ms,
+        exp_backoff_restart_delay: definition.exp_backoff_restart_delay_ms,
+        stop_exit_codes: definition.stop_exit_codes.clone(),
+        cron_restart: definition.cron_restart.clone(),
+        max_memory_restart: definition.max_memory_bytes,
+        kill_timeout: definition.kill_timeout_ms,
+        kill_retry_time: 5,
+        treekill: definition.treekill,
+        shutdown_with_message: definition.shutdown_with_message,
+        wait_ready: definition.wait_ready,
+        listen_timeout: definition.listen_timeout_ms,
+        watch: definition.watch.is_some(),
+        pmx: definition.agent,
+        automation: false,
+        vizion: false,
+        vizion_running: false,
+        km_link: false,
+        windows_hide: true,
+        username: None,
+        unique_id: unique_id(&definition.name, app.created_at_ms),
+        version: "N/A".to_owned(),
+        axm_actions: worker.reports.actions.clone(),
+        axm_monitor: worker.reports.metrics.clone(),
+        axm_options: worker.reports.options.clone(),
+        axm_dynamic: Map::new(),
+        exit_code: worker.exit_code,
+        env: None,
+        variables: BTreeMap::new(),
     }
 }
 
@@ -154,5 +286,40 @@ fn interpreter(definition: &AppDefinition) -> String {
             let file = definition.program.rsplit('/').next();
             file.unwrap_or(definition.program.as_str()).to_owned()
         }
+    }
+}
+
+/// The same for all workers of an app, another one when it is made anew: a UUID of version 8 (RFC 9562), which
+/// leaves its bits to us.
+fn unique_id(name: &str, created_at_ms: u64) -> String {
+    // FNV-1a; nothing depends on its quality.
+    let hash = |seed: u64| {
+        let bytes = name.bytes().chain(created_at_ms.to_le_bytes());
+        bytes.fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    };
+    let (high, low) = (hash(0xcbf2_9ce4_8422_2325), hash(0x6c62_272e_07bb_0142));
+    format!(
+        "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        0x8000 | (low >> 48) & 0x3fff,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_the_form_of_a_uuid_and_tell_apps_apart() {
+        let id = unique_id("api", 1_795_277_331_613);
+        let groups: Vec<usize> = id.split('-').map(str::len).collect();
+        assert_eq!(groups, [8, 4, 4, 4, 12]);
+        assert!(id.chars().all(|c| c == '-' || c.is_ascii_hexdigit()));
+        assert_eq!(id, unique_id("api", 1_795_277_331_613));
+        assert_ne!(id, unique_id("api", 1_795_277_331_614));
+        assert_ne!(id, unique_id("web", 1_795_277_331_613));
     }
 }

@@ -1,5 +1,5 @@
 //! The daemon's HTTP API: the types that cross the socket ([`types`]), their conversion to and from
-//! the core's spec ([`definition`]), the list in PM2's shape ([`jlist`]), and the client that the command
+//! the core's spec ([`definition`]), events and messages ([`conversation`]), the list in PM2's shape ([`jlist`]), and the client that the command
 //! uses ([`client`]).
 //!
 //! Transport: HTTP/1.1 with JSON bodies over a unix socket (`$FORKFUL_HOME/forkful.sock`, mode 0600).
@@ -8,6 +8,8 @@
 //! until converted.
 
 pub mod client;
+pub mod conversation;
 pub mod definition;
 pub mod jlist;
+pub mod saved;
 pub mod types;

@@ -1,9 +1,20 @@
 //! Request, reply and event types. JSON keys are `snake_case`, durations end in their unit, times are
 //! milliseconds since the Unix epoch. Unknown request keys are refused, unknown reply keys ignored.
 
+mod logs;
+mod upkeep;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use crate::conversation::WorkerReports;
+
+pub use logs::LogRotateDefinition;
+pub use upkeep::{
+    EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition, WatchDefinition,
+    WatchIgnoreDefinition,
+};
 
 /// The version of this API; the command and the daemon must agree on it.
 pub const API_VERSION: u32 = 1;
@@ -83,6 +94,80 @@ pub struct AppDefinition {
     pub time: bool,
     /// Preload the agent.
     pub agent: bool,
+    /// The group that commands can name instead.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Start the workers when the app is made.
+    #[serde(default = "yes")]
+    pub autostart: bool,
+    /// Where workers' process ids are written.
+    #[serde(default)]
+    pub pid_file: Option<String>,
+    /// Variable that holds the slot's number.
+    #[serde(default = "default_instance_var")]
+    pub instance_var: String,
+    /// Variable that grows by one from worker to worker.
+    #[serde(default)]
+    pub increment_var: Option<String>,
+    /// Where the environment's values came from.
+    #[serde(default)]
+    pub env_sources: EnvSourcesDefinition,
+    /// Whom the workers run as.
+    #[serde(default)]
+    pub run_as: Option<RunAsDefinition>,
+    /// Ask a worker to stop by `process.send('shutdown')`.
+    #[serde(default)]
+    pub shutdown_with_message: bool,
+    /// Send the first signal to a worker's descendants too.
+    #[serde(default = "yes")]
+    pub treekill: bool,
+    /// How times in logs are written.
+    #[serde(default)]
+    pub log_date_format: Option<String>,
+    /// One more file for both streams.
+    #[serde(default)]
+    pub log_file: Option<String>,
+    /// Write lines as JSON.
+    #[serde(default)]
+    pub log_json: bool,
+    /// Write no log files.
+    #[serde(default)]
+    pub disable_logs: bool,
+    /// Leave control sequences of terminals out of log files.
+    #[serde(default)]
+    pub log_strip_ansi: bool,
+    /// When log files are set aside; `None` is never.
+    #[serde(default = "crate::definition::default_rotation")]
+    pub log_rotate: Option<LogRotateDefinition>,
+    /// Which changes of files make the workers be replaced.
+    #[serde(default)]
+    pub watch: Option<WatchDefinition>,
+    /// Replace a worker whose process tree is larger.
+    #[serde(default)]
+    pub max_memory_bytes: Option<u64>,
+    /// Replace a worker that has answered so many requests.
+    #[serde(default)]
+    pub max_requests: Option<u64>,
+    /// Replace a worker that is older.
+    #[serde(default)]
+    pub max_age_ms: Option<u64>,
+    /// Replace the workers at these times.
+    #[serde(default)]
+    pub cron_restart: Option<String>,
+    /// How it is found out whether a worker still works.
+    #[serde(default)]
+    pub health: Option<HealthDefinition>,
+    /// Apps that are ready before this one starts.
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+}
+
+fn default_namespace() -> String {
+    forkful_core::spec::NAMESPACE_DEFAULT.to_owned()
+}
+
+fn default_instance_var() -> String {
+    "NODE_APP_INSTANCE".to_owned()
 }
 
 /// See `forkful_core::spec::Runtime`.
@@ -241,6 +326,9 @@ pub struct DispatchView {
     pub handed_over: u64,
     /// Of these, taken out of the queue of a stuck, dead or leaving worker.
     pub rescued: u64,
+    /// Connections that a worker may have had when it died or was given up, so that no other got them.
+    #[serde(default)]
+    pub lost: u64,
     /// Times a worker was found not to turn its loop.
     pub suspected: u64,
     /// Times steering was changed.
@@ -278,11 +366,23 @@ pub struct WorkerView {
     pub exit_code: Option<i32>,
     /// Why the worker is in this state, when that needs saying.
     pub reason: Option<String>,
+    /// Why the worker was last replaced by itself: its limits, its health, changed files, the clock.
+    #[serde(default)]
+    pub renewed: Option<String>,
+    /// What was wrong with the last health check.
+    #[serde(default)]
+    pub health_fault: Option<String>,
+    /// How late the event loop was, in milliseconds (99th percentile of the last second), while that is measured.
+    #[serde(default)]
+    pub loop_delay_ms: Option<f64>,
     /// The last lines of stderr; only in `GET /v1/apps/{target}`.
     #[serde(default)]
     pub stderr_tail: Vec<String>,
     /// Log lines that could not be written.
     pub dropped_log_lines: u64,
+    /// What its `@pm2/io` says of it.
+    #[serde(default)]
+    pub reports: WorkerReports,
 }
 
 /// A worker's state, in PM2's words.

@@ -10,18 +10,28 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forkful_core::Time;
 use forkful_os::channel::{self as socket, RemoteEnd};
+use forkful_os::connection;
 
 use crate::protocol::frame::LineDecoder;
-use crate::protocol::incoming::{Incoming, parse};
+use crate::protocol::incoming::{Incoming, is_report, parse};
 use crate::protocol::outgoing;
 
-/// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others.
-const READ_BYTES_PER_TURN: usize = 128 * 1024;
+/// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others: 300 of them
+/// cost a few milliseconds.
+const READ_BYTES_PER_TURN: usize = 32 * 1024;
+/// Messages to the primary taken from one worker in one turn, and no more than one further piece brings: binding an
+/// address costs about 50 µs. The app's own messages are passed over without a look.
+const MESSAGES_PER_TURN: usize = 32;
+/// Bytes of one read.
+const PIECE_BYTES: usize = 8 * 1024;
 /// Handle lines that wait for their turn, beyond one for each address that the worker holds: one that listens and closes
 /// in a loop, and does not read, would cost us a descriptor each time.
 const SPARE_HANDLES_MAX: usize = 64;
 /// Unsent bytes for a worker that does not read; beyond, it is not following the protocol. Some thousand replies.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// Pieces of 64 KiB that are taken out of the end of a worker that is given up: more than the kernel's buffer holds.
+const PIECES_OUT_MAX: usize = 32;
 
 /// A handle line that awaits its answer, or its turn.
 #[derive(Debug)]
@@ -52,6 +62,8 @@ pub(crate) struct Pushed {
     pub(crate) seq: u64,
     /// Whether it was taken out of another worker's queue.
     pub(crate) rescued: bool,
+    /// It is for this worker and no other, and dropped when that one does not take it.
+    pub(crate) pinned: bool,
 }
 
 /// See the module's documentation.
@@ -71,8 +83,13 @@ pub(crate) struct Channel {
     /// This user has too many handles under way in all; time, not the socket, says when to go on.
     handles_full: bool,
     broken: bool,
+    /// Since the last handle was sent, the worker has written more than was read at once. Then it may keep answers
+    /// back until there is room; otherwise it writes them before it does anything with a handle.
+    crowded: bool,
     /// The worker's own end, for taking back what it has not read.
     remote: Option<RemoteEnd>,
+    /// Somebody reads what the app says to its primary.
+    hears: bool,
 }
 
 /// What reading brought.
@@ -80,8 +97,30 @@ pub(crate) struct Channel {
 pub(crate) struct Received {
     /// Lines, understood, in order.
     pub(crate) messages: Vec<Incoming>,
+    /// What the app said to its primary, as far as anybody wants to know; JSON, in order.
+    pub(crate) said: Vec<Vec<u8>>,
     /// The worker closed its end.
     pub(crate) closed: bool,
+    /// The bound of a turn was reached: more may be there.
+    pub(crate) more: bool,
+}
+
+/// What becomes of a channel's other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OtherEnd {
+    /// It is closed: what was not read from it never will be.
+    Closed,
+    /// It may still be read, by a worker that is given up.
+    Open,
+}
+
+/// Connections of a channel that is of no more use.
+#[derive(Debug, Default)]
+pub(crate) struct Unanswered {
+    /// The worker has not touched these, and never will.
+    pub(crate) free: Vec<Pushed>,
+    /// The worker may have had this one.
+    pub(crate) lost: Option<Pushed>,
 }
 
 impl Channel {
@@ -97,7 +136,9 @@ impl Channel {
             unsent_since: None,
             handles_full: false,
             broken: false,
+            crowded: false,
             remote,
+            hears: false,
         }
     }
 
@@ -108,10 +149,15 @@ impl Channel {
     /// Reads what is there, within the bound of a turn.
     pub(crate) fn read(&mut self) -> Received {
         let mut received = Received::default();
-        let mut chunk = [0_u8; 16 * 1024];
+        let mut chunk = [0_u8; PIECE_BYTES];
         let mut handles = Vec::new();
         let mut left = READ_BYTES_PER_TURN;
-        while left > 0 {
+        loop {
+            if left == 0 || received.messages.len() >= MESSAGES_PER_TURN {
+                received.more = true;
+                self.crowded = true;
+                break;
+            }
             match socket::receive(self.socket.as_fd(), &mut chunk, &mut handles) {
                 Ok(0) => {
                     received.closed = true;
@@ -123,10 +169,16 @@ impl Channel {
                     // A worker's own handles have no receiver here: closed, and acknowledged by their line.
                     handles.clear();
                     left = left.saturating_sub(n);
-                    self.decoder.feed(&chunk[..n], |line| match parse(line) {
-                        // Nobody here reads what the app says to its primary.
-                        Incoming::User | Incoming::Ignored => {}
-                        message => received.messages.push(message),
+                    let hears = self.hears;
+                    self.decoder.feed(&chunk[..n], |line| {
+                        let message = parse(line);
+                        if matches!(message, Incoming::User | Incoming::Ready) && (hears || is_report(line)) {
+                            received.said.push(line.to_vec());
+                        }
+                        match message {
+                            Incoming::User | Incoming::Ignored => {}
+                            message => received.messages.push(message),
+                        }
                     });
                     if all {
                         break;
@@ -152,6 +204,21 @@ impl Channel {
             self.lines.push_back(line);
             self.flush(now);
         }
+    }
+
+    /// Says whether what the app says to its primary is wanted. Metrics and answers to actions always are.
+    pub(crate) fn hear(&mut self, hears: bool) {
+        self.hears = hears;
+    }
+
+    /// Queues a message for the app, unless too much waits already: one that does not read its messages keeps
+    /// its channel for the protocol.
+    pub(crate) fn send_message(&mut self, line: Vec<u8>, now: Time) -> bool {
+        let fits = !self.broken && self.unsent_bytes + line.len() <= UNSENT_BYTES_MAX / 2;
+        if fits {
+            self.send(line, now);
+        }
+        fits
     }
 
     /// Queues a reply with a socket for a worker that holds so many addresses.
@@ -263,18 +330,44 @@ impl Channel {
         self.broken
     }
 
-    /// Everything that has not been answered; the channel is of no more use.
-    pub(crate) fn into_unanswered(mut self) -> Vec<Pushed> {
-        self.in_flight
-            .take()
-            .map(|(line, _)| line)
-            .into_iter()
-            .chain(self.handles)
-            .filter_map(|line| match line {
-                HandleLine::Connection(pushed) => Some(pushed),
-                HandleLine::Probe | HandleLine::Reply { .. } => None,
-            })
-            .collect()
+    /// Everything that has not been answered; the channel is of no more use. A connection is served at most once:
+    /// it is free only if the worker provably had nothing of it.
+    pub(crate) fn into_unanswered(mut self, other_end: OtherEnd) -> Unanswered {
+        let connection = |line| match line {
+            HandleLine::Connection(pushed) => Some(pushed),
+            HandleLine::Probe | HandleLine::Reply { .. } => None,
+        };
+        let mut unanswered = Unanswered::default();
+        if let Some(pushed) = self.in_flight.take().and_then(|(line, _)| connection(line)) {
+            let is_free = match other_end {
+                // Without a crowd the missing answer is proof; with one, the kernel's count of bytes.
+                OtherEnd::Closed => {
+                    !self.crowded || connection::is_untouched(pushed.connection.as_fd()).unwrap_or(false)
+                }
+                OtherEnd::Open => self.takes_out(&pushed.line()),
+            };
+            if is_free {
+                unanswered.free.push(pushed);
+            } else {
+                unanswered.lost = Some(pushed);
+            }
+        }
+        unanswered.free.extend(self.handles.into_iter().filter_map(connection));
+        unanswered
+    }
+
+    /// Empties the worker's end of what it has not read; whether a line was among that.
+    fn takes_out(&self, line: &[u8]) -> bool {
+        let Some(remote) = &self.remote else { return false };
+        let (mut unread, mut piece, mut handles) = (Vec::new(), vec![0_u8; 64 * 1024], Vec::new());
+        for _ in 0..PIECES_OUT_MAX {
+            match remote.take_back(&mut piece, &mut handles) {
+                Ok(read @ 1..) => unread.extend_from_slice(&piece[..read]),
+                Ok(0) | Err(_) => break,
+            }
+            handles.clear();
+        }
+        unread.split_inclusive(|byte| *byte == b'\n').any(|found| found == line)
     }
 
     /// Sends as much as the socket takes.
@@ -325,6 +418,7 @@ impl Channel {
         let n = socket::send(self.socket.as_fd(), bytes, handle)?;
         self.partial = bytes[n..].to_vec();
         if let Some(line) = self.handles.pop_front() {
+            self.crowded = false;
             self.in_flight = Some((line, now));
         }
         Ok(())
@@ -341,6 +435,11 @@ impl Pushed {
 /// not live twice in one worker, which [`crate::primary`] sees to.
 pub(crate) fn worker_key(listening: usize) -> String {
     format!("forkful:{listening}")
+}
+
+/// Which listening a worker means by a key.
+pub(crate) fn listening_of(key: &str) -> Option<usize> {
+    key.strip_prefix("forkful:")?.parse().ok()
 }
 
 fn is_temporary(error: &io::Error) -> bool {

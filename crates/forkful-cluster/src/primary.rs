@@ -1,15 +1,23 @@
 //! The primary of one app: its workers' channels, its listenings, and what goes on between them.
 //!
-//! - this file: workers come and go, messages are understood, queries answered
+//! - this file: workers come and go, and what the supervisor asks and is told
+//! - `messages`: what workers say and are told
+//! - `queries`: what they listen on
 //! - [`listening`]: the sockets of one address
+//! - `conversation`: what apps say to their primary, and what they are told
 //! - `dispatch`: the daemon hands a connection to a worker (exact mode, rescue)
 //! - `steer`: which sockets the kernel gives new connections to; watching the queues (direct mode)
+//! - `upkeep`: what the supervisor asks of single workers
 //! - `token`: how a descriptor is named in the reactor
 
+mod conversation;
 mod dispatch;
 mod listening;
+mod messages;
+mod queries;
 mod steer;
 mod token;
+mod upkeep;
 mod worker;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -21,36 +29,29 @@ use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_os::channel::RemoteEnd;
 use forkful_os::reactor::{Event, Interest, Reactor};
-use serde_json::value::RawValue;
 
-use crate::channel::{Channel, HandleLine, worker_key};
-use crate::protocol::incoming::{AgentMessage, Incoming, Query};
-use crate::protocol::outgoing::{self, ReplyHead};
-use listening::{ListenKey, Listening, Source};
+use crate::channel::{Channel, HandleLine, OtherEnd, Unanswered};
+use crate::protocol::incoming::AgentReport;
+use crate::protocol::outgoing;
+use listening::{ListenKey, Listening};
+use queries::EXITED_GRACE;
 use token::Token;
-use worker::{Hold, Stage, Worker};
+use worker::{Stage, Worker};
 
+pub use conversation::{MESSAGE_BYTES_MAX, MessageRefused};
 pub use listening::Counters;
 pub use token::TOKEN_BITS;
 pub use worker::WorkerId;
 
 /// How long idle keep-alive connections may still send a request when their worker leaves.
 const IDLE_GRACE_MS: u64 = 1000;
-/// An address that no worker holds any more stays bound this long after a close by the app.
-const CLOSED_GRACE: Duration = Duration::from_secs(1);
-/// The same after an exit: the next worker may need a while before it listens again.
-const EXITED_GRACE: Duration = Duration::from_secs(30);
-/// A worker that could not take a listening socket (out of descriptors) is offered it again after this.
-const REPLY_RETRY: Duration = Duration::from_millis(100);
-/// The kernel limits how many handles a user may have under way; after that, sending goes on in so long.
-const FLUSH_AGAIN: Duration = Duration::from_millis(10);
-/// Listenings of one app; a bound against an app that listens in a loop.
-const LISTENINGS_MAX: usize = 1024;
 
-/// Linux errnos that go into replies.
+/// A dead worker's channel holds what fits into the kernel's buffer, a few hundred KiB; after so many turns' worth of
+/// it, somebody else writes.
+const LAST_READS_MAX: usize = 64;
+
+/// Linux's errno for a query that makes no sense.
 const EINVAL: i32 = 22;
-const EMFILE: i32 = 24;
-const EADDRINUSE: i32 = 98;
 
 /// What the supervisor tells a primary once.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +84,21 @@ pub enum PrimaryEvent {
     },
     /// Its channel is closed: the process is about to exit, or has left the cluster.
     Disconnected(WorkerId),
+    /// It said something to its primary (`process.send`): metrics, answers to actions, and, while
+    /// [`Primary::hear_messages`] is on, everything else.
+    Message {
+        /// Which worker.
+        worker: WorkerId,
+        /// What it said: JSON, at most [`LINE_BYTES_MAX`](crate::protocol::frame::LINE_BYTES_MAX) bytes.
+        line: Vec<u8>,
+    },
+    /// Its agent reports, see [`Primary::want_reports`].
+    Report {
+        /// Which worker.
+        worker: WorkerId,
+        /// What it says.
+        report: AgentReport,
+    },
 }
 
 /// See the module's documentation.
@@ -91,6 +107,8 @@ pub struct Primary {
     reactor: Rc<Reactor>,
     workers: BTreeMap<WorkerId, Worker>,
     listenings: BTreeMap<usize, Listening>,
+    /// Which listening a query means.
+    by_key: HashMap<ListenKey, usize>,
     next_listening: usize,
     /// Connections assigned so far; orders workers by their last one.
     assigned: u64,
@@ -102,6 +120,10 @@ pub struct Primary {
     flush_at: Option<Time>,
     /// Some channel is of no more use.
     some_broken: bool,
+    /// Whether what apps say to their primary is wanted.
+    hears_messages: bool,
+    /// How often agents report, if at all.
+    reports_every: Option<Duration>,
     /// When waiting connections and overdue answers were last looked at.
     looked_at: Time,
     retries: Vec<(Time, WorkerId, HandleLine)>,
@@ -116,12 +138,15 @@ impl Primary {
             reactor,
             workers: BTreeMap::new(),
             listenings: BTreeMap::new(),
+            by_key: HashMap::new(),
             next_listening: 0,
             assigned: 0,
             open_connections: HashMap::new(),
             counts_closes,
             flush_at: None,
             some_broken: false,
+            hears_messages: false,
+            reports_every: None,
             looked_at: Time::default(),
             retries: Vec::new(),
             events: VecDeque::new(),
@@ -137,7 +162,8 @@ impl Primary {
         channel: OwnedFd,
         remote: Option<RemoteEnd>,
     ) -> std::io::Result<()> {
-        let worker = Worker::new(Channel::new(channel, remote));
+        let mut worker = Worker::new(Channel::new(channel, remote));
+        worker.channel.hear(self.hears_messages);
         let token = Token::Channel(id).encode(self.config.token_base);
         self.reactor.add(worker.channel.fd(), token, Interest::READ)?;
         self.workers.insert(id, worker);
@@ -197,8 +223,19 @@ impl Primary {
 
     /// The worker's process has exited: what it had not acknowledged goes to others.
     pub fn detach(&mut self, id: WorkerId, now: Time) {
-        self.read_channel(id, now);
-        self.remove(id, now);
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.stage = Stage::Disconnecting;
+        }
+        self.read_all(id, now);
+        self.remove(id, OtherEnd::Closed, now);
+    }
+
+    /// Takes all that a worker has said, before it goes: a connection that it acknowledged must not go to another.
+    fn read_all(&mut self, id: WorkerId, now: Time) {
+        let mut reads = 0;
+        while self.read_channel(id, now) && reads < LAST_READS_MAX {
+            reads += 1;
+        }
     }
 
     /// The kernel says that a connection is closed; cheap for one that is not ours.
@@ -322,192 +359,7 @@ impl Primary {
         .min()
     }
 
-    fn read_channel(&mut self, id: WorkerId, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        let received = worker.channel.read();
-        for message in received.messages {
-            self.on_message(id, message, now);
-        }
-        if received.closed && self.workers.contains_key(&id) {
-            self.events.push_back(PrimaryEvent::Disconnected(id));
-            self.remove(id, now);
-        }
-        self.watch_write(id);
-    }
-
-    fn on_message(&mut self, id: WorkerId, message: Incoming, now: Time) {
-        match message {
-            Incoming::Online => self.events.push_back(PrimaryEvent::Online(id)),
-            Incoming::QueryServer { query, seq } => self.on_query(id, &query, seq, now),
-            Incoming::BadQuery { seq } => self.refuse_query(id, seq, EINVAL, None, now),
-            Incoming::Listening(query) => self.on_listening(id, &query, now),
-            Incoming::Close { key } => self.on_close(id, &key, now),
-            Incoming::ExitedAfterDisconnect { seq } => self.on_leaving(id, seq, now),
-            Incoming::Accepted { ack, accepted } => self.on_accepted(id, ack, accepted, now),
-            Incoming::HandleAck => self.on_handle_ack(id, now),
-            Incoming::HandleNack => self.on_handle_nack(id, now),
-            Incoming::HandleSent => {
-                self.with_channel(id, |channel| channel.send(outgoing::handle_acknowledge().to_vec(), now));
-            }
-            Incoming::Agent(AgentMessage::Hello) => {
-                if let Some(worker) = self.workers.get_mut(&id) {
-                    worker.agent = true;
-                }
-            }
-            Incoming::Agent(AgentMessage::Drained) => {
-                if let Some(worker) = self.workers.get_mut(&id)
-                    && worker.stage == Stage::Draining
-                {
-                    Self::disconnect(worker, now);
-                }
-                self.watch_write(id);
-            }
-            Incoming::Ready => self.events.push_back(PrimaryEvent::Ready(id)),
-            Incoming::User | Incoming::Ignored => {}
-        }
-    }
-
-    fn disconnect(worker: &mut Worker, now: Time) {
-        if worker.stage != Stage::Disconnecting {
-            worker.stage = Stage::Disconnecting;
-            let seq = worker.next_seq();
-            worker.channel.send(outgoing::disconnect(seq), now);
-        }
-    }
-
-    fn on_query(&mut self, id: WorkerId, query: &Query, ack: u64, now: Time) {
-        if self.workers.get(&id).is_none_or(|worker| worker.stage == Stage::Disconnecting) {
-            return;
-        }
-        match self.find_or_bind(id, query, now) {
-            Ok((index, member)) => self.answer_query(id, index, member, ack, now),
-            Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(EINVAL);
-                self.refuse_query(id, ack, errno, query.data.as_deref(), now);
-                self.events.push_back(PrimaryEvent::ListenFailed {
-                    worker: id,
-                    address: listening::describe_query(query),
-                    errno,
-                    port: query.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0),
-                });
-            }
-        }
-        self.refresh_all(now);
-    }
-
-    fn refuse_query(&mut self, id: WorkerId, ack: u64, errno: i32, data: Option<&RawValue>, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        let seq = worker.next_seq();
-        let key = worker_key(usize::MAX);
-        worker.channel.send(outgoing::reply_error(ReplyHead { key: &key, ack, data, seq }, errno), now);
-        self.watch_write(id);
-    }
-
-    /// The listening that a query means, and the worker's own socket in it.
-    fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> std::io::Result<(usize, usize)> {
-        let key = ListenKey::of(query);
-        let found = self.listenings.iter().find(|(_, listening)| listening.key == key).map(|(i, _)| *i);
-        let index = match found {
-            Some(index) => {
-                let held = self.workers.get(&id).is_some_and(|w| w.holds.contains_key(&index));
-                if held {
-                    return Err(std::io::Error::from_raw_os_error(EADDRINUSE)); // by the same worker
-                }
-                index
-            }
-            None if self.listenings.len() >= LISTENINGS_MAX => {
-                return Err(std::io::Error::from_raw_os_error(EMFILE));
-            }
-            None => {
-                let listening = Listening::bind(query, self.config.balance, now)?;
-                let index = self.next_listening;
-                self.next_listening += 1;
-                self.listenings.insert(index, listening);
-                index
-            }
-        };
-        let listening = self.listenings.get_mut(&index).expect("found or inserted above");
-        if listening.data.is_none() {
-            listening.data.clone_from(&query.data);
-        }
-        let member = if listening.push_only() { 0 } else { listening.take_member(id)? };
-        Ok((index, member))
-    }
-
-    fn answer_query(&mut self, id: WorkerId, index: usize, member: usize, ack: u64, now: Time) {
-        let Some(listening) = self.listenings.get_mut(&index) else { return };
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        listening.unheld_until = None;
-        let own = matches!(listening.source, Source::Group(_)) && !listening.push_only();
-        worker.holds.insert(index, Hold { member: own.then_some(member), listening: false });
-        let key = worker_key(index);
-        let seq = worker.next_seq();
-        let head = ReplyHead { key: &key, ack, data: listening.data.as_deref(), seq };
-        if listening.push_only() {
-            let line = outgoing::reply_push(head, listening.local_address());
-            worker.channel.send(line, now);
-            return;
-        }
-        let line = outgoing::reply_handle(head, outgoing::handle_kind(listening.key.kind()));
-        match listening.socket(member).try_clone_to_owned() {
-            Ok(handle) => worker.channel.send_reply(line, handle, worker.holds.len(), now),
-            Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(EMFILE);
-                worker.channel.send(outgoing::reply_error(head, errno), now);
-            }
-        }
-    }
-
-    fn on_listening(&mut self, id: WorkerId, query: &Query, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        let meant = worker.holds.iter().find(|(index, hold)| {
-            !hold.listening
-                && self.listenings.get(index).is_some_and(|listening| listening.is_reported_as(query))
-        });
-        let Some(index) = meant.map(|(index, _)| *index) else { return };
-        if let Some(hold) = worker.holds.get_mut(&index) {
-            hold.listening = true;
-        }
-        self.events.push_back(PrimaryEvent::Listening(id));
-        self.after_change(now);
-    }
-
-    fn on_close(&mut self, id: WorkerId, key: &str, now: Time) {
-        let index = self.listenings.keys().copied().find(|index| worker_key(*index) == key);
-        if let Some(index) = index {
-            let leaving = self.workers.get(&id).is_some_and(|worker| worker.stage >= Stage::Draining);
-            self.release(id, index, if leaving { EXITED_GRACE } else { CLOSED_GRACE }, now);
-            self.after_change(now);
-        }
-    }
-
-    fn on_leaving(&mut self, id: WorkerId, ack: u64, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            worker.stage = Stage::Disconnecting;
-            let seq = worker.next_seq();
-            worker.channel.send(outgoing::acknowledge(ack, seq), now);
-            self.after_change(now);
-        }
-    }
-
-    /// A worker lets go of a listening.
-    fn release(&mut self, id: WorkerId, index: usize, grace: Duration, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Some(hold) = worker.holds.remove(&index) else { return };
-        let still_held = self.workers.values().any(|worker| worker.holds.contains_key(&index));
-        let Some(listening) = self.listenings.get_mut(&index) else { return };
-        listening.suspicion.remove(id);
-        if let Some(member) = hold.member
-            && listening.members[member].owner == Some(id)
-        {
-            listening.members[member].owner = None;
-        }
-        if !still_held {
-            listening.unheld_until = Some(now + grace);
-        }
-    }
-
-    fn remove(&mut self, id: WorkerId, now: Time) {
+    fn remove(&mut self, id: WorkerId, other_end: OtherEnd, now: Time) {
         let Some(worker) = self.workers.get(&id) else { return };
         let held: Vec<usize> = worker.holds.keys().copied().collect();
         for index in held {
@@ -515,90 +367,16 @@ impl Primary {
         }
         let Some(worker) = self.workers.remove(&id) else { return };
         let _gone = self.reactor.remove(worker.channel.fd());
-        for pushed in worker.channel.into_unanswered() {
+        let Unanswered { free, lost } = worker.channel.into_unanswered(other_end);
+        for pushed in free {
             self.take_back(pushed);
+        }
+        if let Some(listening) = lost.and_then(|pushed| self.listenings.get_mut(&pushed.listening)) {
+            listening.counters.lost += 1;
         }
         self.open_connections.retain(|_, owner| *owner != id);
         self.retries.retain(|(_, owner, _)| *owner != id);
         self.after_change(now);
-    }
-
-    fn on_handle_ack(&mut self, id: WorkerId, now: Time) {
-        self.with_channel(id, |channel| {
-            if matches!(channel.in_flight(), Some(HandleLine::Reply { .. })) {
-                channel.answered();
-                channel.flush(now);
-            }
-        });
-        self.on_turned(id, now);
-        self.dispatch_all(now);
-    }
-
-    /// A handle did not arrive, or a probe was answered.
-    fn on_handle_nack(&mut self, id: WorkerId, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        match worker.channel.answered() {
-            None => {}
-            Some((HandleLine::Probe, _)) => {
-                worker.proof = Some(now);
-                worker.channel.flush(now);
-                self.on_turned(id, now);
-            }
-            Some((reply @ HandleLine::Reply { .. }, _)) => {
-                self.retries.push((now + REPLY_RETRY, id, reply));
-                self.on_turned(id, now);
-            }
-            Some((HandleLine::Connection(pushed), _)) => self.on_refused(id, pushed, now),
-        }
-        self.dispatch_all(now);
-    }
-
-    fn flush_again(&mut self, now: Time) {
-        if self.flush_at.is_some_and(|at| at <= now) {
-            self.flush_at = None;
-            self.looked_at = now;
-            let held = self.workers.iter().filter(|(_, worker)| worker.channel.handles_full());
-            for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.with_channel(id, |channel| channel.flush(now));
-            }
-        }
-    }
-
-    fn retry_replies(&mut self, now: Time) {
-        let retries = std::mem::take(&mut self.retries);
-        let (due, rest): (Vec<_>, Vec<_>) = retries.into_iter().partition(|(at, _, _)| *at <= now);
-        self.retries = rest;
-        for (_, id, reply) in due {
-            self.with_channel(id, |channel| channel.send_handle(reply, now));
-        }
-    }
-
-    /// Gives up addresses that nobody holds any more, while others of the app work.
-    fn drop_unheld(&mut self, now: Time) {
-        let due: Vec<usize> = self
-            .listenings
-            .iter()
-            .filter(|(_, listening)| listening.unheld_until.is_some_and(|until| until <= now))
-            .map(|(index, _)| *index)
-            .collect();
-        let works = self.workers.values().any(|worker| worker.stage == Stage::Open);
-        for index in due {
-            if works {
-                self.remove_listening(index);
-            } else if let Some(listening) = self.listenings.get_mut(&index) {
-                listening.unheld_until = Some(now + EXITED_GRACE);
-            }
-        }
-    }
-
-    fn remove_listening(&mut self, index: usize) {
-        if let Some(listening) = self.listenings.remove(&index) {
-            for (member, state) in listening.members.iter().enumerate() {
-                if state.interest.is_some() {
-                    let _gone = self.reactor.remove(listening.socket(member));
-                }
-            }
-        }
     }
 
     /// A worker that does not follow the protocol is treated as one that has hung up.
@@ -606,32 +384,12 @@ impl Primary {
         if std::mem::take(&mut self.some_broken) {
             let broken = self.workers.iter().filter(|(_, worker)| worker.channel.broken());
             for id in broken.map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.events.push_back(PrimaryEvent::Disconnected(id));
-                self.remove(id, now);
-            }
-        }
-    }
-
-    fn with_channel(&mut self, id: WorkerId, act: impl FnOnce(&mut Channel)) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            act(&mut worker.channel);
-        }
-        self.watch_write(id);
-    }
-
-    /// Keeps the reactor's interest in writability true to whether there is something to write.
-    fn watch_write(&mut self, id: WorkerId) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        self.some_broken |= worker.channel.broken();
-        if worker.channel.handles_full() {
-            self.flush_at.get_or_insert(self.looked_at + FLUSH_AGAIN);
-        }
-        let wants = worker.channel.wants_write();
-        if wants != worker.watches_write {
-            let interest = if wants { Interest::READ | Interest::WRITE } else { Interest::READ };
-            let token = Token::Channel(id).encode(self.config.token_base);
-            if self.reactor.modify(worker.channel.fd(), token, interest).is_ok() {
-                worker.watches_write = wants;
+                self.read_all(id, now);
+                if self.workers.contains_key(&id) {
+                    self.events.push_back(PrimaryEvent::Disconnected(id));
+                    // It lives, and may read on.
+                    self.remove(id, OtherEnd::Open, now);
+                }
             }
         }
     }

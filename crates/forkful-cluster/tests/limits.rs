@@ -49,6 +49,12 @@ impl Descriptors {
         Self::at_most(usize::try_from(next).unwrap())
     }
 
+    /// So many further ones.
+    fn spare(count: usize) -> Self {
+        let next = fs_err::File::open("/dev/null").unwrap().as_raw_fd();
+        Self::at_most(usize::try_from(next).unwrap() + count)
+    }
+
     fn at_most(count: usize) -> Self {
         let before = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(count as u64), ..before }).unwrap();
@@ -121,6 +127,44 @@ fn without_descriptors_connections_wait_and_nothing_spins() {
     drop(limit);
     world.advance(Duration::from_secs(2));
     world.answered(&mut clients);
+}
+
+#[test]
+fn an_address_that_could_not_be_handed_over_is_free_again_at_once() {
+    let _alone = alone();
+    for balance in [Balance::Direct, Balance::Exact, Balance::Auto, Balance::Shared] {
+        let mut failed = 0;
+        for spare in 0..6 {
+            let mut world = World::new(balance);
+            let worker = world.spawn();
+            world.open(worker);
+            let address = free_address();
+            let before = open_descriptors();
+            let limit = Descriptors::spare(spare);
+            let seq = world.worker(worker).query(&tcp(address.ip(), address.port()));
+            // It is this process too, and must not need a descriptor now.
+            world.block(worker);
+            world.settle();
+            drop(limit);
+            world.unblock(worker);
+            world.settle();
+            if world.reply(worker, seq).errno().unwrap_or(0) == 0 {
+                continue;
+            }
+            failed += 1;
+            assert_eq!(world.reply(worker, seq).errno(), Some(-24), "{balance:?}, {spare} to spare");
+            assert!(!world.primary.listens(), "{balance:?}, {spare} to spare");
+            assert_eq!(open_descriptors(), before, "{balance:?}, {spare} to spare");
+            std::net::TcpListener::bind(address).expect("the port is free");
+            world.listen(worker, &tcp(address.ip(), address.port()));
+        }
+        assert!((1..6).contains(&failed), "{failed} failed");
+    }
+}
+
+/// An address that nobody has now.
+fn free_address() -> std::net::SocketAddr {
+    std::net::TcpListener::bind((own_host(), 0)).unwrap().local_addr().unwrap()
 }
 
 #[test]

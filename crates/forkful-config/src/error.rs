@@ -147,13 +147,61 @@ pub enum ConfigError {
         /// The name.
         name: String,
     },
-    /// A key that would be dangerous to ignore.
-    #[error("{place} is not supported yet, and ignoring it would be unsafe")]
-    Unsupported {
+    /// There is no such user or group.
+    #[error("{place} is {}, which is no {kind} of this system", quoted(name))]
+    UnknownUser {
         /// Where.
         place: Place,
-        /// What to do instead.
-        instead: String,
+        /// The name or number.
+        name: String,
+        /// `user` or `group`.
+        kind: &'static str,
+    },
+    /// Only root may start processes as another user.
+    #[error("{place} is {}, but only root can start processes as another user", quoted(name))]
+    NotRoot {
+        /// Where.
+        place: Place,
+        /// The name or number.
+        name: String,
+    },
+    /// A `.env` file cannot be read.
+    #[error("{place} cannot be read: {}", file.display())]
+    EnvFile {
+        /// Where it was named.
+        place: Place,
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A `.env` file has a line that is none.
+    #[error("{}:{line}: {message}", file.display())]
+    EnvFileSyntax {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: usize,
+        /// What is wrong.
+        message: &'static str,
+    },
+    /// `increment_var` names a variable that holds no number.
+    #[error("{place} is {}, but that variable {fault}", quoted(name))]
+    NoNumber {
+        /// Where.
+        place: Place,
+        /// The variable.
+        name: String,
+        /// What it is instead.
+        fault: String,
+    },
+    /// Apps that wait for each other.
+    #[error("{place} {message}")]
+    Dependency {
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        message: String,
     },
     /// An app without a script.
     #[error("{place} has no script")]
@@ -294,7 +342,9 @@ impl ConfigError {
             Self::DuplicateName { .. } => {
                 Some("give each app its own `name`; for more workers of one app use `instances`".to_owned())
             }
-            Self::Unsupported { instead, .. } => Some(instead.clone()),
+            Self::NotRoot { .. } => Some("run the daemon as that user, or start it as root".to_owned()),
+            Self::EnvFile { .. } => Some("paths of env_file start at the app's working directory".to_owned()),
+            Self::NoNumber { name, .. } => Some(format!("give `{name}` a number in `env`")),
             Self::NoScript { .. } => Some("name what to start, as app.js".to_owned()),
             Self::ScriptMissing { near, script, .. } => Some(match near {
                 Some(near) => format!("did you mean {near}?"),
@@ -333,6 +383,9 @@ impl ConfigError {
             | Self::TooLarge { .. }
             | Self::Syntax { .. }
             | Self::Value { .. }
+            | Self::UnknownUser { .. }
+            | Self::EnvFileSyntax { .. }
+            | Self::Dependency { .. }
             | Self::NodeVersion { .. }
             | Self::WorkingDirectory { .. }
             | Self::BadName { .. } => None,

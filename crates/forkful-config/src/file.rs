@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::deploy::{self, DeployTarget};
 use crate::error::{ConfigError, Place, Warning};
 use crate::keys::{self, Support};
 use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
@@ -18,8 +19,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The extensions of configurations, in the order in which [`find_default`] looks for them.
 const EXTENSIONS: &[&str] = &["js", "cjs", "mjs", "ts", "mts", "cts", "json", "yaml", "yml", "toml"];
 
-/// Keys beside `apps` that belong to others.
-const OTHER_TOP_LEVEL_KEYS: &[&str] = &["deploy", "$schema"];
+/// Keys beside `apps` that are read elsewhere or by others.
+const OTHER_TOP_LEVEL_KEYS: &[&str] = &["deploy", "static", "$schema"];
+
+/// Keys under which a package.json holds apps.
+const PACKAGE_KEYS: &[&str] = &["forkful", "pm2"];
 
 /// A configuration that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +36,16 @@ pub struct ConfigFile {
     pub warnings: Vec<Warning>,
     /// What a JavaScript config printed while it was evaluated.
     pub output: String,
+    /// The whole document, for what is beside the apps.
+    tree: Node,
+}
+
+impl ConfigFile {
+    /// Where the apps can be deployed to. Read only when asked for, so that a block that is not filled
+    /// in yet keeps no app from being started.
+    pub fn deploy_targets(&self) -> Result<Vec<DeployTarget>, ConfigError> {
+        deploy::targets(&self.tree, &self.path)
+    }
 }
 
 /// The grammar of a text.
@@ -70,20 +84,40 @@ pub fn is_config(path: &Path) -> bool {
     }
 }
 
-/// The configuration of a directory: `forkful.config.*`, else `ecosystem.config.*`.
+/// The configuration of a directory: `forkful.config.*`, else `ecosystem.config.*`, else PM2's older
+/// `ecosystem.*`, else a package.json that has a key for one.
 pub fn find_default(dir: &Path) -> Option<PathBuf> {
+    let older = ["json", "json5", "yml", "yaml"].map(|extension| dir.join(format!("ecosystem.{extension}")));
     ["forkful.config", "ecosystem.config"]
         .iter()
         .flat_map(|stem| EXTENSIONS.iter().map(move |extension| dir.join(format!("{stem}.{extension}"))))
+        .chain(older)
         .find(|path| path.is_file())
+        .or_else(|| Some(dir.join("package.json")).filter(|path| holds_apps(path)))
+}
+
+/// Whether a package.json has a key for us.
+fn holds_apps(path: &Path) -> bool {
+    let text = read_text(path).unwrap_or_default();
+    read::json::parse(&text).is_ok_and(|tree| PACKAGE_KEYS.iter().any(|key| tree.get(key).is_some()))
 }
 
 /// Reads a configuration. Nothing is looked up yet but what its syntax needs.
 pub fn load(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, ConfigError> {
+    load_only(path, evaluator, &[])
+}
+
+/// [`load`] for the apps of these names (all, when there are none): a fault in another app is a warning, and that app
+/// is left out.
+pub fn load_only(
+    path: &Path,
+    evaluator: &dyn JsEvaluator,
+    only: &[String],
+) -> Result<ConfigFile, ConfigError> {
     let format = Format::of(path).ok_or_else(|| ConfigError::UnknownFormat { path: path.to_owned() })?;
     let text = read_text(path)?;
     if format != Format::Script {
-        return parse(&text, format, path);
+        return parse_only(&text, format, path, only);
     }
     let absolute =
         std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
@@ -92,7 +126,7 @@ pub fn load(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, Conf
         message: fault.message,
         hint: fault.hint,
     })?;
-    let mut file = apps_of(&read::script::tree(&result), path)?;
+    let mut file = apps_of(&read::script::tree(&result), path, only)?;
     file.output = result.output;
     Ok(file)
 }
@@ -100,6 +134,10 @@ pub fn load(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, Conf
 /// Reads a configuration from a text; `path` is what messages call it and what relative paths start from.
 /// A script cannot be read this way.
 pub fn parse(text: &str, format: Format, path: &Path) -> Result<ConfigFile, ConfigError> {
+    parse_only(text, format, path, &[])
+}
+
+fn parse_only(text: &str, format: Format, path: &Path, only: &[String]) -> Result<ConfigFile, ConfigError> {
     let tree = match format {
         Format::Json => read::json::parse(text),
         Format::Yaml => read::yaml::parse(text),
@@ -110,7 +148,7 @@ pub fn parse(text: &str, format: Format, path: &Path) -> Result<ConfigFile, Conf
         place: Place { file: Some(path.to_owned()), line, key: String::new() },
         message,
     })?;
-    apps_of(&tree, path)
+    apps_of(&tree, path, only)
 }
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {
@@ -143,18 +181,22 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
 }
 
 /// Finds the apps in a document and reads each.
-fn apps_of(tree: &Node, path: &Path) -> Result<ConfigFile, ConfigError> {
-    let mut reader = Reader { path, warnings: Vec::new() };
-    let apps = reader.apps(tree)?;
+fn apps_of(tree: &Node, path: &Path, only: &[String]) -> Result<ConfigFile, ConfigError> {
+    let mut reader = Reader { path, only, warnings: Vec::new() };
+    let mut apps = reader.apps(tree)?;
+    let deploy_env = reader.deploy_env(tree)?;
+    if !deploy_env.is_empty() {
+        apps.iter_mut().for_each(|app| app.deploy_env.clone_from(&deploy_env));
+    }
     check_names(&apps)?;
-    Ok(ConfigFile { path: path.to_owned(), apps, warnings: reader.warnings, output: String::new() })
+    let warnings = reader.warnings;
+    Ok(ConfigFile { path: path.to_owned(), apps, warnings, output: String::new(), tree: tree.clone() })
 }
 
 fn check_names(apps: &[AppOptions]) -> Result<(), ConfigError> {
     let mut names = BTreeSet::new();
     for app in apps {
-        let name = app.name.clone().or_else(|| app.script.as_deref().map(default_name));
-        if let Some(name) = name
+        if let Some(name) = app.declared_name()
             && !names.insert(name.clone())
         {
             return Err(ConfigError::DuplicateName { place: app.app_place(), name });
@@ -165,6 +207,8 @@ fn check_names(apps: &[AppOptions]) -> Result<(), ConfigError> {
 
 struct Reader<'a> {
     path: &'a Path,
+    /// Apps that are wanted; all, when empty.
+    only: &'a [String],
     warnings: Vec<Warning>,
 }
 
@@ -181,8 +225,12 @@ impl Reader<'_> {
         let (nodes, key): (&Node, &str) = match &tree.value {
             Value::List(_) => (tree, ""),
             Value::Table(entries) => {
-                let holder = ["apps", "pm2"].iter().find_map(|key| tree.get(key));
+                let holder = std::iter::once(&"apps").chain(PACKAGE_KEYS).find_map(|key| tree.get(key));
                 match holder {
+                    // A package.json may hold all of a configuration: `{ "forkful": { "apps": […] } }`.
+                    Some(holder) if holder.key != "apps" && holder.node.get("apps").is_some() => {
+                        return self.apps(&holder.node);
+                    }
                     Some(holder) => {
                         self.check_top_level(entries, &holder.key);
                         (&holder.node, holder.key.as_str())
@@ -196,11 +244,17 @@ impl Reader<'_> {
         };
         match &nodes.value {
             Value::List(items) if items.is_empty() => Err(self.shape(nodes, key, "has no apps")),
-            Value::List(items) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| self.app(item, &format!("{key}[{index}]")))
-                .collect(),
+            Value::List(items) => {
+                let mut apps = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    match self.app(item, &format!("{key}[{index}]")) {
+                        Ok(app) => apps.push(app),
+                        Err(error) if self.leaves_out(item) => self.warnings.push(left_out(&error)),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(apps)
+            }
             Value::Table(_) => Ok(vec![self.app(nodes, key)?]),
             _ => Err(ConfigError::Value {
                 place: self.place(nodes.line, key),
@@ -210,9 +264,37 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether an app is certainly none of those that are wanted.
+    fn leaves_out(&self, app: &Node) -> bool {
+        let text = |key| app.get(key).and_then(|entry| values::text(&entry.node).ok());
+        let name = text("name").or_else(|| text("script").as_deref().map(default_name));
+        !self.only.is_empty() && name.is_some_and(|name| !self.only.contains(&name))
+    }
+
+    /// The `env` of each target of `deploy`, which PM2 adds to an app that is started with `--env <target>`.
+    fn deploy_env(&self, tree: &Node) -> Result<BTreeMap<String, BTreeMap<String, String>>, ConfigError> {
+        let mut blocks = BTreeMap::new();
+        let Some(Value::Table(targets)) = tree.get("deploy").map(|entry| &entry.node.value) else {
+            return Ok(blocks);
+        };
+        for target in targets {
+            let Some(env) = target.node.get("env").filter(|env| !env.node.is_null()) else { continue };
+            let block = values::environment(&env.node).map_err(|refusal| {
+                let key = format!("deploy.{}.env{}", target.key, refusal.below);
+                ConfigError::Value {
+                    place: self.place(refusal.line.or(env.line), &key),
+                    value: refusal.value,
+                    expected: refusal.expected,
+                }
+            })?;
+            blocks.insert(target.key.clone(), block);
+        }
+        Ok(blocks)
+    }
+
     fn check_top_level(&mut self, entries: &[Entry], holder: &str) {
         // package.json is full of keys that are none of ours.
-        if holder == "pm2" {
+        if PACKAGE_KEYS.contains(&holder) {
             return;
         }
         for entry in entries {
@@ -221,9 +303,7 @@ impl Reader<'_> {
             if key == holder || OTHER_TOP_LEVEL_KEYS.contains(&key) || key.starts_with("x-") {
                 continue;
             }
-            let message = if key == "static" {
-                "is not supported yet: ignored".to_owned()
-            } else if keys::find(key).is_some() {
+            let message = if keys::find(key).is_some() {
                 "belongs into an app, not beside `apps`: ignored".to_owned()
             } else {
                 unknown(keys::nearest(key, ["apps", "deploy"].into_iter()))
@@ -285,25 +365,24 @@ impl Reader<'_> {
             return Ok(None);
         };
         match known.support {
-            Support::Now => {
-                known.set(options, &entry.node).map_err(refused)?;
-                return Ok(Some(known.name.to_owned()));
-            }
-            Support::Refused => {
-                return Err(ConfigError::Unsupported { place, instead: known.doc.to_owned() });
-            }
-            Support::Later => {
-                let instead = if known.doc.is_empty() { String::new() } else { format!("; {}", known.doc) };
-                let message = format!("is not supported yet: ignored{instead}");
-                self.warnings.push(Warning { place, message });
-            }
+            Support::Now | Support::Kept => known.set(options, &entry.node).map_err(refused)?,
             Support::Foreign => {
-                let message = "has no meaning outside PM2: ignored".to_owned();
+                let message = format!("{}: ignored", known.doc);
                 self.warnings.push(Warning { place, message });
+                return Ok(None);
             }
         }
-        Ok(None)
+        if known.support == Support::Kept {
+            let message = "is checked and kept, but this version does not act on it yet".to_owned();
+            self.warnings.push(Warning { place, message });
+        }
+        Ok(Some(known.name.to_owned()))
     }
+}
+
+/// A fault in an app that is not wanted.
+pub(crate) fn left_out(error: &ConfigError) -> Warning {
+    Warning { place: Place::default(), message: format!("{error} (in an app that --only leaves out)") }
 }
 
 fn is_bare_app(entries: &[Entry]) -> bool {

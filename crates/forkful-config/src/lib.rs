@@ -13,20 +13,27 @@
 //! **Invariant:** nothing here talks to the daemon or starts an app. The only processes are a
 //! short-lived `node` that evaluates a JavaScript config, and `node --version`.
 
+mod deploy;
 mod error;
 mod file;
 mod keys;
 mod options;
 mod read;
 mod resolve;
+mod schema;
 mod tree;
 mod values;
 
+pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning};
-pub use file::{ConfigFile, Format, find_default, is_config, load, parse};
+pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, parse};
 pub use keys::{Kind, KnownKey, Support, known_keys};
-pub use options::{AppOptions, InstancesText, KeyOrigin, Origin};
+pub use options::{
+    AppOptions, FilterEnv, FlagOrPath, HealthOptions, InstancesText, KeyOrigin, Origin, WatchOption,
+    WatchOptions,
+};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::caller_environment;
-pub use resolve::{Context, Resolved, resolve, resolve_all};
-pub use values::{parse_duration, parse_signal};
+pub use resolve::{Context, Resolved, resolve, resolve_all, resolve_only};
+pub use schema::{attribute_table, json_schema};
+pub use values::{parse_bytes, parse_duration, parse_signal};

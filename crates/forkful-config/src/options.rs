@@ -1,16 +1,23 @@
 //! What a user may say about an app, whatever the source. Everything is optional and nothing is
 //! looked up: types are right, meaning comes with [`resolve`](crate::resolve()).
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forkful_core::spec::{Balance, Mode, StopSignal};
+use forkful_core::date_format::DateFormat;
+use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
+use forkful_core::spec::{Balance, CronPattern, Mode, StopSignal, WatchIgnore};
 
 use crate::error::{ConfigError, Place};
 use crate::keys;
-use crate::tree::{Node, Value, quoted};
+use crate::resolve::default_name;
+use crate::tree::{Node, Value};
+
+pub use parts::{FilterEnv, FlagOrPath, HealthOptions, WatchOption, WatchOptions};
 
 /// The number of workers as the user wrote it: a number, `max`, or a negative number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +122,72 @@ pub struct AppOptions {
     pub balance: Option<Balance>,
     /// Preload the agent.
     pub agent: Option<bool>,
+    /// Group of apps.
+    pub namespace: Option<String>,
+    /// Goes before the name.
+    pub name_prefix: Option<String>,
+    /// Append the chosen block's name to the name.
+    pub append_env_to_name: Option<bool>,
+    /// `.env` files.
+    pub env_file: Option<Vec<PathBuf>>,
+    /// What of the caller's environment is left out.
+    pub filter_env: Option<FilterEnv>,
+    /// Keep inherited values in the saved state.
+    pub save_env: Option<bool>,
+    /// Variable that holds the slot.
+    pub instance_var: Option<String>,
+    /// Variable that grows from worker to worker.
+    pub increment_var: Option<String>,
+    /// User that the workers run as.
+    pub uid: Option<String>,
+    /// Group that the workers run as.
+    pub gid: Option<String>,
+    /// Start when made.
+    pub autostart: Option<bool>,
+    /// File for process ids.
+    pub pid_file: Option<PathBuf>,
+    /// Stop by a message.
+    pub shutdown_with_message: Option<bool>,
+    /// Signal descendants too.
+    pub treekill: Option<bool>,
+    /// Source maps in stack traces.
+    pub source_map_support: Option<bool>,
+    /// Fork mode.
+    pub execute_command: Option<bool>,
+    /// One more file for both streams.
+    pub log_file: Option<FlagOrPath>,
+    /// Shape of lines.
+    pub log_type: Option<LineFormat>,
+    /// Form of times; `Some(None)` is none.
+    pub log_date_format: Option<Option<DateFormat>>,
+    /// When log files are set aside; `Some(None)` is never.
+    pub log_rotate: Option<Option<LogRotation>>,
+    /// Control sequences of terminals in log files.
+    pub log_ansi: Option<AnsiPolicy>,
+    /// No log files.
+    pub disable_logs: Option<bool>,
+    /// What is watched.
+    pub watch: Option<WatchOption>,
+    /// What is not.
+    pub ignore_watch: Option<Vec<WatchIgnore>>,
+    /// Quiet time before a reload.
+    pub watch_delay: Option<Duration>,
+    /// Options of the watcher.
+    pub watch_options: Option<WatchOptions>,
+    /// Times of reloads; `Some(None)` is none.
+    pub cron_restart: Option<Option<CronPattern>>,
+    /// Bytes of a worker's tree.
+    pub max_memory_restart: Option<u64>,
+    /// Requests of a worker.
+    pub max_requests: Option<u64>,
+    /// Age of a worker.
+    pub max_age: Option<Duration>,
+    /// Health check; `Some(None)` is none.
+    pub health: Option<Option<HealthOptions>>,
+    /// Apps that come first.
+    pub depends_on: Option<Vec<String>>,
+    /// What `deploy.<name>.env` adds when that name is chosen, between `env` and the named block.
+    pub deploy_env: BTreeMap<String, BTreeMap<String, String>>,
     /// The configuration file that these options came from; `None` for the command line.
     pub origin: Option<Origin>,
 }
@@ -132,20 +205,36 @@ impl AppOptions {
     /// Gives a key a value as an option of the command line writes it (`set("kill_timeout", "10s")`),
     /// with the same types and messages as in a file. A key that takes an object, such as `env`, is not given this way.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), ConfigError> {
+        self.set_node(key, &Node { line: None, value: Value::Text(text.to_owned()) })
+    }
+
+    fn set_node(&mut self, key: &str, node: &Node) -> Result<(), ConfigError> {
         let place = Place::command_line(key);
-        let node = Node { line: None, value: Value::Text(text.to_owned()) };
         let Some(known) = keys::find(key) else {
             return Err(ConfigError::Value {
                 place,
-                value: quoted(text),
+                value: node.to_string(),
                 expected: "a known option".to_owned(),
             });
         };
-        known.set(self, &node).map_err(|refusal| ConfigError::Value {
+        known.set(self, node).map_err(|refusal| ConfigError::Value {
             place,
             value: refusal.value,
             expected: refusal.expected,
         })
+    }
+
+    /// The same for a key that takes a list, or one of `true` and `false`.
+    pub fn set_list(&mut self, key: &str, texts: &[String]) -> Result<(), ConfigError> {
+        match texts {
+            [] => Ok(()),
+            [one] => self.set(key, one),
+            many => {
+                let node = |value| Node { line: None, value };
+                let items = many.iter().map(|text| node(Value::Text(text.clone()))).collect();
+                self.set_node(key, &node(Value::List(items)))
+            }
+        }
     }
 
     /// Lets `over` (the command line) win over what is here (a file). Environment variables are
@@ -154,9 +243,10 @@ impl AppOptions {
         take_given!(self, over: script, name, args, cwd, instances, exec_mode, interpreter, node_args,
             port, kill_timeout, kill_signal, drain_timeout, listen_timeout, wait_ready, autorestart,
             max_restarts, min_uptime, restart_delay, exp_backoff_restart_delay, stop_exit_codes,
-            out_file, error_file, merge_logs, time, balance, agent);
+            out_file, error_file, merge_logs, time, balance, agent,
+            namespace, name_prefix, append_env_to_name, env_file, filter_env, save_env, instance_var, increment_var, uid, gid, autostart, pid_file, shutdown_with_message, treekill, source_map_support, execute_command, log_file, log_type, log_date_format, log_rotate, log_ansi, disable_logs, watch, ignore_watch, watch_delay, watch_options, cron_restart, max_memory_restart, max_requests, max_age, health, depends_on);
         for name in over.env.keys() {
-            for block in self.env_blocks.values_mut() {
+            for block in self.env_blocks.values_mut().chain(self.deploy_env.values_mut()) {
                 block.remove(name);
             }
         }
@@ -190,6 +280,11 @@ impl AppOptions {
             },
             None => Place::command_line(key),
         }
+    }
+
+    /// The app's name, as far as it can be told without looking for the script.
+    pub fn declared_name(&self) -> Option<String> {
+        self.name.clone().or_else(|| self.script.as_deref().map(default_name))
     }
 
     /// Where the app as a whole stands.

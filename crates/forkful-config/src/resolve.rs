@@ -9,18 +9,21 @@
 
 pub(crate) mod environment;
 pub(crate) mod instances;
+mod logs;
+mod names;
 pub(crate) mod program;
 mod script;
+mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use forkful_core::spec::{
-    AppName, AppSpec, Balance, Launch, LogSpec, Mode, Readiness, RestartDelay, RestartPolicy, Runtime,
-    StopPolicy,
+    AppSpec, Balance, Launch, Mode, Readiness, RestartDelay, RestartPolicy, Runtime, StopPolicy,
 };
 
 use crate::error::{ConfigError, Warning};
+use crate::file::left_out;
 use crate::options::AppOptions;
 
 pub(crate) use script::default_name;
@@ -32,6 +35,8 @@ pub struct Context {
     pub caller_cwd: PathBuf,
     /// The caller's environment, as [`caller_environment`](crate::caller_environment) gives it.
     pub caller_env: BTreeMap<String, String>,
+    /// The folder of log files that nobody gave another place, absolute.
+    pub logs_folder: PathBuf,
     /// The `env_<name>` block that was chosen.
     pub env_name: Option<String>,
     /// How many cores this process may really use, at least 1.
@@ -58,11 +63,27 @@ pub fn resolve(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
 /// Resolves the apps of one file or command. A chosen `env_<name>` must exist in one of them; the
 /// others get a warning. Names must differ.
 pub fn resolve_all(apps: &[AppOptions], context: &Context) -> Result<Vec<Resolved>, ConfigError> {
+    Ok(resolve_only(apps, &[], context)?.0)
+}
+
+/// [`resolve_all`] for the apps of these names (all, when there are none). What is wrong with the others is told in
+/// warnings.
+pub fn resolve_only(
+    apps: &[AppOptions],
+    only: &[String],
+    context: &Context,
+) -> Result<(Vec<Resolved>, Vec<Warning>), ConfigError> {
     environment::require_block(apps, context)?;
     let mut names = BTreeSet::new();
     let mut resolved = Vec::with_capacity(apps.len());
+    let mut warnings = Vec::new();
     for options in apps {
         let place = options.app_place();
+        let declared = options.declared_name();
+        if !only.is_empty() && declared.is_some_and(|name| !only.contains(&name)) {
+            warnings.extend(resolve_one(options, context).err().map(|error| left_out(&error)));
+            continue;
+        }
         let app = resolve_one(options, context)?;
         let name = app.spec.name.as_str().to_owned();
         if !names.insert(name.clone()) {
@@ -70,26 +91,24 @@ pub fn resolve_all(apps: &[AppOptions], context: &Context) -> Result<Vec<Resolve
         }
         resolved.push(app);
     }
-    Ok(resolved)
+    names::check_order(apps, &resolved)?;
+    Ok((resolved, warnings))
 }
 
 fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
     let mut warnings = Vec::new();
     let cwd = working_directory(options, context)?;
-    let env = environment::of_app(options, context, &mut warnings);
-    let found = script::locate(options, context, &cwd, &env, &mut warnings)?;
-    let name = app_name(options, &found.default_name)?;
+    let (mut env, env_sources) = environment::of_app(options, context, &cwd, &mut warnings)?;
+    let run_as = upkeep::run_as(options, &mut env)?;
+    let mut found = script::locate(options, context, &cwd, &env, &mut warnings)?;
+    if options.source_map_support == Some(true) && found.runtime == Runtime::Node {
+        found.program_args.push("--enable-source-maps".to_owned());
+    }
+    let name = names::name(options, &found.default_name, context)?;
     let mode = mode(options, found.runtime, &mut warnings);
-    let instances = instances::count(options, name.as_str(), context, &mut warnings)?;
-    let logs = LogSpec {
-        out_file: log_file(options, "out_file", options.out_file.as_deref(), &cwd, context),
-        error_file: log_file(options, "error_file", options.error_file.as_deref(), &cwd, context),
-        merge: options.merge_logs.unwrap_or(mode == Mode::Fork && options.instances.is_none()),
-        time: options.time.unwrap_or_default(),
-    };
     let spec = AppSpec {
-        name,
-        instances,
+        namespace: names::namespace(options)?,
+        instances: instances::count(options, name.as_str(), context, &mut warnings)?,
         mode,
         balance: options.balance.unwrap_or(Balance::Auto),
         restart: restart_policy(options, &mut warnings),
@@ -98,8 +117,18 @@ fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
             listen_timeout: options.listen_timeout,
         },
         stop: stop_policy(options),
-        logs,
+        logs: logs::logs(options, &name, mode, &cwd, context),
         agent: options.agent.unwrap_or(true),
+        autostart: options.autostart.unwrap_or(true),
+        pid_file: options.pid_file.as_deref().map(|file| {
+            let base = if options.is_from_file("pid_file") { &cwd } else { &context.caller_cwd };
+            tidy(&base.join(expand_home(file, context)))
+        }),
+        variables: upkeep::variables(options, &env)?,
+        watch: upkeep::watch(options, &cwd, context, &mut warnings),
+        renewal: upkeep::renewal(options),
+        health: upkeep::health(options),
+        depends_on: names::depends_on(options, &name)?,
         launch: Launch {
             program: found.program,
             program_args: found.program_args,
@@ -107,8 +136,11 @@ fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
             args: found.args,
             cwd,
             env,
+            env_sources,
+            run_as,
             runtime: found.runtime,
         },
+        name,
     };
     Ok(Resolved { spec, warnings })
 }
@@ -141,20 +173,11 @@ fn base_directory(options: &AppOptions, key: &str, context: &Context) -> PathBuf
     if options.is_from_file(key) { file_directory(options, context) } else { context.caller_cwd.clone() }
 }
 
-fn log_file(
-    options: &AppOptions,
-    key: &str,
-    given: Option<&Path>,
-    cwd: &Path,
-    context: &Context,
-) -> Option<PathBuf> {
-    let given = given?;
-    // PM2's word for no file.
-    if given == Path::new("NULL") {
-        return Some(PathBuf::from("/dev/null"));
-    }
-    let base = if options.is_from_file(key) { cwd } else { &context.caller_cwd };
-    Some(tidy(&base.join(expand_home(given, context))))
+/// A name as part of a file's name, as PM2 writes it.
+fn file_name_of(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
+        .collect()
 }
 
 fn expand_home(path: &Path, context: &Context) -> PathBuf {
@@ -182,14 +205,6 @@ fn tidy(path: &Path) -> PathBuf {
     short
 }
 
-fn app_name(options: &AppOptions, default: &str) -> Result<AppName, ConfigError> {
-    let (name, place) = match &options.name {
-        Some(name) => (name.as_str(), options.place("name")),
-        None => (default, options.place("script")),
-    };
-    AppName::new(name).map_err(|fault| ConfigError::BadName { place, name: name.to_owned(), fault })
-}
-
 fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> Mode {
     match (options.exec_mode, runtime) {
         (Some(Mode::Cluster), Runtime::Other) => {
@@ -201,9 +216,27 @@ fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> 
             Mode::Fork
         }
         (Some(mode), _) => mode,
+        _ if options.execute_command == Some(true) => Mode::Fork,
         (None, Runtime::Node) if options.instances.is_some() => Mode::Cluster,
+        (None, Runtime::Other) if options.instances.is_some() => {
+            warnings.extend(foreign_interpreter(options));
+            Mode::Fork
+        }
         (None, Runtime::Node | Runtime::Other) => Mode::Fork,
     }
+}
+
+/// Several workers of a JavaScript program are expected to share their port, which only Node's cluster can do.
+fn foreign_interpreter(options: &AppOptions) -> Option<Warning> {
+    let interpreter = options.interpreter.as_deref().filter(|name| *name != "none")?;
+    let extension = Path::new(options.script.as_deref()?.trim()).extension()?.to_str()?;
+    ["js", "cjs", "mjs", "ts", "mts", "cts"].contains(&extension).then(|| Warning {
+        place: options.place("interpreter"),
+        message: format!(
+            "{interpreter:?} is not taken for Node.js, whose program is called `node`: it runs in fork mode, \
+             where workers do not share a port"
+        ),
+    })
 }
 
 fn restart_policy(options: &AppOptions, warnings: &mut Vec<Warning>) -> RestartPolicy {
@@ -239,5 +272,7 @@ fn stop_policy(options: &AppOptions) -> StopPolicy {
         signal: options.kill_signal.unwrap_or(default.signal),
         kill_timeout: options.kill_timeout.unwrap_or(default.kill_timeout),
         drain_timeout: options.drain_timeout.unwrap_or(default.drain_timeout),
+        by_message: options.shutdown_with_message.unwrap_or(default.by_message),
+        whole_tree: options.treekill.unwrap_or(default.whole_tree),
     }
 }

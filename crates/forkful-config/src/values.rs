@@ -1,6 +1,9 @@
 //! From a value as the user wrote it to the type that an option has. Each function says what it
 //! expected instead, in words that fit after "expected".
 
+mod parts;
+mod rotation;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,6 +11,13 @@ use forkful_core::spec::{Balance, INSTANCES_MAX, Mode, StopSignal};
 
 use crate::options::InstancesText;
 use crate::tree::{Node, Value};
+
+pub use parts::parse_bytes;
+pub(crate) use parts::{
+    bytes, cron, date_format, filter_env, flag_or_path, health, large_count, log_type, names, paths,
+    positive_duration, variable_name, watch, watch_ignore, watch_options,
+};
+pub(crate) use rotation::{log_ansi, log_rotation};
 
 /// The longest time that any option takes; a bound against a slip of the keyboard.
 const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -30,7 +40,7 @@ impl Refusal {
         Self { below: String::new(), line: node.line, value: node.to_string(), expected: expected.into() }
     }
 
-    fn below(mut self, part: &str) -> Self {
+    pub(crate) fn below(mut self, part: &str) -> Self {
         self.below = format!("{part}{}", self.below);
         self
     }

@@ -1,12 +1,15 @@
 //! Decisions only. What an app is ([`spec`]), what a worker may do next ([`slot`], [`leaving`]),
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
-//! get new connections ([`steering`]), and what a command's target means ([`targets`]).
+//! get new connections ([`steering`]), what a command's target means ([`targets`]), where output goes
+//! ([`logs`]) and how times look in it ([`date_format`]).
 //!
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
 //! `forkful-daemon` performs the actions.
 
+pub mod date_format;
 pub mod leaving;
+pub mod logs;
 pub mod restart;
 pub mod rollout;
 pub mod slot;
@@ -14,5 +17,6 @@ pub mod spec;
 pub mod steering;
 pub mod targets;
 mod time;
+pub mod upkeep;
 
 pub use time::Time;

@@ -385,6 +385,11 @@ pub enum Fault {
     BeingReplaced,
     /// [`WAITING_MAX`] commands wait already.
     TooManyWaiting,
+    /// An app that this one depends on is not there, or did not start.
+    DependencyFailed {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// The parts of an [`AppSpec`] that decide what a slot does.
@@ -442,6 +447,26 @@ impl Slot {
         let (slot, actions) = step(std::mem::take(self), event, now, policy, chance);
         *self = slot;
         actions
+    }
+
+    /// A process whose start was put off begins only now, if the slot still waits for its readiness: it has as much
+    /// time from here as it had from [`Action::Spawn`].
+    pub fn begins(&mut self, process: Generation, now: Time) {
+        let (begun, ready_by) = match &mut self.state {
+            State::Starting { generation, started, ready_by } if *generation == process => {
+                (started, ready_by)
+            }
+            State::Replacing { new, new_started, ready_by, .. } if *new == process => (new_started, ready_by),
+            State::Starting { .. }
+            | State::Replacing { .. }
+            | State::Stopped { .. }
+            | State::Online(_)
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => return,
+        };
+        *ready_by = now + ready_by.since(*begun);
+        *begun = now;
     }
 
     /// When the slot next wants [`Event::Deadline`].

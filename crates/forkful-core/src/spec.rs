@@ -2,11 +2,26 @@
 //!
 //! Configuration formats are turned into this by `forkful-config`; over the socket it travels as
 //! `forkful_api::AppDefinition`. Nothing here is mutable state of a running app.
+//!
+//! - `name`: apps and namespaces · `upkeep`: when a worker that runs is replaced all the same ·
+//!   [`environment`]: where variables came from, which values may be kept, and `.env` files
+
+pub mod environment;
+mod name;
+mod upkeep;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
+
+pub use environment::EnvSources;
+pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
+pub use upkeep::{
+    CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
+    Watch, WatchIgnore, WatchPolling,
+};
 
 /// The most workers that one app may have; a bound so that a slip of the keyboard cannot fork-bomb the machine.
 pub const INSTANCES_MAX: u16 = 1024;
@@ -16,6 +31,8 @@ pub const INSTANCES_MAX: u16 = 1024;
 pub struct AppSpec {
     /// The app's name, unique within a daemon.
     pub name: AppName,
+    /// The group that commands can name instead.
+    pub namespace: Namespace,
     /// What is executed.
     pub launch: Launch,
     /// Number of slots, 1 to [`INSTANCES_MAX`].
@@ -34,82 +51,36 @@ pub struct AppSpec {
     pub logs: LogSpec,
     /// Whether the agent is preloaded into Node workers.
     pub agent: bool,
+    /// Whether the workers are started when the app is made; else it begins stopped.
+    pub autostart: bool,
+    /// Where each worker's process id is written; `-<id>` goes before the extension when there are several.
+    pub pid_file: Option<PathBuf>,
+    /// Variables that differ from worker to worker.
+    pub variables: WorkerVariables,
+    /// Which changes of files make the workers be replaced.
+    pub watch: Option<Watch>,
+    /// When a worker that runs is replaced by a fresh one.
+    pub renewal: Renewal,
+    /// How it is found out whether a worker that runs still works.
+    pub health: Option<HealthCheck>,
+    /// Apps that are ready before this one is started, and stopped after it.
+    pub depends_on: Vec<AppName>,
 }
 
-/// An app's name: 1 to 128 characters, none of them a control character or `/`; not `all`, not a
-/// number, no leading `-` or `.` (those would be taken for something else on the command line or
-/// in a path).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AppName(String);
-
-/// Why a text is no app name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AppNameFault {
-    /// No characters.
-    Empty,
-    /// More than 128 characters.
-    TooLong,
-    /// Holds a control character or `/`.
-    BadCharacter(char),
-    /// `all` is the target that means every app.
-    ReservedAll,
-    /// A number is taken for an id.
-    Number,
-    /// Starts with `-` or `.`.
-    BadStart(char),
+/// Variables that differ from worker to worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerVariables {
+    /// Holds the slot's number (`instance_var`).
+    pub instance: String,
+    /// A variable of the environment that holds a number: worker n gets that number plus n (`increment_var`).
+    pub increment: Option<String>,
 }
 
-impl AppName {
-    /// Checks and wraps a name.
-    pub fn new(name: impl Into<String>) -> Result<Self, AppNameFault> {
-        let name = name.into();
-        if name.is_empty() {
-            return Err(AppNameFault::Empty);
-        }
-        if name.chars().count() > 128 {
-            return Err(AppNameFault::TooLong);
-        }
-        if let Some(bad) = name.chars().find(|c| c.is_control() || *c == '/') {
-            return Err(AppNameFault::BadCharacter(bad));
-        }
-        if let Some(first) = name.chars().next().filter(|c| matches!(c, '-' | '.')) {
-            return Err(AppNameFault::BadStart(first));
-        }
-        if name == "all" {
-            return Err(AppNameFault::ReservedAll);
-        }
-        if name.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(AppNameFault::Number);
-        }
-        Ok(Self(name))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+impl Default for WorkerVariables {
+    fn default() -> Self {
+        Self { instance: "NODE_APP_INSTANCE".to_owned(), increment: None }
     }
 }
-
-impl fmt::Display for AppName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for AppNameFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a name needs at least one character"),
-            Self::TooLong => f.write_str("a name has at most 128 characters"),
-            Self::BadCharacter(c) => write!(f, "a name cannot hold {c:?}"),
-            Self::ReservedAll => f.write_str("`all` means every app and cannot be a name"),
-            Self::Number => f.write_str("a number would be taken for an id"),
-            Self::BadStart(c) => write!(f, "a name cannot start with {c:?}"),
-        }
-    }
-}
-
-impl std::error::Error for AppNameFault {}
 
 /// What is executed, in execve's terms: `program program_args… [script] args…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,8 +98,23 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The complete environment of the worker, before Forkful's own variables.
     pub env: BTreeMap<String, String>,
+    /// Where the values of `env` came from, which decides what of it may be kept on disk.
+    pub env_sources: EnvSources,
+    /// Whom the worker runs as; `None` is the daemon's own user.
+    pub run_as: Option<RunAs>,
     /// Whether the program is Node.js, so that an IPC channel and the agent make sense.
     pub runtime: Runtime,
+}
+
+/// Another user than the daemon's; only root can start processes so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAs {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
 }
 
 /// What kind of program a worker is.
@@ -226,24 +212,15 @@ pub struct StopPolicy {
     pub kill_timeout: Duration,
     /// At a reload: from `disconnect` to the signal, the time that requests under way have to finish.
     pub drain_timeout: Duration,
+    /// Ask by `process.send('shutdown')` instead of the signal (`shutdown_with_message`).
+    pub by_message: bool,
+    /// Whether descendants of the worker get the first signal too (`treekill`); none survives in any case.
+    pub whole_tree: bool,
 }
 
 /// A signal number, checked to be one that this kernel knows (1 to 64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopSignal(pub i32);
-
-/// Where a worker's output goes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LogSpec {
-    /// stdout; `None` is the default path under the home.
-    pub out_file: Option<PathBuf>,
-    /// stderr; `None` is the default path under the home.
-    pub error_file: Option<PathBuf>,
-    /// One file for all workers of the app instead of one per worker.
-    pub merge: bool,
-    /// Prefix each line with the time it was read.
-    pub time: bool,
-}
 
 impl Default for RestartPolicy {
     fn default() -> Self {
@@ -270,6 +247,8 @@ impl Default for StopPolicy {
             signal: StopSignal(2),
             kill_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(30),
+            by_message: false,
+            whole_tree: true,
         }
     }
 }

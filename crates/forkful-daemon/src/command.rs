@@ -1,8 +1,16 @@
 //! What the API server (and the foreground mode) ask of the engine: one message per request, answered
 //! through a oneshot. The engine is the only owner of state; nobody else touches it.
 
-use forkful_api::types::{ActionReply, ActionRequest, AppList, ErrorReply, LogLine, LogsQuery, StartRequest};
-use tokio::sync::{mpsc, oneshot};
+use forkful_api::types::{ActionReply, ActionRequest, AppList, ErrorReply, LogsQuery, StartRequest};
+use tokio::sync::oneshot;
+
+use crate::logs::LogLines;
+
+mod keep;
+mod talk;
+
+pub use keep::Keep;
+pub use talk::Talk;
 
 /// Commands that wait for the engine; a bound so that a flood of clients waits at the socket instead of in memory.
 pub const COMMAND_QUEUE: usize = 256;
@@ -45,9 +53,13 @@ pub enum Command {
     Logs {
         /// What to show.
         query: LogsQuery,
-        /// The lines; the stream ends when the sender is dropped.
-        reply: Reply<mpsc::Receiver<LogLine>>,
+        /// The lines.
+        reply: Reply<LogLines>,
     },
+    /// About the saved state.
+    Keep(Keep),
+    /// What changes no app.
+    Talk(Talk),
     /// `POST /v1/kill`: stop all apps and end the daemon.
     Kill {
         /// Answered when every worker is gone, just before the daemon ends.
@@ -72,6 +84,8 @@ pub enum Verb {
     Signal,
     /// Empty log files.
     Flush,
+    /// Open log files anew.
+    ReloadLogs,
     /// Zero the restart counters.
     Reset,
 }

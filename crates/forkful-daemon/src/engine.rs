@@ -5,32 +5,54 @@
 //! synchronous and short; what may take long (disks, clients) happens in the log service and the
 //! API server.
 //!
-//! - `app`: what is kept of an app · `commands`: what clients ask for · `actions`: what the core
-//!   decides, performed · `exits`: processes end · `reload` · `launch`: one process · `view`: lists
+//! - `app`: what is kept of an app · `places`: apps and slots come and go
+//! - `commands`: what clients ask for · `targets`: of whom · `jobs`: what still owes them an answer
+//! - `actions`: what the core decides, performed · `launch`: one process · `exits`: processes end
+//! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
+//! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved
+//! - `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
+//!   `conversation`: events, messages
 
 mod actions;
 mod app;
 mod clock;
+mod closes;
 mod commands;
+mod conversation;
+mod dependencies;
 mod exits;
 mod faults;
 mod jobs;
 mod launch;
 mod log_request;
+mod persistence;
+mod places;
+mod readiness;
 mod reload;
+mod signals;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod time;
+mod upkeep;
 mod view;
+mod work;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+pub(crate) use signals::Signals;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use forkful_api::saved::ResurrectRequest;
+use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
 use forkful_core::slot::{Event, Exit, Generation, Outcome, Ticket};
 use forkful_core::spec::AppSpec;
-use forkful_os::closed::{ClosedConnections, Overflow};
+use forkful_os::closed::ClosedConnections;
 use forkful_os::reactor::{self, Interest, Reactor};
 use forkful_os::timer::Timer;
 use forkful_os::tree;
@@ -40,9 +62,10 @@ use tokio::sync::mpsc;
 use crate::command::{COMMAND_QUEUE, Command};
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
-use app::{App, AppId, EndStep, Later, ListenFault};
+use app::{App, AppId, ListenFault};
 use clock::Clock;
 use jobs::{Job, JobId};
+use work::Work;
 
 /// Marks a reactor token as a process's pidfd; the rest of it is the key in `Engine::watched`.
 const PROCESS_BIT: u64 = 1 << 63;
@@ -52,11 +75,7 @@ const CLOSES_TOKEN: u64 = PROCESS_BIT;
 const TIMER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 1);
 /// Rounds of reactor events in one turn, so that commands and timers have their say.
 const ROUNDS_PER_TURN: usize = 16;
-/// More closed connections than this in a second are not worth following: evenness is for few.
-const CLOSES_PER_SECOND_MAX: u32 = 8_000;
-/// After that, they are not followed for so long.
-const CLOSES_PAUSE: Duration = Duration::from_secs(30);
-/// Orphans are reaped at most so often: a reading of `/proc` per crash would add up.
+/// A turn of many rounds ends after so long, for the same reason.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
 /// Who waits for a slot's answer.
@@ -90,6 +109,29 @@ pub(crate) enum Back {
         /// What failed.
         fault: Option<String>,
     },
+    /// What a watch of files has to tell.
+    Files {
+        /// Of which app.
+        app: AppId,
+        /// What.
+        news: crate::watch::News,
+    },
+    /// A health check has an answer.
+    Health {
+        /// Of which app.
+        app: AppId,
+        /// Of which slot.
+        slot: u16,
+        /// Of which of its processes.
+        generation: Generation,
+        /// What was wrong, if anything.
+        answer: Result<(), String>,
+    },
+    /// A process that is no worker has ended, and was reaped.
+    HelperEnded {
+        /// Its number.
+        pid: u32,
+    },
 }
 
 /// How far the engine is in its life.
@@ -102,6 +144,9 @@ pub(crate) enum Phase {
     /// All is done; the loop ends.
     Ended,
 }
+
+/// The answer to a start that comes when it is over.
+pub(crate) type Started = tokio::sync::oneshot::Receiver<Result<ActionReply, ErrorReply>>;
 
 /// How the engine is run.
 #[derive(Debug, Clone)]
@@ -127,20 +172,30 @@ pub(crate) struct Engine {
     /// What the timer is set to.
     timer_set: Option<Time>,
     logs: LogService,
+    conversations: conversation::Conversations,
     apps: BTreeMap<AppId, App>,
     watched: HashMap<u64, (AppId, u16, Generation)>,
-    /// All processes, as they were in this turn; taken when first needed.
-    snapshot: Option<tree::Snapshot>,
+    /// The process ids of our workers, and of the commands of health checks.
+    pids: HashSet<u32>,
+    /// What takes its time.
+    work: Work,
+    /// Some app may hold something back for another.
+    holds_some: bool,
+    /// All processes, as they were then; taken when needed, kept while there is work.
+    snapshot: Option<(Time, tree::Snapshot)>,
     tickets: HashMap<Ticket, TicketUse>,
     jobs: BTreeMap<JobId, Job>,
     answers: VecDeque<Answered>,
-    later: VecDeque<(AppId, u16, Event)>,
+    /// Exits of processes that never began.
+    unborn: VecDeque<(AppId, u16, Event)>,
     replies: Vec<tokio::task::JoinHandle<()>>,
     back: mpsc::UnboundedSender<Back>,
     closes: Option<ClosedConnections>,
     closes_ports: Vec<u16>,
     closes_seen: (Time, u32),
     closes_pause: Option<Time>,
+    /// The saved state; none in the foreground.
+    persistence: Option<persistence::Persistence>,
     /// Distinguishes this daemon's workers from any other's.
     instance: String,
     chance_state: u64,
@@ -162,7 +217,10 @@ impl Engine {
         let (back, back_receiver) = mpsc::unbounded_channel();
         let (reactor, timer) = (Rc::new(Reactor::new()?), Timer::new()?);
         reactor.add(timer.as_fd(), TIMER_TOKEN, Interest::READ | Interest::EDGE)?;
+        let persistence =
+            if options.echo { None } else { Some(persistence::Persistence::start(&options.home)?) };
         let engine = Self {
+            persistence,
             clock: Clock::new(),
             home: options.home,
             agent: options.agent,
@@ -172,13 +230,17 @@ impl Engine {
             timer,
             timer_set: None,
             logs: LogService::start()?,
+            conversations: conversation::Conversations::default(),
             apps: BTreeMap::new(),
             watched: HashMap::new(),
+            pids: HashSet::new(),
+            work: Work::default(),
+            holds_some: false,
             snapshot: None,
             tickets: HashMap::new(),
             jobs: BTreeMap::new(),
             answers: VecDeque::new(),
-            later: VecDeque::new(),
+            unborn: VecDeque::new(),
             replies: Vec::new(),
             back,
             closes: None,
@@ -229,8 +291,12 @@ impl Engine {
                 },
                 Some(event) = back.recv() => self.on_back(event),
                 signal = signals.next() => self.on_signal(signal),
+                // What is ready comes first; then the loop turns at once.
+                () = tokio::task::yield_now(), if self.has_work() => {}
             }
             self.on_time();
+            self.settle();
+            self.work_some();
             self.settle();
         }
         for reply in self.replies.drain(..) {
@@ -252,8 +318,11 @@ impl Engine {
             for event in &events {
                 self.on_event(event);
             }
+            if events.iter().any(|event| event.token != TIMER_TOKEN) {
+                self.work.note_served(self.clock.now());
+            }
             self.settle();
-            if began.elapsed() > TURN_MAX {
+            if !self.work.is_empty() || began.elapsed() > TURN_MAX {
                 break;
             }
         }
@@ -278,94 +347,21 @@ impl Engine {
         }
     }
 
-    /// Carries out what is due.
-    fn on_time(&mut self) {
-        let now = self.clock.now();
-        let due: Vec<AppId> = self
-            .apps
-            .iter()
-            .filter(|(_, entry)| entry.next_wake().is_some_and(|at| at <= now))
-            .map(|(id, _)| *id)
-            .collect();
-        for app in due {
-            self.app_on_time(app, now);
-        }
-    }
-
-    fn app_on_time(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        if entry.primary.next_wake().is_some_and(|at| at <= now) {
-            entry.primary.on_time(now);
-        }
-        let due: Vec<u16> = entry
-            .places
-            .iter()
-            .filter(|(_, place)| place.deadline.is_some_and(|at| at <= now))
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in due {
-            self.feed(app, slot, Event::Deadline);
-        }
-        while let Some(entry) = self.apps.get_mut(&app)
-            && let Some(first) = entry.later.first_entry()
-            && first.key().0 <= now
-        {
-            let later = first.remove();
-            self.do_later(app, later);
-        }
-        self.take_primary_events(app);
-    }
-
-    fn do_later(&mut self, app: AppId, later: Later) {
-        match later {
-            Later::Disconnected(slot, generation) => self.feed(app, slot, Event::Drained(generation)),
-            Later::LookForSocket { slot, generation, looks } => {
-                self.look_for_socket(app, slot, generation, looks);
-            }
-            Later::ClearTree(slot, generation) => self.clear_tree(app, slot, generation),
-            Later::Shrink(slot) => self.shrink(app, slot),
-            Later::EndLeft(slot, generation, step) => self.end_left(app, slot, generation, step),
-        }
-    }
-
-    /// A worker that left the cluster by itself and still runs keeps its slot from serving.
-    fn end_left(&mut self, app: AppId, slot: u16, generation: Generation, step: EndStep) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let serves = entry.places.get(&slot).is_some_and(|place| place.serves_by(generation));
-        if !serves {
-            return;
-        }
-        let (signal, kill_timeout) = (entry.spec.stop.signal.0, entry.spec.stop.kill_timeout);
-        match step {
-            EndStep::Signal => {
-                self.signal_tree(app, slot, generation, signal);
-                self.later(app, kill_timeout, Later::EndLeft(slot, generation, EndStep::Kill));
-            }
-            EndStep::Kill => self.signal_tree(app, slot, generation, 9),
-        }
-    }
-
-    /// Has something done later.
-    pub(crate) fn later(&mut self, app: AppId, after: Duration, later: Later) {
-        let at = self.clock.now() + after;
-        self.next_later += 1;
-        if let Some(entry) = self.apps.get_mut(&app) {
-            entry.later.insert((at, self.next_later), later);
-        }
-    }
-
     /// Delivers what the last event has left behind, until nothing is.
     fn settle(&mut self) {
         loop {
             self.deliver_answers();
-            match self.later.pop_front() {
-                Some((app, slot, event)) => self.feed(app, slot, event),
-                None if self.answers.is_empty() => break,
+            match self.unborn.pop_front() {
+                Some((app, slot, exit)) => {
+                    self.feed(app, slot, exit);
+                    self.after_exit(app);
+                }
+                None if self.answers.is_empty() && !self.go_on_with_held() => break,
                 None => {}
             }
         }
-        self.snapshot = None;
         self.finish_jobs();
+        self.save_changes();
         self.replies.retain(|reply| !reply.is_finished());
         self.follow_closes();
     }
@@ -380,60 +376,12 @@ impl Engine {
                 }
                 self.answered(job);
             }
-        }
-    }
-
-    fn on_signal(&mut self, signal: Signal) {
-        match signal {
-            Signal::Child => {
-                let known: std::collections::HashSet<u32> = self
-                    .apps
-                    .values()
-                    .flat_map(|entry| entry.places.values())
-                    .flat_map(|place| place.processes.values())
-                    .map(|process| process.child.pid)
-                    .collect();
-                // Zombies that are left are looked for again at the next child's end.
-                let _failed = tree::reap_orphans(&|pid| known.contains(&pid));
-            }
-            Signal::Stop(number) => {
-                if self.echo {
-                    self.forward_stop(number);
-                } else {
-                    self.kill(None);
-                }
-            }
-            Signal::Forward(number) => self.signal_all(number),
-        }
-    }
-
-    /// Foreground: the first stop signal is passed on as it is, a second one does not wait any more.
-    fn forward_stop(&mut self, number: i32) {
-        if self.stop_signal.is_some() {
-            self.signal_all(9);
-        } else {
-            self.stop_signal = Some(number);
-            self.kill(None);
-        }
-    }
-
-    fn signal_all(&mut self, number: i32) {
-        for process in self.apps.values().flat_map(|a| a.places.values()).flat_map(|p| p.processes.values()) {
-            if process.ended.is_none() {
-                // It may have ended this moment.
-                let _gone = process.child.signal(number);
+            Back::Files { app, news } => self.on_files(app, news),
+            Back::Health { app, slot, generation, answer } => self.on_health(app, slot, generation, answer),
+            Back::HelperEnded { pid } => {
+                self.pids.remove(&pid);
             }
         }
-    }
-
-    /// Has the reactor wake when something is due next.
-    fn set_timer(&mut self) -> io::Result<()> {
-        let wake = self.apps.values().filter_map(App::next_wake).min();
-        if wake != self.timer_set {
-            self.timer.set(wake.map(|at| at.since(self.clock.now())))?;
-            self.timer_set = wake;
-        }
-        Ok(())
     }
 
     fn is_at_rest(&self) -> bool {
@@ -455,83 +403,28 @@ impl Engine {
         places.filter_map(|place| place.last_exit.as_ref()).map(code).max().unwrap_or(0)
     }
 
-    /// Starts apps without a client.
-    pub(crate) fn start_now(&mut self, specs: Vec<AppSpec>) {
-        self.next_job += 1;
-        let job = JobId(self.next_job);
+    /// Starts apps without a client; what is returned tells when all are up or have failed.
+    pub(crate) fn start_now(&mut self, specs: Vec<AppSpec>) -> Started {
+        let (reply, started) = tokio::sync::oneshot::channel();
+        let job = self.new_job(Some(reply), |reply| reply);
         for spec in specs {
             self.create(spec, job);
         }
         self.settle();
+        started
     }
 
-    /// Subscribes to closed connections of the ports where the daemon hands connections over.
-    fn follow_closes(&mut self) {
-        let now = self.clock.now();
-        if self.closes_pause.is_some_and(|until| until > now) {
-            return self.stop_following_closes();
-        }
-        let mut ports: Vec<u16> =
-            self.apps.values().flat_map(|entry| entry.primary.counted_ports()).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        if ports == self.closes_ports {
-            return;
-        }
-        if ports.is_empty() {
-            return self.stop_following_closes();
-        }
-        if self.subscribe_to_closes(&ports).is_err() {
-            // Without it, connections are handed out in turns.
-            self.closes_pause = Some(now + CLOSES_PAUSE);
-            return self.stop_following_closes();
-        }
-        self.closes_ports = ports;
-        for entry in self.apps.values_mut() {
-            entry.primary.count_closes(true);
-        }
-    }
-
-    fn subscribe_to_closes(&mut self, ports: &[u16]) -> io::Result<()> {
-        if self.closes.is_none() {
-            let closes = ClosedConnections::open()?;
-            self.reactor.add(closes.as_fd(), CLOSES_TOKEN, Interest::READ)?;
-            self.closes = Some(closes);
-        }
-        self.closes.as_ref().map_or(Ok(()), |closes| closes.only_ports(ports))
-    }
-
-    fn stop_following_closes(&mut self) {
-        if let Some(closes) = self.closes.take() {
-            let _gone = self.reactor.remove(closes.as_fd());
-            for entry in self.apps.values_mut() {
-                entry.primary.count_closes(false);
-            }
-        }
-        self.closes_ports.clear();
-    }
-
-    fn on_closes(&mut self) {
-        let now = self.clock.now();
-        let Some(closes) = &mut self.closes else { return };
-        let mut seen = 0_u32;
-        let apps = &mut self.apps;
-        let outcome = closes.read(|cookie| {
-            seen += 1;
-            for entry in apps.values_mut() {
-                entry.primary.connection_closed(cookie);
-            }
-        });
-        if now.since(self.closes_seen.0) > Duration::from_secs(1) {
-            self.closes_seen = (now, 0);
-        }
-        self.closes_seen.1 += seen;
-        let lost = !matches!(outcome, Ok(Overflow::None));
-        if lost || self.closes_seen.1 > CLOSES_PER_SECOND_MAX {
-            // Counts cannot be trusted any more, or cost more than they are worth.
-            self.closes_pause = Some(now + CLOSES_PAUSE);
-            self.follow_closes();
-        }
+    /// The same for what was saved, values that were not taken from this process's environment.
+    pub(crate) fn resurrect_now(&mut self) -> Started {
+        let (reply, started) = tokio::sync::oneshot::channel();
+        let texts = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let env = std::env::vars_os().filter_map(texts).collect();
+        let request = ResurrectRequest { saved: false, env, wait: true };
+        self.resurrect(&request, reply);
+        self.settle();
+        started
     }
 
     fn echo_for(&self, slot: u16) -> Option<EchoPrefix> {
@@ -547,51 +440,6 @@ impl Engine {
         x ^= x >> 27;
         self.chance_state = x;
         (x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
-/// What the process is told by signals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// A child has ended.
-    Child,
-    /// End in an orderly way.
-    Stop(i32),
-    /// For the workers.
-    Forward(i32),
-}
-
-/// The signals that are listened to.
-pub(crate) struct Signals {
-    child: tokio::signal::unix::Signal,
-    stop: Vec<(i32, tokio::signal::unix::Signal)>,
-    forward: Vec<(i32, tokio::signal::unix::Signal)>,
-}
-
-impl Signals {
-    pub(crate) fn listen(stop: &[i32], forward: &[i32]) -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let all = |numbers: &[i32]| -> io::Result<Vec<_>> {
-            numbers.iter().map(|n| Ok((*n, signal(SignalKind::from_raw(*n))?))).collect()
-        };
-        Ok(Self { child: signal(SignalKind::child())?, stop: all(stop)?, forward: all(forward)? })
-    }
-
-    async fn next(&mut self) -> Signal {
-        std::future::poll_fn(|context| {
-            for (number, signal) in &mut self.stop {
-                if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(Signal::Stop(*number));
-                }
-            }
-            for (number, signal) in &mut self.forward {
-                if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(Signal::Forward(*number));
-                }
-            }
-            self.child.poll_recv(context).map(|_| Signal::Child)
-        })
-        .await
     }
 }
 

@@ -4,6 +4,8 @@
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
 //! daemon.log     its own messages   agent-*.cjs    the preloaded agent
 //! logs/          output of workers
+//! state.json     what should run, written at every change · state.previous.json: of the daemon before
+//! dump.json      the same, written by `save`
 //! ```
 
 use std::io;
@@ -48,6 +50,21 @@ impl Home {
     /// Default folder of workers' output.
     pub fn logs(&self) -> PathBuf {
         self.path.join("logs")
+    }
+
+    /// What should run, as it is saved at every change.
+    pub fn state(&self) -> PathBuf {
+        self.path.join("state.json")
+    }
+
+    /// The same of the daemon before, while this one has not taken it up.
+    pub fn previous_state(&self) -> PathBuf {
+        self.path.join("state.previous.json")
+    }
+
+    /// The state that `save` wrote.
+    pub fn dump(&self) -> PathBuf {
+        self.path.join("dump.json")
     }
 
     /// Makes the folder, if need be, for its owner alone.

@@ -5,14 +5,22 @@
 //! - [`run`]: the daemon, and the same in the foreground
 //! - `engine`: the loop and the state
 //! - [`server`]: the API on the unix socket
+//! - `events`: those who watch · `worker_message`: what apps say to their process manager
+//! - `watch`: the files of apps · `wait`: for a process that is no worker
 //! - [`logs`]: workers' output, on threads of its own
 
 pub mod command;
 mod engine;
+mod events;
 pub mod home;
 pub mod logs;
+mod notify;
 mod run;
 pub mod server;
+mod store;
+mod wait;
+mod watch;
+mod worker_message;
 
 pub use home::Home;
-pub use run::{ForegroundOptions, run_daemon, run_foreground};
+pub use run::{DaemonOptions, ForegroundOptions, run_daemon, run_foreground};

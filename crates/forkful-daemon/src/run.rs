@@ -3,14 +3,17 @@
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::spec::AppSpec;
 use forkful_os::identity::LockFile;
 use forkful_os::{priority, procinfo, tree};
 
+use crate::engine::Started;
 use crate::engine::{self, Engine, EngineOptions, Signals};
 use crate::home::Home;
+use crate::notify::ServiceManager;
 use crate::server;
 
 /// The loop works for microseconds at a time, among workers that burn every core.
@@ -32,16 +35,28 @@ pub struct ForegroundOptions {
     pub write_log_files: bool,
 }
 
-/// Runs the daemon until it is told to end. Writes `ready\n` to `ready` once it serves, or what
-/// kept it from serving.
-pub fn run_daemon(home: Home, mut ready: Option<OwnedFd>) -> io::Result<()> {
+/// How the daemon begins.
+#[derive(Debug, Default)]
+pub struct DaemonOptions {
+    /// Gets `ready\n` once it serves, or what kept it from serving.
+    pub ready: Option<OwnedFd>,
+    /// Start what was saved; under a service manager, which is told when that is done.
+    pub resurrect: bool,
+}
+
+/// For how long a service manager waits for apps that were saved; then the daemon is ready without them.
+const RESURRECT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the daemon until it is told to end.
+pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
+    let DaemonOptions { mut ready, resurrect } = options;
     let mut tell = move |text: &str| {
         if let Some(pipe) = ready.take() {
             // The command that started us may be gone; then nobody wants to know.
             let _gone = std::fs::File::from(pipe).write_all(text.as_bytes());
         }
     };
-    let outcome = serve(home, &mut tell);
+    let outcome = serve(home, resurrect, &mut tell);
     if let Err(error) = &outcome {
         eprintln!("forkful: {error}");
         tell(&format!("error {error}\n"));
@@ -49,9 +64,14 @@ pub fn run_daemon(home: Home, mut ready: Option<OwnedFd>) -> io::Result<()> {
     outcome
 }
 
-fn serve(home: Home, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
+fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
     home.create()?;
     let Some(lock) = LockFile::acquire(&home.lock())? else {
+        if resurrect {
+            // A service whose daemon is another one's would end at once and look like a failure of ours.
+            let error = format!("another daemon holds {}", home.lock().display());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, error));
+        }
         // Another daemon won the race: as good as ready.
         tell("ready\n");
         return Ok(());
@@ -68,10 +88,18 @@ fn serve(home: Home, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
         };
         let (mut engine, mut back) = Engine::new(options)?;
         let (sender, mut commands) = engine::command_queue();
-        let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[])?;
+        let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGUSR2])?;
         let server = tokio::task::spawn_local(server::serve(listener, sender));
         tell("ready\n");
+        let manager = ServiceManager::from_environment().map(Rc::new);
+        let revived = resurrect.then(|| engine.resurrect_now());
+        if let Some(manager) = &manager {
+            tokio::task::spawn_local(attend(Rc::clone(manager), revived));
+        }
         let outcome = engine.run(&mut commands, &mut back, &mut signals, false).await;
+        if let Some(manager) = &manager {
+            manager.tell("STOPPING=1");
+        }
         let _gone = fs_err::remove_file(home.socket());
         // Replies that are under way reach their clients; then the next daemon may come.
         drop(commands);
@@ -92,10 +120,48 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
         let (mut engine, mut back) = Engine::new(engine_options)?;
         let (_sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;
-        engine.start_now(specs);
+        let manager = ServiceManager::from_environment().map(Rc::new);
+        let started = engine.start_now(specs);
+        if let Some(manager) = &manager {
+            tokio::task::spawn_local(attend(Rc::clone(manager), Some(started)));
+        }
         engine.run(&mut commands, &mut back, &mut signals, true).await?;
         Ok(engine.exit_code())
     })
+}
+
+/// What a service manager hears of: that the apps are up, and from then on that the loop turns.
+async fn attend(manager: Rc<ServiceManager>, apps: Option<Started>) {
+    let mut status = "serving".to_owned();
+    if let Some(apps) = apps {
+        match tokio::time::timeout(RESURRECT_PATIENCE, apps).await {
+            Ok(Ok(Ok(reply))) => {
+                let (up, down): (Vec<_>, Vec<_>) = reply.apps.iter().partition(|app| app.ok);
+                status = format!("{} apps started", up.len());
+                for app in &down {
+                    let why = app.error.as_deref().unwrap_or("did not start");
+                    eprintln!("forkful: {}: {why}", app.name);
+                }
+                if !down.is_empty() {
+                    status = format!("{status}, {} failed", down.len());
+                }
+                for (app, note) in
+                    reply.apps.iter().flat_map(|app| app.notes.iter().map(move |note| (app, note)))
+                {
+                    eprintln!("forkful: {}: {note}", app.name);
+                }
+            }
+            Ok(Ok(Err(refusal))) => status = refusal.error,
+            Ok(Err(_)) | Err(_) => {}
+        }
+    }
+    manager.tell(&format!("READY=1\nSTATUS={status}"));
+    if let Some(pause) = ServiceManager::pulse() {
+        loop {
+            manager.tell("WATCHDOG=1");
+            tokio::time::sleep(pause).await;
+        }
+    }
 }
 
 fn prepare_process() {

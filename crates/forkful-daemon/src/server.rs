@@ -4,6 +4,9 @@
 //! **Invariant:** nothing here holds state of an app, and nothing that a client sends or fails to send
 //! can do more than end its own connection.
 
+mod conversation;
+mod event_body;
+mod keep;
 mod log_body;
 mod refusal;
 mod routes;

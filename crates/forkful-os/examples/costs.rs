@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     drop((descriptors, ballast));
     listening()?;
     let child = start()?;
-    median("snapshot of all processes", || drop(Snapshot::take()));
+    median("snapshot of all processes", || drop(Snapshot::take(&std::collections::HashSet::new())));
     median("members of a worker's tree", || drop(tree::members(&child, "none")));
     median("CPU time", || drop(procinfo::cpu_time(child.pid)));
     median("resident bytes", || drop(procinfo::resident_bytes(child.pid)));
@@ -88,6 +88,7 @@ fn plan() -> Result<SpawnPlan> {
         stderr: null.try_clone()?.into(),
         stdout: null.into(),
         channel: None,
+        run_as: None,
     })
 }
 

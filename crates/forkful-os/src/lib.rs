@@ -6,7 +6,9 @@
 
 mod bpf;
 pub mod channel;
+pub mod clock;
 pub mod closed;
+pub mod connection;
 pub mod cores;
 pub mod identity;
 pub mod listener;
@@ -22,5 +24,6 @@ pub mod timer;
 pub mod tree;
 #[cfg(test)]
 mod unprivileged;
+pub mod users;
 
 pub use signal::{signal_name, signal_number};

@@ -25,6 +25,15 @@ const HEADER_BYTES: usize = 16;
 const SHOW_NAME: u32 = 1;
 const UNIX_DIAG_NAME: u16 = 0;
 
+/// The attribute that holds a `tcp_info`, and where it begins: behind an `inet_diag_msg`.
+const INET_DIAG_INFO: u16 = 2;
+const INET_ATTRIBUTES_OFFSET: usize = 72;
+/// Where `tcpi_bytes_received` stands in a `tcp_info`.
+const BYTES_RECEIVED_OFFSET: usize = 128;
+
+/// The number of the established state.
+const ESTABLISHED: u32 = 1;
+
 /// The number of the listening state, in TCP and for unix sockets.
 pub(crate) const LISTEN: u32 = 10;
 
@@ -53,6 +62,24 @@ pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     Ok(socket)
+}
+
+/// The established connections with `port` as their own port: the socket, its peer, the bytes that it received.
+pub(crate) fn established(port: u16, mut f: impl FnMut(InetSocket, SocketAddr, u64)) -> io::Result<()> {
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let mut request = vec![0; 56];
+        request[0] = family as u8;
+        request[1] = libc::IPPROTO_TCP as u8;
+        request[2] = 1 << (INET_DIAG_INFO - 1);
+        request[4..8].copy_from_slice(&(1_u32 << ESTABLISHED).to_ne_bytes());
+        request[8..10].copy_from_slice(&port.to_be_bytes());
+        dump(&request, |message| {
+            if let (Some(socket), Some(peer)) = (parse_inet(message), parse_peer(message)) {
+                f(socket, peer, parse_received(message).unwrap_or(0));
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// All TCP sockets in the given states (a bit mask of `1 << state`), with `port` as their own port unless it is 0.
@@ -139,15 +166,43 @@ pub(crate) fn widen_receive_buffer(socket: impl AsFd, bytes: usize) {
     }
 }
 
-fn parse_inet(message: &[u8]) -> Option<InetSocket> {
-    let port = u16::from_be_bytes(message.get(4..6)?.try_into().ok()?);
-    let address = match i32::from(*message.first()?) {
-        libc::AF_INET => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(message.get(8..12)?).ok()?)),
-        libc::AF_INET6 => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(message.get(8..24)?).ok()?)),
+/// An end of a connection: its port at `port`, its address at `address`.
+fn parse_end(message: &[u8], port: usize, address: usize) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(message.get(port..port + 2)?.try_into().ok()?);
+    let ip = match i32::from(*message.first()?) {
+        libc::AF_INET => {
+            IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(message.get(address..address + 4)?).ok()?))
+        }
+        libc::AF_INET6 => {
+            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(message.get(address..address + 16)?).ok()?))
+        }
         _ => return None,
     };
+    Some(SocketAddr::new(ip, port))
+}
+
+fn parse_peer(message: &[u8]) -> Option<SocketAddr> {
+    parse_end(message, 6, 24)
+}
+
+/// The bytes that a connection received, by its `tcp_info`.
+fn parse_received(message: &[u8]) -> Option<u64> {
+    let mut attributes = message.get(INET_ATTRIBUTES_OFFSET..)?;
+    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
+        let length = usize::from(length);
+        let value = attributes.get(4..length)?;
+        if kind == INET_DIAG_INFO {
+            let bytes = value.get(BYTES_RECEIVED_OFFSET..BYTES_RECEIVED_OFFSET + 8)?;
+            return Some(u64::from_ne_bytes(bytes.try_into().ok()?));
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    None
+}
+
+fn parse_inet(message: &[u8]) -> Option<InetSocket> {
     Some(InetSocket {
-        local: SocketAddr::new(address, port),
+        local: parse_end(message, 4, 8)?,
         cookie: parse_cookie(message)?,
         uid: u32_at(message, 64)?,
         inode: u32_at(message, 68)?.into(),
@@ -211,6 +266,7 @@ mod tests {
             let mut bytes = vec![0xff; cut];
             assert!(!messages(&bytes, |_| ()).unwrap_or(false));
             assert!(parse_unix(&bytes).is_none());
+            assert!(parse_received(&bytes).is_none());
             bytes.fill(0);
             assert!(!messages(&bytes, |_| ()).unwrap());
             assert!(parse_inet(&bytes).is_none());

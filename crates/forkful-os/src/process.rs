@@ -33,6 +33,19 @@ pub struct SpawnPlan {
     pub stderr: OwnedFd,
     /// Becomes descriptor 3, its blocking mode untouched.
     pub channel: Option<OwnedFd>,
+    /// Whom it runs as; `None` is this process's own user.
+    pub run_as: Option<RunAs>,
+}
+
+/// A user and groups for a process; only root can give others than its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAs {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
 }
 
 /// The step at which starting a process failed.
@@ -46,6 +59,8 @@ pub enum SpawnStep {
     Clone,
     /// No new session.
     Session,
+    /// The other user's or group's rights could not be taken on.
+    User,
     /// The working directory could not be entered.
     ChangeDirectory,
     /// The program could not be executed.
@@ -80,6 +95,7 @@ impl SpawnError {
             SpawnStep::Descriptors => format!("cannot prepare the descriptors for {path}"),
             SpawnStep::Clone => format!("cannot make a process for {path}"),
             SpawnStep::Session => format!("cannot give {path} a session of its own"),
+            SpawnStep::User => format!("cannot start {path} as another user"),
             SpawnStep::ChangeDirectory => format!("cannot enter the working directory {path}"),
             SpawnStep::Execute => format!("cannot execute {path}"),
         }

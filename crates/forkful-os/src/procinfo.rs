@@ -2,15 +2,19 @@
 //!
 //! Reads only; a process that ended meanwhile is `ESRCH` or `ENOENT`, never a wrong number.
 
+mod connections;
 mod limits;
+mod memory;
 mod proc_net;
 mod sockets;
 mod stat;
 
+pub use connections::{Connection, connections_at};
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
-pub use sockets::{ListeningSocket, PortOwner, listening_sockets_of, owner_of_port};
+pub use memory::proportional_bytes;
+pub use sockets::{ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes};
 pub(crate) use stat::read_text;
-pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time};
+pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time, waits_in};
 
 pub(crate) use limits::original_open_files_limit;
 pub(crate) use stat::{Stat, read_stat};

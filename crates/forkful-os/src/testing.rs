@@ -33,6 +33,7 @@ pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) 
         stderr: write.try_clone().unwrap(),
         stdout: write,
         channel: None,
+        run_as: None,
     };
     (plan, read)
 }

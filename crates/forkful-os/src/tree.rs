@@ -49,7 +49,7 @@ impl Member {
 /// Every living process of the tree, the worker itself first. One pass over `/proc`; for several workers at
 /// once take one [`Snapshot`]. Empty also when `/proc` cannot be read.
 pub fn members(child: &Child, marker: &str) -> Vec<Member> {
-    Snapshot::take().map(|snapshot| snapshot.members(child, marker)).unwrap_or_default()
+    Snapshot::take(&HashSet::new()).map(|snapshot| snapshot.members(child, marker)).unwrap_or_default()
 }
 
 /// Sends `sig` to every living process of the tree, the worker itself first, and returns how many got it.

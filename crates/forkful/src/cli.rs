@@ -2,14 +2,32 @@
 //! and what `--help` says. What they do is in `commands`.
 
 mod app;
+mod bench;
+mod config;
+mod deploy;
+mod experiment;
+mod inspect;
+mod keep;
+mod lab;
 mod lifecycle;
 mod logs;
+mod upkeep;
 
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use app::{AppArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs, StopArgs};
+pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs};
+pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
+pub(crate) use deploy::DeployArgs;
+pub(crate) use experiment::ExperimentArgs;
+pub(crate) use inspect::{ApiArgs, ApiVerb, JlistArgs, TriggerArgs};
+pub(crate) use keep::{
+    ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
+};
+pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, RequestArgs, TuneArgs};
 pub(crate) use lifecycle::{RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
-pub(crate) use logs::LogsArgs;
+pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
+pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
 use crate::exit::EXIT_CODES_HELP;
 
@@ -44,8 +62,10 @@ pub(crate) enum Verb {
     /// Stop apps; they stay in the list.
     Stop(TargetArgs),
     /// Stop apps and start them again.
+    #[command(visible_alias = "startOrRestart")]
     Restart(RestartArgs),
     /// Replace an app's workers one by one, without losing a request.
+    #[command(visible_alias = "startOrReload", alias = "startOrGracefulReload")]
     Reload(RestartArgs),
     /// Stop apps and forget them.
     #[command(visible_alias = "del")]
@@ -56,8 +76,9 @@ pub(crate) enum Verb {
     #[command(visible_aliases = ["ls", "l", "ps", "status"])]
     List(ListArgs),
     /// Show all workers as JSON in PM2's shape.
-    #[command(after_help = JLIST_EXAMPLES)]
-    Jlist,
+    Jlist(JlistArgs),
+    /// Show the same as JavaScript would print it.
+    Prettylist(JlistArgs),
     /// Show everything about an app.
     #[command(visible_aliases = ["desc", "info", "show"])]
     Describe(DescribeArgs),
@@ -65,10 +86,15 @@ pub(crate) enum Verb {
     #[command(visible_alias = "log")]
     Logs(LogsArgs),
     /// Empty the log files of apps.
-    Flush(TargetArgs),
+    Flush(FlushArgs),
+    /// Open all log files anew, after another program moved them.
+    #[command(name = "reloadLogs", visible_alias = "reload-logs")]
+    ReloadLogs(ReloadLogsArgs),
     /// Send a signal to the workers of apps.
     #[command(visible_alias = "sendSignal")]
     Signal(SignalArgs),
+    /// Perform an action that an app has registered with `@pm2/io`.
+    Trigger(TriggerArgs),
     /// Set the restart counters of apps to zero.
     Reset(TargetArgs),
     /// Ask whether the daemon is there.
@@ -78,16 +104,51 @@ pub(crate) enum Verb {
     Kill(KillArgs),
     /// Run apps in the foreground, without a daemon: for containers, systemd and development.
     Run(Box<RunArgs>),
+    /// Put a load on a server and measure what it does: closed or open loop, with a trust box.
+    Bench(Box<BenchArgs>),
+    /// Measure one arm against another: one process and a cluster, or anything else.
+    Compare(Box<CompareArgs>),
+    /// Find the best number of workers and size of the thread pool by measurement.
+    Tune(Box<TuneArgs>),
+    /// Make a known report about Node.js on many cores again, on this machine.
+    Experiment(ExperimentArgs),
+    /// Save what should run, to come back to it; at every change it is saved by itself.
+    #[command(visible_alias = "dump")]
+    Save(SaveArgs),
+    /// Start what was saved and does not run.
+    Resurrect(ResurrectArgs),
+    /// Forget what was saved.
+    Cleardump(ClearArgs),
+    /// Take over the apps of another process manager.
+    Import(ImportArgs),
+    /// Have the daemon, and the apps that ran, start with the machine.
+    Startup(StartupArgs),
+    /// The reverse of `startup`.
+    Unstartup(StartupArgs),
+    /// Write a configuration to begin with.
+    #[command(visible_alias = "ecosystem")]
+    Init(InitArgs),
+    /// Say what a configuration comes to, or what is wrong with it.
+    Validate(ValidateArgs),
+    /// Bring an app to other machines, by ssh and git.
+    Deploy(DeployArgs),
+    /// Print the ids of an app's workers.
+    Id(IdArgs),
+    /// Print the process ids of an app's workers, or the daemon's.
+    Pid(PidArgs),
+    /// Show the environment of an app's workers.
+    Env(EnvArgs),
+    /// Print what a bug report should hold.
+    Report(ReportArgs),
     /// Print the completion script of a shell.
     Completion(CompletionArgs),
+    /// Help other programs to use the daemon's socket.
+    #[command(hide = true)]
+    Api(ApiArgs),
     /// Be the daemon; the other commands start it when they need it.
     #[command(hide = true)]
     Daemon(DaemonArgs),
 }
-
-const JLIST_EXAMPLES: &str = "\
-Examples:
-  forkful jlist | jq '.[].pm2_env.status'";
 
 const KILL_EXAMPLES: &str = "\
 Examples:
@@ -159,4 +220,7 @@ pub(crate) struct DaemonArgs {
     /// Descriptor of the pipe on which readiness, or why there is none, is told.
     #[arg(long, value_name = "FD")]
     pub(crate) ready_fd: Option<i32>,
+    /// Start what was saved; for service managers, which are told when that is done.
+    #[arg(long)]
+    pub(crate) resurrect: bool,
 }

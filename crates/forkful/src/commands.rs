@@ -1,24 +1,45 @@
 //! One file per verb. Each gets its options and the home, and returns how the program exits.
 
 mod act;
+mod api;
+mod bench;
+mod cleardump;
+mod compare;
 mod completion;
 mod daemon;
 mod delete;
+mod deploy;
 mod describe;
+mod env;
+mod experiment;
 mod flush;
+mod id;
+mod import;
+mod init;
 mod jlist;
 mod kill;
+mod lab;
 mod list;
 mod logs;
+mod pid;
 mod ping;
+mod prettylist;
 mod reload;
+mod reload_logs;
+mod report;
 mod reset;
 mod restart;
+mod resurrect;
 mod run;
+mod save;
 mod scale;
 mod signal;
 mod start;
+mod startup;
 mod stop;
+mod trigger;
+mod tune;
+mod validate;
 
 use crate::cli::{Cli, Verb};
 use crate::exit::{Exit, Failure};
@@ -28,7 +49,16 @@ use crate::home::Home;
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Completion(args) => completion::run(&args),
+        Verb::Init(args) => init::run(&args),
+        Verb::Deploy(args) => deploy::run(&args),
+        Verb::Validate(args) => validate::run(&args),
+        Verb::Startup(args) => startup::run(&Home::locate()?, &args),
+        Verb::Unstartup(args) => startup::remove(&Home::locate()?, &args),
         Verb::Run(args) => run::run(&args),
+        Verb::Bench(args) => bench::run_bench(&args),
+        Verb::Compare(args) => compare::run(&args),
+        Verb::Tune(args) => tune::run(&args),
+        Verb::Experiment(args) => experiment::run(&args),
         Verb::Daemon(args) => daemon::run(&args),
         verb => talk_to_daemon(verb),
     }
@@ -48,15 +78,38 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Delete(args) => delete::run(&home, args).await,
             Verb::Scale(args) => scale::run(&home, args).await,
             Verb::List(args) => list::run(&home, &args).await,
-            Verb::Jlist => jlist::run(&home).await,
+            Verb::Jlist(args) => jlist::run(&home, &args).await,
+            Verb::Prettylist(args) => prettylist::run(&home, &args).await,
+            Verb::Trigger(args) => trigger::run(&home, args).await,
+            Verb::Api(args) => api::run(&home, &args).await,
             Verb::Describe(args) => describe::run(&home, &args).await,
             Verb::Logs(args) => logs::run(&home, &args).await,
             Verb::Flush(args) => flush::run(&home, args).await,
+            Verb::ReloadLogs(args) => reload_logs::run(&home, &args).await,
             Verb::Signal(args) => signal::run(&home, args).await,
             Verb::Reset(args) => reset::run(&home, args).await,
+            Verb::Id(args) => id::run(&home, &args).await,
+            Verb::Pid(args) => pid::run(&home, &args).await,
+            Verb::Env(args) => env::run(&home, &args).await,
+            Verb::Report(_) => report::run(&home).await,
+            Verb::Save(args) => save::run(&home, &args).await,
+            Verb::Resurrect(args) => resurrect::run(&home, &args).await,
+            Verb::Cleardump(args) => cleardump::run(&home, &args).await,
+            Verb::Import(args) => import::run(&home, &args).await,
             Verb::Ping(args) => ping::run(&home, &args).await,
             Verb::Kill(args) => kill::run(&home, &args).await,
-            Verb::Completion(_) | Verb::Run(_) | Verb::Daemon(_) => {
+            Verb::Init(_)
+            | Verb::Deploy(_)
+            | Verb::Validate(_)
+            | Verb::Startup(_)
+            | Verb::Unstartup(_)
+            | Verb::Completion(_)
+            | Verb::Run(_)
+            | Verb::Bench(_)
+            | Verb::Compare(_)
+            | Verb::Tune(_)
+            | Verb::Experiment(_)
+            | Verb::Daemon(_) => {
                 unreachable!("these need no connection and are dispatched before")
             }
         }

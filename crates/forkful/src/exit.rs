@@ -21,6 +21,12 @@ pub(crate) enum Exit {
     NoSuchApp,
     /// The daemon cannot be reached or started, or is of another version.
     NoDaemon,
+    /// `bench`: measured, but not what was expected.
+    ExpectationMissed,
+    /// `bench`: measured, but what came out cannot be trusted.
+    NotTrustworthy,
+    /// `bench`: the target cannot be reached.
+    Unreachable,
     /// `run`: the app's own code, 128 and more for a signal.
     App(u8),
 }
@@ -33,6 +39,9 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  no such app
   4  the daemon cannot be reached or started, or is of another version
+  5  bench: an expectation was missed
+  6  bench: what was measured cannot be trusted
+  7  bench: the target cannot be reached
   `forkful run` ends with the app's own code (128 + n after signal n)";
 
 impl From<Exit> for ExitCode {
@@ -43,6 +52,9 @@ impl From<Exit> for ExitCode {
             Exit::WrongUse => 2,
             Exit::NoSuchApp => 3,
             Exit::NoDaemon => 4,
+            Exit::ExpectationMissed => 5,
+            Exit::NotTrustworthy => 6,
+            Exit::Unreachable => 7,
             Exit::App(code) => code,
         })
     }

@@ -110,6 +110,11 @@ impl Home {
     }
 }
 
+/// Where log files go that nobody gave another place; relative only when there is no home at all.
+pub(crate) fn logs_folder() -> PathBuf {
+    path_from_environment().map_or_else(|_| PathBuf::from("/tmp"), |home| home.join("logs"))
+}
+
 fn path_from_environment() -> Result<PathBuf, Failure> {
     let wanted = match env::var_os("FORKFUL_HOME").filter(|value| !value.is_empty()) {
         Some(path) => PathBuf::from(path),

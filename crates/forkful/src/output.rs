@@ -4,6 +4,7 @@
 pub(crate) mod describe;
 pub(crate) mod failure;
 pub(crate) mod format;
+pub(crate) mod inspect;
 pub(crate) mod logs;
 pub(crate) mod outcome;
 pub(crate) mod paint;

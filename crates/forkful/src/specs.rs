@@ -2,14 +2,55 @@
 //! overlaid, everything resolved against this machine and this environment.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use forkful_config::{AppOptions, Context, NodeEvaluator, Resolved, Warning};
+use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Resolved, Warning};
 use forkful_core::spec::AppSpec;
 
-use crate::cli::{AppArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, StopArgs};
+use crate::cli::{
+    AppArgs, GroupArgs, LogFileArgs, LogShapeArgs, ReadyArgs, RenewalArgs, RestartPolicyArgs, StopArgs,
+};
 use crate::exit::{Exit, Failure};
+use crate::home;
 use crate::output;
+
+/// Somebody in whose name apps are asked for.
+pub(crate) struct Caller {
+    /// Absolute working directory.
+    pub(crate) cwd: PathBuf,
+    /// Environment.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The `env_<name>` block that was chosen.
+    pub(crate) env_name: Option<String>,
+    /// Only apps of these names; empty means all.
+    pub(crate) only: Vec<String>,
+}
+
+/// The most bytes of a configuration from stdin, as much as of a file.
+const STDIN_BYTES_MAX: u64 = 1 << 20;
+
+/// Whether a target is a configuration: a file by its name, or `-` for stdin.
+pub(crate) fn is_config(target: &str) -> bool {
+    target == "-" || forkful_config::is_config(Path::new(target))
+}
+
+fn stdin_text() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin().lock().take(STDIN_BYTES_MAX + 1).read_to_string(&mut text).map_err(|e| {
+        Failure::caused(
+            Exit::WrongUse,
+            anyhow::Error::new(e).context("cannot read a configuration from stdin"),
+        )
+    })?;
+    if text.len() as u64 > STDIN_BYTES_MAX {
+        return Err(Failure::new(
+            Exit::WrongUse,
+            format!("stdin has more than {STDIN_BYTES_MAX} bytes, which no configuration has"),
+        ));
+    }
+    Ok(text)
+}
 
 /// Builds specs from what the caller says, in the caller's directory and environment.
 pub(crate) struct Specs {
@@ -36,10 +77,16 @@ impl Specs {
             env: caller_env,
             env_name: None,
             added_env: BTreeMap::new(),
-            only: only.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect(),
+            only: only.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect(),
         };
         env.iter().try_for_each(|text| specs.take_env(text))?;
         Ok(specs)
+    }
+
+    /// Looks at a caller in whose name a request comes.
+    pub(crate) fn of(caller: Caller) -> Self {
+        let Caller { cwd, env, env_name, only } = caller;
+        Self { cwd, env, env_name, added_env: BTreeMap::new(), only }
     }
 
     fn take_env(&mut self, text: &str) -> Result<(), Failure> {
@@ -69,8 +116,11 @@ impl Specs {
 
     /// The apps of a config file that `--only` leaves, with the command line's options over them.
     pub(crate) fn apps_of_config(&self, path: &Path, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
-        let evaluator = NodeEvaluator::new(self.cwd.clone(), self.env.clone());
-        let file = forkful_config::load(path, &evaluator)?;
+        self.resolved(self.load(path)?, over)
+    }
+
+    /// The same of a configuration that is read already.
+    pub(crate) fn resolved(&self, file: ConfigFile, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
         if !file.output.is_empty() {
             output::talk(&output::format::visible(&file.output));
         }
@@ -79,8 +129,26 @@ impl Specs {
         for app in &mut apps {
             app.overlay(over.clone());
         }
-        let resolved = forkful_config::resolve_all(&apps, &self.context(self.env_name.clone()))?;
-        self.select(path, resolved)
+        self.check_only(&file.path, &apps)?;
+        let context = self.context(self.env_name.clone());
+        let (resolved, warnings) = forkful_config::resolve_only(&apps, &self.only, &context)?;
+        tell(&warnings);
+        Ok(resolved.into_iter().map(told).collect())
+    }
+
+    /// The apps of a configuration that is no file: `text` is JSON, `name` what messages call it.
+    pub(crate) fn apps_of_text(&self, text: &str, name: &str) -> Result<Vec<AppSpec>, Failure> {
+        let file = forkful_config::parse(text, Format::Json, &self.cwd.join(name))?;
+        self.resolved(file, &AppOptions::default())
+    }
+
+    /// Reads a configuration; `-` is JSON from stdin.
+    pub(crate) fn load(&self, path: &Path) -> Result<ConfigFile, Failure> {
+        if path == Path::new("-") {
+            return Ok(forkful_config::parse(&stdin_text()?, Format::Json, Path::new("stdin"))?);
+        }
+        let evaluator = NodeEvaluator::new(self.cwd.clone(), self.env.clone());
+        Ok(forkful_config::load_only(path, &evaluator, &self.only)?)
     }
 
     /// One app from the command line alone. Without a config there are no blocks to choose from, so
@@ -109,7 +177,7 @@ impl Specs {
             exp_backoff_restart_delay,
             stop_exit_codes,
         } = restart;
-        Ok(AppOptions {
+        let mut options = AppOptions {
             name: args.name.clone(),
             args: given(&args.args),
             cwd: args.cwd.clone(),
@@ -135,7 +203,11 @@ impl Specs {
             stop_exit_codes: given(stop_exit_codes),
             env: self.added_env.clone(),
             ..AppOptions::default()
-        })
+        };
+        set_group(&mut options, &args.group)?;
+        set_renewal(&mut options, &args.renewal)?;
+        set_log_shape(&mut options, &args.shape)?;
+        Ok(options)
     }
 
     /// Options that hold nothing but `--env`.
@@ -148,23 +220,79 @@ impl Specs {
         Context {
             caller_cwd: self.cwd.clone(),
             caller_env: self.env.clone(),
+            logs_folder: home::logs_folder(),
             env_name,
             usable_cores: cores.count,
             cores_reason: cores.limits.first().map(|limit| format!("of a {limit}")),
         }
     }
 
-    fn select(&self, path: &Path, resolved: Vec<Resolved>) -> Result<Vec<AppSpec>, Failure> {
-        let names: Vec<&str> = resolved.iter().map(|app| app.spec.name.as_str()).collect();
-        if let Some(missing) = self.only.iter().find(|name| !names.contains(&name.as_str())) {
-            let error = format!("{} has no app `{missing}`", path.display());
-            return Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", names.join(", "))));
+    /// Each name of `--only` must be an app's.
+    fn check_only(&self, path: &Path, apps: &[AppOptions]) -> Result<(), Failure> {
+        let names: Vec<String> = apps.iter().filter_map(AppOptions::declared_name).collect();
+        match self.only.iter().find(|name| !names.contains(name)) {
+            Some(missing) => {
+                let error = format!("{} has no app `{missing}`", path.display());
+                Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", names.join(", "))))
+            }
+            None => Ok(()),
         }
-        let is_wanted = |app: &Resolved| {
-            self.only.is_empty() || self.only.iter().any(|name| name == app.spec.name.as_str())
-        };
-        Ok(resolved.into_iter().filter(is_wanted).map(told).collect())
     }
+}
+
+fn set_group(options: &mut AppOptions, args: &GroupArgs) -> Result<(), Failure> {
+    let texts = [("namespace", &args.namespace), ("uid", &args.uid), ("gid", &args.gid)];
+    let flags = [("execute_command", args.execute_command), ("source_map_support", args.source_map_support)];
+    set_all(options, &texts, &flags)?;
+    options.set_list("env_file", &args.env_file)?;
+    options.set_list("filter_env", &args.filter_env)?;
+    options.set_list("depends_on", &args.depends_on)?;
+    options.autostart = args.no_autostart.then_some(false);
+    options.pid_file.clone_from(&args.pid);
+    Ok(())
+}
+
+fn set_renewal(options: &mut AppOptions, args: &RenewalArgs) -> Result<(), Failure> {
+    // PM2's option is in seconds when it has no unit, unlike the key of a file.
+    let watch_delay = args
+        .watch_delay
+        .as_ref()
+        .map(|delay| if delay.parse::<f64>().is_ok() { format!("{delay}s") } else { delay.clone() });
+    let texts = [
+        ("watch_delay", &watch_delay),
+        ("max_memory_restart", &args.max_memory_restart),
+        ("max_requests", &args.max_requests),
+        ("max_age", &args.max_age),
+        ("cron_restart", &args.cron_restart),
+        ("health", &args.health),
+    ];
+    set_all(options, &texts, &[("shutdown_with_message", args.shutdown_with_message)])?;
+    options.set_list("watch", &args.watch)?;
+    options.set_list("ignore_watch", &args.ignore_watch)?;
+    options.treekill = args.no_treekill.then_some(false);
+    Ok(())
+}
+
+fn set_log_shape(options: &mut AppOptions, args: &LogShapeArgs) -> Result<(), Failure> {
+    let texts =
+        [("log_file", &args.log), ("log_type", &args.log_type), ("log_date_format", &args.log_date_format)];
+    set_all(options, &texts, &[("disable_logs", args.disable_logs)])
+}
+
+fn set_all(
+    options: &mut AppOptions,
+    texts: &[(&str, &Option<String>)],
+    flags: &[(&str, bool)],
+) -> Result<(), Failure> {
+    for (key, text) in texts {
+        if let Some(text) = text {
+            options.set(key, text)?;
+        }
+    }
+    for (key, _) in flags.iter().filter(|(_, given)| *given) {
+        options.set(key, "true")?;
+    }
+    Ok(())
 }
 
 /// Tells the warnings and keeps the spec.

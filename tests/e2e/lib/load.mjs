@@ -7,6 +7,13 @@ import net from 'node:net';
 const ANSWER_MS_MAX = 15_000;
 
 /**
+ * A connection is given its next request only when it cannot have been quiet for longer than this. A worker that
+ * leaves ends connections that have been quiet for 1 s; a client without a core for so long would meet that end,
+ * and it is the machine, not the server, that made it late.
+ */
+const QUIET_MS_MAX = 600;
+
+/**
  * What became of all requests.
  *
  * `success`: the whole expected answer came. `reset`: the connection ended before that, by a reset or by an
@@ -46,6 +53,8 @@ class Client {
     this.socket = null;
     this.text = '';
     this.waiting = false;
+    this.requests = 0;
+    this.asked = 0;
     /** @type {() => void} */
     this.finished = () => {};
     this.done = new Promise((resolve) => { this.finished = () => resolve(undefined); });
@@ -66,16 +75,34 @@ class Client {
   connect() {
     const socket = net.connect({ host: '127.0.0.1', port: this.load.options.port, noDelay: true });
     this.socket = socket;
+    this.requests = 0;
+    this.asked = Date.now();
     socket.setEncoding('latin1');
     let connected = false;
-    socket.once('connect', () => { connected = true; this.ask(); });
+    socket.once('connect', () => {
+      connected = true;
+      if (this.mayBeQuiet()) this.again(socket);
+      else this.ask();
+    });
     socket.on('data', (text) => this.take(socket, String(text)));
     socket.on('end', () => this.lose(socket, 'reset', 'end of the stream'));
     socket.on('error', (error) => this.lose(socket, connected ? 'reset' : 'refused', error.message));
     socket.setTimeout(ANSWER_MS_MAX, () => this.lose(socket, 'timeout', 'no answer'));
   }
 
+  mayBeQuiet() {
+    return Date.now() - this.asked > QUIET_MS_MAX;
+  }
+
+  /** Another connection instead of one that nothing was asked on. */
+  again(socket) {
+    this.drop(socket);
+    this.next();
+  }
+
   ask() {
+    this.requests += 1;
+    this.asked = Date.now();
     const connection = this.keepAlive ? 'keep-alive' : 'close';
     this.socket?.write(`GET ${this.path} HTTP/1.1\r\nHost: localhost\r\nConnection: ${connection}\r\n\r\n`);
   }
@@ -91,7 +118,8 @@ class Client {
       this.drop(socket);
     } else {
       this.load.succeed(answer.body);
-      if (answer.closes || !this.keepAlive) this.drop(socket);
+      // When the answer came is the kernel's secret: at the earliest right after the request.
+      if (answer.closes || !this.keepAlive || this.mayBeQuiet()) this.drop(socket);
     }
     this.waiting = false;
     this.next();
@@ -103,7 +131,7 @@ class Client {
     this.drop(socket);
     if (!this.waiting) return;
     this.waiting = false;
-    this.load.count(kind, why);
+    this.load.count(kind, `${why}, ${Date.now() - this.asked} ms after request ${this.requests} of its connection`);
     this.next();
   }
 

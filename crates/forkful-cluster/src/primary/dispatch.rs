@@ -182,6 +182,7 @@ impl Primary {
             listening: index,
             seq,
             rescued: pending.rescued,
+            pinned: false,
         };
         worker.channel.send_handle(HandleLine::Connection(pushed), now);
         self.watch_write(id);
@@ -202,7 +203,8 @@ impl Primary {
                 if let Some(worker) = self.workers.get_mut(&id) {
                     worker.refusals = 0;
                 }
-                if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
+                if let Some(listening) = self.listenings.get_mut(&pushed.listening).filter(|_| !pushed.pinned)
+                {
                     listening.counters.handed_over += 1;
                     listening.counters.rescued += u64::from(pushed.rescued);
                 }
@@ -224,6 +226,9 @@ impl Primary {
 
     /// A connection that its worker never saw waits for another.
     pub(super) fn take_back(&mut self, pushed: Pushed) {
+        if pushed.pinned {
+            return;
+        }
         if let Some(cookie) = pushed.cookie {
             self.connection_closed(cookie);
         }
@@ -301,7 +306,7 @@ fn is_fresh(proof: Option<Time>, now: Time) -> bool {
 /// Since when a pushed connection is unanswered.
 fn pushed_since(worker: &Worker) -> Option<Time> {
     match worker.channel.in_flight() {
-        Some(HandleLine::Connection(_)) => worker.channel.answer_since(),
-        Some(HandleLine::Probe | HandleLine::Reply { .. }) | None => None,
+        Some(HandleLine::Connection(pushed)) if !pushed.pinned => worker.channel.answer_since(),
+        Some(HandleLine::Connection(_) | HandleLine::Probe | HandleLine::Reply { .. }) | None => None,
     }
 }

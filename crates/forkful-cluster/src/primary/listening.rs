@@ -20,7 +20,7 @@ use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDR
 const BACKLOG_DEFAULT: u32 = 511;
 
 /// Which queries mean the same listening.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListenKey {
     address: Option<String>,
     port: i64,
@@ -82,6 +82,8 @@ pub struct Counters {
     pub handed_over: u64,
     /// Of these, taken out of another worker's queue.
     pub rescued: u64,
+    /// Connections that a worker took into its grave, perhaps unserved.
+    pub lost: u64,
     /// Times that a worker was found stuck.
     pub suspected: u64,
     /// Times that the kernel was given another steering.

@@ -32,7 +32,7 @@ impl Primary {
         }
     }
 
-    fn refresh(&mut self, index: usize, now: Time) {
+    pub(super) fn refresh(&mut self, index: usize, now: Time) {
         self.watch_workers(index);
         let serving = self.serving_members(index);
         let by_slot = self.members_by_slot(index, &serving);

@@ -63,6 +63,23 @@ pub enum AgentMessage {
     Hello,
     /// No request is under way and the grace for idle connections is over.
     Drained,
+    /// What it was asked to report on.
+    Report(AgentReport),
+}
+
+/// How a worker is doing, by its agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AgentReport {
+    /// HTTP requests that came since the first report was asked for.
+    pub requests: u64,
+    /// The share of time that the event loop was busy since the last report, in thousandths.
+    pub busy_permille: u16,
+    /// The median of how late the loop was since the last report, in microseconds.
+    pub delay_p50_us: u64,
+    /// The 99th percentile of the same.
+    pub delay_p99_us: u64,
+    /// JavaScript's heap in use.
+    pub heap_bytes: u64,
 }
 
 /// The members of `queryServer` and `listening`.
@@ -138,6 +155,16 @@ struct Raw<'a> {
     backlog: Option<serde_json::Value>,
     readable_all: Option<bool>,
     writable_all: Option<bool>,
+    // The agent's, in its own spelling.
+    requests: Option<u64>,
+    #[serde(rename = "busy_permille")]
+    busy_permille: Option<u64>,
+    #[serde(rename = "delay_p50_us")]
+    delay_p50_us: Option<u64>,
+    #[serde(rename = "delay_p99_us")]
+    delay_p99_us: Option<u64>,
+    #[serde(rename = "heap_bytes")]
+    heap_bytes: Option<u64>,
 }
 
 /// As much of a query as is needed to refuse it.
@@ -177,6 +204,16 @@ pub fn parse(line: &[u8]) -> Incoming {
     }
 }
 
+/// How far into a line its type is looked for; `@pm2/io` writes it first.
+const REPORT_HEAD_BYTES: usize = 128;
+
+/// Whether a line is one of `@pm2/io`'s messages to the process manager (`{"type":"axm:monitor","data":…}`): metrics,
+/// actions, and answers to them.
+pub fn is_report(line: &[u8]) -> bool {
+    let head = &line[..line.len().min(REPORT_HEAD_BYTES)];
+    head.starts_with(b"{") && contains(head, b"\"type\":\"axm:")
+}
+
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle)
 }
@@ -189,6 +226,10 @@ impl Raw<'_> {
             (Some("NODE_HANDLE"), _) => Incoming::HandleSent,
             (Some("NODE_FORKFUL"), Some("hello")) => Incoming::Agent(AgentMessage::Hello),
             (Some("NODE_FORKFUL"), Some("drained")) => Incoming::Agent(AgentMessage::Drained),
+            (Some("NODE_FORKFUL"), Some("report")) => match self.report() {
+                Some(report) => Incoming::Agent(AgentMessage::Report(report)),
+                None => Incoming::Ignored,
+            },
             (Some("NODE_CLUSTER"), act) => {
                 let act = act.map(str::to_owned);
                 self.cluster(act.as_deref())
@@ -225,6 +266,16 @@ impl Raw<'_> {
                 _ => Incoming::Ignored,
             },
         }
+    }
+
+    fn report(&self) -> Option<AgentReport> {
+        Some(AgentReport {
+            requests: self.requests?,
+            busy_permille: u16::try_from(self.busy_permille?).ok().filter(|share| *share <= 1000)?,
+            delay_p50_us: self.delay_p50_us?,
+            delay_p99_us: self.delay_p99_us?,
+            heap_bytes: self.heap_bytes?,
+        })
     }
 
     fn kind(&self) -> Option<AddressKind> {

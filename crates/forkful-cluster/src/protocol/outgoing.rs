@@ -129,6 +129,11 @@ pub fn agent_drain(grace_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"drain\",\"grace_ms\":{grace_ms}}}\n").into_bytes()
 }
 
+/// Asks the agent to report so often; 0 ends it.
+pub fn agent_report(every_ms: u64) -> Vec<u8> {
+    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}}}\n").into_bytes()
+}
+
 /// The kind of handle that a worker gets for an address.
 pub fn handle_kind(kind: AddressKind) -> HandleKind {
     match kind {

@@ -94,6 +94,77 @@ fn a_connection_that_a_dead_worker_has_not_read_is_answered_once_by_another() {
     }
 }
 
+/// More than is read of a worker in one turn, less than its channel takes.
+fn chatter() -> Vec<u8> {
+    format!("{}\n", serde_json::json!({ "data": "x".repeat(1000) })).repeat(150).into_bytes()
+}
+
+#[test]
+fn what_a_worker_said_before_it_died_counts_however_much_it_was() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    let mut client = catch_unread(&mut world, workers[0], address);
+    let worker = world.worker(workers[0]);
+    worker.say_bytes(&chatter());
+    worker.blocked = false;
+    worker.turn();
+    assert_eq!(worker.served_total, 1, "it has served, and said so behind its chatter");
+    world.kill(workers[0]);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(only_answers(std::slice::from_mut(&mut client)), [workers[0]], "served once");
+    assert_eq!(world.workers[&workers[1]].served_total, 0);
+}
+
+#[test]
+fn a_worker_whose_answer_was_stuck_in_its_channel_may_have_served() {
+    for serves in [true, false] {
+        let (mut world, workers, address) = serving(Balance::Exact, 2);
+        let mut client = catch_unread(&mut world, workers[0], address);
+        let worker = world.worker(workers[0]);
+        worker.say_bytes(&chatter().repeat(10));
+        if serves {
+            worker.blocked = false;
+            worker.turn();
+            assert_eq!(worker.served_total, 1, "it has served, and could not say so");
+        }
+        world.kill(workers[0]);
+        world.advance(Duration::from_secs(1));
+        let by = if serves { workers[0] } else { workers[1] };
+        world.run_until("it is answered", |_| !client.read().is_empty());
+        assert_eq!(only_answers(std::slice::from_mut(&mut client)), [by], "served once");
+        let lost: u64 = world.primary.addresses().map(|(_, _, counters)| counters.lost).sum();
+        assert_eq!(lost, u64::from(serves));
+    }
+}
+
+#[test]
+fn a_connection_that_a_given_up_worker_may_still_read_goes_to_no_other() {
+    for recalls in [true, false] {
+        let mut world = World::new(Balance::Exact);
+        world.recalls = recalls;
+        let query = tcp(own_host(), 8080);
+        let workers = [world.spawn_serving(&query), world.spawn_serving(&query)];
+        let address = world.address(workers[0], 1);
+        // The other one is silent, so that an overdue push stays where it is.
+        world.block(workers[1]);
+        let mut client = catch_unread(&mut world, workers[0], address);
+        let nonsense =
+            serde_json::json!({ "cmd": "NODE_CLUSTER", "act": "queryServer", "addressType": 9, "seq": 1 });
+        let given_up = PrimaryEvent::Disconnected(WorkerId(workers[0]));
+        world.run_until("it is given up", |world| {
+            for _ in 0..500 {
+                world.worker(workers[0]).say(&nonsense.to_string());
+            }
+            world.events.contains(&given_up)
+        });
+        world.unblock_all(&workers);
+        world.advance(Duration::from_secs(1));
+        let by = if recalls { workers[1] } else { workers[0] };
+        world.run_until("it is answered", |_| !client.read().is_empty());
+        assert_eq!(only_answers(std::slice::from_mut(&mut client)), [by], "served once");
+        assert_eq!(world.workers.values().map(|worker| worker.served_total).sum::<usize>(), 1);
+    }
+}
+
 #[test]
 fn an_answer_to_another_push_does_not_count() {
     for accepted in [true, false] {

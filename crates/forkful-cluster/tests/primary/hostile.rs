@@ -216,6 +216,25 @@ fn a_chatty_worker_does_not_starve_the_others() {
 }
 
 #[test]
+fn a_turn_takes_few_messages_and_few_bytes_from_a_worker() {
+    let online = format!("{}\n", json!({ "cmd": "NODE_CLUSTER", "act": "online" }));
+    let padded = format!("{online}{}\n", "x".repeat(4000));
+    for (line, at_most) in [(online, 300), (padded, 12)] {
+        let mut beside = Beside::new(Balance::Exact);
+        let lines = 150_000 / line.len();
+        beside.world.worker(beside.hostile).say_bytes(line.repeat(lines).as_bytes());
+        beside.world.events.clear();
+        let mut seen = 0;
+        while seen < lines {
+            beside.world.turn(Duration::ZERO);
+            let taken = beside.world.events.len() - seen;
+            assert!((1..=at_most).contains(&taken), "{taken} messages of {} bytes", line.len());
+            seen += taken;
+        }
+    }
+}
+
+#[test]
 fn a_worker_that_asks_and_never_reads_delays_nobody() {
     for (balance, questions) in [(Balance::Exact, 600), (Balance::Exact, 10_000), (Balance::Direct, 600)] {
         let (mut world, workers, address) = serving(balance, 2);

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod client;
+mod conversation;
 mod direct;
 mod exact;
 mod failures;
@@ -12,5 +13,6 @@ mod hostile;
 mod leaving;
 mod properties;
 mod queries;
+mod upkeep;
 mod worker;
 mod world;

@@ -9,9 +9,14 @@ const RESULT_DESCRIPTOR = 3
 const url = pathToFileURL(process.argv[1]).href
 
 function send(result) {
-  const bytes = Buffer.from(JSON.stringify(result))
+  const bytes = Buffer.from(JSON.stringify(result, readable))
   let written = 0
   while (written < bytes.length) written += writeSync(RESULT_DESCRIPTOR, bytes, written)
+}
+
+/** Regular expressions, of `ignore_watch`, are nothing that JSON could hold. */
+function readable(key, value) {
+  return value instanceof RegExp ? { $regexp: value.source } : value
 }
 
 /** The default export, else the named exports; of transpiled CommonJS the inner default export. */

@@ -1,16 +1,24 @@
-//! The environment of an app: the caller's, then `env`, then `port`, then the chosen `env_<name>`.
+//! The environment of an app: the caller's as `filter_env` leaves it, then `.env` files, then `env`, then
+//! `port`, then what `deploy.<name>.env` and `env_<name>` have for the chosen name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 
-use super::Context;
+use forkful_core::spec::EnvSources;
+use forkful_core::spec::environment::parse_env_file;
+
+use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Place, Warning};
-use crate::options::AppOptions;
+use crate::options::{AppOptions, FilterEnv};
 use crate::tree::quoted;
 
 /// Variables by which Node finds its own IPC channel. A caller that is itself a Node child must not
 /// pass them on: a worker would open a descriptor that is not its channel.
 const CHANNEL_VARIABLES: &[&str] = &["NODE_CHANNEL_FD", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_UNIQUE_ID"];
+
+/// The most bytes of a `.env` file.
+const ENV_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The environment of this process as apps get it: as it is, without Node's channel variables and
 /// without what is not UTF-8, of which a warning tells.
@@ -51,7 +59,7 @@ fn strip_channel(env: &mut BTreeMap<String, String>) {
 pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<(), ConfigError> {
     let Some(name) = &context.env_name else { return Ok(()) };
     let Some(first) = apps.first() else { return Ok(()) };
-    if apps.iter().any(|app| app.env_blocks.contains_key(name)) {
+    if apps.iter().any(|app| app.env_blocks.contains_key(name) || app.deploy_env.contains_key(name)) {
         return Ok(());
     }
     let mut known: Vec<String> =
@@ -67,28 +75,91 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
     Err(ConfigError::UnknownEnvironment { place, name: name.clone(), known })
 }
 
-/// The complete environment of one app.
+/// The complete environment of one app, and where its values came from.
 pub(super) fn of_app(
     options: &AppOptions,
     context: &Context,
+    cwd: &Path,
     warnings: &mut Vec<Warning>,
-) -> BTreeMap<String, String> {
+) -> Result<(BTreeMap<String, String>, EnvSources), ConfigError> {
     let mut env = context.caller_env.clone();
     strip_channel(&mut env);
-    env.extend(options.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    filter(options, &mut env);
+    let mut layers = Layers {
+        sources: EnvSources {
+            inherited: env.keys().cloned().collect(),
+            keep_inherited: options.save_env.unwrap_or_default(),
+            ..EnvSources::default()
+        },
+        env,
+    };
+    for file in options.env_file.iter().flatten() {
+        let file = tidy(&cwd.join(expand_home(file, context)));
+        let variables = read_env_file(options, &file)?;
+        layers.add_file(file, variables);
+    }
+    layers.add(&options.env);
     if let Some(port) = options.port {
-        env.insert("PORT".to_owned(), port.to_string());
+        layers.add(&BTreeMap::from([("PORT".to_owned(), port.to_string())]));
     }
     if let Some(name) = &context.env_name {
-        match options.env_blocks.get(name) {
-            Some(block) => env.extend(block.iter().map(|(name, value)| (name.clone(), value.clone()))),
-            None => warnings.push(Warning {
+        let blocks = [options.deploy_env.get(name), options.env_blocks.get(name)];
+        if blocks.iter().all(Option::is_none) {
+            warnings.push(Warning {
                 place: options.app_place(),
                 message: format!("has no `env_{name}`: it gets its `env` alone"),
-            }),
+            });
+        }
+        blocks.into_iter().flatten().for_each(|block| layers.add(block));
+    }
+    Ok((layers.env, layers.sources))
+}
+
+struct Layers {
+    env: BTreeMap<String, String>,
+    sources: EnvSources,
+}
+
+impl Layers {
+    fn add(&mut self, variables: &BTreeMap<String, String>) {
+        for (name, value) in variables {
+            self.sources.inherited.remove(name);
+            self.sources.from_files.remove(name);
+            self.env.insert(name.clone(), value.clone());
         }
     }
-    env
+
+    fn add_file(&mut self, file: std::path::PathBuf, variables: BTreeMap<String, String>) {
+        self.add(&variables);
+        self.sources.from_files.extend(variables.into_keys());
+        self.sources.files.push(file);
+    }
+}
+
+fn filter(options: &AppOptions, env: &mut BTreeMap<String, String>) {
+    match &options.filter_env {
+        None | Some(FilterEnv::Nothing) => {}
+        Some(FilterEnv::Everything) => env.clear(),
+        Some(FilterEnv::Named(name)) => drop(env.remove(name)),
+        Some(FilterEnv::Containing(parts)) => {
+            env.retain(|name, _| !parts.iter().any(|part| name.contains(part.as_str())));
+        }
+    }
+}
+
+fn read_env_file(options: &AppOptions, file: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
+    let failed =
+        |source| ConfigError::EnvFile { place: options.place("env_file"), file: file.to_owned(), source };
+    let length = std::fs::metadata(file).map_err(failed)?.len();
+    if length > ENV_FILE_BYTES_MAX {
+        return Err(failed(std::io::Error::other(format!("it has more than {ENV_FILE_BYTES_MAX} bytes"))));
+    }
+    let text = fs_err::read_to_string(file).map_err(failed)?;
+    parse_env_file(&text).map_err(|fault| ConfigError::EnvFileSyntax {
+        file: file.to_owned(),
+        line: fault.line,
+        message: fault.message,
+    })
 }
 
 #[cfg(test)]

@@ -166,11 +166,15 @@ fn one_thing_said_twice_is_refused() {
 }
 
 #[test]
-fn what_would_be_unsafe_to_ignore_is_refused() {
-    insta::assert_snapshot!(fault(r#"{ "script": "a.js", "user": "www-data" }"#), @r#"
-    forkful.config.json:1: user is not supported yet, and ignoring it would be unsafe
-    hint: start the daemon as that user instead
-    "#);
+fn deployments_are_checked_too() {
+    let deploy = |block: &str| {
+        let text = format!(r#"{{ "apps": [{{ "script": "a.js" }}], "deploy": {{ "live": {block} }} }}"#);
+        show(&json(&text).unwrap().deploy_targets().unwrap_err())
+    };
+    insta::assert_snapshot!(deploy(r#"{ "host": "h", "repo": "r", "ref": "main" }"#), @"forkful.config.json:1: deploy.live is incomplete; expected the key `path` in it");
+    insta::assert_snapshot!(deploy(r#"{ "host": "-oProxyCommand=x", "repo": "r", "ref": "main", "path": "/x" }"#), @r#"forkful.config.json:1: deploy.live.host is "-oProxyCommand=x"; expected one word that does not begin with `-`"#);
+    insta::assert_snapshot!(deploy(r#"{ "host": "h", "repo": "r", "ref": "main", "path": "x/y" }"#), @r#"forkful.config.json:1: deploy.live.path is "x/y"; expected an absolute folder, as /srv/app"#);
+    insta::assert_snapshot!(deploy(r#"{ "hots": "h" }"#), @"forkful.config.json:1: deploy.live.hots is no known key; expected `host`, or another key of a deployment");
 }
 
 #[test]
@@ -185,26 +189,23 @@ fn unknown_and_later_keys_are_warnings() {
     "intances": 4,
     "maxRestart": 3,
     "zzz": 1,
-    "watch": true,
-    "maxMemoryRestart": "300M",
+    "pidFile": "a.pid",
+    "treekill": false,
     "log_date_format": "YYYY",
     "vizion": false,
     "namespace": null
   }]
 }"#;
     let file = json(text).unwrap();
-    insta::assert_snapshot!(lines(&file.warnings), @r#"
+    insta::assert_snapshot!(lines(&file.warnings), @"
     forkful.config.json:2: app is no known key: ignored; did you mean `apps`?
-    forkful.config.json:4: static is not supported yet: ignored
     forkful.config.json:5: instances belongs into an app, not beside `apps`: ignored
     forkful.config.json:8: apps[0].intances is no known key: ignored; did you mean `instances`?
     forkful.config.json:9: apps[0].maxRestart is no known key: ignored; did you mean `max_restarts`?
     forkful.config.json:10: apps[0].zzz is no known key: ignored
-    forkful.config.json:11: apps[0].watch is not supported yet: ignored
-    forkful.config.json:12: apps[0].maxMemoryRestart is not supported yet: ignored
-    forkful.config.json:13: apps[0].log_date_format is not supported yet: ignored; `time: true` starts each line with the time
-    forkful.config.json:14: apps[0].vizion has no meaning outside PM2: ignored
-    "#);
+    forkful.config.json:11: apps[0].pidFile is checked and kept, but this version does not act on it yet
+    forkful.config.json:14: apps[0].vizion has no meaning here: version control is not looked at: ignored
+    ");
     assert_eq!(file.apps[0].instances, None);
 }
 

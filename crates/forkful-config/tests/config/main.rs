@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod any_bytes;
 #[cfg(test)]
+mod attributes;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod faults;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Place, app, json, lines, script};
+use crate::common::{NoEvaluator, Place, app, json, lines, script};
 use forkful_config::{AppOptions, Context, Format, InstancesText, parse, resolve, resolve_all};
 use forkful_core::spec::{AppSpec, Mode, RestartDelay, Runtime};
 
@@ -17,6 +17,67 @@ fn launch(place: &Place, spec: &AppSpec) -> String {
     let runtime = if launch.runtime == Runtime::Node { "node" } else { "other" };
     let mode = if spec.mode == Mode::Cluster { "cluster" } else { "fork" };
     place.neutral(&format!("{}: {} ({runtime}, {mode})", spec.name, words.join(" ")))
+}
+
+#[test]
+fn an_interpreter_that_is_not_called_node_says_why_its_workers_share_no_port() {
+    let place = Place::new();
+    place.fake_programs(&["node", "node22", "bun", "python3"]);
+    place.file("a.js", "");
+    place.file("a.py", "");
+    let told = |file: &str, interpreter: Option<&str>, instances: bool, mode: Option<Mode>| {
+        let options = AppOptions {
+            interpreter: interpreter.map(str::to_owned),
+            instances: instances.then(|| InstancesText::from("2")),
+            exec_mode: mode,
+            ..script(file)
+        };
+        let resolved = place.resolve(&options).unwrap();
+        let cluster = resolved.spec.mode == Mode::Cluster;
+        (cluster, resolved.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    };
+    let (cluster, warning) = told("a.js", Some("bun"), true, None);
+    assert!(!cluster && warning.contains("\"bun\" is not taken for Node.js"), "{warning}");
+    let (cluster, warning) = told("a.js", Some("bun"), false, Some(Mode::Cluster));
+    assert!(!cluster && warning.contains("only Node.js programs can do"), "{warning}");
+    for (file, interpreter, instances) in [
+        ("a.js", Some("bun"), false),
+        ("a.js", Some("node22"), true),
+        ("a.js", None, true),
+        ("a.py", Some("python3"), true),
+    ] {
+        assert_eq!(told(file, interpreter, instances, None).1, "", "{file} {interpreter:?}");
+    }
+}
+
+#[test]
+fn with_only_some_apps_chosen_the_faults_of_others_are_warnings() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let text = r#"{ "apps": [
+        { "name": "good", "script": "a.js" },
+        { "name": "gone", "script": "missing.js" },
+        { "name": "odd", "script": "a.js", "instances": {} }
+    ] }"#;
+    let path = place.file("some.json", text);
+    let context = place.context();
+    let load = |only: &[&str]| {
+        let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+        let file = forkful_config::load_only(&path, &NoEvaluator, &only)?;
+        let (resolved, warnings) = forkful_config::resolve_only(&file.apps, &only, &context)?;
+        let told = file.warnings.iter().chain(&warnings).map(ToString::to_string).collect::<Vec<_>>();
+        let names: Vec<_> = resolved.iter().map(|app| app.spec.name.to_string()).collect();
+        Ok::<_, forkful_config::ConfigError>((names, told))
+    };
+    let (names, told) = load(&["good"]).unwrap();
+    assert_eq!(names, ["good"]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("instances") && told[1].contains("missing.js"), "{told:?}");
+    assert!(told.iter().all(|text| text.contains("--only leaves out")), "{told:?}");
+    assert!(load(&["good", "gone"]).is_err());
+    assert!(load(&["odd"]).is_err());
+    assert!(load(&[]).is_err());
 }
 
 #[test]
@@ -108,6 +169,7 @@ fn an_interpreter_that_is_given_wins() {
         .collect();
     insta::assert_snapshot!(lines(&shown), @r#"
     a: DIR/bin/deno -u | DIR/a.js | (other, fork)
+      warning: --interpreter "deno" is not taken for Node.js, whose program is called `node`: it runs in fork mode, where workers do not share a port
     a: DIR/tools/node22 -u | DIR/a.js | (node, cluster)
     b: DIR/b |  | (other, fork)
       warning: --node-args is ignored, because no interpreter runs the script
@@ -503,11 +565,11 @@ fn everything_said_in_a_config_arrives_in_the_spec() {
         "{:?}\n{:?}\n{:?}\n{:?}\n{:?} agent {}",
         spec.readiness, spec.stop, spec.restart, spec.logs, spec.balance, spec.agent
     );
-    insta::assert_snapshot!(shown, @r#"
+    insta::assert_snapshot!(shown, @"
     Readiness { wait_ready: true, listen_timeout: Some(7s) }
-    StopPolicy { signal: StopSignal(15), kill_timeout: 1.6s, drain_timeout: 60s }
+    StopPolicy { signal: StopSignal(15), kill_timeout: 1.6s, drain_timeout: 60s, by_message: false, whole_tree: true }
     RestartPolicy { autorestart: false, max_restarts: 3, window: 600s, min_uptime: 5s, delay: Exponential { initial: 100ms, max: 15s }, stop_exit_codes: [0] }
-    LogSpec { out_file: None, error_file: None, merge: true, time: true }
+    LogSpec { out_file: None, error_file: None, combined_file: None, disabled: false, merge: true, time: true, date_format: None, line_format: Raw, ansi: Keep, rotation: Some(LogRotation { max_size: Some(10485760), max_age: Some(86400s), keep: 14, total: Some(524288000), compress: true, min_free: ByDisk }) }
     Direct agent false
-    "#);
+    ");
 }

@@ -57,6 +57,9 @@ impl fmt::Display for Fault {
             Self::Cancelled { by } => write!(f, "cancelled by a later `{by}`"),
             Self::Deleting => f.write_str("the worker is being deleted"),
             Self::BeingReplaced => f.write_str("the worker is being reloaded already"),
+            Self::DependencyFailed { name } => {
+                write!(f, "not started: it depends on `{name}`, which does not run")
+            }
             Self::TooManyWaiting => write!(f, "{WAITING_MAX} commands wait for this worker already"),
         }
     }

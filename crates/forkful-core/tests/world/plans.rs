@@ -87,6 +87,7 @@ fn stop_policy() -> impl Strategy<Value = StopPolicy> {
         signal: StopSignal(2),
         kill_timeout,
         drain_timeout,
+        ..StopPolicy::default()
     })
 }
 

@@ -7,20 +7,21 @@ use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, ReadySign, Report};
 use forkful_core::spec::{Mode, Runtime};
-use forkful_os::procinfo::{self, ListeningSocket};
 use forkful_os::{reactor::Interest, tree};
 
 use super::app::{AppId, EndStep, Later, ListenFault, Process};
-use super::launch::{Identity, inspect_port, launch};
+use super::launch::{Identity, launch};
+use super::readiness::SOCKET_LOOK_FIRST;
 use super::{Answered, Engine, TicketUse};
-use crate::logs::StreamSpec;
+use crate::logs::{LineStyle, StreamSpec};
 
-/// First look for a socket of the worker's own; the pauses grow by half each.
-const SOCKET_LOOK_FIRST: Duration = Duration::from_millis(80);
-/// Longest pause between two looks.
-const SOCKET_LOOK_MAX: Duration = Duration::from_millis(500);
 /// A disconnected worker may finish what it does after its last response before it is signalled.
 const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
+
+/// Between two looks at who has the port that a worker did not get.
+const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// A view of all processes serves signals for so long.
+const LOOK_FRESH: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// Feeds an event to a slot and performs what follows, until nothing does.
@@ -38,12 +39,9 @@ impl Engine {
 
     fn perform(&mut self, app: AppId, slot: u16, action: Action, now: Time) {
         match action {
-            Action::Spawn(generation) => self.spawn(app, slot, generation, now),
-            Action::Signal(generation) => {
-                let signal = self.apps.get(&app).map_or(15, |entry| entry.spec.stop.signal.0);
-                self.signal_tree(app, slot, generation, self.stop_signal.unwrap_or(signal));
-            }
-            Action::Kill(generation) => self.signal_tree(app, slot, generation, 9),
+            Action::Spawn(generation) => self.work.start(app, slot, generation),
+            Action::Signal(generation) => self.ask_to_leave(app, slot, generation, now),
+            Action::Kill(generation) => self.order_signal(app, slot, generation, 9),
             Action::OpenTraffic(generation) => self.with_worker(app, slot, generation, |primary, worker| {
                 primary.open(worker, now);
             }),
@@ -60,6 +58,29 @@ impl Engine {
                 let listen_fault = place.and_then(|place| place.listen_fault.clone());
                 self.answers.push_back(Answered { app, slot, ticket, outcome, listen_fault });
             }
+        }
+    }
+
+    /// Asks a process to end, in the way that its app wants: by a signal to its tree or to it alone, or by a message.
+    fn ask_to_leave(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let stop = entry.spec.stop;
+        let signal = self.stop_signal.unwrap_or(stop.signal.0);
+        let process = entry.process(slot, generation).filter(|process| process.ended.is_none());
+        if let Some(worker) = process.map(|process| process.worker)
+            && stop.by_message
+            && self.stop_signal.is_none()
+            && entry.primary.send_message(worker, b"\"shutdown\"", now).is_ok()
+        {
+            return;
+        }
+        let process = entry.process(slot, generation).filter(|process| process.ended.is_none());
+        match process {
+            Some(process) if !stop.whole_tree => {
+                // It may have ended this moment.
+                let _gone = process.child.signal(signal);
+            }
+            Some(_) | None => self.order_signal(app, slot, generation, signal),
         }
     }
 
@@ -86,7 +107,7 @@ impl Engine {
         }
     }
 
-    fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+    pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         if self.agent.as_ref().is_some_and(|agent| !agent.exists()) {
             // Somebody has cleaned up; Node would refuse to start without a file that it is told to load.
             self.agent = self.home.install_agent().ok();
@@ -97,6 +118,8 @@ impl Engine {
         entry.workers_started += 1;
         let worker = WorkerId(entry.workers_started);
         let Some(place) = entry.places.get_mut(&slot) else { return };
+        place.slot.begins(generation, now);
+        place.deadline = place.slot.next_deadline();
         let marker = format!("{}-{}-{}-{}", self.instance, app.0, place.pm_id, worker.0);
         let identity = Identity {
             slot,
@@ -109,27 +132,29 @@ impl Engine {
         let launched = match launch(&entry.spec, &identity) {
             Ok(launched) => launched,
             Err(why) => {
-                self.later.push_back((app, slot, Event::SpawnFailed(generation, why)));
+                self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
                 return;
             }
         };
         place.listen_fault = None;
         place.started_at_ms = Some(super::clock::wall_ms());
         let streams = [
-            (LogStream::Out, launched.stdout, place.out_file.clone()),
-            (LogStream::Err, launched.stderr, place.error_file.clone()),
+            (LogStream::Out, launched.stdout, place.log_paths(LogStream::Out)),
+            (LogStream::Err, launched.stderr, place.log_paths(LogStream::Err)),
         ];
-        for (stream, pipe, path) in streams {
+        for (stream, pipe, paths) in streams {
             let spec = StreamSpec {
                 app: entry.spec.name.to_string(),
                 pm_id: place.pm_id,
                 stream,
-                path: self.write_log_files.then_some(path),
-                time: entry.spec.logs.time,
+                paths: if self.write_log_files { paths } else { Vec::new() },
+                style: LineStyle::from(&entry.spec.logs),
+                rotation: entry.spec.logs.rotation.clone(),
                 echo: echo.clone(),
             };
             self.logs.attach(spec, pipe);
         }
+        self.pids.insert(launched.child.pid);
         self.watch_process(&launched.child.pidfd, app, slot, generation);
         let attached = launched.channel.map(|channel| attach(&mut self.apps, app, worker, channel));
         if let Some(Err(error)) = attached {
@@ -139,7 +164,14 @@ impl Engine {
         let waits_for_socket = !entry.spec.readiness.wait_ready;
         entry.primary.identify(worker, launched.child.pid, slot);
         let Some(place) = entry.places.get_mut(&slot) else { return };
-        let process = Process { child: launched.child, worker, marker, spawned: now, ended: None };
+        let process = Process {
+            child: launched.child,
+            worker,
+            marker,
+            spawned: now,
+            ended: None,
+            reports: forkful_api::conversation::WorkerReports::default(),
+        };
         place.processes.insert(generation, process);
         if waits_for_socket {
             self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
@@ -158,13 +190,14 @@ impl Engine {
     }
 
     pub(crate) fn signal_tree(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
-        // One look at all processes serves every signal of a turn: stopping hundreds of workers must not
-        // keep the connections of others waiting.
-        self.look_at_processes();
+        // One look at all processes serves many signals: stopping hundreds of workers must not keep the
+        // connections of others waiting. Who is born meanwhile is cleared away when the worker has ended.
+        self.look_at_processes(self.clock.now() - LOOK_FRESH);
         if let Some(process) = self.apps.get(&app).and_then(|entry| entry.process(slot, generation))
             && process.ended.is_none()
         {
-            tree::signal_tree_in(self.snapshot.as_ref(), &process.child, &process.marker, signal);
+            let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
+            tree::signal_tree_in(snapshot, &process.child, &process.marker, signal);
         }
     }
 
@@ -179,6 +212,8 @@ impl Engine {
         let locate = |engine: &Self, worker| engine.apps.get(&app).and_then(|a| a.find_worker(worker));
         match event {
             PrimaryEvent::Online(_) => {}
+            PrimaryEvent::Message { worker, line } => self.on_message(app, worker, &line),
+            PrimaryEvent::Report { worker, report } => self.on_agent_report(app, worker, report),
             PrimaryEvent::Listening(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {
                     self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
@@ -186,11 +221,13 @@ impl Engine {
             }
             PrimaryEvent::Ready(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {
-                    self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
+                    self.on_said_ready(app, slot, generation);
                 }
             }
             PrimaryEvent::ListenFailed { worker, address, errno, port } => {
-                if let Some((slot, _)) = locate(self, worker) {
+                if let Some((slot, _)) = locate(self, worker)
+                    && self.may_look_for_owner(app, slot)
+                {
                     let ours = port.and_then(|port| self.app_on_port(port));
                     let fault = super::faults::listen_fault(&address, errno, port, ours.as_deref());
                     self.note_listen_fault(app, slot, fault);
@@ -220,6 +257,21 @@ impl Engine {
         }
     }
 
+    /// Who has a port is found by a look at every process's descriptors: not at each of the listens of an app
+    /// that tries again and again.
+    fn may_look_for_owner(&mut self, app: AppId, slot: u16) -> bool {
+        let now = self.clock.now();
+        let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {
+            return false;
+        };
+        let known = place.listen_fault.is_some();
+        let may = !known || place.owner_looked_at.is_none_or(|at| now.since(at) >= OWNER_LOOK_PAUSE);
+        if may {
+            place.owner_looked_at = Some(now);
+        }
+        may
+    }
+
     /// The channel is closed. Usually the process is about to exit; what still runs after a while
     /// is a worker that cannot serve any more.
     fn on_disconnected(&mut self, app: AppId, slot: u16, generation: Generation) {
@@ -239,33 +291,6 @@ impl Engine {
         }
     }
 
-    /// Looks whether a starting worker listens on a socket of its own (`exclusive`, fork mode).
-    pub(crate) fn look_for_socket(&mut self, app: AppId, slot: u16, generation: Generation, looks: u32) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
-        let Some(process) = place.processes.get(&generation) else { return };
-        if process.ended.is_some() || !super::view::awaits_readiness(&place.slot, generation) {
-            return;
-        }
-        if entry.primary.has_asked(process.worker) {
-            // It shares its port; the primary says when it listens.
-            return;
-        }
-        let inspector = inspect_port(&entry.spec.launch, process.worker.0);
-        let is_apps = |socket: &ListeningSocket| match (socket, inspector) {
-            (ListeningSocket::Tcp(_), Some(0)) => false,
-            (ListeningSocket::Tcp(address), Some(port)) => address.port() != port,
-            (ListeningSocket::Tcp(_), None) | (ListeningSocket::Unix(_), _) => true,
-        };
-        let sockets = procinfo::listening_sockets_of(process.child.pid).unwrap_or_default();
-        if sockets.iter().any(is_apps) {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
-        } else {
-            let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
-            self.later(app, pause, Later::LookForSocket { slot, generation, looks: looks + 1 });
-        }
-    }
-
     /// Notes what happened for lists; a supervisor that talks does so on stderr.
     fn report(&mut self, app: AppId, slot: u16, report: &Report) {
         if let Report::Exited { exit, .. } = report {
@@ -277,6 +302,8 @@ impl Engine {
         if let Report::Left { .. } = report {
             self.on_old_left(app, slot);
         }
+        self.publish_report(app, slot, report);
+        self.on_upkeep_report(app, slot, report);
         if let Some(text) = super::faults::report_text(report) {
             let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
             eprintln!("forkful: {name} worker {slot}: {text}");
@@ -293,6 +320,7 @@ impl Engine {
     fn on_answer(&mut self, answered: Answered) {
         let Answered { app, slot, ticket, outcome, listen_fault } = answered;
         let Some(usage) = self.tickets.remove(&ticket) else { return };
+        self.publish_answer(app, slot, ticket, usage, &outcome);
         let deleted = outcome == Outcome::Deleted;
         match usage {
             TicketUse::Job(job) => self.note_outcome(job, app, slot, outcome, listen_fault),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use forkful_api::types::AppDefinition;
+use forkful_api::conversation::WorkerReports;
+use forkful_api::types::{AppDefinition, LogStream};
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::rollout::{ReloadQueue, Rollout};
@@ -14,7 +15,9 @@ use forkful_core::spec::AppSpec;
 use forkful_os::process::Child;
 use tokio::sync::oneshot;
 
+use super::dependencies::Held;
 use super::jobs::JobId;
+use super::upkeep::{AppUpkeep, PlaceUpkeep};
 
 /// Names an app within the engine; never used again, so that late events find nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +34,10 @@ pub(crate) struct App {
     pub(crate) workers_started: u32,
     pub(crate) reload: Option<Reload>,
     pub(crate) reloads: ReloadQueue<ReloadOrder>,
+    /// What is asked of it as soon as other apps are where they should be.
+    pub(crate) held: Option<Held>,
+    /// What keeps it in good shape.
+    pub(crate) upkeep: AppUpkeep,
     /// Things to do later, in order of time.
     pub(crate) later: BTreeMap<(Time, u64), Later>,
 }
@@ -49,6 +56,8 @@ pub(crate) struct ReloadOrder {
 #[derive(Debug)]
 pub(crate) struct Reload {
     pub(crate) plan: Rollout,
+    /// Whether new workers start beside the old ones: all share their ports, before and after.
+    pub(crate) rolling: bool,
     pub(crate) job: JobId,
     /// What the app was before, for when the new version fails.
     pub(crate) previous: Option<Rc<AppSpec>>,
@@ -65,14 +74,21 @@ pub(crate) struct Place {
     pub(crate) last_exit: Option<Exit>,
     /// Why the last listen was refused.
     pub(crate) listen_fault: Option<ListenFault>,
+    /// When it was last looked up who has the port of a refused listen.
+    pub(crate) owner_looked_at: Option<Time>,
     /// The last lines of stderr of the process that ended last, from the log service.
     pub(crate) exit_tail: Option<oneshot::Receiver<Vec<String>>>,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) cpu: CpuSample,
     pub(crate) out_file: PathBuf,
     pub(crate) error_file: PathBuf,
+    pub(crate) combined_file: Option<PathBuf>,
+    /// What keeps its worker in good shape.
+    pub(crate) upkeep: PlaceUpkeep,
     /// Commands that wait for the slot to go away, which it does when its worker has drained.
     pub(crate) shrinking: Vec<JobId>,
+    /// Whether it should run, by the last command; what is saved.
+    pub(crate) wanted: bool,
 }
 
 /// A refused listen, in words.
@@ -91,6 +107,8 @@ pub(crate) struct Process {
     pub(crate) spawned: Time,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
+    /// What its `@pm2/io` says of it.
+    pub(crate) reports: WorkerReports,
 }
 
 /// An ended process whose tree is not gone yet.
@@ -124,12 +142,25 @@ pub(crate) enum Later {
         /// Looks so far; the pauses grow.
         looks: u32,
     },
+    /// A worker said that it is ready, and may have had something to add.
+    SaidReady(u16, Generation),
     /// Look again whether a tree is gone.
     ClearTree(u16, Generation),
     /// A slot that shrinks has had its time to drain.
     Shrink(u16),
     /// A worker that left the cluster by itself has had its time.
     EndLeft(u16, Generation, EndStep),
+    /// A worker whose loop did not turn has had its time.
+    LookStuck {
+        /// Where.
+        slot: u16,
+        /// Which process.
+        generation: Generation,
+        /// Since when it is watched for this.
+        asked: Time,
+        /// The CPU time that it had used by then.
+        used: Duration,
+    },
 }
 
 /// How far a worker that left by itself has been pushed.
@@ -172,12 +203,13 @@ impl App {
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.keys().next().map(|(at, _)| *at);
         let slots = self.places.values().filter_map(|place| place.deadline).min();
-        [later, slots, self.primary.next_wake()].into_iter().flatten().min()
+        [later, slots, self.primary.next_wake(), self.next_upkeep()].into_iter().flatten().min()
     }
 
     /// Whether no process is there and none is planned.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.places.values().all(|place| place.slot.is_at_rest() && place.processes.is_empty())
+        self.held.is_none()
+            && self.places.values().all(|place| place.slot.is_at_rest() && place.processes.is_empty())
     }
 }
 
@@ -185,15 +217,31 @@ impl Later {
     fn slot(self) -> u16 {
         match self {
             Self::Disconnected(slot, _)
+            | Self::SaidReady(slot, _)
             | Self::LookForSocket { slot, .. }
             | Self::ClearTree(slot, _)
             | Self::Shrink(slot)
-            | Self::EndLeft(slot, _, _) => slot,
+            | Self::EndLeft(slot, _, _)
+            | Self::LookStuck { slot, .. } => slot,
         }
     }
 }
 
 impl Place {
+    /// The files that a stream of its worker goes to.
+    pub(crate) fn log_paths(&self, stream: LogStream) -> Vec<PathBuf> {
+        let own = match stream {
+            LogStream::Out => &self.out_file,
+            LogStream::Err => &self.error_file,
+        };
+        std::iter::once(own).chain(&self.combined_file).cloned().collect()
+    }
+
+    /// All its files.
+    pub(crate) fn all_log_paths(&self) -> impl Iterator<Item = PathBuf> {
+        [&self.out_file, &self.error_file].into_iter().chain(&self.combined_file).cloned()
+    }
+
     /// Whether this process is the slot's own, and not on its way out.
     pub(crate) fn serves_by(&self, generation: Generation) -> bool {
         match &self.slot.state {
@@ -212,25 +260,53 @@ impl Place {
     }
 }
 
-/// An app's files for stdout and stderr, as PM2 names them: `-<id>` unless one file serves all.
-pub(crate) fn log_files(spec: &AppSpec, folder: &std::path::Path, pm_id: u32) -> (PathBuf, PathBuf) {
+/// A worker's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogFiles {
+    pub(crate) out: PathBuf,
+    pub(crate) error: PathBuf,
+    pub(crate) combined: Option<PathBuf>,
+}
+
+/// A worker's log files, as PM2 names them: `-<id>` unless one file serves all.
+pub(crate) fn log_files(spec: &AppSpec, folder: &std::path::Path, pm_id: u32) -> LogFiles {
     let name: String = spec
         .name
         .as_str()
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
         .collect();
+    let null = std::path::Path::new("/dev/null");
+    if spec.logs.disabled {
+        return LogFiles { out: null.to_owned(), error: null.to_owned(), combined: None };
+    }
     let single = spec.logs.merge;
     let file = |given: &Option<PathBuf>, kind: &str| match given {
-        Some(path) if single || path == std::path::Path::new("/dev/null") => path.clone(),
-        Some(path) => with_id(path, pm_id),
+        Some(path) if single => path.clone(),
+        Some(path) => own_file(path, pm_id),
         None if single => folder.join(format!("{name}-{kind}.log")),
         None => folder.join(format!("{name}-{kind}-{pm_id}.log")),
     };
-    (file(&spec.logs.out_file, "out"), file(&spec.logs.error_file, "error"))
+    LogFiles {
+        out: file(&spec.logs.out_file, "out"),
+        error: file(&spec.logs.error_file, "error"),
+        combined: spec.logs.combined_file.clone(),
+    }
 }
 
-fn with_id(path: &std::path::Path, pm_id: u32) -> PathBuf {
+/// Whether a path names a file, or will: not a device, a pipe or a descriptor, of which there are no numbered ones.
+fn is_plain_file(path: &std::path::Path) -> bool {
+    let is_descriptor = ["/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd", "/proc"]
+        .iter()
+        .any(|special| path.starts_with(special));
+    !is_descriptor && fs_err::metadata(path).map_or(true, |found| found.is_file())
+}
+
+/// A worker's own file, by the path that was given for all.
+fn own_file(path: &std::path::Path, pm_id: u32) -> PathBuf {
+    if !is_plain_file(path) {
+        return path.to_owned();
+    }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = match path.extension() {
         Some(extension) => format!("{stem}-{pm_id}.{}", extension.to_string_lossy()),
@@ -245,4 +321,35 @@ pub(crate) fn public_definition(spec: &AppSpec) -> (AppDefinition, Vec<String>) 
     let names = definition.env.keys().cloned().collect();
     definition.env.clear();
     (definition, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_device_a_pipe_or_a_descriptor_gets_no_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let there = folder.path().join("there.log");
+        fs_err::write(&there, "").unwrap();
+        let special =
+            ["/dev/null", "/dev/full", "/dev/stdout", "/dev/fd/2", "/proc/self/fd/1"].map(Path::new);
+        for path in special.into_iter().chain([pipe.as_path()]) {
+            assert_eq!(own_file(path, 3), path);
+        }
+        assert_eq!(own_file(&there, 3), folder.path().join("there-3.log"));
+        assert_eq!(own_file(Path::new("/nowhere/out.log"), 3), Path::new("/nowhere/out-3.log"));
+        assert_eq!(own_file(Path::new("/nowhere/out"), 3), Path::new("/nowhere/out-3"));
+    }
 }

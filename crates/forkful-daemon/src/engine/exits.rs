@@ -6,6 +6,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation};
 use forkful_os::{process, tree};
 
@@ -38,18 +39,25 @@ impl Engine {
         let worker = process.worker;
         // First of all: what the worker had not taken goes to others.
         entry.primary.detach(worker, now);
-        self.clear_tree(app, slot, generation);
+        self.forget_triggers(app, worker);
+        self.work.clear(app, slot, generation);
     }
 
-    /// Kills what is left of a tree; tells the core when nothing is.
-    pub(crate) fn clear_tree(&mut self, app: AppId, slot: u16, generation: Generation) {
+    /// Kills what is left of a tree; tells the core when nothing is. With orphans about, `orphans_since` says how
+    /// old the view of all processes may be in which they are looked for.
+    pub(crate) fn clear_tree(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        orphans_since: Option<Time>,
+    ) {
         let now = self.clock.now();
         let Some(process) = self.apps.get(&app).and_then(|entry| entry.process(slot, generation)) else {
             return;
         };
         let Some(ended) = process.ended.clone() else { return };
-        let alone = !tree::has_foreign_children(&|pid| self.is_ours(pid));
-        let left = if alone { 0 } else { self.kill_tree(app, slot, generation) };
+        let left = orphans_since.map_or(0, |since| self.kill_tree(app, slot, generation, since));
         if left > 0 && now < ended.give_up {
             self.later(app, TREE_LOOK, Later::ClearTree(slot, generation));
             return;
@@ -58,6 +66,7 @@ impl Engine {
             return;
         };
         if let Some(process) = place.processes.remove(&generation) {
+            self.pids.remove(&process.child.pid);
             let _reaped = process.child.try_wait(true);
         }
         // Asked for now, because the next process begins with an empty tail.
@@ -68,29 +77,17 @@ impl Engine {
         self.after_exit(app);
     }
 
-    /// Sees to it that this turn's view of all processes is there, if it can be had.
-    pub(crate) fn look_at_processes(&mut self) {
-        if self.snapshot.is_none() {
-            self.snapshot = tree::Snapshot::take().ok();
-        }
-    }
-
-    fn kill_tree(&mut self, app: AppId, slot: u16, generation: Generation) -> usize {
-        self.look_at_processes();
+    fn kill_tree(&mut self, app: AppId, slot: u16, generation: Generation, since: Time) -> usize {
+        self.look_at_processes(since);
         let process = self.apps.get(&app).and_then(|entry| entry.process(slot, generation));
         process.map_or(0, |process| {
-            tree::signal_tree_in(self.snapshot.as_ref(), &process.child, &process.marker, 9)
+            let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
+            tree::signal_tree_in(snapshot, &process.child, &process.marker, 9)
         })
     }
 
-    /// Whether a process id is one of our workers'.
-    pub(crate) fn is_ours(&self, pid: u32) -> bool {
-        let places = self.apps.values().flat_map(|entry| entry.places.values());
-        places.flat_map(|place| place.processes.values()).any(|process| process.child.pid == pid)
-    }
-
     /// When nothing of an app runs any more, its ports are free.
-    fn after_exit(&mut self, app: AppId) {
+    pub(crate) fn after_exit(&mut self, app: AppId) {
         if let Some(entry) = self.apps.get_mut(&app)
             && entry.is_at_rest()
         {

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use forkful_api::types::{ActionReply, AppOutcome};
 use forkful_core::slot::{Exit, Fault, Outcome};
+use forkful_core::spec::Mode;
 
 use super::app::{AppId, ListenFault};
+use super::commands::answer;
+use super::{Engine, Phase};
 use crate::command::Reply;
 
 /// Names a command under way.
@@ -19,6 +22,8 @@ pub(crate) struct Job {
     /// Answers still owed.
     pub(crate) open: usize,
     pub(crate) parts: BTreeMap<AppId, Part>,
+    /// What is known already of apps that take no part.
+    pub(crate) known: Vec<AppOutcome>,
     /// The whole daemon ends when this one does.
     pub(crate) ends_daemon: bool,
 }
@@ -134,5 +139,126 @@ fn explain(failure: &Failure, stderr_tail: &[String]) -> (String, Option<String>
             Some("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`".to_owned()),
         ),
         other => (format!("worker {pm_id}: {other}"), None),
+    }
+}
+
+impl Engine {
+    pub(crate) fn new_job<T>(
+        &mut self,
+        reply: Option<T>,
+        into: impl FnOnce(T) -> Reply<ActionReply>,
+    ) -> JobId {
+        self.next_job += 1;
+        let id = JobId(self.next_job);
+        let reply = reply.map(into);
+        self.jobs.insert(
+            id,
+            Job { reply, open: 0, parts: BTreeMap::new(), known: Vec::new(), ends_daemon: false },
+        );
+        id
+    }
+
+    /// An app takes part in a job.
+    pub(crate) fn join(&mut self, job: JobId, app: AppId) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.parts.entry(app).or_insert_with(|| Part::new(entry.spec.name.as_str()));
+        }
+    }
+
+    /// A job owes one answer more.
+    pub(crate) fn expect_answer(&mut self, job: JobId, app: AppId) {
+        self.join(job, app);
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.open += 1;
+        }
+    }
+
+    pub(crate) fn part(&mut self, job: JobId, app: AppId) -> Option<&mut Part> {
+        self.jobs.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
+    }
+
+    pub(crate) fn note_outcome(
+        &mut self,
+        job: JobId,
+        app: AppId,
+        slot: u16,
+        outcome: Outcome,
+        fault: Option<ListenFault>,
+    ) {
+        let entry = self.apps.get(&app);
+        let listens = entry.is_some_and(|entry| entry.spec.mode == Mode::Cluster);
+        let place = entry.and_then(|entry| entry.places.get(&slot));
+        let pm_id = place.map_or(0, |place| place.pm_id);
+        if let Some(part) = self.part(job, app) {
+            if !part.pm_ids.contains(&pm_id) {
+                part.pm_ids.push(pm_id);
+            }
+            part.take(pm_id, outcome, fault, listens);
+        }
+        self.answered(job);
+    }
+
+    /// A job has got one of its answers.
+    pub(crate) fn answered(&mut self, job: JobId) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.open = job.open.saturating_sub(1);
+        }
+    }
+
+    /// Replies to every command that has all its answers.
+    pub(crate) fn finish_jobs(&mut self) {
+        let done: Vec<JobId> = self.jobs.iter().filter(|(_, job)| job.open == 0).map(|(id, _)| *id).collect();
+        if !done.is_empty() {
+            // What a reply says holds after a crash too.
+            self.save_changes();
+        }
+        for id in done {
+            let Some(job) = self.jobs.remove(&id) else { continue };
+            if job.ends_daemon {
+                self.phase = Phase::Ended;
+            }
+            let Some(reply) = job.reply else { continue };
+            let ticket = self.save_ticket();
+            let known = job.known;
+            let parts: Vec<Part> = job.parts.into_values().collect();
+            let tails: Vec<_> =
+                parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
+            self.replies.push(tokio::task::spawn_local(async move {
+                let mut apps = known;
+                for (part, tail) in parts.into_iter().zip(tails) {
+                    let tail = match tail {
+                        Some(tail) => tail.await.unwrap_or_default(),
+                        None => Vec::new(),
+                    };
+                    apps.push(part.into_outcome(tail));
+                }
+                if let Some(ticket) = ticket
+                    && let Some(fault) = ticket.fault().await
+                    && let Some(app) = apps.first_mut()
+                {
+                    app.notes.push(fault);
+                }
+                answer(reply, Ok(ActionReply { apps }));
+            }));
+        }
+    }
+
+    /// The last lines of stderr of the process that failed: the one that ended last, or the present one.
+    pub(super) fn tail_of(&mut self, pm_id: u32) -> tokio::sync::oneshot::Receiver<Vec<String>> {
+        let mut places = self.apps.values_mut().flat_map(|entry| entry.places.values_mut());
+        let ended = places.find(|place| place.pm_id == pm_id).and_then(|place| place.exit_tail.take());
+        ended.unwrap_or_else(|| self.logs.stderr_tail(pm_id))
+    }
+
+    /// Replies to a client that does not wait: which apps take part.
+    pub(crate) fn answer_at_once(&self, job: JobId, reply: Option<Reply<ActionReply>>) {
+        let (Some(reply), Some(job)) = (reply, self.jobs.get(&job)) else { return };
+        let parts = job.parts.values().map(|part| {
+            let notes = part.notes.clone();
+            Part { notes, ..Part::new(&part.name) }.into_outcome(Vec::new())
+        });
+        let apps = job.known.iter().cloned().chain(parts).collect();
+        answer(reply, Ok(ActionReply { apps }));
     }
 }

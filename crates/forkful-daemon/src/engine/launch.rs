@@ -6,7 +6,7 @@ use std::path::Path;
 
 use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
 use forkful_os::channel::RemoteEnd;
-use forkful_os::process::{Child, SpawnPlan};
+use forkful_os::process::{Child, RunAs, SpawnPlan};
 use forkful_os::{channel, process};
 
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
@@ -48,11 +48,17 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
         stdout: child_stdout,
         stderr: child_stderr,
         channel: child_channel,
+        run_as: spec.launch.run_as.as_ref().map(run_as),
     };
     let child = process::spawn(plan).map_err(|error| error.to_string())?;
     let remote = || Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, cookie?));
     let channel = channel.map(|channel| (channel, remote()));
     Ok(Launched { child, channel, stdout, stderr })
+}
+
+/// Whom a process runs as, in the kernel's terms.
+pub(crate) fn run_as(user: &forkful_core::spec::RunAs) -> RunAs {
+    RunAs { uid: user.uid, gid: user.gid, groups: user.groups.clone() }
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -113,10 +119,23 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
     {
         env.remove(name);
     }
-    // A user's own variable is never overridden by these.
+    if let Some(name) = &spec.variables.increment
+        && let Some(first) = env.get(name).and_then(|value| value.trim().parse::<i64>().ok())
+    {
+        env.insert(name.clone(), first.saturating_add(i64::from(identity.slot)).to_string());
+    }
+    let mode = match spec.mode {
+        Mode::Cluster => "cluster_mode",
+        Mode::Fork => "fork_mode",
+    };
+    // PM2's names that apps look for. A user's own variable is never overridden by these.
     let polite = [
-        ("NODE_APP_INSTANCE", identity.slot.to_string()),
+        (spec.variables.instance.as_str(), identity.slot.to_string()),
         ("pm_id", identity.pm_id.to_string()),
+        ("name", spec.name.to_string()),
+        ("namespace", spec.namespace.to_string()),
+        ("instances", spec.instances.to_string()),
+        ("exec_mode", mode.to_owned()),
         ("FORKFUL_APP", spec.name.to_string()),
     ];
     for (name, value) in polite {
@@ -145,6 +164,8 @@ mod tests {
             args: Vec::new(),
             cwd: "/".into(),
             env: [("NODE_OPTIONS".to_owned(), options.to_owned())].into(),
+            env_sources: forkful_core::spec::EnvSources::default(),
+            run_as: None,
             runtime: Runtime::Node,
         }
     }

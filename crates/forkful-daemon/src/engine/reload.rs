@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use forkful_core::rollout::{Action, Admission, Event, Rollout, Summary};
 use forkful_core::slot::{Event as SlotEvent, Fault, Outcome, SlotNumber, Verb as SlotVerb};
-use forkful_core::spec::Mode;
+use forkful_core::spec::{AppSpec, Mode};
 
 use super::app::{AppId, ListenFault, Reload, ReloadOrder};
 use super::jobs::Failure;
@@ -37,7 +37,8 @@ impl Engine {
             .filter(|slot| entry.stays(**slot) && order.only.is_none_or(|only| only == **slot))
             .map(|slot| SlotNumber(*slot))
             .collect();
-        let rolling = entry.spec.mode == Mode::Cluster;
+        let clusters = |spec: &AppSpec| spec.mode == Mode::Cluster;
+        let rolling = clusters(&entry.spec) && order.spec.as_deref().is_none_or(clusters);
         let previous = order.spec.as_ref().map(|_| Rc::clone(&entry.spec));
         if let Some(mut spec) = order.spec {
             // The number of workers stays: `scale` and `restart` change it.
@@ -51,7 +52,7 @@ impl Engine {
         }
         let (plan, actions) = Rollout::new(slots);
         if let Some(entry) = self.apps.get_mut(&app) {
-            entry.reload = Some(Reload { plan, job: order.job, previous, listen_fault: None });
+            entry.reload = Some(Reload { plan, rolling, job: order.job, previous, listen_fault: None });
         }
         self.perform_plan(app, actions);
     }
@@ -60,8 +61,10 @@ impl Engine {
         for action in actions {
             match action {
                 Action::Replace(SlotNumber(slot)) => {
-                    let rolling = self.apps.get(&app).is_some_and(|entry| entry.spec.mode == Mode::Cluster);
+                    let reload = self.apps.get(&app).and_then(|entry| entry.reload.as_ref());
+                    let rolling = reload.is_some_and(|reload| reload.rolling);
                     let verb = if rolling { SlotVerb::Replace } else { SlotVerb::Restart };
+                    self.note_wanted(app, slot, true);
                     let ticket = self.new_ticket(TicketUse::Reload);
                     self.feed(app, slot, SlotEvent::Command(verb, ticket));
                 }
@@ -123,7 +126,7 @@ impl Engine {
             slots.iter().filter_map(|s| entry.places.get(&s.0)).map(|place| place.pm_id).collect()
         };
         let replaced = ids(&summary.replaced);
-        let rolling = entry.spec.mode == Mode::Cluster;
+        let rolling = reload.rolling;
         let failure = summary.failure.map(|failure| {
             let place = entry.places.get(&failure.slot.0);
             Failure {

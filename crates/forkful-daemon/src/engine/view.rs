@@ -14,6 +14,15 @@ const CPU_SAMPLE_MS_MIN: u128 = 500;
 impl Engine {
     /// What an app looks like now.
     pub(crate) fn view(&mut self, id: AppId) -> Option<AppView> {
+        self.view_of(id, None)
+    }
+
+    /// The same with one worker only.
+    pub(crate) fn view_slot(&mut self, id: AppId, slot: u16) -> Option<AppView> {
+        self.view_of(id, Some(slot))
+    }
+
+    fn view_of(&mut self, id: AppId, only: Option<u16>) -> Option<AppView> {
         let now = self.clock.now();
         let entry = self.apps.get_mut(&id)?;
         let (definition, env_names) = public_definition(&entry.spec);
@@ -25,6 +34,7 @@ impl Engine {
                 mode: balance_kind(balance),
                 handed_over: counters.handed_over,
                 rescued: counters.rescued,
+                lost: counters.lost,
                 suspected: counters.suspected,
                 steered: counters.steered,
             })
@@ -33,6 +43,7 @@ impl Engine {
         let workers = entry
             .places
             .iter_mut()
+            .filter(|(slot, _)| only.is_none_or(|only| only == **slot))
             .map(|(slot, place)| worker_view(*slot, place, now, logs.dropped_lines(place.pm_id)))
             .collect();
         Some(AppView {
@@ -76,8 +87,12 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u
             Exit::SpawnFailed(_) => None,
         }),
         reason: reason(place),
+        renewed: place.upkeep.renewed.clone(),
+        health_fault: place.upkeep.health_fault().map(str::to_owned),
+        loop_delay_ms: place.upkeep.report().map(|report| report.delay_p99_us as f64 / 1000.0),
         stderr_tail: Vec::new(),
         dropped_log_lines: dropped,
+        reports: place.current().map(|process| process.reports.clone()).unwrap_or_default(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! One log file: opened for appending, opened again when it was moved or when writing failed.
+//! One log file: opened for appending, set aside when it is large or old, opened again when it was moved or
+//! removed or when writing failed.
 //!
 //! Takes the time as an argument. Does not know whose lines it writes.
 
@@ -7,21 +8,88 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use forkful_core::logs::{LogRotation, MinFree};
 use fs_err::os::unix::fs::OpenOptionsExt;
+
+use super::archive_name::{archive_path, real_path};
+use super::space::Space;
 
 /// How long a file that cannot be written is left alone, and how often one that is written is looked for under
 /// its name.
 pub(super) const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How long a file that cannot be set aside goes on growing before that is tried again.
+const ROTATE_RETRY_EVERY: Duration = Duration::from_secs(60);
 /// Slices in one system call.
 const SLICES_MAX: usize = 256;
+
+/// The time, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) instant: Instant,
+    /// Milliseconds since the Unix epoch.
+    pub(super) wall_ms: u64,
+}
+
+impl Now {
+    pub(super) fn read() -> Self {
+        Self { instant: Instant::now(), wall_ms: super::timestamp::now_ms() }
+    }
+}
+
+/// When a file is set aside, and when it is not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) max_size: u64,
+    pub(super) max_age: Option<Duration>,
+    pub(super) min_free: MinFree,
+}
+
+impl Limits {
+    /// No limits.
+    pub(super) const NONE: Self = Self { max_size: u64::MAX, max_age: None, min_free: MinFree::Bytes(0) };
+
+    /// Those of the user. One file takes at most its share of half of the app's total, so that something of the
+    /// past can be kept.
+    pub(super) fn new(rotation: Option<&LogRotation>, files_of_app: usize) -> Self {
+        let Some(rotation) = rotation else { return Self::NONE };
+        let share = rotation.total.map_or(u64::MAX, |total| total / 2 / files_of_app.max(1) as u64);
+        Self {
+            max_size: rotation.max_size.unwrap_or(u64::MAX).min(share.max(LogRotation::MAX_SIZE_MIN)),
+            max_age: rotation.max_age,
+            min_free: rotation.min_free,
+        }
+    }
+}
+
+/// What an append needs and tells beyond the file.
+pub(super) struct Surroundings<'a> {
+    pub(super) space: &'a mut Space,
+    /// Times that a file was set aside are added.
+    pub(super) set_aside: &'a mut u32,
+    /// What happened besides is added.
+    pub(super) incidents: &'a mut Vec<Incident>,
+}
+
+/// Something that the user should know though every line was written.
+#[derive(Debug)]
+pub(super) enum Incident {
+    /// The file was removed while it was written to.
+    Removed,
+    /// The file cannot be set aside, and grows.
+    NotSetAside(io::Error),
+}
 
 /// A file and whether it can be written.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: Arc<Path>,
+    pub(super) limits: Limits,
     state: State,
+    /// The time in the name of the last file that was set aside; the next one's is later.
+    stamped_ms: u64,
+    rotate_after: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -38,6 +106,11 @@ struct OpenFile {
     file: File,
     device: u64,
     inode: u64,
+    /// Neither a device nor a pipe.
+    is_regular: bool,
+    bytes: u64,
+    /// When its first line was written.
+    begun_ms: u64,
     /// When the file was last found under its name.
     found_at: Instant,
     /// The file ends within a line, that of a write that failed or of a daemon that was killed.
@@ -47,45 +120,146 @@ struct OpenFile {
 /// Not everything was written.
 #[derive(Debug)]
 pub(super) struct WriteFault {
-    /// Bytes that are in the file, up to the end of a line.
+    /// Bytes that were written, up to the end of a line.
     pub(super) kept: usize,
     /// What to report; `None` when this was reported before and the file has failed ever since.
     pub(super) report: Option<io::Error>,
 }
 
+/// What was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// As before.
+    AsUsual,
+    /// The first since a failure.
+    Again,
+}
+
+/// A file as it is now, for reading.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    /// The file and its length; `None` when there is none, or something else than a regular file.
+    pub(super) present: io::Result<Option<(File, u64)>>,
+    /// Everything set aside until now was set aside at this time or before.
+    pub(super) until_ms: u64,
+}
+
 impl LogFile {
     /// Opens or creates the file; also gives what to report when that fails.
-    pub(super) fn open(path: Arc<Path>, now: Instant) -> (Self, Option<io::Error>) {
-        match OpenFile::open(&path, now) {
-            Ok(file) => (Self { path, state: State::Open(file) }, None),
-            Err(fault) => (Self { path, state: State::Failed { retry_at: now + RETRY_EVERY } }, Some(fault)),
-        }
+    pub(super) fn open(path: Arc<Path>, limits: Limits, now: Now) -> (Self, Option<io::Error>) {
+        let (state, fault) = match OpenFile::open(&path, now) {
+            Ok(file) => (State::Open(file), None),
+            Err(fault) => (State::Failed { retry_at: now.instant + RETRY_EVERY }, Some(fault)),
+        };
+        (Self { path, limits, state, stamped_ms: 0, rotate_after: None }, fault)
     }
 
     /// Appends `slices`, which hold whole lines.
-    pub(super) fn append(&mut self, slices: &[&[u8]], now: Instant) -> Result<(), WriteFault> {
+    pub(super) fn append(
+        &mut self,
+        slices: &[&[u8]],
+        now: Now,
+        around: &mut Surroundings<'_>,
+    ) -> Result<Appended, WriteFault> {
         let failed_before = match &self.state {
             State::Open(_) => false,
-            State::Failed { retry_at } if now < *retry_at => {
+            State::Failed { retry_at } if now.instant < *retry_at => {
                 return Err(WriteFault { kept: 0, report: None });
             }
             State::Failed { .. } => true,
         };
-        self.try_append(slices, now).map_err(|(kept, fault)| {
-            self.state = State::Failed { retry_at: now + RETRY_EVERY };
-            WriteFault { kept, report: Some(fault).filter(|_| !failed_before) }
-        })
+        match self.try_append(slices, now, around) {
+            Ok(()) if failed_before => Ok(Appended::Again),
+            Ok(()) => Ok(Appended::AsUsual),
+            Err((kept, fault)) => {
+                self.state = State::Failed { retry_at: now.instant + RETRY_EVERY };
+                Err(WriteFault { kept, report: Some(fault).filter(|_| !failed_before) })
+            }
+        }
     }
 
-    fn try_append(&mut self, slices: &[&[u8]], now: Instant) -> Result<(), (usize, io::Error)> {
-        if let State::Open(open) = &mut self.state
-            && open.is_in_place(&self.path, now)
-        {
-            return open.append(slices);
+    fn try_append(
+        &mut self,
+        slices: &[&[u8]],
+        now: Now,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), (usize, io::Error)> {
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        let mut kept = 0;
+        while kept < bytes {
+            let room = self.room(now, around).map_err(|fault| (kept, fault))?;
+            let left = bytes - kept;
+            let part = if left as u64 <= room { left } else { part_of_lines(slices, kept, room) };
+            let State::Open(open) = &mut self.state else { unreachable!("room opens it") };
+            let part = match part {
+                0 if open.bytes > 0 => {
+                    self.set_aside(now, around).map_err(|fault| (kept, fault))?;
+                    continue;
+                }
+                // A line that is longer than a file may be has one of its own.
+                0 => first_line(slices, kept),
+                part => part,
+            };
+            if open.is_regular {
+                let taken = around.space.take(
+                    &open.file,
+                    open.device,
+                    self.limits.min_free,
+                    part as u64,
+                    now.instant,
+                );
+                taken.map_err(|fault| (kept, fault))?;
+            }
+            if open.bytes == 0 {
+                open.begun_ms = now.wall_ms;
+            }
+            open.append(&range(slices, kept, part)).map_err(|(more, fault)| (kept + more, fault))?;
+            kept += part;
         }
-        let mut open = OpenFile::open(&self.path, now).map_err(|fault| (0, fault))?;
-        open.append(slices)?;
-        self.state = State::Open(open);
+        Ok(())
+    }
+
+    /// Sees to it that the file is open and in its place; gives how much may still be written to it.
+    fn room(&mut self, now: Now, around: &mut Surroundings<'_>) -> io::Result<u64> {
+        let in_place = match &mut self.state {
+            State::Open(open) => open.is_in_place(&self.path, now.instant, around.incidents),
+            State::Failed { .. } => false,
+        };
+        if !in_place {
+            self.state = State::Open(OpenFile::open(&self.path, now)?);
+        }
+        let State::Open(open) = &self.state else { return Ok(0) };
+        if !open.is_regular || self.rotate_after.is_some_and(|after| now.instant < after) {
+            return Ok(u64::MAX);
+        }
+        let age = Duration::from_millis(now.wall_ms.saturating_sub(open.begun_ms));
+        let is_old = open.bytes > 0 && self.limits.max_age.is_some_and(|max_age| age >= max_age);
+        Ok(if is_old { 0 } else { self.limits.max_size.saturating_sub(open.bytes) })
+    }
+
+    /// Gives the file another name and begins a new one. When it cannot be renamed it goes on growing.
+    fn set_aside(&mut self, now: Now, around: &mut Surroundings<'_>) -> io::Result<()> {
+        let real = real_path(&self.path);
+        self.stamped_ms = now.wall_ms.max(self.stamped_ms + 1);
+        let archive = archive_path(&real, self.stamped_ms);
+        match rename_new(&real, &archive) {
+            Ok(()) => {
+                self.rotate_after = None;
+                *around.set_aside += 1;
+            }
+            Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
+                // Of a daemon before us whose clock was ahead. The next name is later by a millisecond.
+                return Ok(());
+            }
+            Err(fault) => {
+                if self.rotate_after.is_none() {
+                    around.incidents.push(Incident::NotSetAside(fault));
+                }
+                self.rotate_after = Some(now.instant + ROTATE_RETRY_EVERY);
+                return Ok(());
+            }
+        }
+        self.state = State::Open(OpenFile::open(&self.path, now)?);
         Ok(())
     }
 
@@ -94,15 +268,59 @@ impl LogFile {
         match &mut self.state {
             State::Open(open) => {
                 // What was moved away but is still written to is emptied too.
-                if open.file.metadata()?.is_file() {
+                if open.is_regular {
                     open.file.set_len(0)?;
                     open.torn = false;
+                    open.bytes = 0;
                 }
             }
             // Most likely there is room now.
             State::Failed { retry_at } => *retry_at = now,
         }
         truncate_path(&self.path)
+    }
+
+    /// Opens the file anew, under its name.
+    pub(super) fn reopen(&mut self, now: Now) -> io::Result<()> {
+        match OpenFile::open(&self.path, now) {
+            Ok(open) => self.state = State::Open(open),
+            Err(fault) => {
+                self.state = State::Failed { retry_at: now.instant };
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// The file as it is now. Whatever is set aside from now on is stamped later than that.
+    pub(super) fn snapshot(&mut self, now_ms: u64) -> Snapshot {
+        self.stamped_ms = self.stamped_ms.max(now_ms);
+        snapshot_of(&self.path, self.stamped_ms)
+    }
+}
+
+/// A file that nobody writes to, as it is now.
+pub(super) fn snapshot_of(path: &Path, until_ms: u64) -> Snapshot {
+    let open = || {
+        let file = fs_err::OpenOptions::new().read(true).custom_flags(open_flags()).open(path)?.into_file();
+        let metadata = file.metadata()?;
+        Ok(metadata.is_file().then_some((file, metadata.len())))
+    };
+    let present = match open() {
+        Err(fault) if io::Error::kind(&fault) == io::ErrorKind::NotFound => Ok(None),
+        other => other,
+    };
+    Snapshot { present, until_ms }
+}
+
+/// Renames, but not over another file.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems do not know how.
+        Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => fs_err::rename(from, to),
+        other => Ok(other?),
     }
 }
 
@@ -122,7 +340,7 @@ fn open_flags() -> i32 {
 }
 
 impl OpenFile {
-    fn open(path: &Path, now: Instant) -> io::Result<Self> {
+    fn open(path: &Path, now: Now) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|fault| {
                 io::Error::new(fault.kind(), format!("cannot create {}: {fault}", folder.display()))
@@ -136,12 +354,35 @@ impl OpenFile {
             .open(path)?
             .into_file();
         let metadata = file.metadata()?;
-        let torn = metadata.is_file() && metadata.len() > 0 && ends_within_a_line(path);
-        Ok(Self { file, device: metadata.dev(), inode: metadata.ino(), found_at: now, torn })
+        let is_regular = metadata.is_file();
+        let torn = is_regular && metadata.len() > 0 && ends_within_a_line(path);
+        // Not all file systems know when a file was made; then its last change stands for it.
+        let begun = metadata.created().or_else(|_| metadata.modified()).unwrap_or(UNIX_EPOCH);
+        let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Self {
+            file,
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            is_regular,
+            bytes: metadata.len(),
+            begun_ms: u64::try_from(begun.as_millis()).unwrap_or(u64::MAX),
+            found_at: now.instant,
+            torn,
+        })
     }
 
-    /// Whether the file is still the one under that name; looks at most once per [`RETRY_EVERY`].
-    fn is_in_place(&mut self, path: &Path, now: Instant) -> bool {
+    /// Whether the file is still the one under that name. That it was removed is noticed at once; that it was
+    /// moved, within [`RETRY_EVERY`], and until then what is written is in the file that was moved.
+    fn is_in_place(&mut self, path: &Path, now: Instant, incidents: &mut Vec<Incident>) -> bool {
+        if self.is_regular
+            && let Ok(stat) = rustix::fs::fstat(&self.file)
+        {
+            self.bytes = stat.st_size.max(0).cast_unsigned();
+            if stat.st_nlink == 0 {
+                incidents.push(Incident::Removed);
+                return false;
+            }
+        }
         if now.saturating_duration_since(self.found_at) < RETRY_EVERY {
             return true;
         }
@@ -157,6 +398,7 @@ impl OpenFile {
         if self.torn {
             self.file.write_all(b"\n").map_err(|fault| (0, fault))?;
             self.torn = false;
+            self.bytes += 1;
         }
         let mut written = 0;
         for group in slices.chunks(SLICES_MAX) {
@@ -166,6 +408,7 @@ impl OpenFile {
                 return Err((kept, fault));
             }
         }
+        self.bytes += written as u64;
         Ok(())
     }
 
@@ -205,10 +448,56 @@ fn write_all_vectored(file: &mut File, slices: &[&[u8]], written: &mut usize) ->
     Ok(())
 }
 
+/// `length` bytes of `slices` from `start` on.
+fn range<'a>(slices: &[&'a [u8]], start: usize, length: usize) -> Vec<&'a [u8]> {
+    let (mut skip, mut left, mut found) = (start, length, Vec::with_capacity(slices.len()));
+    for slice in slices {
+        if skip >= slice.len() {
+            skip -= slice.len();
+            continue;
+        }
+        let part = &slice[skip..slice.len().min(skip + left)];
+        skip = 0;
+        left -= part.len();
+        found.push(part);
+        if left == 0 {
+            break;
+        }
+    }
+    found
+}
+
+/// The largest number of bytes from `start` on, at most `room`, after which a line ends.
+fn part_of_lines(slices: &[&[u8]], start: usize, room: u64) -> usize {
+    let end = start.saturating_add(usize::try_from(room).unwrap_or(usize::MAX));
+    end_of_last_line(slices, end).saturating_sub(start)
+}
+
+/// Length of the line that begins at `start`, with its newline.
+fn first_line(slices: &[&[u8]], start: usize) -> usize {
+    let (mut skip, mut length) = (start, 0);
+    for slice in slices {
+        if skip >= slice.len() {
+            skip -= slice.len();
+            continue;
+        }
+        let part = &slice[skip..];
+        skip = 0;
+        if let Some(newline) = memchr::memchr(b'\n', part) {
+            return length + newline + 1;
+        }
+        length += part.len();
+    }
+    length
+}
+
 /// The largest number of bytes, at most `written`, after which a line ends.
 fn end_of_last_line(slices: &[&[u8]], written: usize) -> usize {
     let (mut start, mut kept) = (0, 0);
     for slice in slices {
+        if start >= written {
+            break;
+        }
         let inside = slice.len().min(written - start);
         if let Some(newline) = memchr::memrchr(b'\n', &slice[..inside]) {
             kept = start + newline + 1;

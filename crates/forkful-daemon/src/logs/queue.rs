@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::stream::Batch;
 use super::writer::Job;
 
-/// Memory of lines under way to the disk. Ten milliseconds' worth at 200 MB/s, since pipes hold more;
-/// one batch that is larger (a very long line) passes when nothing else is queued.
-pub(super) const QUEUE_BYTES_MAX: usize = 2 << 20;
-/// How long a full queue holds up the pipes before lines are dropped. Long enough for a disk that pauses to
-/// write back its cache, short enough that an app does not seem to hang.
-pub(super) const DISK_WAIT_MAX: Duration = Duration::from_millis(500);
+/// Memory of lines under way to the disk: what comes in 240 ms at 200 MB/s. The kernel makes a program that writes
+/// faster than the disk pause for up to 200 ms. One batch that is larger (a very long line) passes when nothing else is queued.
+pub(super) const QUEUE_BYTES_MAX: usize = 48 << 20;
+/// How long a full queue holds up the pipes for one batch before lines are dropped. A disk that works makes room sooner,
+/// on a machine without a free core too; one that hangs must not hang the apps, whose pipes take what comes meanwhile.
+pub(super) const DISK_WAIT_MAX: Duration = Duration::from_millis(25);
 /// Jobs that an idle queue keeps room for.
 const JOBS_KEPT: usize = 32;
 /// Used buffers that are kept for the next reads while lines flow.
@@ -33,7 +33,7 @@ struct State {
     /// Cost of the batches that are queued or being written.
     bytes: usize,
     spare: Vec<Vec<u8>>,
-    /// Lines dropped since the queue last was full for too long; `Some` until it is half empty again.
+    /// Lines dropped since the queue last was full for too long; `Some` until the writer has gone on.
     shedding: Option<u64>,
     closed: bool,
 }
@@ -59,17 +59,18 @@ impl Queue {
         Self { state: Mutex::default(), work: Condvar::new(), room: Condvar::new(), disk_wait_max }
     }
 
-    /// Adds a job that holds no lines; their number is bounded by what the engine asks for.
+    /// Adds a job that holds no lines, and wakes the writer; their number is bounded by what the engine asks for.
     pub(super) fn push(&self, job: Job) {
         self.lock().jobs.push_back(job);
         self.work.notify_one();
     }
 
-    /// Adds lines; drops and counts them when the writer has made no room for too long.
+    /// Adds lines, which wait for [`Self::wake`]; drops and counts them when the writer has made no room for too long.
     pub(super) fn push_lines(&self, batch: Batch) {
         let cost = batch.cost();
         let mut state = self.lock();
         if !state.has_room(cost) && state.shedding.is_none() {
+            self.work.notify_one();
             let full = |state: &mut State| !state.has_room(cost);
             state = self
                 .room
@@ -85,8 +86,14 @@ impl Queue {
         }
         state.bytes += cost;
         state.jobs.push_back(Job::Lines(batch));
-        drop(state);
-        self.work.notify_one();
+    }
+
+    /// Wakes the writer if there is something to do.
+    pub(super) fn wake(&self) {
+        let has_jobs = !self.lock().jobs.is_empty();
+        if has_jobs {
+            self.work.notify_one();
+        }
     }
 
     /// No more jobs will come.
@@ -121,17 +128,19 @@ impl Queue {
         }
     }
 
-    /// The writer is done with a batch; returns the number of lines that were dropped in a shedding that ends
-    /// with this, 0 otherwise.
-    pub(super) fn release(&self, batch: Batch) -> u64 {
+    /// The writer is done with a batch of that cost, and may have no use for its buffer; returns the number of lines that
+    /// were dropped in a shedding that ends with this, 0 otherwise.
+    pub(super) fn release(&self, cost: usize, buffer: Option<Vec<u8>>) -> u64 {
         let mut state = self.lock();
-        state.bytes -= batch.cost();
-        let mut buffer = batch.body;
-        if buffer.capacity() >= super::reader::READ_BYTES_MAX && state.spare.len() < SPARE_BUFFERS_MAX {
+        state.bytes -= cost;
+        if let Some(mut buffer) = buffer
+            && buffer.capacity() >= super::reader::READ_BYTES_MAX
+            && state.spare.len() < SPARE_BUFFERS_MAX
+        {
             buffer.clear();
             state.spare.push(buffer);
         }
-        let over = if state.bytes <= QUEUE_BYTES_MAX / 2 { state.shedding.take() } else { None };
+        let over = if state.bytes <= QUEUE_BYTES_MAX / 8 * 7 { state.shedding.take() } else { None };
         drop(state);
         self.room.notify_one();
         over.unwrap_or(0)

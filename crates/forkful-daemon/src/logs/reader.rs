@@ -1,20 +1,25 @@
 //! The thread that reads the pipes: frames lines, keeps the ends of stderr, hands lines to the writer.
+//!
+//! Apps that write without pause would wake it, and it the writer, for every single line. While that is so it lets lines
+//! gather in the pipes for [`GATHER`] at a time; a line that comes alone goes on at once.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::{io, mem};
+use std::time::{Duration, Instant};
+use std::{io, mem, thread};
 
-use forkful_api::types::{LogLine, LogStream};
+use forkful_api::types::LogStream;
 use forkful_os::reactor::{Interest, Reactor};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::follow::FollowRequest;
 use super::frame::Framer;
+use super::lines::LineSenders;
 use super::queue::Queue;
 use super::recent::RecentLines;
 use super::stream::{Batch, StreamInfo};
@@ -25,8 +30,10 @@ use super::writer::{Job, Report};
 pub(super) const READ_BYTES_MAX: usize = 256 << 10;
 /// A read of at least this much goes to the writer in the buffer that it was read into; less is copied.
 const HAND_OVER_BYTES_MIN: usize = READ_BYTES_MAX / 4;
-/// A pipe's size to begin with on Linux. Who fills that in one turn gets a larger pipe.
-const PIPE_BYTES: usize = 64 << 10;
+/// Who has so much in the pipe in one turn gets a larger one: half of a pipe's size to begin with on Linux.
+const PIPE_BYTES_MUCH: usize = 32 << 10;
+/// How long lines may gather, while they come without pause: no pipe of the usual size fills meanwhile at 60 MB/s.
+const GATHER: Duration = Duration::from_millis(1);
 /// The largest that an unprivileged user may ask for, by default.
 const PIPE_BYTES_LARGE: usize = 1 << 20;
 /// Pipes that are large at a time. A user who has 64 MiB of pipes gets only tiny new ones, in every program
@@ -42,7 +49,8 @@ pub(super) enum Control {
     StderrTail { pm_id: u32, reply: oneshot::Sender<Vec<String>> },
     Forget { pm_id: u32 },
     Flush { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
-    Follow { request: FollowRequest, sender: mpsc::Sender<LogLine> },
+    Reopen { reply: oneshot::Sender<Result<(), String>> },
+    Follow { request: FollowRequest, senders: LineSenders },
     Shutdown,
 }
 
@@ -111,13 +119,18 @@ impl Reader {
 
     /// Works until it is told to shut down.
     pub(super) fn run(mut self) {
-        let mut events = Vec::new();
+        let (mut events, mut turn_began) = (Vec::new(), Instant::now());
         loop {
             if let Err(fault) = self.reactor.wait(&mut events, None) {
                 let report = &self.report;
                 report(&format!("error: the log service ends, for it cannot wait for output: {fault}"));
                 break;
             }
+            let idle = turn_began.elapsed();
+            if idle < GATHER && events.iter().all(|event| event.token != WAKE) {
+                thread::sleep(GATHER.saturating_sub(idle));
+            }
+            turn_began = Instant::now();
             for event in &events {
                 match event.token {
                     WAKE => {
@@ -134,6 +147,7 @@ impl Reader {
                     }
                 }
             }
+            self.queue.wake();
             if self.streams.is_empty() {
                 self.scratch = Vec::new();
             }
@@ -158,17 +172,17 @@ impl Reader {
             }
             Control::Flush { paths, reply } => {
                 self.pump(|stream| {
-                    stream
-                        .info
-                        .path
-                        .as_ref()
-                        .is_some_and(|path| paths.iter().any(|wanted| **wanted == **path))
+                    stream.info.paths.iter().any(|path| paths.iter().any(|wanted| **wanted == **path))
                 });
                 self.queue.push(Job::Truncate { paths, reply });
             }
-            Control::Follow { request, sender } => {
+            Control::Reopen { reply } => {
                 self.pump(|_| true);
-                self.queue.push(Job::Follow { request, sender });
+                self.queue.push(Job::Reopen { reply });
+            }
+            Control::Follow { request, senders } => {
+                self.pump(|_| true);
+                self.queue.push(Job::Follow { request, senders });
             }
             Control::Shutdown => {}
         }
@@ -188,9 +202,7 @@ impl Reader {
             return;
         }
         self.next_token += 1;
-        if let Some(path) = &info.path {
-            self.queue.push(Job::Open(Arc::clone(path)));
-        }
+        self.queue.push(Job::Open(Arc::clone(&info)));
         let generation = self.processes.entry(info.pm_id).or_default().generation;
         let framer = Framer::new(self.line_bytes_max);
         self.streams.insert(token, Stream { info, pipe, framer, generation, is_large: false });
@@ -207,7 +219,7 @@ impl Reader {
                 Turn::Ended
             }
             Ok(count) => {
-                if count >= PIPE_BYTES && !stream.is_large && self.large_pipes < PIPES_LARGE_MAX {
+                if count >= PIPE_BYTES_MUCH && !stream.is_large && self.large_pipes < PIPES_LARGE_MAX {
                     // When the system says no, the pipe stays as it is.
                     let _ = rustix::pipe::fcntl_setpipe_size(&stream.pipe, PIPE_BYTES_LARGE);
                     stream.is_large = true;
@@ -261,9 +273,7 @@ impl Reader {
             let at_ms = now_ms();
             self.queue.push_lines(Batch { stream: info, head, body: Vec::new(), body_range: 0..0, at_ms });
         }
-        if let Some(path) = &stream.info.path {
-            self.queue.push(Job::Close(Arc::clone(path)));
-        }
+        self.queue.push(Job::Close(stream.info));
     }
 
     /// Reads what is in some pipes now, and not what is written to them meanwhile.

@@ -9,21 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use forkful_api::types::LogLine;
 use rustix::event::{EventfdFlags, eventfd};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::archivist::Archivist;
 use super::echo::{Echo, complain};
-use super::follow::{FollowRequest, channel_capacity};
+use super::follow::{FOLLOWER_CHUNKS_MAX, FollowRequest};
 use super::frame::LINE_BYTES_MAX;
+use super::lines::{self, LogLines};
 use super::queue::{DISK_WAIT_MAX, Queue};
+use super::read_back;
 use super::reader::{Control, Reader};
 use super::stream::{Counters, StreamInfo, StreamSpec};
-use super::writer::{Report, Writer};
+use super::writer::{Helpers, Report, Writer};
 
 /// How long the end of the service may take, so that a dead disk cannot keep the daemon alive.
 const SHUT_DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Both threads' stack; they call nothing deep.
+/// The threads' stack; they call nothing deep.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Handle of the log service. No method waits for a disk or for a worker.
@@ -40,7 +42,7 @@ struct Shared {
     inbox: Sender<Control>,
     wake: Arc<OwnedFd>,
     counters: Mutex<HashMap<u32, Arc<Counters>>>,
-    /// Ends without a message when both threads have ended.
+    /// Ends without a message when all threads have ended.
     ended: Mutex<Receiver<()>>,
 }
 
@@ -64,7 +66,7 @@ impl Default for Options {
 }
 
 impl LogService {
-    /// Starts both threads.
+    /// Starts the threads.
     pub fn start() -> io::Result<Self> {
         Self::start_with(Options::default())
     }
@@ -74,25 +76,29 @@ impl LogService {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let queue = Arc::new(Queue::new(disk_wait_max));
         let (inbox, messages) = channel();
-        let (reader_lives, ended) = channel();
-        let writer_lives = reader_lives.clone();
-        let writer = Writer::new(Arc::clone(&queue), echo, Arc::clone(&report));
+        let (lives, ended) = channel();
+        let (to_archivist, notices) = channel();
+        let (to_read_back, requests) = channel();
+        let helpers = Helpers { archivist: to_archivist, read_back: to_read_back };
+        let archivist = Archivist::new(notices, Arc::clone(&report));
+        let writer = Writer::new(Arc::clone(&queue), echo, Arc::clone(&report), helpers);
         let reader = Reader::new(Arc::clone(&wake), messages, Arc::clone(&queue), report, line_bytes_max)?;
-        thread::Builder::new().name("forkful-logs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
-            reader.run();
-            drop(reader_lives);
-        })?;
-        let started = thread::Builder::new()
-            .name("forkful-log-disk".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn(move || {
-                writer.run();
-                drop(writer_lives);
-            });
+        let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let lives = lives.clone();
+            let begin = move || {
+                work();
+                drop(lives);
+            };
+            thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(begin).map(drop)
+        };
+        start("forkful-logs", Box::new(move || reader.run()))?;
         let service = Self {
             shared: Arc::new(Shared { inbox, wake, counters: Mutex::default(), ended: Mutex::new(ended) }),
         };
-        started.map(|_| service)
+        start("forkful-log-disk", Box::new(move || writer.run()))?;
+        start("forkful-log-old", Box::new(move || archivist.run()))?;
+        start("forkful-log-back", Box::new(move || read_back::run(&requests)))?;
+        Ok(service)
     }
 
     /// Takes over the read end of a worker's stdout or stderr, until it ends.
@@ -125,10 +131,17 @@ impl LogService {
         self.shared.counters().get(&pm_id).map_or(0, |counters| counters.cut())
     }
 
-    /// Empties files; lines written by workers before this call go too.
+    /// Empties files, and removes what was set aside of them; lines written by workers before this call go too.
     pub fn flush(&self, paths: Vec<PathBuf>) -> oneshot::Receiver<Result<(), String>> {
         let (reply, answer) = oneshot::channel();
         self.shared.send(Control::Flush { paths, reply });
+        answer
+    }
+
+    /// Opens all files anew, under their names: for who has moved them.
+    pub fn reopen(&self) -> oneshot::Receiver<Result<(), String>> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.send(Control::Reopen { reply });
         answer
     }
 
@@ -142,10 +155,10 @@ impl LogService {
     /// The ends of files and then new lines, none lost or doubled in between.
     ///
     /// A receiver that is too slow misses lines, and is told how many. To end it, drop it.
-    pub fn subscribe(&self, request: FollowRequest) -> mpsc::Receiver<LogLine> {
-        let (sender, receiver) = mpsc::channel(channel_capacity(&request));
-        self.shared.send(Control::Follow { request, sender });
-        receiver
+    pub fn subscribe(&self, request: FollowRequest) -> LogLines {
+        let (senders, lines) = lines::channel(FOLLOWER_CHUNKS_MAX);
+        self.shared.send(Control::Follow { request, senders });
+        lines
     }
 }
 

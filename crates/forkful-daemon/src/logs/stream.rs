@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forkful_api::types::LogStream;
+use forkful_core::logs::LogRotation;
 
 use super::echo::EchoPrefix;
+use super::style::LineStyle;
 
 /// Where a worker's stdout or stderr goes.
 #[derive(Debug, Clone)]
@@ -17,37 +19,45 @@ pub struct StreamSpec {
     pub pm_id: u32,
     /// Which of its two streams.
     pub stream: LogStream,
-    /// The file that lines are appended to; `None` for no file. Several streams may name the same one.
-    pub path: Option<PathBuf>,
-    /// Prefix each line in the file (and the echo) with the time at which it was read.
-    pub time: bool,
+    /// The files that lines are appended to, each of them to all. Several streams may name the same one.
+    pub paths: Vec<PathBuf>,
+    /// How lines look in the files (and with what time before them in the echo).
+    pub style: LineStyle,
+    /// When the files are set aside, and what is kept; the last stream that begins decides for a file.
+    pub rotation: Option<LogRotation>,
     /// Write each line to the stream of the same name of this process too.
     pub echo: Option<EchoPrefix>,
 }
 
 /// What both threads know of a stream.
 #[derive(Debug)]
-pub(super) struct StreamInfo {
+pub(crate) struct StreamInfo {
     pub(super) app: Box<str>,
     pub(super) pm_id: u32,
     pub(super) stream: LogStream,
     /// Shared with the table of files, for there are many of these.
-    pub(super) path: Option<Arc<Path>>,
-    pub(super) time: bool,
+    pub(super) paths: Box<[Arc<Path>]>,
+    pub(super) style: LineStyle,
+    pub(super) rotation: Option<LogRotation>,
     pub(super) echo: Option<EchoPrefix>,
     pub(super) counters: Arc<Counters>,
 }
 
 impl StreamInfo {
     pub(super) fn new(spec: StreamSpec, counters: Arc<Counters>) -> Self {
-        let StreamSpec { app, pm_id, stream, path, time, echo } = spec;
-        Self { app: app.into(), pm_id, stream, path: path.map(Into::into), time, echo, counters }
+        let StreamSpec { app, pm_id, stream, mut paths, style, rotation, echo } = spec;
+        // Nothing is kept there, so nothing need be done.
+        paths.retain(|path| path != Path::new("/dev/null"));
+        paths.sort();
+        paths.dedup();
+        let paths = paths.into_iter().map(Into::into).collect();
+        Self { app: app.into(), pm_id, stream, paths, style, rotation, echo, counters }
     }
 }
 
 /// What is counted for a worker over all its processes.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     dropped_lines: AtomicU64,
     cut_lines: AtomicU64,
 }
@@ -75,7 +85,7 @@ impl Counters {
 /// Two parts, so that a line that was read in many pieces (the head) and the lines after it (a range of the
 /// buffer that they were read into) travel without being copied.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub(super) stream: Arc<StreamInfo>,
     pub(super) head: Vec<u8>,
     pub(super) body: Vec<u8>,
@@ -99,6 +109,11 @@ impl Batch {
     /// Number of lines.
     pub(super) fn line_count(&self) -> u64 {
         self.parts().into_iter().map(count_lines).sum()
+    }
+
+    /// Bytes of the lines.
+    pub(super) fn bytes(&self) -> usize {
+        self.head.len() + self.body_range.len()
     }
 
     /// Memory that it holds, which is what the queue's bound is about.

@@ -2,35 +2,49 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::mpsc::Sender;
 
-use forkful_api::types::LogLine;
-use tokio::sync::{mpsc, oneshot};
+use forkful_api::types::LOG_TAIL_LINES_MAX;
+use forkful_core::logs::LogRotation;
+use tokio::sync::oneshot;
 
+use super::alerts::Alerts;
+use super::archive_name::real_path;
+use super::archivist::{Notice, remove_archives};
 use super::echo::Echo;
-use super::file::{LogFile, truncate_path};
+use super::file::{Appended, Limits, LogFile, Now, Surroundings, snapshot_of, truncate_path};
 use super::follow::{FollowRequest, Followers};
+use super::lines::LineSenders;
 use super::queue::{Queue, Taken};
-use super::stream::{Batch, count_lines};
-use super::timestamp::{iso_8601, now_ms};
+use super::read_back::BackRequest;
+use super::space::Space;
+use super::stream::{Batch, StreamInfo, count_lines};
 
 /// Where the service's own troubles are told.
 pub(super) type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// Written at a time, so that what is rendered is bounded; a longer line passes.
+const WRITE_BYTES_MAX: usize = 4 << 20;
+/// Room for rendered lines that is kept.
+const RENDERED_BYTES_KEPT: usize = 1 << 20;
+
 /// What the writer is asked to do; in this order.
 pub(super) enum Job {
-    /// A stream begins that will write to this file.
-    Open(Arc<Path>),
+    /// A stream begins.
+    Open(Arc<StreamInfo>),
     /// Lines.
     Lines(Batch),
-    /// A stream that wrote to this file has ended.
-    Close(Arc<Path>),
-    /// Empty these files.
+    /// A stream has ended.
+    Close(Arc<StreamInfo>),
+    /// Empty these files, and remove what was set aside of them.
     Truncate { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
+    /// Open all files anew, under their names.
+    Reopen { reply: oneshot::Sender<Result<(), String>> },
     /// The ends of files, and new lines.
-    Follow { request: FollowRequest, sender: mpsc::Sender<LogLine> },
+    Follow { request: FollowRequest, senders: LineSenders },
 }
 
 impl fmt::Debug for Job {
@@ -40,9 +54,16 @@ impl fmt::Debug for Job {
             Self::Lines(_) => "Lines",
             Self::Close(_) => "Close",
             Self::Truncate { .. } => "Truncate",
+            Self::Reopen { .. } => "Reopen",
             Self::Follow { .. } => "Follow",
         })
     }
+}
+
+/// The threads that the writer gives work to.
+pub(super) struct Helpers {
+    pub(super) archivist: Sender<Notice>,
+    pub(super) read_back: Sender<BackRequest>,
 }
 
 /// The writer's state.
@@ -51,18 +72,35 @@ pub(super) struct Writer {
     files: HashMap<Arc<Path>, Shared>,
     followers: Followers,
     echo: Echo,
-    report: Report,
+    helpers: Helpers,
+    space: Space,
+    alerts: Alerts,
+    rendered: Vec<u8>,
 }
 
-/// A file and how many streams write to it.
+/// A file and who writes to it.
 struct Shared {
     file: LogFile,
     streams: usize,
+    /// The app of the stream that began last.
+    app: Box<str>,
+    rotation: Option<LogRotation>,
+    /// Since it could not be written, which was told.
+    lost_lines: Option<u64>,
 }
 
 impl Writer {
-    pub(super) fn new(queue: Arc<Queue>, echo: Echo, report: Report) -> Self {
-        Self { queue, files: HashMap::new(), followers: Followers::default(), echo, report }
+    pub(super) fn new(queue: Arc<Queue>, echo: Echo, report: Report, helpers: Helpers) -> Self {
+        Self {
+            queue,
+            files: HashMap::new(),
+            followers: Followers::default(),
+            echo,
+            helpers,
+            space: Space::default(),
+            alerts: Alerts::new(report),
+            rendered: Vec::new(),
+        }
     }
 
     /// Works until the queue is closed and empty.
@@ -75,91 +113,189 @@ impl Writer {
                 Taken::Closed => return,
             }
             if self.followers.wait_max().is_some() {
-                self.followers.tell_skips(now_ms());
+                self.followers.tell_skips(super::timestamp::now_ms());
             }
         }
     }
 
     fn step(&mut self, jobs: &mut VecDeque<Job>) {
-        let now = Instant::now();
-        let mut batches = Vec::new();
+        let now = Now::read();
+        let (mut batches, mut bytes) = (Vec::new(), 0);
         while let Some(job) = jobs.pop_front() {
             if let Job::Lines(batch) = job {
+                bytes += batch.bytes();
                 batches.push(batch);
+                if bytes >= WRITE_BYTES_MAX {
+                    self.write(&mut batches, now);
+                    bytes = 0;
+                }
                 continue;
             }
             self.write(&mut batches, now);
+            bytes = 0;
             match job {
                 Job::Lines(_) => {}
-                Job::Open(path) => self.open(path, now),
-                Job::Close(path) => self.close(&path),
+                Job::Open(stream) => self.open(&stream, now),
+                Job::Close(stream) => self.close(&stream),
                 Job::Truncate { paths, reply } => {
                     // That nobody waits for the answer any more is no fault.
                     let _ = reply.send(self.truncate(&paths, now));
                 }
-                Job::Follow { request, sender } => self.followers.add(request, sender),
+                Job::Reopen { reply } => {
+                    let _ = reply.send(self.reopen(now));
+                }
+                Job::Follow { request, senders } => self.follow(request, senders, now),
             }
         }
         self.write(&mut batches, now);
     }
 
-    fn open(&mut self, path: Arc<Path>, now: Instant) {
-        if let Some(shared) = self.files.get_mut(&path) {
-            shared.streams += 1;
-            return;
+    fn open(&mut self, stream: &Arc<StreamInfo>, now: Now) {
+        for path in &stream.paths {
+            if let Some(shared) = self.files.get_mut(path) {
+                shared.streams += 1;
+                shared.app.clone_from(&stream.app);
+                shared.rotation.clone_from(&stream.rotation);
+            } else {
+                let (file, fault) = LogFile::open(Arc::clone(path), Limits::NONE, now);
+                let told = fault.is_some_and(|fault| self.alerts.not_written(path, &fault, now.instant));
+                let shared = Shared {
+                    file,
+                    streams: 1,
+                    app: stream.app.clone(),
+                    rotation: stream.rotation.clone(),
+                    lost_lines: told.then_some(0),
+                };
+                self.files.insert(Arc::clone(path), shared);
+            }
+            if let Some(rotation) = stream.rotation.clone() {
+                let log = real_path(path);
+                self.tell_archivist(Notice::Opened { app: stream.app.clone(), log, rotation });
+            }
         }
-        let (file, fault) = LogFile::open(Arc::clone(&path), now);
-        if let Some(fault) = fault {
-            complain_of(&self.report, &path, &fault);
-        }
-        self.files.insert(path, Shared { file, streams: 1 });
+        self.share_limits(&stream.app);
     }
 
-    fn close(&mut self, path: &Path) {
-        if let Some(shared) = self.files.get_mut(path) {
-            shared.streams -= 1;
-            if shared.streams == 0 {
-                self.files.remove(path);
+    /// The files of an app share its total.
+    fn share_limits(&mut self, app: &str) {
+        let files = self.files.values().filter(|shared| &*shared.app == app).count();
+        for shared in self.files.values_mut().filter(|shared| &*shared.app == app) {
+            shared.file.limits = Limits::new(shared.rotation.as_ref(), files);
+        }
+    }
+
+    fn close(&mut self, stream: &StreamInfo) {
+        for path in &stream.paths {
+            if stream.rotation.is_some() {
+                self.tell_archivist(Notice::Closed { app: stream.app.clone(), log: real_path(path) });
+            }
+            if let Some(shared) = self.files.get_mut(path) {
+                shared.streams -= 1;
+                if shared.streams == 0 {
+                    self.files.remove(path);
+                }
             }
         }
     }
 
-    fn truncate(&mut self, paths: &[PathBuf], now: Instant) -> Result<(), String> {
+    fn tell_archivist(&self, notice: Notice) {
+        // It ends only after us.
+        let _sent = self.helpers.archivist.send(notice);
+    }
+
+    fn truncate(&mut self, paths: &[PathBuf], now: Now) -> Result<(), String> {
         let mut faults = Vec::new();
         for path in paths {
             let emptied = match self.files.get_mut(path.as_path()) {
-                Some(shared) => shared.file.truncate(now),
+                Some(shared) => shared.file.truncate(now.instant),
                 None => truncate_path(path),
             };
-            if let Err(fault) = emptied {
+            if let Err(fault) = emptied.and_then(|()| remove_archives(path)) {
                 faults.push(format!("cannot empty {}: {fault}", path.display()));
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 
-    /// Appends the batches, each file's with as few calls as they allow, then shows them in their order to
-    /// those who read along.
-    fn write(&mut self, batches: &mut Vec<Batch>, now: Instant) {
-        let mut by_file: Vec<&Batch> = batches.iter().collect();
-        // Stable, so that each file's batches keep their order.
-        by_file.sort_by(|one, other| one.stream.path.cmp(&other.stream.path));
-        for group in by_file.chunk_by(|one, other| one.stream.path == other.stream.path) {
-            if let Some(path) = &group[0].stream.path
-                && let Some(shared) = self.files.get_mut(path)
-            {
-                append(&mut shared.file, path, group, now, &self.report);
+    fn reopen(&mut self, now: Now) -> Result<(), String> {
+        let mut faults = Vec::new();
+        for (path, shared) in &mut self.files {
+            if let Err(fault) = shared.file.reopen(now) {
+                faults.push(format!("cannot open {}: {fault}", path.display()));
             }
         }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+
+    fn follow(&mut self, request: FollowRequest, senders: LineSenders, now: Now) {
+        let FollowRequest { files, lines, follow, filter } = request;
+        if lines > 0 && !files.is_empty() {
+            let files = files.into_iter().map(|file| {
+                let snapshot = match self.files.get_mut(file.path.as_path()) {
+                    Some(shared) => shared.file.snapshot(now.wall_ms),
+                    None => snapshot_of(&file.path, now.wall_ms),
+                };
+                (file, snapshot)
+            });
+            let lines = lines.min(LOG_TAIL_LINES_MAX) as usize;
+            let request = BackRequest { files: files.collect(), lines, sender: senders.back.clone() };
+            // It ends only after us.
+            let _sent = self.helpers.read_back.send(request);
+        }
+        if follow {
+            self.followers.add(filter, senders);
+        }
+    }
+
+    /// Appends the batches, each file's with as few calls as they allow, then shows them in their order to
+    /// those who read along.
+    fn write(&mut self, batches: &mut Vec<Batch>, now: Now) {
+        if batches.is_empty() {
+            return;
+        }
+        self.rendered.clear();
+        let pieces: Vec<Piece<'_>> =
+            batches.iter().map(|batch| Piece::new(batch, &mut self.rendered)).collect();
+        let mut by_file: Vec<(&Arc<Path>, &Piece<'_>)> = pieces
+            .iter()
+            .flat_map(|piece| piece.batch.stream.paths.iter().map(move |path| (path, piece)))
+            .collect();
+        // Stable, so that each file's batches keep their order.
+        by_file.sort_by(|one, other| one.0.cmp(other.0));
+        let mut appender = Appender {
+            space: &mut self.space,
+            alerts: &mut self.alerts,
+            rendered: &self.rendered,
+            archivist: &self.helpers.archivist,
+            now,
+        };
+        for group in by_file.chunk_by(|one, other| one.0 == other.0) {
+            if let Some(shared) = self.files.get_mut(group[0].0) {
+                appender.append(shared, group);
+            }
+        }
+        drop(by_file);
+        drop(pieces);
+        if self.rendered.capacity() > RENDERED_BYTES_KEPT {
+            self.rendered = Vec::new();
+        }
+        self.show(batches, now);
+    }
+
+    fn show(&mut self, batches: &mut Vec<Batch>, now: Now) {
         for batch in batches.drain(..) {
             self.echo(&batch);
-            self.followers.offer(&batch);
-            let shed = self.queue.release(batch);
+            let (cost, mut buffer) = (batch.cost(), None);
+            if self.followers.is_empty() {
+                buffer = Some(batch.body);
+            } else {
+                let batch = Arc::new(batch);
+                self.followers.offer(&batch);
+                buffer = Arc::into_inner(batch).map(|batch| batch.body).or(buffer);
+            }
+            let shed = self.queue.release(cost, buffer);
             if shed > 0 {
-                let report = &self.report;
-                report(&format!(
-                    "warning: {shed} log lines were dropped: they could not be written for half a second"
-                ));
+                self.alerts.shed(shed, now.instant);
             }
         }
     }
@@ -167,8 +303,7 @@ impl Writer {
     fn echo(&mut self, batch: &Batch) {
         let stream = &batch.stream;
         let Some(prefix) = &stream.echo else { return };
-        let prefix =
-            if stream.time { format!("{}{}: ", prefix.0, iso_8601(batch.at_ms)) } else { prefix.0.clone() };
+        let prefix = format!("{}{}", prefix.0, stream.style.stamp.prefix(batch.at_ms));
         let written = if prefix.is_empty() {
             batch.parts().into_iter().try_for_each(|part| self.echo.write(stream.stream, part))
         } else {
@@ -180,34 +315,78 @@ impl Writer {
     }
 }
 
-/// Appends batches of one file; counts the lines that could not be written.
-fn append(file: &mut LogFile, path: &Path, batches: &[&Batch], now: Instant, report: &Report) {
-    let stamped: Vec<Option<Vec<u8>>> = batches.iter().map(|batch| stamped(batch)).collect();
-    let mut slices = Vec::with_capacity(2 * batches.len());
-    for (batch, stamped) in batches.iter().zip(&stamped) {
-        match stamped {
-            Some(bytes) => slices.push(bytes.as_slice()),
-            None => slices.extend(batch.parts()),
-        }
-    }
-    let Err(fault) = file.append(&slices, now) else { return };
-    let mut kept_lines = lines_within(&slices, fault.kept);
-    for batch in batches {
-        let lines = batch.line_count();
-        let kept = lines.min(kept_lines);
-        kept_lines -= kept;
-        batch.stream.counters.add_dropped(lines - kept);
-    }
-    if let Some(cause) = &fault.report {
-        complain_of(report, path, cause);
+/// A batch and where in the rendered bytes its lines are, if they are not taken as they are.
+struct Piece<'a> {
+    batch: &'a Batch,
+    rendered: Option<Range<usize>>,
+}
+
+impl<'a> Piece<'a> {
+    fn new(batch: &'a Batch, rendered: &mut Vec<u8>) -> Self {
+        let start = rendered.len();
+        let stream = &batch.stream;
+        let is_rendered = !stream.paths.is_empty() && stream.style.render(batch, rendered);
+        Self { batch, rendered: is_rendered.then_some(start..rendered.len()) }
     }
 }
 
-fn complain_of(report: &Report, path: &Path, cause: &std::io::Error) {
-    report(&format!(
-        "error: cannot write the log file {}; its lines are dropped until it can be written again\ncaused by: {cause}",
-        path.display()
-    ));
+/// What appending to any file takes.
+struct Appender<'a> {
+    space: &'a mut Space,
+    alerts: &'a mut Alerts,
+    rendered: &'a [u8],
+    archivist: &'a Sender<Notice>,
+    now: Now,
+}
+
+impl Appender<'_> {
+    /// Appends batches to one file; counts the lines that could not be written.
+    fn append(&mut self, shared: &mut Shared, group: &[(&Arc<Path>, &Piece<'_>)]) {
+        let path = group[0].0;
+        let mut slices = Vec::with_capacity(2 * group.len());
+        for (_, piece) in group {
+            match &piece.rendered {
+                Some(range) => slices.push(&self.rendered[range.clone()]),
+                None => slices.extend(piece.batch.parts()),
+            }
+        }
+        let (mut set_aside, mut incidents) = (0, Vec::new());
+        let mut around =
+            Surroundings { space: self.space, set_aside: &mut set_aside, incidents: &mut incidents };
+        let outcome = shared.file.append(&slices, self.now, &mut around);
+        if set_aside > 0 {
+            // It ends only after us.
+            let _sent = self.archivist.send(Notice::SetAside { app: shared.app.clone() });
+        }
+        for incident in &incidents {
+            self.alerts.incident(path, incident, self.now.instant);
+        }
+        let fault = match outcome {
+            Ok(Appended::AsUsual) => return,
+            Ok(Appended::Again) => {
+                if let Some(lost) = shared.lost_lines.take() {
+                    self.alerts.written_again(path, lost);
+                }
+                return;
+            }
+            Err(fault) => fault,
+        };
+        if let Some(cause) = &fault.report
+            && self.alerts.not_written(path, cause, self.now.instant)
+        {
+            shared.lost_lines = Some(0);
+        }
+        let mut kept_lines = lines_within(&slices, fault.kept);
+        for (_, piece) in group {
+            let lines = piece.batch.line_count();
+            let kept = lines.min(kept_lines);
+            kept_lines -= kept;
+            piece.batch.stream.counters.add_dropped(lines - kept);
+            if let Some(lost) = &mut shared.lost_lines {
+                *lost += lines - kept;
+            }
+        }
+    }
 }
 
 fn lines_within(slices: &[&[u8]], mut bytes: usize) -> u64 {
@@ -220,14 +399,8 @@ fn lines_within(slices: &[&[u8]], mut bytes: usize) -> u64 {
     lines
 }
 
-/// The lines with the time before each, when the stream wants that.
-fn stamped(batch: &Batch) -> Option<Vec<u8>> {
-    batch.stream.time.then(|| prefixed(batch, &format!("{}: ", iso_8601(batch.at_ms))))
-}
-
 fn prefixed(batch: &Batch, prefix: &str) -> Vec<u8> {
-    let bytes: usize = batch.parts().iter().map(|part| part.len()).sum();
-    let mut out = Vec::with_capacity(bytes + batch.line_count() as usize * prefix.len());
+    let mut out = Vec::with_capacity(batch.bytes() + batch.line_count() as usize * prefix.len());
     for line in batch.lines() {
         out.extend_from_slice(prefix.as_bytes());
         out.extend_from_slice(line);

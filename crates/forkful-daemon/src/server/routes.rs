@@ -20,11 +20,11 @@ use super::refusal::{Json, Refusal};
 use crate::command::{Command, Reply, Verb};
 
 /// The most targets or definitions in one request; a bound on what one message makes the engine do.
-const TARGETS_MAX: usize = 4096;
+pub(super) const TARGETS_MAX: usize = 4096;
 
 #[derive(Clone)]
-struct Api {
-    commands: mpsc::Sender<Command>,
+pub(super) struct Api {
+    pub(super) commands: mpsc::Sender<Command>,
     started_at_ms: u64,
 }
 
@@ -38,6 +38,8 @@ pub(super) fn router(commands: mpsc::Sender<Command>) -> Router {
         .route("/v1/actions/{verb}", post(action))
         .route("/v1/logs", get(logs))
         .route("/v1/kill", post(kill))
+        .merge(super::keep::routes())
+        .merge(super::conversation::routes())
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
@@ -46,7 +48,7 @@ pub(super) fn router(commands: mpsc::Sender<Command>) -> Router {
 
 impl Api {
     /// Sends a command and waits for its answer.
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
+    pub(super) async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         let ending = || Refusal::internal("the daemon is ending");
         self.commands.send(command(reply)).await.map_err(|_| ending())?;
@@ -121,6 +123,7 @@ fn parse_verb(verb: &str) -> Option<Verb> {
         "scale" => Verb::Scale,
         "signal" => Verb::Signal,
         "flush" => Verb::Flush,
+        "reload_logs" => Verb::ReloadLogs,
         "reset" => Verb::Reset,
         _ => return None,
     })

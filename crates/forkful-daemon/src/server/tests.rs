@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::command::{COMMAND_QUEUE, Verb};
+use crate::logs::{Chunk, channel_for_tests};
 
 /// Lines that the engine's channel to a log reader holds in these tests.
 const LOG_QUEUE: usize = 8;
@@ -58,10 +59,11 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
             }
             Command::Start { reply, .. } => drop(reply.send(Ok(ActionReply { apps: Vec::new() }))),
             Command::Logs { query, reply } => {
-                let (lines, receiver) = mpsc::channel(LOG_QUEUE);
+                let (lines, receiver) = channel_for_tests(LOG_QUEUE);
                 drop(reply.send(Ok(receiver)));
                 tokio::spawn(write_logs(query, lines));
             }
+            Command::Talk(_) | Command::Keep(_) => {}
             Command::Kill { reply } => {
                 drop(reply.send(Ok(ActionReply { apps: vec![outcome("last", Verb::Stop)] })));
                 return;
@@ -83,10 +85,10 @@ fn outcome(name: &str, verb: Verb) -> AppOutcome {
 }
 
 /// Sends `query.lines` lines, and if asked to follow, more until the reader is too slow.
-async fn write_logs(query: LogsQuery, lines: mpsc::Sender<LogLine>) {
+async fn write_logs(query: LogsQuery, lines: mpsc::Sender<Chunk>) {
     for number in 0..query.lines {
         let line = log_line(&query.targets, format!("line {number}\nof a kind"));
-        if lines.send(line).await.is_err() {
+        if lines.send(Chunk::Told(line)).await.is_err() {
             return;
         }
     }
@@ -97,7 +99,7 @@ async fn write_logs(query: LogsQuery, lines: mpsc::Sender<LogLine>) {
     if query.targets == "silent" {
         return lines.closed().await;
     }
-    while lines.try_send(log_line(&query.targets, filler.clone())).is_ok() {
+    while lines.try_send(Chunk::Told(log_line(&query.targets, filler.clone()))).is_ok() {
         tokio::task::yield_now().await;
     }
 }

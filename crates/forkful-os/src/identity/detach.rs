@@ -48,6 +48,7 @@ pub fn spawn_detached(
         stdout: log.into(),
         stderr: stderr.into(),
         channel: Some(program_end),
+        run_as: None,
     })?;
     Ok(Detached { child, ready })
 }

@@ -15,7 +15,7 @@ use std::ptr;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 
-use super::{Child, SpawnError, SpawnPlan, SpawnStep};
+use super::{Child, RunAs, SpawnError, SpawnPlan, SpawnStep};
 use crate::{priority, procinfo};
 
 /// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
@@ -33,6 +33,7 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         let path = if step == SpawnStep::ChangeDirectory { &cwd } else { &program };
         SpawnError { step, path: path.clone(), source }
     };
+    let run_as = plan.run_as.clone();
     let image = Image::prepare(&plan).map_err(|source| error(SpawnStep::Arguments, source))?;
     let files = Files::prepare(plan).map_err(|source| error(SpawnStep::Descriptors, source))?;
     let orders = Orders {
@@ -44,6 +45,7 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
         scheduling: priority::original_attributes(),
+        run_as: run_as.as_ref(),
         failure: MaybeUninit::zeroed(),
     };
     let (pid, pidfd) = start(orders).map_err(|(step, source)| error(step, source))?;
@@ -148,6 +150,7 @@ struct Orders<'a> {
     files: [RawFd; 4],
     open_files: Option<libc::rlimit>,
     scheduling: Option<libc::sched_attr>,
+    run_as: Option<&'a RunAs>,
     failure: MaybeUninit<Failure>,
 }
 
@@ -163,6 +166,7 @@ const FAILED_DESCRIPTORS: c_int = 1;
 const FAILED_SESSION: c_int = 2;
 const FAILED_DIRECTORY: c_int = 3;
 const FAILED_EXECUTE: c_int = 4;
+const FAILED_USER: c_int = 5;
 
 fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error)> {
     let mut stack: Vec<MaybeUninit<u8>> = Vec::with_capacity(STACK_BYTES);
@@ -201,6 +205,7 @@ fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error
         FAILED_DESCRIPTORS => SpawnStep::Descriptors,
         FAILED_SESSION => SpawnStep::Session,
         FAILED_DIRECTORY => SpawnStep::ChangeDirectory,
+        FAILED_USER => SpawnStep::User,
         _ => SpawnStep::Execute,
     };
     let child = Child { pid: pid as u32, pidfd, start_time: 0 };
@@ -270,14 +275,20 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
         }
         let first_foreign = if orders.files[3] < 0 { 3 } else { FIRST_FOREIGN_FD };
         close_on_exec_from(first_foreign);
-        if libc::chdir(orders.cwd.as_ptr()) < 0 {
-            return FAILED_DIRECTORY;
-        }
         if let Some(limit) = &orders.open_files {
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
         }
         if let Some(attributes) = &orders.scheduling {
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0);
+        }
+        // As the other user already, so that a directory which that user may not enter is an error here.
+        if let Some(run_as) = orders.run_as
+            && !become_user(run_as)
+        {
+            return FAILED_USER;
+        }
+        if libc::chdir(orders.cwd.as_ptr()) < 0 {
+            return FAILED_DIRECTORY;
         }
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
@@ -287,6 +298,20 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
             libc::execve(SHELL.as_ptr(), orders.shell_argv.as_ptr(), orders.env.as_ptr());
         }
         FAILED_EXECUTE
+    }
+}
+
+/// Takes on another user's rights, groups first and the user last; false when the kernel refuses.
+///
+/// # Safety
+/// To be called in the child alone. Not by way of glibc, whose `setuid` changes every thread of what it
+/// takes for its process, which would be those of our parent.
+unsafe fn become_user(run_as: &RunAs) -> bool {
+    // SAFETY: plain integers, and a list that outlives the call.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, run_as.groups.len(), run_as.groups.as_ptr()) >= 0
+            && libc::syscall(libc::SYS_setresgid, run_as.gid, run_as.gid, run_as.gid) >= 0
+            && libc::syscall(libc::SYS_setresuid, run_as.uid, run_as.uid, run_as.uid) >= 0
     }
 }
 
@@ -370,6 +395,23 @@ mod tests {
         let (mut buf, mut handles) = ([0; 1], Vec::new());
         let end = receive_soon(std::os::fd::AsFd::as_fd(&ours), &mut buf, &mut handles);
         assert_eq!(end, 0, "no one else holds the child's end");
+    }
+
+    #[test]
+    fn a_child_runs_as_another_user_with_that_users_groups_alone() {
+        if rustix::process::geteuid().as_raw() != 0 {
+            // Only root can; without it the kernel's refusal is what is to be seen.
+            let (mut plan, _output) = shell("true", &[]);
+            plan.run_as = Some(RunAs { uid: 0, gid: 0, groups: vec![0] });
+            assert_eq!(spawn(plan).unwrap_err().step, SpawnStep::User);
+            return;
+        }
+        let (mut plan, output) = shell("id -u; id -g; id -G", &[("PATH", "/usr/bin:/bin")]);
+        plan.run_as = Some(RunAs { uid: 65_534, gid: 65_533, groups: vec![65_533, 4_321] });
+        let child = Guarded(spawn(plan).unwrap());
+        assert_eq!(read_all(output), "65534\n65533\n65533 4321\n");
+        assert_eq!(wait_exit(&child.0), Exit::Code(0));
+        assert_eq!(rustix::process::geteuid().as_raw(), 0, "the parent stays who it is");
     }
 
     #[test]

@@ -91,8 +91,8 @@ fn holder_of(inodes: &HashMap<u64, SocketAddr>) -> Option<(u32, SocketAddr)> {
     })
 }
 
-/// The inodes of all sockets that a process has open.
-fn socket_inodes(pid: u32) -> io::Result<HashSet<u64>> {
+/// The inodes of all sockets that a process has open. `EACCES` when it is another user's.
+pub fn socket_inodes(pid: u32) -> io::Result<HashSet<u64>> {
     let mut inodes = HashSet::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
         // One that was closed meanwhile is simply not there.

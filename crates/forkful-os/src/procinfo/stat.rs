@@ -104,6 +104,15 @@ pub fn resident_bytes(pid: u32) -> io::Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
+/// Where in the kernel the process waits, by the name of the function (`/proc/PID/wchan`); `None` when it runs, or
+/// when the kernel does not tell.
+pub fn waits_in(pid: u32) -> Option<String> {
+    let mut buffer = [0; 128];
+    let read = read_some(&format!("/proc/{pid}/wchan"), &mut buffer).ok()?;
+    let name = printable(&buffer[..read]);
+    (!name.is_empty() && name != "0").then_some(name)
+}
+
 /// The command line for people to read: arguments separated by blanks, control characters replaced, cut at 4 KiB;
 /// the kernel's short name in brackets where there is none, empty when the process is gone.
 pub fn command_line(pid: u32) -> String {

@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 
 use super::Snapshot;
+use std::collections::HashSet;
 
 /// Makes this process the parent of all orphans below it, so that none escapes to pid 1. Not inherited by children.
 pub fn set_subreaper() -> io::Result<()> {
@@ -57,7 +58,7 @@ fn children() -> io::Result<Vec<u32>> {
     match children_by_thread() {
         Ok(children) => Ok(children),
         // Kernels without CONFIG_PROC_CHILDREN.
-        Err(_) => Ok(Snapshot::take()?.children_of_ours()),
+        Err(_) => Ok(Snapshot::take(&HashSet::new())?.children_of_ours()),
     }
 }
 

@@ -24,13 +24,16 @@ const STAT_MAX: usize = 1024;
 pub struct Snapshot {
     processes: Vec<Stat>,
     own_pid: u32,
-    /// The markers of our own children, by pid; read when first asked for.
+    /// Children of ours that are workers, not somebody's orphans.
+    workers: HashSet<u32>,
+    /// The markers of our other children, by pid; read when first asked for.
     markers: OnceCell<HashMap<u32, String>>,
 }
 
 impl Snapshot {
-    /// Reads `/proc` once.
-    pub fn take() -> io::Result<Self> {
+    /// Reads `/proc` once. `workers` are children of this process that belong to no other worker's tree: their
+    /// environments need not be looked at.
+    pub fn take(workers: &HashSet<u32>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
         let mut processes = Vec::with_capacity(512);
@@ -48,11 +51,12 @@ impl Snapshot {
                 processes.extend(stat);
             }
         }
-        Ok(Self::of(processes, getpid().as_raw_nonzero().get() as u32))
+        let snapshot = Self::of(processes, getpid().as_raw_nonzero().get() as u32);
+        Ok(Self { workers: workers.clone(), ..snapshot })
     }
 
     fn of(processes: Vec<Stat>, own_pid: u32) -> Self {
-        Self { processes, own_pid, markers: OnceCell::new() }
+        Self { processes, own_pid, workers: HashSet::new(), markers: OnceCell::new() }
     }
 
     /// Every process of the worker's tree that lived at the snapshot and lives now, each held by a pidfd that was
@@ -61,6 +65,12 @@ impl Snapshot {
         let has_marker = |pid: u32| self.markers().get(&pid).is_some_and(|found| found == marker);
         let found = self.search(child.pid, child.start_time, has_marker);
         found.into_iter().filter(Stat::is_living).filter_map(|stat| hold(&stat)).collect()
+    }
+
+    /// The worker and everything that it has started, by number; for looking, not for signalling.
+    pub fn pids(&self, child: &Child, marker: &str) -> Vec<u32> {
+        let has_marker = |pid: u32| self.markers().get(&pid).is_some_and(|found| found == marker);
+        self.search(child.pid, child.start_time, has_marker).iter().map(|process| process.pid).collect()
     }
 
     /// The children of this process at the snapshot.
@@ -103,7 +113,8 @@ impl Snapshot {
 
     fn markers(&self) -> &HashMap<u32, String> {
         self.markers.get_or_init(|| {
-            let own = self.processes.iter().filter(|p| p.parent == self.own_pid);
+            let is_looked_at = |p: &&Stat| p.parent == self.own_pid && !self.workers.contains(&p.pid);
+            let own = self.processes.iter().filter(is_looked_at);
             own.filter_map(|p| Some((p.pid, read_marker(p.pid)?))).collect()
         })
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use forkful_core::spec::{Balance, StopSignal};
 
+use super::upkeep::{AcceptedArgs, GroupArgs, LogShapeArgs, RenewalArgs};
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
@@ -50,7 +52,7 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AppArgs {
-    /// Scripts, programs, quoted command lines, config files, or names of stopped apps.
+    /// Scripts, programs, quoted command lines, config files (`-` for JSON from stdin), or names of stopped apps.
     #[arg(value_name = "SCRIPT|CONFIG|APP")]
     pub(crate) targets: Vec<String>,
     /// Arguments of the script.
@@ -91,6 +93,14 @@ pub(crate) struct AppArgs {
     pub(crate) stop: StopArgs,
     #[command(flatten)]
     pub(crate) restart: RestartPolicyArgs,
+    #[command(flatten)]
+    pub(crate) renewal: RenewalArgs,
+    #[command(flatten)]
+    pub(crate) group: GroupArgs,
+    #[command(flatten)]
+    pub(crate) shape: LogShapeArgs,
+    #[command(flatten)]
+    pub(crate) accepted: AcceptedArgs,
 }
 
 #[derive(Debug, Args)]

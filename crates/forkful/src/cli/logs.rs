@@ -1,17 +1,25 @@
-//! Options of `logs`.
+//! Options of `logs`, `flush` and `reloadLogs`.
 
 use clap::Args;
+use forkful_core::date_format::DateFormat;
+
+/// How `--timestamp` writes times unless it is told.
+const TIMESTAMP_DEFAULT: &str = "YYYY-MM-DDTHH:mm:ss";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly than lines
+come misses some, and is told how many.
+
 Examples:
   forkful logs                       follow all apps
   forkful logs api --lines 100
+  forkful logs '/^api-/' --highlight timeout
   forkful logs api --err --nostream  the last lines of stderr, then end
-  forkful logs --json | jq -r 'select(.stream == \"err\") | .line'")]
+  forkful logs --json | jq -r 'select(.type == \"err\") | .message'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct LogsArgs {
-    /// Names or ids of apps; all when none is named.
+    /// Names, ids or namespaces of apps, or `/patterns/` of names; all when none is named.
     #[arg(value_name = "APP")]
     pub(crate) targets: Vec<String>,
     /// Show this many lines of each file before new ones.
@@ -24,13 +32,59 @@ pub(crate) struct LogsArgs {
     /// Only stdout.
     #[arg(long)]
     pub(crate) out: bool,
-    /// Print each line as a JSON object.
-    #[arg(long, conflicts_with = "raw")]
+    /// Print each line as a JSON object with PM2's keys.
+    #[arg(long, conflicts_with_all = ["raw", "format"])]
     pub(crate) json: bool,
+    /// Print each line as `timestamp=… app=… id=… type=… message=…`.
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) format: bool,
     /// Print the lines as the app wrote them, without a prefix.
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Begin new lines with the time, in this form (tokens of Moment.js).
+    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = TIMESTAMP_DEFAULT,
+          value_parser = date_format)]
+    pub(crate) timestamp: Option<DateFormat>,
+    /// Show this text in another colour.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) highlight: Option<String>,
     /// End after the lines that are there.
     #[arg(long)]
     pub(crate) nostream: bool,
+}
+
+fn date_format(text: &str) -> Result<DateFormat, String> {
+    DateFormat::new(text).map_err(|fault| fault.to_string())
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What rotation has set aside is removed.
+
+Examples:
+  forkful flush
+  forkful flush api")]
+pub(crate) struct FlushArgs {
+    /// Names or ids of apps; all when none is named.
+    #[arg(value_name = "APP")]
+    pub(crate) targets: Vec<String>,
+    /// Return at once.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For who moves log files away with another program, such as logrotate(8). The daemon does the same on
+SIGUSR2. A file that was removed or replaced is noticed without this, too.
+
+Examples:
+  forkful reloadLogs")]
+pub(crate) struct ReloadLogsArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

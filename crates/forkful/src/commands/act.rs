@@ -35,7 +35,7 @@ pub(super) fn expand(targets: Vec<String>) -> Result<Vec<String>, Failure> {
     let mut expanded = Vec::new();
     for target in targets {
         let path = Path::new(&target);
-        if forkful_config::is_config(path) {
+        if crate::specs::is_config(&target) {
             let apps = Specs::new(&[], &[])?.apps_of_config(path, &AppOptions::default())?;
             expanded.extend(apps.iter().map(|app| app.name.to_string()));
         } else {

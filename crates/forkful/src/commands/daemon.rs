@@ -1,6 +1,7 @@
 //! `forkful daemon`: this process becomes the daemon. Other commands start it so; `--ready-fd` is the
 //! pipe on which it tells them that it serves, or why it does not.
 
+use forkful_daemon::DaemonOptions;
 use forkful_os::identity::take_inherited_fd;
 
 use crate::cli::DaemonArgs;
@@ -17,7 +18,8 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     };
     let home = Home::locate()?;
     home.create()?;
-    forkful_daemon::run_daemon(home.daemon(), ready)
+    let options = DaemonOptions { ready, resurrect: args.resurrect };
+    forkful_daemon::run_daemon(home.daemon(), options)
         .map_err(|e| Failure::caused(Exit::NoDaemon, e.into()))?;
     Ok(Exit::Done)
 }

@@ -1,11 +1,12 @@
 //! `forkful flush`: empties the log files of apps.
 
 use super::act::{Words, act, expand, request};
-use crate::cli::TargetArgs;
+use crate::cli::FlushArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 
-pub(super) async fn run(home: &Home, args: TargetArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(home: &Home, args: FlushArgs) -> Result<Exit, Failure> {
     let words = Words { verb: "flush", doing: "emptying the logs of", done: "logs emptied" };
-    act(home, words, request(expand(args.targets)?, args.no_wait), args.json).await
+    let targets = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
+    act(home, words, request(expand(targets)?, args.no_wait), args.json).await
 }

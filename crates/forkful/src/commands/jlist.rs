@@ -1,14 +1,26 @@
 //! `forkful jlist`: all workers as JSON in PM2's shape, for scripts that were written for PM2.
 
-use forkful_api::jlist::jlist;
+mod package_version;
 
+use forkful_api::jlist::JlistEntry;
+
+use crate::cli::JlistArgs;
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 
-pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
-    let list = super::list::apps(home).await?;
-    let text = serde_json::to_string(&jlist(&list)).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+pub(super) async fn run(home: &Home, args: &JlistArgs) -> Result<Exit, Failure> {
+    let list = entries(home, args.show_env).await?;
+    let text = serde_json::to_string(&list).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     output::print(&format!("{text}\n"))?;
     Ok(Exit::Done)
+}
+
+/// All workers; none when no daemon is running.
+pub(super) async fn entries(home: &Home, show_secrets: bool) -> Result<Vec<JlistEntry>, Failure> {
+    let Some(mut client) = connection::running(home).await? else { return Ok(Vec::new()) };
+    let mut entries = client.jlist(show_secrets).await?;
+    package_version::fill_in(&mut entries);
+    Ok(entries)
 }

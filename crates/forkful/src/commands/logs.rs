@@ -2,14 +2,15 @@
 
 use std::io::{BufWriter, Write, stdout};
 
-use forkful_api::client::{ClientError, LogReader};
+use forkful_api::client::{Client, ClientError, LogReader};
 use forkful_api::types::{LogLine, LogStream, LogsQuery};
+use regex::Regex;
 
 use crate::cli::LogsArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::logs::{LogStyle, line};
+use crate::output::logs::{LogShape, LogStyle, append};
 use crate::output::paint::Paint;
 use crate::output::written;
 
@@ -22,7 +23,7 @@ async fn next(lines: &mut LogReader) -> Result<Option<LogLine>, ClientError> {
 }
 
 pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
-    let Some(client) = connection::running(home).await? else {
+    let Some(mut client) = connection::running(home).await? else {
         return Err(Failure::no_such_app(args.targets.first().map_or("all", String::as_str)));
     };
     let stream = match (args.out, args.err) {
@@ -30,18 +31,27 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         (_, true) => Some(LogStream::Err),
         _ => None,
     };
-    let query =
-        LogsQuery { targets: args.targets.join(","), lines: args.lines, follow: !args.nostream, stream };
-    let style = match (args.json, args.raw) {
-        (true, _) => LogStyle::Json,
-        (_, true) => LogStyle::Raw,
+    let targets = names(&mut client, &args.targets).await?.join(",");
+    let query = LogsQuery { targets, lines: args.lines, follow: !args.nostream, stream };
+    let style = match (args.json, args.format, args.raw) {
+        (true, _, _) => LogStyle::Json,
+        (_, true, _) => LogStyle::Format,
+        (_, _, true) => LogStyle::Raw,
         _ => LogStyle::Prefixed,
     };
+    let shape = LogShape {
+        style,
+        timestamp: args.timestamp.clone(),
+        highlight: args.highlight.clone().filter(|text| !text.is_empty()),
+        paint: Paint::stdout(),
+    };
     let mut lines = client.logs(&query).await?;
-    let paint = Paint::stdout();
-    let mut out = BufWriter::new(stdout().lock());
+    let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());
+    let mut text = String::new();
     while let Some(next) = next(&mut lines).await? {
-        written(out.write_all(line(&next, style, paint).as_bytes()))?;
+        text.clear();
+        append(&next, &shape, &mut text);
+        written(out.write_all(text.as_bytes()))?;
         // What has arrived together is written together; a lone line is shown at once.
         if !lines.has_line() {
             written(out.flush())?;
@@ -54,4 +64,30 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines").hint(
         "either it ended, or lines came faster than they were read; `forkful logs` again shows the rest",
     ))
+}
+
+/// The targets, with each `/pattern/` replaced by the names that it matches.
+async fn names(client: &mut Client, targets: &[String]) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for target in targets {
+        let Some(pattern) = target.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) else {
+            names.push(target.clone());
+            continue;
+        };
+        let pattern = Regex::new(pattern).map_err(|fault| {
+            Failure::caused(
+                Exit::WrongUse,
+                anyhow::Error::new(fault).context(format!("{target} is no regular expression")),
+            )
+        })?;
+        let list = client.list().await?;
+        let found =
+            list.apps.into_iter().map(|app| app.definition.name).filter(|name| pattern.is_match(name));
+        let before = names.len();
+        names.extend(found);
+        if names.len() == before {
+            return Err(Failure::no_such_app(target));
+        }
+    }
+    Ok(names)
 }

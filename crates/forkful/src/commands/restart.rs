@@ -85,7 +85,7 @@ async fn scale(
 /// The definitions of the config files among the targets, and the other targets.
 fn definitions(args: &RestartArgs) -> Result<(Vec<AppDefinition>, Vec<String>), Failure> {
     let (configs, names): (Vec<&String>, Vec<&String>) =
-        args.targets.iter().partition(|target| forkful_config::is_config(Path::new(target)));
+        args.targets.iter().partition(|target| crate::specs::is_config(target));
     if configs.is_empty() {
         if !args.env.is_empty() || !args.only.is_empty() {
             let error = "--env and --only belong to a config file, and none is named";

@@ -139,7 +139,7 @@ fn targets(specs: &Specs, args: &AppArgs) -> Result<Vec<String>, Failure> {
 
 fn from_target(specs: &Specs, options: &AppOptions, target: &str) -> Result<Vec<AppSpec>, Failure> {
     let path = Path::new(target);
-    if forkful_config::is_config(path) {
+    if crate::specs::is_config(target) {
         return specs.apps_of_config(path, options);
     }
     Ok(vec![specs.app_of_command_line(target, options)?])

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
+use forkful_core::spec::environment::shown_arguments;
 
 use super::format::{bound, bytes, count, span, utc, visible};
 use super::paint::Paint;
@@ -21,7 +22,7 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     lines.title(&format!("{} ({})", definition.name, count(app.workers.len(), "worker")));
     lines.pair("mode", &mode(definition));
     lines.pair("program", &command(definition));
-    lines.pair("arguments", &words(&definition.args));
+    lines.pair("arguments", &words(&shown_arguments(&definition.args)));
     lines.pair("working dir", &definition.cwd);
     lines.pair("created", &format!("{} UTC", utc(app.created_at_ms)));
     lines.pair("listening", &app.listening.join(", "));
@@ -35,11 +36,12 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
         lines.pair(
             "dispatch",
             &format!(
-                "{}: {}, {} handed over, {} rescued, {} suspected, {} steered",
+                "{}: {}, {} handed over, {} rescued, {} lost, {} suspected, {} steered",
                 dispatch.address,
                 dispatch.mode,
                 dispatch.handed_over,
                 dispatch.rescued,
+                dispatch.lost,
                 dispatch.suspected,
                 dispatch.steered
             ),
@@ -176,6 +178,22 @@ impl Lines {
             number => format!(", {number} unstable"),
         };
         self.pair("restarts", &format!("{}{unstable}", worker.restarts));
+        self.pair("last renewal", worker.renewed.as_deref().unwrap_or_default());
+        self.pair("health", worker.health_fault.as_deref().unwrap_or_default());
+        if let Some(delay) = worker.loop_delay_ms {
+            self.pair("event loop", &format!("{delay:.1} ms late (p99)"));
+        }
+        for (name, metric) in &worker.reports.metrics {
+            let unit = metric.more.get("unit").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let value = match &metric.value {
+                serde_json::Value::String(text) => text.clone(),
+                value => value.to_string(),
+            };
+            self.pair("metric", format!("{name}: {value} {unit}").trim_end());
+        }
+        let actions: Vec<String> =
+            worker.reports.actions.iter().map(|action| action.action_name.clone()).collect();
+        self.names("actions", &actions);
         self.pair("last exit", worker.last_exit.as_deref().unwrap_or_default());
         self.pair("stdout file", &worker.out_log_path);
         self.pair("stderr file", &worker.error_log_path);

@@ -44,6 +44,22 @@ impl Paint {
         self.paint(text, Style::new().dimmed())
     }
 
+    pub(crate) fn highlight(self, text: &str) -> String {
+        self.paint(text, Style::new().black().on_yellow())
+    }
+
+    /// Leaves everything alone.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { enabled: false }
+    }
+
+    /// Colours everything.
+    #[cfg(test)]
+    pub(crate) fn coloured() -> Self {
+        Self { enabled: true }
+    }
+
     /// One of six colours, the same for the same number.
     pub(crate) fn nth(self, number: u32, text: &str) -> String {
         let style = Style::new();

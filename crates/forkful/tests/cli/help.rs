@@ -15,20 +15,41 @@ fn help_of_the_command() {
     Commands:
       start       Start apps: scripts, command lines, config files, or stopped apps by name
       stop        Stop apps; they stay in the list
-      restart     Stop apps and start them again
-      reload      Replace an app's workers one by one, without losing a request
+      restart     Stop apps and start them again [alias: startOrRestart]
+      reload      Replace an app's workers one by one, without losing a request [alias: startOrReload]
       delete      Stop apps and forget them [alias: del]
       scale       Change an app's number of workers
       list        Show all workers [aliases: ls, l, ps, status]
       jlist       Show all workers as JSON in PM2's shape
+      prettylist  Show the same as JavaScript would print it
       describe    Show everything about an app [aliases: desc, info, show]
       logs        Show and follow the output of apps [alias: log]
       flush       Empty the log files of apps
+      reloadLogs  Open all log files anew, after another program moved them [alias: reload-logs]
       signal      Send a signal to the workers of apps [alias: sendSignal]
+      trigger     Perform an action that an app has registered with `@pm2/io`
       reset       Set the restart counters of apps to zero
       ping        Ask whether the daemon is there
       kill        Stop all apps and end the daemon
       run         Run apps in the foreground, without a daemon: for containers, systemd and development
+      bench       Put a load on a server and measure what it does: closed or open loop, with a trust box
+      compare     Measure one arm against another: one process and a cluster, or anything else
+      tune        Find the best number of workers and size of the thread pool by measurement
+      experiment  Make a known report about Node.js on many cores again, on this machine
+      save        Save what should run, to come back to it; at every change it is saved by itself
+                  [alias: dump]
+      resurrect   Start what was saved and does not run
+      cleardump   Forget what was saved
+      import      Take over the apps of another process manager
+      startup     Have the daemon, and the apps that ran, start with the machine
+      unstartup   The reverse of `startup`
+      init        Write a configuration to begin with [alias: ecosystem]
+      validate    Say what a configuration comes to, or what is wrong with it
+      deploy      Bring an app to other machines, by ssh and git
+      id          Print the ids of an app's workers
+      pid         Print the process ids of an app's workers, or the daemon's
+      env         Show the environment of an app's workers
+      report      Print what a bug report should hold
       completion  Print the completion script of a shell
       help        Print this message or the help of the given subcommand(s)
 
@@ -49,6 +70,9 @@ fn help_of_the_command() {
       2  the command line or the configuration is wrong
       3  no such app
       4  the daemon cannot be reached or started, or is of another version
+      5  bench: an expectation was missed
+      6  bench: what was measured cannot be trusted
+      7  bench: the target cannot be reached
       `forkful run` ends with the app's own code (128 + n after signal n)
 
     Files and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).
@@ -65,8 +89,8 @@ fn help_of_start() {
     Usage: forkful start [OPTIONS] [SCRIPT|CONFIG|APP]... [-- <ARGS>...]
 
     Arguments:
-      [SCRIPT|CONFIG|APP]...  Scripts, programs, quoted command lines, config files, or names of stopped
-                              apps
+      [SCRIPT|CONFIG|APP]...  Scripts, programs, quoted command lines, config files (`-` for JSON from
+                              stdin), or names of stopped apps
       [ARGS]...               Arguments of the script
 
     Options:
@@ -89,10 +113,14 @@ fn help_of_start() {
       -h, --help                   Print help
 
     Output:
-      -o, --output <FILE>  File for stdout
-      -e, --error <FILE>   File for stderr
-          --merge-logs     One file per stream for all workers
-          --time           Begin each line with the time
+      -o, --output <FILE>           File for stdout
+      -e, --error <FILE>            File for stderr
+          --merge-logs              One file per stream for all workers
+          --time                    Begin each line with the time
+      -l, --log [<FILE>]            One more file for both streams
+          --log-type <TYPE>         How lines are written: raw or json
+          --log-date-format <FORM>  Begin each line with the time in this form, as "YYYY-MM-DD HH:mm:ss"
+          --disable-logs            Write no log files
 
     Readiness:
           --wait-ready                 The app says `process.send('ready')` when it is ready
@@ -110,6 +138,34 @@ fn help_of_start() {
           --restart-delay <DURATION>              Pause before each restart
           --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
           --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+
+    Renewing workers:
+          --watch[=<PATHS>]             Reload when files change: here, or at these paths
+          --ignore-watch <PATTERNS>     What is not watched
+          --watch-delay <SECONDS>       How long nothing more may change before the reload: seconds, or
+                                        a text as 500ms
+          --max-memory-restart <BYTES>  Reload a worker that takes more memory
+          --max-requests <NUMBER>       Reload a worker that has answered about so many requests
+          --max-age <DURATION>          Reload a worker that is about so old
+      -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
+          --health <PATH>               Ask workers at this path or URL whether they still work; `tcp`
+                                        for a connection alone
+          --shutdown-with-message       Ask a worker to stop by a message instead of a signal
+          --no-treekill                 Send the first signal of a stop to the worker alone, not to its
+                                        descendants
+
+    Grouping and environment:
+          --namespace <NAME>      A group that commands can name instead of its apps
+          --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
+          --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
+                                  these texts; `true` for all
+          --uid <USER>            User that the workers run as; needs root [alias: --user]
+          --gid <GROUP>           Group that the workers run as
+          --no-autostart          Make the app without starting it
+          --depends-on <NAMES>    Apps that are ready before this one is started
+      -x, --execute-command       Run in fork mode
+          --source-map-support    Stack traces name the sources
+      -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
 
     Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
     Durations are milliseconds, or texts as 500ms, 10s, 2m.
@@ -166,21 +222,29 @@ fn help_of_logs() {
     Usage: forkful logs [OPTIONS] [APP]...
 
     Arguments:
-      [APP]...  Names or ids of apps; all when none is named
+      [APP]...  Names, ids or namespaces of apps, or `/patterns/` of names; all when none is named
 
     Options:
-      -n, --lines <NUMBER>  Show this many lines of each file before new ones [default: 15]
-          --err             Only stderr
-          --out             Only stdout
-          --json            Print each line as a JSON object
-          --raw             Print the lines as the app wrote them, without a prefix
-          --nostream        End after the lines that are there
-      -h, --help            Print help
+      -n, --lines <NUMBER>      Show this many lines of each file before new ones [default: 15]
+          --err                 Only stderr
+          --out                 Only stdout
+          --json                Print each line as a JSON object with PM2's keys
+          --format              Print each line as `timestamp=… app=… id=… type=… message=…`
+          --raw                 Print the lines as the app wrote them, without a prefix
+          --timestamp [<FORM>]  Begin new lines with the time, in this form (tokens of Moment.js)
+          --highlight <TEXT>    Show this text in another colour
+          --nostream            End after the lines that are there
+      -h, --help                Print help
+
+    Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly
+    than lines
+    come misses some, and is told how many.
 
     Examples:
       forkful logs                       follow all apps
       forkful logs api --lines 100
+      forkful logs '/^api-/' --highlight timeout
       forkful logs api --err --nostream  the last lines of stderr, then end
-      forkful logs --json | jq -r 'select(.stream == "err") | .line'
+      forkful logs --json | jq -r 'select(.type == "err") | .message'
     "#);
 }

@@ -1,10 +1,20 @@
 //! The real binary, command by command: what it says and how it exits.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod bench;
+mod bench_tools;
+mod boot;
+mod configs;
+mod deploy;
+mod docs;
 mod foreground;
 mod help;
 mod home;
+mod http;
+mod lab;
 mod lifecycle;
 mod offline;
+mod persistence;
 mod sandbox;
+mod settled;
 mod terminal;

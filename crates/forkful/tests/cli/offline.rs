@@ -205,7 +205,7 @@ fn options_that_make_no_sense_are_explained() {
     --- stderr
     error: unrecognized subcommand 'strat'
 
-    hint: some similar subcommands exist: 'status', 'restart', 'start'
+    hint: some similar subcommands exist: 'startOrRestart', 'startOrReload', 'unstartup', 'status', 'restart', 'startup', 'start'
     ");
     assert_snapshot!(sandbox.transcript(&["list", "--wide"]), @"
     exit: 2
@@ -280,8 +280,8 @@ fn completion_scripts_know_the_verbs() {
 #[test]
 fn every_verb_has_help_with_examples() {
     let sandbox = Sandbox::new();
-    let verbs = "start stop restart reload delete scale list jlist describe logs flush signal reset ping kill run \
-                 completion";
+    let verbs = "start stop restart reload delete scale list jlist prettylist describe logs flush signal trigger reset ping \
+                 kill run completion";
     for verb in verbs.split_whitespace() {
         let output = sandbox.run(&[verb, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{verb}");

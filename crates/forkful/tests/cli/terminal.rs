@@ -11,7 +11,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::sandbox::Sandbox;
 
 /// A pseudo-terminal: our end, and the one that a command gets.
-fn terminal(columns: u16) -> (File, File) {
+pub(crate) fn terminal(columns: u16) -> (File, File) {
     let ours: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -22,7 +22,7 @@ fn terminal(columns: u16) -> (File, File) {
 }
 
 /// Everything that was written to a terminal. Its end is an error (EIO): nobody holds the other end.
-fn shown(mut ours: File) -> String {
+pub(crate) fn shown(mut ours: File) -> String {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(length @ 1..) = ours.read(&mut chunk) {

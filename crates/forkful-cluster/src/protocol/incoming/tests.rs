@@ -115,6 +115,11 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         ("\u{2}{\"cmd\":\"NODE_HANDLE_ACK\"}", "HandleAck"),
         (r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#, "Agent(Hello)"),
         (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained)"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"busy_permille":1000,"delay_p50_us":2,"delay_p99_us":3,"heap_bytes":4}"#,
+            "Agent(Report(AgentReport { requests: 1, busy_permille: 1000, delay_p50_us: 2, delay_p99_us: 3, heap_bytes: 4 }))",
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"of a later version","idle":3}"#, "Ignored"),
     ]);
 }

@@ -41,7 +41,7 @@ fn a_folder_that_cannot_be_made_is_reported_when_the_stream_begins() {
 
 #[test]
 fn a_disk_that_hangs_holds_up_no_app_and_its_lines_are_counted() {
-    const LINES: usize = 20_000;
+    const LINES: usize = 80_000;
     // An echo that nobody reads hangs as a dead network disk would.
     let ((hung_reader, hung), (_err_reader, err)) = (pipe(), pipe());
     let bench = Bench::with(|options| {

@@ -7,10 +7,42 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::logs::file::{LogFile, RETRY_EVERY};
+use crate::logs::file::{Appended, Incident, Limits, LogFile, Now, RETRY_EVERY, Surroundings, WriteFault};
+use crate::logs::space::Space;
 
-fn open(path: &Path, now: Instant) -> LogFile {
-    let (file, fault) = LogFile::open(path.into(), now);
+/// A file, with all that it needs.
+pub(super) struct Lone {
+    pub(super) file: LogFile,
+    start: Instant,
+    space: Space,
+    pub(super) set_aside: u32,
+    pub(super) incidents: Vec<Incident>,
+}
+
+/// The wall clock when a made-up clock starts: 2026-02-03T04:05:06.789Z.
+pub(super) const START_MS: u64 = 1_770_091_506_789;
+
+impl Lone {
+    pub(super) fn open(path: &Path, limits: Limits, start: Instant) -> (Self, Option<std::io::Error>) {
+        let now = Now { instant: start, wall_ms: START_MS };
+        let (file, fault) = LogFile::open(path.into(), limits, now);
+        (Self { file, start, space: Space::default(), set_aside: 0, incidents: Vec::new() }, fault)
+    }
+
+    pub(super) fn append(&mut self, slices: &[&[u8]], instant: Instant) -> Result<Appended, WriteFault> {
+        let elapsed = instant.saturating_duration_since(self.start);
+        let now = Now { instant, wall_ms: START_MS + elapsed.as_millis() as u64 };
+        let mut around = Surroundings {
+            space: &mut self.space,
+            set_aside: &mut self.set_aside,
+            incidents: &mut self.incidents,
+        };
+        self.file.append(slices, now, &mut around)
+    }
+}
+
+fn open(path: &Path, now: Instant) -> Lone {
+    let (file, fault) = Lone::open(path, Limits::NONE, now);
     assert!(fault.is_none(), "{fault:?}");
     file
 }
@@ -53,8 +85,10 @@ fn a_deleted_folder_is_made_again() {
     let mut file = open(&path, start);
     file.append(&[b"one\n"], start).unwrap();
     fs_err::remove_dir_all(folder.path().join("logs")).unwrap();
-    file.append(&[b"two\n"], start + RETRY_EVERY).unwrap();
+    // At once, so that nothing is written to where nobody can find it.
+    file.append(&[b"two\n"], start).unwrap();
     assert_eq!(read(&path), "two\n");
+    assert!(matches!(file.incidents[..], [Incident::Removed]), "{:?}", file.incidents);
 }
 
 #[test]
@@ -75,7 +109,7 @@ fn a_folder_that_cannot_be_made_again_is_one_report_until_it_can() {
     }
     fs_err::remove_file(&logs).unwrap();
     assert!(file.append(&[b"three\n"], at(2) + RETRY_EVERY / 2).is_err());
-    file.append(&[b"four\n"], at(3)).unwrap();
+    assert_eq!(file.append(&[b"four\n"], at(3)).unwrap(), Appended::Again);
     assert_eq!(read(&path), "four\n");
     // A new episode is reported anew.
     fs_err::remove_dir_all(&logs).unwrap();
@@ -90,10 +124,10 @@ fn devices_take_lines_and_a_fifo_without_a_reader_is_a_fault_and_no_wait() {
     let mut null = open(Path::new("/dev/null"), now);
     null.append(&[b"one\n"], now).unwrap();
     null.append(&[b"two\n"], now + RETRY_EVERY).unwrap();
-    null.truncate(now).unwrap();
+    null.file.truncate(now).unwrap();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let (mut file, fault) = LogFile::open(fifo.as_path().into(), now);
+    let (mut file, fault) = Lone::open(&fifo, Limits::NONE, now);
     assert!(fault.is_some());
     let mut reader = fs_err::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
     file.append(&[b"heard\n"], now + RETRY_EVERY).unwrap();

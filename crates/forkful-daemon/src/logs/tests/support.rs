@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forkful_api::types::{LogLine, LogStream};
+use forkful_api::types::LogStream;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
 
 use crate::logs::service::Options;
-use crate::logs::{FollowFilter, FollowRequest, Followed, LogService, StreamSpec, TailFile};
+use crate::logs::{
+    FollowFilter, FollowRequest, Followed, LineStyle, LogLines, LogService, StreamSpec, TailFile,
+};
 
 pub(super) struct Bench {
     pub(super) service: LogService,
@@ -76,14 +77,22 @@ impl Bench {
     }
 
     /// Last lines and, with `follow`, new ones.
-    pub(super) fn subscribe(&self, files: &[&Path], lines: u32, follow: bool) -> mpsc::Receiver<LogLine> {
+    pub(super) fn subscribe(&self, files: &[&Path], lines: u32, follow: bool) -> LogLines {
         let files = files.iter().map(|path| tail_file(path)).collect();
         self.service.subscribe(FollowRequest { files, lines, follow, filter: everything() })
     }
 }
 
 pub(super) fn spec(pm_id: u32, stream: LogStream, path: &Path) -> StreamSpec {
-    StreamSpec { app: "api".to_owned(), pm_id, stream, path: Some(path.to_owned()), time: false, echo: None }
+    StreamSpec {
+        app: "api".to_owned(),
+        pm_id,
+        stream,
+        paths: vec![path.to_owned()],
+        style: LineStyle::default(),
+        rotation: None,
+        echo: None,
+    }
 }
 
 pub(super) fn tail_file(path: &Path) -> TailFile {

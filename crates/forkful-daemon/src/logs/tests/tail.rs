@@ -5,13 +5,20 @@ use std::path::Path;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use crate::logs::file::snapshot_of;
+use crate::logs::stream::lines_of;
 use crate::logs::tail::last_lines;
 
 fn tail(content: &[u8], lines: usize, bytes_max: usize) -> Vec<Vec<u8>> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("log");
     fs_err::write(&path, content).unwrap();
-    last_lines(&path, lines, bytes_max).unwrap()
+    read(&path, lines, bytes_max).unwrap()
+}
+
+fn read(path: &Path, lines: usize, bytes_max: usize) -> std::io::Result<Vec<Vec<u8>>> {
+    let bytes = last_lines(path, snapshot_of(path, u64::MAX), lines, bytes_max)?;
+    Ok(lines_of(&bytes).map(|line| line[..line.len() - 1].to_vec()).collect())
 }
 
 #[test]
@@ -48,9 +55,9 @@ fn no_more_bytes_are_read_than_allowed() {
 
 #[test]
 fn what_is_no_regular_file_has_no_lines_and_an_unreadable_one_is_an_error() {
-    assert_eq!(last_lines(Path::new("/dev/zero"), 5, 100).unwrap(), Vec::<Vec<u8>>::new());
-    assert_eq!(last_lines(Path::new("/no/such/file"), 5, 100).unwrap(), Vec::<Vec<u8>>::new());
-    assert!(last_lines(Path::new("/dev/null/below"), 5, 100).is_err());
+    assert_eq!(read(Path::new("/dev/zero"), 5, 100).unwrap(), Vec::<Vec<u8>>::new());
+    assert_eq!(read(Path::new("/no/such/file"), 5, 100).unwrap(), Vec::<Vec<u8>>::new());
+    assert!(read(Path::new("/dev/null/below"), 5, 100).is_err());
 }
 
 proptest! {

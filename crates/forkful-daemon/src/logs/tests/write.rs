@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::support::{Bench, pipe, spec};
 use crate::logs::echo::Echo;
-use crate::logs::{EchoPrefix, StreamSpec};
+use crate::logs::{EchoPrefix, LineStyle, Stamp, StreamSpec};
 
 #[test]
 fn lines_reach_the_file_and_a_line_waits_for_its_end() {
@@ -168,12 +168,15 @@ fn bytes_that_are_not_utf_8_stay_as_they_are_in_the_file() {
 fn each_line_gets_its_time_when_asked_for() {
     let bench = Bench::new();
     let path = bench.path("out.log");
-    let mut worker = bench.attach(StreamSpec { time: true, ..spec(0, Out, &path) });
+    let mut worker = bench.attach(StreamSpec {
+        style: LineStyle { stamp: Stamp::Iso, ..LineStyle::default() },
+        ..spec(0, Out, &path)
+    });
     let before = crate::logs::timestamp::now_ms();
     worker.write_all(b"one\ntwo\n").unwrap();
     let text = bench.text(&path);
     let after = crate::logs::timestamp::now_ms();
-    let times: Vec<String> = (before..=after).map(crate::logs::timestamp::iso_8601).collect();
+    let times: Vec<String> = (before..=after).map(forkful_core::date_format::iso_8601).collect();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2);
     for (line, content) in lines.iter().zip(["one", "two"]) {
@@ -218,8 +221,11 @@ fn echo_writes_whole_lines_with_a_prefix_and_stops_when_its_reader_has_gone() {
     let path = bench.path("out.log");
     let echo = Some(EchoPrefix("0|api | ".to_owned()));
     let mut stdout = bench.attach(StreamSpec { echo: echo.clone(), ..spec(0, Out, &path) });
-    let mut stderr =
-        bench.attach(StreamSpec { echo: Some(EchoPrefix::default()), path: None, ..spec(0, Err, &path) });
+    let mut stderr = bench.attach(StreamSpec {
+        echo: Some(EchoPrefix::default()),
+        paths: Vec::new(),
+        ..spec(0, Err, &path)
+    });
     stdout.write_all(b"one\ntwo\nthr").unwrap();
     stderr.write_all(b"fault\n").unwrap();
     bench.settle();

@@ -1,0 +1,103 @@
+//! The parts of an [`AppDefinition`](super::AppDefinition) that have parts of their own; see
+//! `forkful_core::spec` for their meaning.
+
+use serde::{Deserialize, Serialize};
+
+/// See `forkful_core::spec::EnvSources`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnvSourcesDefinition {
+    /// Variables that came with the caller's environment.
+    pub inherited: Vec<String>,
+    /// Variables that came from `files`.
+    pub from_files: Vec<String>,
+    /// The `.env` files, absolute.
+    pub files: Vec<String>,
+    /// Whether inherited values are saved too.
+    pub keep_inherited: bool,
+}
+
+/// See `forkful_core::spec::RunAs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunAsDefinition {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Supplementary groups.
+    #[serde(default)]
+    pub groups: Vec<u32>,
+}
+
+/// See `forkful_core::spec::Watch`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchDefinition {
+    /// Files and folders, absolute.
+    pub paths: Vec<String>,
+    /// What is not looked at.
+    #[serde(default)]
+    pub ignore: Vec<WatchIgnoreDefinition>,
+    /// For how long nothing more may change.
+    pub delay_ms: u64,
+    /// Whether symbolic links are followed.
+    pub follow_links: bool,
+    /// Pause between two looks, where the kernel does not tell.
+    #[serde(default)]
+    pub polling_ms: Option<u64>,
+}
+
+/// See `forkful_core::spec::WatchIgnore`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchIgnoreDefinition {
+    /// A line as in `.gitignore`.
+    Glob(String),
+    /// A regular expression.
+    Regex(String),
+}
+
+/// See `forkful_core::spec::HealthCheck`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HealthDefinition {
+    /// What is asked.
+    pub probe: ProbeDefinition,
+    /// Pause between two questions.
+    pub interval_ms: u64,
+    /// How long an answer may take.
+    pub timeout_ms: u64,
+    /// After a start nothing is asked for so long.
+    pub start_period_ms: u64,
+    /// Failures in a row before the worker is replaced.
+    pub failures_max: u32,
+    /// A worker that is stuck for longer is killed.
+    #[serde(default)]
+    pub stuck_limit_ms: Option<u64>,
+}
+
+/// See `forkful_core::spec::HealthProbe`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeDefinition {
+    /// `GET` of a path.
+    Http {
+        /// The port, when it is not the app's own.
+        port: Option<u16>,
+        /// The path with its query.
+        path: String,
+    },
+    /// A connection that is accepted.
+    Tcp {
+        /// The port, when it is not the app's own.
+        port: Option<u16>,
+    },
+    /// A program that ends with 0.
+    Command {
+        /// Program and arguments.
+        words: Vec<String>,
+    },
+    /// Whether the event loop turns.
+    Loop,
+}

@@ -1,0 +1,216 @@
+//! What workers listen on: queries answered, addresses bound, held and given up.
+
+use std::io;
+use std::time::Duration;
+
+use forkful_core::Time;
+use serde_json::value::RawValue;
+
+use super::listening::{self, ListenKey, Listening, Source};
+use super::worker::{Hold, Stage, WorkerId};
+use super::{EINVAL, Primary, PrimaryEvent};
+use crate::channel::{listening_of, worker_key};
+use crate::protocol::incoming::Query;
+use crate::protocol::outgoing::{self, ReplyHead};
+
+/// An address that no worker holds any more stays bound this long after a close by the app.
+const CLOSED_GRACE: Duration = Duration::from_secs(1);
+/// The same after an exit: the next worker may need a while before it listens again.
+pub(super) const EXITED_GRACE: Duration = Duration::from_secs(30);
+/// Listenings of one app; a bound against an app that listens in a loop.
+const LISTENINGS_MAX: usize = 1024;
+
+/// Linux errnos that go into replies.
+const EMFILE: i32 = 24;
+const EADDRINUSE: i32 = 98;
+
+impl Primary {
+    pub(super) fn on_query(&mut self, id: WorkerId, query: &Query, ack: u64, now: Time) {
+        if self.workers.get(&id).is_none_or(|worker| worker.stage == Stage::Disconnecting) {
+            return;
+        }
+        let answered = self
+            .find_or_bind(id, query, now)
+            .and_then(|(index, member)| self.answer_query(id, index, member, ack, now).map(|()| index));
+        match answered {
+            Ok(index) => self.refresh(index, now),
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(EINVAL);
+                self.refuse_query(id, ack, errno, query.data.as_deref(), now);
+                self.events.push_back(PrimaryEvent::ListenFailed {
+                    worker: id,
+                    address: listening::describe_query(query),
+                    errno,
+                    port: query.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0),
+                });
+            }
+        }
+    }
+
+    pub(super) fn refuse_query(
+        &mut self,
+        id: WorkerId,
+        ack: u64,
+        errno: i32,
+        data: Option<&RawValue>,
+        now: Time,
+    ) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let seq = worker.next_seq();
+        let key = worker_key(usize::MAX);
+        worker.channel.send(outgoing::reply_error(ReplyHead { key: &key, ack, data, seq }, errno), now);
+        self.watch_write(id);
+    }
+
+    /// The listening that a query means, and the worker's own socket in it.
+    fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> io::Result<(usize, usize)> {
+        let key = ListenKey::of(query);
+        let index = match self.by_key.get(&key).copied() {
+            // By the same worker.
+            Some(index) if self.workers.get(&id).is_some_and(|w| w.holds.contains_key(&index)) => {
+                return Err(io::Error::from_raw_os_error(EADDRINUSE));
+            }
+            Some(index) => index,
+            None => self.bind(key, query, now)?,
+        };
+        let listening = self.listenings.get_mut(&index).expect("found or inserted above");
+        if listening.data.is_none() {
+            listening.data.clone_from(&query.data);
+        }
+        if listening.push_only() {
+            return Ok((index, 0));
+        }
+        match listening.take_member(id) {
+            Ok(member) => Ok((index, member)),
+            Err(error) => {
+                self.drop_if_new(index);
+                Err(error)
+            }
+        }
+    }
+
+    fn bind(&mut self, key: ListenKey, query: &Query, now: Time) -> io::Result<usize> {
+        if self.listenings.len() >= LISTENINGS_MAX {
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
+        let listening = Listening::bind(query, self.config.balance, now)?;
+        let index = self.next_listening;
+        self.next_listening += 1;
+        self.listenings.insert(index, listening);
+        self.by_key.insert(key, index);
+        Ok(index)
+    }
+
+    fn answer_query(
+        &mut self,
+        id: WorkerId,
+        index: usize,
+        member: usize,
+        ack: u64,
+        now: Time,
+    ) -> io::Result<()> {
+        let Some(listening) = self.listenings.get_mut(&index) else { return Ok(()) };
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
+        let key = worker_key(index);
+        let seq = worker.next_seq();
+        let head = ReplyHead { key: &key, ack, data: listening.data.as_deref(), seq };
+        let own = matches!(listening.source, Source::Group(_)) && !listening.push_only();
+        let hold = Hold { member: own.then_some(member), listening: false };
+        if listening.push_only() {
+            let line = outgoing::reply_push(head, listening.local_address());
+            worker.channel.send(line, now);
+        } else {
+            let line = outgoing::reply_handle(head, outgoing::handle_kind(listening.key.kind()));
+            match listening.socket(member).try_clone_to_owned() {
+                Ok(handle) => worker.channel.send_reply(line, handle, worker.holds.len() + 1, now),
+                Err(error) => {
+                    listening.members[member].owner = None;
+                    self.drop_if_new(index);
+                    return Err(error);
+                }
+            }
+        }
+        listening.unheld_until = None;
+        worker.holds.insert(index, hold);
+        Ok(())
+    }
+
+    /// An address that was bound for a query that then failed is free again at once.
+    fn drop_if_new(&mut self, index: usize) {
+        let held = self.workers.values().any(|worker| worker.holds.contains_key(&index));
+        if !held && self.listenings.get(&index).is_some_and(|listening| listening.unheld_until.is_none()) {
+            self.remove_listening(index);
+        }
+    }
+
+    pub(super) fn on_listening(&mut self, id: WorkerId, query: &Query, now: Time) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let meant = worker.holds.iter().find(|(index, hold)| {
+            !hold.listening
+                && self.listenings.get(index).is_some_and(|listening| listening.is_reported_as(query))
+        });
+        let Some(index) = meant.map(|(index, _)| *index) else { return };
+        if let Some(hold) = worker.holds.get_mut(&index) {
+            hold.listening = true;
+        }
+        self.events.push_back(PrimaryEvent::Listening(id));
+        self.refresh(index, now);
+        self.dispatch_all(now);
+    }
+
+    pub(super) fn on_close(&mut self, id: WorkerId, key: &str, now: Time) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        if let Some(index) = listening_of(key).filter(|index| worker.holds.contains_key(index)) {
+            let grace = if worker.stage >= Stage::Draining { EXITED_GRACE } else { CLOSED_GRACE };
+            self.release(id, index, grace, now);
+            self.refresh(index, now);
+            self.dispatch_all(now);
+        }
+    }
+
+    /// A worker lets go of a listening.
+    pub(super) fn release(&mut self, id: WorkerId, index: usize, grace: Duration, now: Time) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let Some(hold) = worker.holds.remove(&index) else { return };
+        let still_held = self.workers.values().any(|worker| worker.holds.contains_key(&index));
+        let Some(listening) = self.listenings.get_mut(&index) else { return };
+        listening.suspicion.remove(id);
+        if let Some(member) = hold.member
+            && listening.members[member].owner == Some(id)
+        {
+            listening.members[member].owner = None;
+        }
+        if !still_held {
+            listening.unheld_until = Some(now + grace);
+        }
+    }
+
+    /// Gives up addresses that nobody holds any more, while others of the app work.
+    pub(super) fn drop_unheld(&mut self, now: Time) {
+        let due: Vec<usize> = self
+            .listenings
+            .iter()
+            .filter(|(_, listening)| listening.unheld_until.is_some_and(|until| until <= now))
+            .map(|(index, _)| *index)
+            .collect();
+        let works = self.workers.values().any(|worker| worker.stage == Stage::Open);
+        for index in due {
+            if works {
+                self.remove_listening(index);
+            } else if let Some(listening) = self.listenings.get_mut(&index) {
+                listening.unheld_until = Some(now + EXITED_GRACE);
+            }
+        }
+    }
+
+    pub(super) fn remove_listening(&mut self, index: usize) {
+        if let Some(listening) = self.listenings.remove(&index) {
+            self.by_key.remove(&listening.key);
+            for (member, state) in listening.members.iter().enumerate() {
+                if state.interest.is_some() {
+                    let _gone = self.reactor.remove(listening.socket(member));
+                }
+            }
+        }
+    }
+}

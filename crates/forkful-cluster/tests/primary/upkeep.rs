@@ -1,0 +1,100 @@
+//! Reports of the agent, and connections for exactly one worker.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use forkful_cluster::{PrimaryEvent, WorkerId};
+use forkful_core::spec::Balance;
+
+use super::client::Client;
+use super::worker::Manner;
+use super::world::{World, serving};
+
+const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain","report"]}"#;
+
+/// A connection's two ends; the second is for a worker.
+fn pair() -> (Client, OwnedFd) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    (Client::of(client), server.into())
+}
+
+fn last_act(world: &World, number: u32) -> (Option<String>, Option<u64>) {
+    let last = world.workers[&number].heard.last();
+    let act = last.and_then(|line| line["act"].as_str()).map(str::to_owned);
+    (act, last.and_then(|line| line["every_ms"].as_u64()))
+}
+
+#[test]
+fn a_connection_for_one_worker_reaches_that_one() {
+    for balance in [Balance::Exact, Balance::Direct, Balance::Auto] {
+        let (mut world, workers, _) = serving(balance, 3);
+        for number in &workers {
+            let (client, server) = pair();
+            world.primary.hand_to(WorkerId(*number), server, world.now).expect("its channel is idle");
+            assert_eq!(world.answered(&mut [client]), [*number], "{balance:?}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_for_one_worker_goes_to_nobody_else() {
+    let (mut world, workers, _) = serving(Balance::Exact, 2);
+    for manner in [Manner::Refuses, Manner::LosesHandles] {
+        world.worker(workers[0]).manner = manner;
+        let (mut client, server) = pair();
+        world.primary.hand_to(WorkerId(workers[0]), server, world.now).expect("its channel is idle");
+        world.advance(Duration::from_secs(1));
+        assert!(client.read().is_empty(), "{manner:?}");
+    }
+    assert_eq!(world.totals(), [0, 0]);
+}
+
+#[test]
+fn a_stuck_worker_keeps_its_own_connection_and_takes_no_second() {
+    let (mut world, workers, _) = serving(Balance::Exact, 2);
+    world.block(workers[0]);
+    let (client, server) = pair();
+    world.primary.hand_to(WorkerId(workers[0]), server, world.now).expect("its channel is idle");
+    world.advance(Duration::from_millis(100));
+    let since =
+        world.primary.ask_whether_it_turns(WorkerId(workers[0]), world.now).expect("an answer is owed");
+    assert!(world.now.since(since) >= Duration::from_millis(90));
+    let (_, second) = pair();
+    assert!(world.primary.hand_to(WorkerId(workers[0]), second, world.now).is_err());
+    world.unblock(workers[0]);
+    assert_eq!(world.answered(&mut [client]), [workers[0]]);
+}
+
+#[test]
+fn agents_report_while_somebody_wants_it() {
+    let (mut world, workers, _) = serving(Balance::Exact, 2);
+    world.worker(workers[0]).say(HELLO);
+    world.settle();
+    world.primary.want_reports(Some(Duration::from_secs(1)), world.now);
+    world.worker(workers[1]).say(HELLO);
+    world.settle();
+    for number in &workers {
+        assert_eq!(last_act(&world, *number), (Some("report".to_owned()), Some(1000)), "worker {number}");
+    }
+    let report = r#"{"cmd":"NODE_FORKFUL","act":"report","requests":7,"busy_permille":12,"delay_p50_us":1,"delay_p99_us":2,"heap_bytes":3}"#;
+    world.worker(workers[1]).say(report);
+    world.worker(workers[1]).say(&report.replace("12", "1001"));
+    world.settle();
+    let reports: Vec<u64> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            PrimaryEvent::Report { worker, report } if *worker == WorkerId(workers[1]) => {
+                Some(report.requests)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reports, [7], "a share above the whole is not believed");
+    world.primary.want_reports(None, world.now);
+    world.settle();
+    assert_eq!(last_act(&world, workers[0]), (Some("report".to_owned()), Some(0)));
+}

@@ -1,0 +1,224 @@
+//! The `deploy` section: hosts that an app is brought to by ssh and git, one block per target.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use crate::error::{ConfigError, Place};
+use crate::tree::{Entry, Node, Value};
+use crate::values::{self, Refusal};
+
+/// Targets of one configuration that may be; a bound on what one file makes us do.
+const HOSTS_MAX: usize = 1000;
+
+/// One block of `deploy`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeployTarget {
+    /// The block's name.
+    pub name: String,
+    /// The configuration file that it stands in.
+    pub file: PathBuf,
+    /// Hosts; at least one. `localhost` means this machine, without ssh.
+    pub hosts: Vec<String>,
+    /// Login name.
+    pub user: Option<String>,
+    /// Private key file.
+    pub key: Option<String>,
+    /// Port of ssh.
+    pub port: Option<u16>,
+    /// What git clones.
+    pub repo: String,
+    /// Branch, tag or commit, with or without the remote's name.
+    pub reference: String,
+    /// Absolute folder on the hosts.
+    pub path: String,
+    /// Clone and fetch only the last few commits.
+    pub shallow: bool,
+    /// Let the hosts use this machine's ssh agent.
+    pub forward_agent: bool,
+    /// Ask ssh for a terminal.
+    pub needs_tty: bool,
+    /// Options of ssh, each as after `-o`.
+    pub ssh_options: Vec<String>,
+    /// Variables for `post-deploy` and the other hooks on the hosts.
+    pub env: BTreeMap<String, String>,
+    /// Shell commands at the five stages.
+    pub hooks: DeployHooks,
+    /// A command on the host, or a URL that it gets, which must succeed after `post-deploy`.
+    pub health: Option<String>,
+    /// How long `health` may take to succeed.
+    pub health_timeout: Option<std::time::Duration>,
+    /// Go back to the version before when `post-deploy` or `health` fails.
+    pub rollback: bool,
+}
+
+/// Shell commands of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeployHooks {
+    /// On the host, before the folders are made; the name of a local script is also possible.
+    pub pre_setup: Option<String>,
+    /// On the host, after the first clone.
+    pub post_setup: Option<String>,
+    /// Here, before anything else.
+    pub pre_deploy_local: Option<String>,
+    /// On the host, after the fetch and before the new version is checked out.
+    pub pre_deploy: Option<String>,
+    /// On the host, in the new version.
+    pub post_deploy: Option<String>,
+}
+
+/// The keys of a block, in kebab-case as PM2 writes them.
+const KEYS: &[(&str, &str)] = &[
+    ("host", "Host or list of hosts."),
+    ("user", "Login name."),
+    ("key", "Private key file."),
+    ("port", "Port of ssh."),
+    ("repo", "What git clones."),
+    ("ref", "Branch, tag or commit, as origin/main."),
+    ("path", "Absolute folder on the hosts."),
+    ("fetch", "\"fast\" fetches only the last commits."),
+    ("forward-agent", "Let the hosts use this machine's ssh agent."),
+    ("needs-tty", "Ask ssh for a terminal."),
+    ("ssh-options", "Option or list of options of ssh."),
+    ("env", "Variables for the hooks on the hosts, and for apps started with --env."),
+    ("pre-setup", "Command on the host, or local script, before the folders are made."),
+    ("post-setup", "Command on the host after the first clone."),
+    ("pre-deploy-local", "Command here before anything else."),
+    ("pre-deploy", "Command on the host before the new version is checked out."),
+    ("post-deploy", "Command on the host in the new version."),
+    ("health", "Command on the host, or URL that the host gets, which must succeed afterwards."),
+    ("health-timeout", "How long health may take to succeed."),
+    ("rollback", "Go back to the version before when post-deploy or health fails."),
+];
+
+/// The schema of one block.
+pub(crate) fn json_schema() -> Json {
+    let properties: serde_json::Map<String, Json> =
+        KEYS.iter().map(|(key, doc)| ((*key).to_owned(), json!({ "description": doc }))).collect();
+    json!({ "type": "object", "required": ["host", "repo", "ref", "path"], "properties": properties })
+}
+
+/// Reads the `deploy` section of a document; no section is no targets.
+pub(crate) fn targets(tree: &Node, file: &Path) -> Result<Vec<DeployTarget>, ConfigError> {
+    let Some(section) = tree.get("deploy").filter(|entry| !entry.node.is_null()) else {
+        return Ok(Vec::new());
+    };
+    let refused = |key: String| {
+        move |refusal: Refusal| ConfigError::Value {
+            place: Place {
+                file: Some(file.to_owned()),
+                line: refusal.line,
+                key: format!("{key}{}", refusal.below),
+            },
+            value: refusal.value,
+            expected: refusal.expected,
+        }
+    };
+    let Value::Table(entries) = &section.node.value else {
+        return Err(refused("deploy".to_owned())(Refusal::new(
+            &section.node,
+            "an object with a block per target",
+        )));
+    };
+    entries
+        .iter()
+        .map(|entry| target(entry, file).map_err(refused(format!("deploy.{}", entry.key))))
+        .collect()
+}
+
+fn target(block: &Entry, file: &Path) -> Result<DeployTarget, Refusal> {
+    let Value::Table(entries) = &block.node.value else {
+        return Err(Refusal::new(&block.node, "an object with host, repo, ref and path"));
+    };
+    let mut target =
+        DeployTarget { name: block.key.clone(), file: file.to_owned(), ..DeployTarget::default() };
+    for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
+        read(&mut target, entry).map_err(|refusal| refusal.below(&format!(".{}", entry.key)))?;
+    }
+    let missing = [
+        ("host", target.hosts.is_empty()),
+        ("repo", target.repo.is_empty()),
+        ("ref", target.reference.is_empty()),
+        ("path", target.path.is_empty()),
+    ];
+    match missing.iter().find(|(_, is_missing)| *is_missing) {
+        Some((key, _)) => {
+            let mut refusal = Refusal::new(&block.node, format!("the key `{key}` in it"));
+            refusal.value = "incomplete".to_owned();
+            Err(refusal)
+        }
+        None => Ok(target),
+    }
+}
+
+fn read(target: &mut DeployTarget, entry: &Entry) -> Result<(), Refusal> {
+    let node = &entry.node;
+    let hook = || values::filled_text(node).map(Some);
+    match entry.key.replace('_', "-").as_str() {
+        "host" => target.hosts = hosts(node)?,
+        "user" => target.user = Some(word(node)?),
+        "key" => target.key = Some(values::filled_text(node)?),
+        "port" => target.port = Some(values::port(node)?),
+        "repo" => target.repo = word(node)?,
+        "ref" => target.reference = word(node)?,
+        "path" => target.path = folder(node)?,
+        "fetch" => target.shallow = values::text(node)? == "fast",
+        "forward-agent" => target.forward_agent = values::flag(node)?,
+        "needs-tty" => target.needs_tty = values::flag(node)?,
+        "ssh-options" => target.ssh_options = values::names(node)?,
+        "env" => target.env = values::environment(node)?,
+        "pre-setup" => target.hooks.pre_setup = hook()?,
+        "post-setup" => target.hooks.post_setup = hook()?,
+        "pre-deploy-local" => target.hooks.pre_deploy_local = hook()?,
+        "pre-deploy" => target.hooks.pre_deploy = hook()?,
+        "post-deploy" => target.hooks.post_deploy = hook()?,
+        "health" => target.health = hook()?,
+        "health-timeout" => target.health_timeout = Some(values::positive_duration(node)?),
+        "rollback" => target.rollback = values::flag(node)?,
+        other => {
+            let nearest = crate::keys::nearest(other, KEYS.iter().map(|(key, _)| *key));
+            let mut refusal = match nearest {
+                Some(nearest) => Refusal::new(node, format!("`{nearest}`, or another key of a deployment")),
+                None => Refusal::new(node, "a key of a deployment"),
+            };
+            refusal.value = "no known key".to_owned();
+            return Err(refusal);
+        }
+    }
+    Ok(())
+}
+
+/// One word that no program could take for an option.
+fn word(node: &Node) -> Result<String, Refusal> {
+    let word = values::filled_text(node)?;
+    if word.starts_with('-') || word.contains(char::is_whitespace) {
+        return Err(Refusal::new(node, "one word that does not begin with `-`"));
+    }
+    Ok(word)
+}
+
+/// Hosts; PM2 also takes objects with a host in them.
+fn hosts(node: &Node) -> Result<Vec<String>, Refusal> {
+    let one = |node: &Node| match node.get("host") {
+        Some(entry) => word(&entry.node),
+        None => word(node),
+    };
+    let hosts = match &node.value {
+        Value::List(items) => items.iter().map(one).collect::<Result<Vec<_>, _>>()?,
+        _ => vec![one(node)?],
+    };
+    if hosts.is_empty() || hosts.len() > HOSTS_MAX {
+        return Err(Refusal::new(node, format!("1 to {HOSTS_MAX} hosts")));
+    }
+    Ok(hosts)
+}
+
+fn folder(node: &Node) -> Result<String, Refusal> {
+    let path = values::filled_text(node)?;
+    let is_home = path == "~" || path.starts_with("~/");
+    if !(path.starts_with('/') || is_home) || path.trim_end_matches('/').is_empty() || path.contains('\n') {
+        return Err(Refusal::new(node, "an absolute folder, as /srv/app"));
+    }
+    Ok(path.trim_end_matches('/').to_owned())
+}

@@ -1,0 +1,103 @@
+//! What an app is called, its group, and what it waits for.
+
+use std::collections::BTreeMap;
+
+use forkful_core::spec::{AppName, Namespace};
+
+use super::{Context, Resolved};
+use crate::error::ConfigError;
+use crate::options::AppOptions;
+
+/// The app's name: as given, or after its script, with `name_prefix` and the chosen block's name.
+pub(super) fn name(options: &AppOptions, default: &str, context: &Context) -> Result<AppName, ConfigError> {
+    let (base, place) = match &options.name {
+        Some(name) => (name.as_str(), options.place("name")),
+        None => (default, options.place("script")),
+    };
+    let mut name = match &options.name_prefix {
+        Some(prefix) => format!("{prefix}:{base}"),
+        None => base.to_owned(),
+    };
+    if let (Some(true), Some(block)) = (options.append_env_to_name, &context.env_name) {
+        name.push('-');
+        name.push_str(block);
+    }
+    AppName::new(name.as_str()).map_err(|fault| ConfigError::BadName { place, name, fault })
+}
+
+/// The app's group.
+pub(super) fn namespace(options: &AppOptions) -> Result<Namespace, ConfigError> {
+    let Some(name) = &options.namespace else { return Ok(Namespace::default()) };
+    Namespace::new(name.as_str()).map_err(|fault| ConfigError::BadName {
+        place: options.place("namespace"),
+        name: name.clone(),
+        fault,
+    })
+}
+
+/// The apps that come first.
+pub(super) fn depends_on(options: &AppOptions, own: &AppName) -> Result<Vec<AppName>, ConfigError> {
+    let place = || options.place("depends_on");
+    let mut names: Vec<AppName> = Vec::new();
+    for text in options.depends_on.iter().flatten() {
+        let name = AppName::new(text.as_str()).map_err(|fault| ConfigError::BadName {
+            place: place(),
+            name: text.clone(),
+            fault,
+        })?;
+        if name == *own {
+            let message = "names the app itself".to_owned();
+            return Err(ConfigError::Dependency { place: place(), message });
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Refuses apps that wait for each other in a circle. What is not in the same file may run already.
+pub(super) fn check_order(apps: &[AppOptions], resolved: &[Resolved]) -> Result<(), ConfigError> {
+    let wants: BTreeMap<&str, Vec<&str>> = resolved
+        .iter()
+        .map(|app| {
+            (
+                app.spec.name.as_str(),
+                app.spec.depends_on.iter().map(forkful_core::spec::AppName::as_str).collect(),
+            )
+        })
+        .collect();
+    for (options, app) in apps.iter().zip(resolved) {
+        let start = app.spec.name.as_str();
+        let mut path = vec![start];
+        if leads_back(start, start, &wants, &mut path, &mut Vec::new()) {
+            let message = format!("makes a circle: {}", path.join(" waits for "));
+            return Err(ConfigError::Dependency { place: options.place("depends_on"), message });
+        }
+    }
+    Ok(())
+}
+
+/// Whether what `at` waits for comes to `goal` in the end; `path` is then the way.
+fn leads_back<'a>(
+    at: &'a str,
+    goal: &str,
+    wants: &BTreeMap<&'a str, Vec<&'a str>>,
+    path: &mut Vec<&'a str>,
+    seen: &mut Vec<&'a str>,
+) -> bool {
+    for next in wants.get(at).into_iter().flatten() {
+        path.push(next);
+        if *next == goal {
+            return true;
+        }
+        if !seen.contains(next) {
+            seen.push(next);
+            if leads_back(next, goal, wants, path, seen) {
+                return true;
+            }
+        }
+        path.pop();
+    }
+    false
+}

@@ -1,0 +1,166 @@
+//! What the table of keys says, for readers and for editors: a table in Markdown, and a JSON Schema.
+
+use forkful_core::logs::LogRotation;
+use serde_json::{Map, Value, json};
+
+use crate::keys::{Kind, KnownKey, Support, known_keys};
+
+/// A JSON Schema (draft 2020-12) of a configuration, for completion and checks in editors.
+pub fn json_schema() -> Value {
+    let mut properties = Map::new();
+    for key in known_keys().iter().filter(|key| key.support != Support::Foreign) {
+        let mut schema = of_kind(key.kind);
+        schema["description"] = json!(key.doc);
+        let example: Value = serde_json::from_str(key.example).unwrap_or_else(|_| json!(key.example));
+        schema["examples"] = json!([example]);
+        for name in std::iter::once(&key.name).chain(key.aliases) {
+            properties.insert((*name).to_owned(), schema.clone());
+            let camel = camel_case(name);
+            properties.entry(camel).or_insert_with(|| schema.clone());
+        }
+    }
+    let foreign = known_keys().iter().filter(|key| key.support == Support::Foreign);
+    for key in foreign {
+        properties.insert(key.name.to_owned(), json!({ "deprecated": true, "description": sentence(key) }));
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Forkful configuration",
+        "description": "forkful.config.json, or PM2's ecosystem.config.json",
+        "type": "object",
+        "required": ["apps"],
+        "properties": {
+            "$schema": { "type": "string" },
+            "apps": { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/app" } },
+            "deploy": { "type": "object", "additionalProperties": { "$ref": "#/$defs/deploy" } },
+            "static": { "type": "array", "items": { "type": "object" } },
+        },
+        "$defs": {
+            "app": {
+                "type": "object",
+                "properties": properties,
+                "patternProperties": { "^env_.+$": of_kind(Kind::Environment), "^env[A-Z].*$": of_kind(Kind::Environment) },
+                "additionalProperties": false,
+            },
+            "deploy": crate::deploy::json_schema(),
+        },
+    })
+}
+
+fn of_kind(kind: Kind) -> Value {
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    let text_or_list = json!({ "anyOf": [{ "type": "string" }, texts] });
+    let number_or_text = |pattern: &str| json!({ "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": pattern }] });
+    match kind {
+        Kind::Text | Kind::User => json!({ "type": ["string", "number"] }),
+        Kind::Path | Kind::DateFormat => json!({ "type": "string" }),
+        Kind::Words | Kind::Paths | Kind::Names => text_or_list,
+        Kind::WatchIgnore => text_or_list,
+        Kind::Instances => {
+            json!({ "anyOf": [{ "type": "integer" }, { "type": "string", "pattern": "^(max|-?[0-9]+)$" }] })
+        }
+        Kind::ExecMode => json!({ "enum": ["cluster", "fork", "cluster_mode", "fork_mode"] }),
+        Kind::Duration => number_or_text(r"^\s*[0-9.]+\s*(ms|s|m|min|h|d)?\s*$"),
+        Kind::Bytes => number_or_text(r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$"),
+        Kind::Count => json!({ "type": "integer", "minimum": 0 }),
+        Kind::Port => json!({ "type": "integer", "minimum": 0, "maximum": 65535 }),
+        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::ExitCodes => {
+            let code = json!({ "type": "integer", "minimum": 0, "maximum": 255 });
+            json!({ "anyOf": [code, { "type": "array", "items": code }] })
+        }
+        Kind::Signal => {
+            json!({ "anyOf": [{ "type": "string" }, { "type": "integer", "minimum": 1, "maximum": 64 }] })
+        }
+        Kind::Balance => json!({ "enum": ["auto", "direct", "exact", "shared", "sticky"] }),
+        Kind::Environment | Kind::WatchOptions => json!({ "type": "object" }),
+        Kind::Cron => json!({ "anyOf": [{ "type": "string" }, { "enum": [0, false] }] }),
+        Kind::FilterEnv | Kind::Watch => {
+            json!({ "anyOf": [{ "type": "boolean" }, { "type": "string" }, texts] })
+        }
+        Kind::FlagOrPath => json!({ "type": ["boolean", "string"] }),
+        Kind::LogType => json!({ "enum": ["raw", "json"] }),
+        Kind::Health => json!({ "anyOf": [{ "type": "string" }, { "const": false }, {
+            "type": "object",
+            "properties": {
+                "http": { "type": "string" },
+                "tcp": { "type": ["integer", "boolean"] },
+                "command": text_or_list,
+                "interval": of_kind(Kind::Duration),
+                "timeout": of_kind(Kind::Duration),
+                "start_period": of_kind(Kind::Duration),
+                "failures": { "type": "integer", "minimum": 1 },
+                "stuck_limit": of_kind(Kind::Duration),
+            },
+            "additionalProperties": false,
+        }] }),
+        Kind::LogAnsi => json!({ "enum": ["keep", "strip"] }),
+        Kind::LogRotation => log_rotation(),
+        Kind::Any => json!({}),
+    }
+}
+
+fn log_rotation() -> Value {
+    let or_off = |kind: Kind| json!({ "anyOf": [of_kind(kind), { "const": false }] });
+    json!({ "anyOf": [{ "type": "boolean" }, {
+        "type": "object",
+        "properties": {
+            "max_size": or_off(Kind::Bytes),
+            "max_age": or_off(Kind::Duration),
+            "keep": { "type": "integer", "minimum": 0, "maximum": LogRotation::KEEP_MAX },
+            "total": or_off(Kind::Bytes),
+            "compress": { "type": "boolean" },
+            "min_free": { "anyOf": [of_kind(Kind::Bytes), { "enum": ["auto", false] }] },
+        },
+        "additionalProperties": false,
+    }] })
+}
+
+/// The keys as a table in Markdown, for `docs/FROM-PM2.md`.
+pub fn attribute_table() -> String {
+    let mut table =
+        String::from("| key | also | takes | state | meaning |\n| --- | --- | --- | --- | --- |\n");
+    for key in known_keys() {
+        let state = match key.support {
+            Support::Now => "works",
+            Support::Kept => "checked and kept",
+            Support::Foreign => "ignored",
+        };
+        let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+        let kind = if key.support == Support::Foreign { "" } else { key.kind.describe() };
+        let row = format!(
+            "| `{}` | {} | {} | {state} | {} |\n",
+            key.name,
+            aliases.join(", "),
+            kind.replace('|', "\\|"),
+            sentence(key).replace('|', "\\|")
+        );
+        table.push_str(&row);
+    }
+    table
+}
+
+/// A key's documentation; what is said of a foreign one in a message as a sentence.
+fn sentence(key: &KnownKey) -> String {
+    match key.support {
+        Support::Foreign => {
+            let mut characters = key.doc.chars();
+            let first = characters.next().map(char::to_uppercase).into_iter().flatten();
+            format!("{}.", first.chain(characters).collect::<String>())
+        }
+        Support::Now | Support::Kept => key.doc.to_owned(),
+    }
+}
+
+fn camel_case(snake: &str) -> String {
+    let mut camel = String::with_capacity(snake.len());
+    let mut upper = false;
+    for c in snake.chars() {
+        match c {
+            '_' => upper = true,
+            c if std::mem::take(&mut upper) => camel.push(c.to_ascii_uppercase()),
+            c => camel.push(c),
+        }
+    }
+    camel
+}

@@ -1,0 +1,103 @@
+//! `log_rotate` and `log_ansi`.
+
+use forkful_core::logs::{AnsiPolicy, LogRotation, MinFree};
+
+use super::{Checked, Refusal, bytes, count, duration, flag, parse_bytes};
+use crate::keys::nearest;
+use crate::tree::{Node, Value, quoted};
+
+/// The keys of `log_rotate`.
+pub(crate) const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
+
+/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`.
+pub(crate) fn log_rotation(node: &Node) -> Checked<Option<LogRotation>> {
+    if let Ok(flag) = flag(node) {
+        return Ok(flag.then(LogRotation::default));
+    }
+    let mut rotation = LogRotation::default();
+    match &node.value {
+        Value::Table(entries) => {
+            for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
+                set(&mut rotation, &entry.key, &entry.node)
+                    .map_err(|refusal| refusal.below(&format!(".{}", entry.key)))?;
+            }
+        }
+        Value::Text(text) if parse_bytes(text).is_some() => rotation.max_size = size(node)?,
+        _ => {
+            return Err(Refusal::new(
+                node,
+                r#"true, false, or an object as { "max_size": "10M", "keep": 5 }"#,
+            ));
+        }
+    }
+    Ok(Some(rotation))
+}
+
+fn set(rotation: &mut LogRotation, key: &str, node: &Node) -> Checked<()> {
+    match crate::keys::snake_case(key).as_str() {
+        "max_size" => rotation.max_size = size(node)?,
+        "max_age" => {
+            rotation.max_age = match &node.value {
+                Value::Bool(false) => None,
+                _ => Some(duration(node)?).filter(|age| !age.is_zero()),
+            };
+            if rotation.max_age.is_some_and(|age| age < LogRotation::MAX_AGE_MIN) {
+                return Err(Refusal::new(node, "at least a second, or false for never"));
+            }
+        }
+        "keep" => {
+            rotation.keep = count(node)?;
+            if rotation.keep > LogRotation::KEEP_MAX {
+                return Err(Refusal::new(node, format!("at most {}", LogRotation::KEEP_MAX)));
+            }
+        }
+        "total" => rotation.total = or_off(node)?,
+        "compress" => rotation.compress = flag(node)?,
+        "min_free" => {
+            rotation.min_free = match &node.value {
+                Value::Bool(true) => MinFree::ByDisk,
+                Value::Text(text) if text == "auto" => MinFree::ByDisk,
+                _ => MinFree::Bytes(or_off(node)?.unwrap_or(0)),
+            }
+        }
+        _ => {
+            let nearest = nearest(&crate::keys::snake_case(key), ROTATION_KEYS.iter().copied());
+            let meant = nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
+            let mut refusal = Refusal::new(node, format!("one of {}{meant}", ROTATION_KEYS.join(", ")));
+            refusal.value = format!("the key {}", quoted(key));
+            return Err(refusal);
+        }
+    }
+    Ok(())
+}
+
+/// A bound on a file's size.
+fn size(node: &Node) -> Checked<Option<u64>> {
+    let size = or_off(node)?;
+    match size {
+        Some(size) if size < LogRotation::MAX_SIZE_MIN => Err(Refusal::new(
+            node,
+            format!("at least {} bytes, or false for no bound", LogRotation::MAX_SIZE_MIN),
+        )),
+        size => Ok(size),
+    }
+}
+
+/// A size; `false` and 0 are none.
+fn or_off(node: &Node) -> Checked<Option<u64>> {
+    match &node.value {
+        Value::Bool(false) => Ok(None),
+        Value::Number(number) if number.value == 0.0 => Ok(None),
+        Value::Text(text) if text.trim() == "0" => Ok(None),
+        _ => bytes(node).map(Some),
+    }
+}
+
+/// `keep` or `strip`.
+pub(crate) fn log_ansi(node: &Node) -> Checked<AnsiPolicy> {
+    match &node.value {
+        Value::Text(text) if text == "keep" => Ok(AnsiPolicy::Keep),
+        Value::Text(text) if text == "strip" => Ok(AnsiPolicy::Strip),
+        _ => Err(Refusal::new(node, r#""keep" or "strip""#)),
+    }
+}

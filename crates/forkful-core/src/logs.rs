@@ -1,0 +1,144 @@
+//! What the user wants of an app's output: files, the shape of lines, rotation. Values only; the daemon's log
+//! service acts on them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::date_format::DateFormat;
+
+/// Where a worker's output goes, and how it looks there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSpec {
+    /// stdout; `None` is the default path under the home.
+    pub out_file: Option<PathBuf>,
+    /// stderr; `None` is the default path under the home.
+    pub error_file: Option<PathBuf>,
+    /// One more file, for both streams in the order in which they were read.
+    pub combined_file: Option<PathBuf>,
+    /// No files at all. Who follows still gets the lines.
+    pub disabled: bool,
+    /// One file for all workers of the app instead of one per worker.
+    pub merge: bool,
+    /// Prefix each line with the time it was read, as ISO 8601 in UTC.
+    pub time: bool,
+    /// Prefix each line with the time in this form and in local time; wins over `time`.
+    pub date_format: Option<DateFormat>,
+    /// Lines as they are, or as JSON.
+    pub line_format: LineFormat,
+    /// What becomes of colours and other control sequences of terminals.
+    pub ansi: AnsiPolicy,
+    /// When files are set aside and removed; `None` is never.
+    pub rotation: Option<LogRotation>,
+}
+
+/// The shape of a line in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LineFormat {
+    /// As the app wrote it, with the time before it if that is asked for.
+    #[default]
+    Raw,
+    /// An object with PM2's keys: `message`, `timestamp`, `type`, `process_id`, `app_name`.
+    Json,
+}
+
+/// What becomes of the control sequences of terminals (ECMA-48) in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AnsiPolicy {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are left out of files. Who follows still gets them.
+    Strip,
+}
+
+/// When a log file is set aside, and how much of what was set aside stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRotation {
+    /// A file that would grow beyond so many bytes is set aside first; `None` is no bound.
+    pub max_size: Option<u64>,
+    /// A file whose first line is older than this is set aside before the next line; `None` is never.
+    pub max_age: Option<Duration>,
+    /// How many files that were set aside stay, for each log file.
+    pub keep: u32,
+    /// Bytes that all files of the app may take, with those set aside, of which the oldest go first; `None` is
+    /// no bound.
+    pub total: Option<u64>,
+    /// Whether files that were set aside are compressed.
+    pub compress: bool,
+    /// Lines are dropped and counted while the file system has less room than this.
+    pub min_free: MinFree,
+}
+
+/// The least room on a file system at which logs are still written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MinFree {
+    /// 2 % of the file system, at most [`MinFree::BY_DISK_MAX`].
+    #[default]
+    ByDisk,
+    /// So many bytes; 0 is no floor.
+    Bytes(u64),
+}
+
+impl MinFree {
+    /// The most that [`MinFree::ByDisk`] asks for.
+    pub const BY_DISK_MAX: u64 = 1 << 30;
+
+    /// The floor on a file system of this size.
+    pub fn floor(self, disk_bytes: u64) -> u64 {
+        match self {
+            Self::ByDisk => (disk_bytes / 50).min(Self::BY_DISK_MAX),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl LogRotation {
+    /// The least that `max_size` may be: smaller files would mean more renaming than writing.
+    pub const MAX_SIZE_MIN: u64 = 4 << 10;
+    /// The most files that may be kept of one log file; a bound on what a folder holds.
+    pub const KEEP_MAX: u32 = 10_000;
+    /// The least that `max_age` may be.
+    pub const MAX_AGE_MIN: Duration = Duration::from_secs(1);
+}
+
+impl Default for LogSpec {
+    fn default() -> Self {
+        Self {
+            out_file: None,
+            error_file: None,
+            combined_file: None,
+            disabled: false,
+            merge: false,
+            time: false,
+            date_format: None,
+            line_format: LineFormat::Raw,
+            ansi: AnsiPolicy::Keep,
+            rotation: Some(LogRotation::default()),
+        }
+    }
+}
+
+impl Default for LogRotation {
+    fn default() -> Self {
+        Self {
+            max_size: Some(10 << 20),
+            max_age: Some(Duration::from_secs(24 * 60 * 60)),
+            keep: 14,
+            total: Some(500 << 20),
+            compress: true,
+            min_free: MinFree::ByDisk,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_disk_has_a_small_floor_and_a_large_one_no_more_than_a_gibibyte() {
+        assert_eq!(MinFree::ByDisk.floor(100 << 20), 2 << 20);
+        assert_eq!(MinFree::ByDisk.floor(10 << 40), 1 << 30);
+        assert_eq!(MinFree::Bytes(7).floor(10 << 40), 7);
+    }
+}

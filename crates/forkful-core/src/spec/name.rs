@@ -1,0 +1,109 @@
+//! Names: of apps, and of the namespaces that group them.
+
+use std::fmt;
+
+/// An app's name: 1 to 128 characters, none of them a control character or `/`; not `all`, not a
+/// number, no leading `-` or `.` (those would be taken for something else on the command line or
+/// in a path).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AppName(String);
+
+/// Why a text is no app name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppNameFault {
+    /// No characters.
+    Empty,
+    /// More than 128 characters.
+    TooLong,
+    /// Holds a control character or `/`.
+    BadCharacter(char),
+    /// `all` is the target that means every app.
+    ReservedAll,
+    /// A number is taken for an id.
+    Number,
+    /// Starts with `-` or `.`.
+    BadStart(char),
+}
+
+impl AppName {
+    /// Checks and wraps a name.
+    pub fn new(name: impl Into<String>) -> Result<Self, AppNameFault> {
+        let name = name.into();
+        if name.is_empty() {
+            return Err(AppNameFault::Empty);
+        }
+        if name.chars().count() > 128 {
+            return Err(AppNameFault::TooLong);
+        }
+        if let Some(bad) = name.chars().find(|c| c.is_control() || *c == '/') {
+            return Err(AppNameFault::BadCharacter(bad));
+        }
+        if let Some(first) = name.chars().next().filter(|c| matches!(c, '-' | '.')) {
+            return Err(AppNameFault::BadStart(first));
+        }
+        if name == "all" {
+            return Err(AppNameFault::ReservedAll);
+        }
+        if name.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(AppNameFault::Number);
+        }
+        Ok(Self(name))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AppName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for AppNameFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a name needs at least one character"),
+            Self::TooLong => f.write_str("a name has at most 128 characters"),
+            Self::BadCharacter(c) => write!(f, "a name cannot hold {c:?}"),
+            Self::ReservedAll => f.write_str("`all` means every app and cannot be a name"),
+            Self::Number => f.write_str("a number would be taken for an id"),
+            Self::BadStart(c) => write!(f, "a name cannot start with {c:?}"),
+        }
+    }
+}
+
+impl std::error::Error for AppNameFault {}
+
+/// A group of apps that a command can name as one; spelled as an app's name is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace(String);
+
+/// The namespace of an app that names none.
+pub const NAMESPACE_DEFAULT: &str = "default";
+
+impl Namespace {
+    /// Checks and wraps a name.
+    pub fn new(name: impl Into<String>) -> Result<Self, AppNameFault> {
+        AppName::new(name).map(|AppName(name)| Self(name))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self(NAMESPACE_DEFAULT.to_owned())
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,181 @@
+//! When a worker that runs is replaced all the same: its files changed, it grew too large or too
+//! old, its hour has come, or it does not work any more.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+/// The longest cron pattern; a bound for the parser's work.
+pub const CRON_BYTES_MAX: usize = 256;
+
+/// Failed checks in a row before a worker counts as unhealthy, unless the user says another number.
+pub const HEALTH_FAILURES_DEFAULT: u32 = 3;
+
+/// Which changes of files make the workers be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// Files and folders (with all that is in them), absolute; at least one.
+    pub paths: Vec<PathBuf>,
+    /// What is not looked at, beside what `.gitignore` files, `node_modules`, dotfiles and the app's own logs rule out.
+    pub ignore: Vec<WatchIgnore>,
+    /// For how long nothing more may change before the workers are replaced.
+    pub delay: Duration,
+    /// Whether symbolic links are followed.
+    pub follow_links: bool,
+    /// Look again and again instead of being told by the kernel, for file systems that do not tell.
+    pub polling: Option<WatchPolling>,
+}
+
+/// How a file system that does not tell of changes is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchPolling {
+    /// Pause between two looks.
+    pub interval: Duration,
+}
+
+/// What is not watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchIgnore {
+    /// A line as in `.gitignore`, relative to the app's working directory; an absolute path is taken as it is.
+    Glob(String),
+    /// A regular expression, in the syntax of Rust's `regex`, searched in the absolute path.
+    Regex(String),
+}
+
+/// When a worker that runs is replaced by a fresh one, as a reload does: one slot after the other,
+/// and the old one stays when the new one does not become ready.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Renewal {
+    /// Resident bytes of the worker's whole process tree.
+    pub max_memory_bytes: Option<u64>,
+    /// Requests that the worker has answered; varied by a tenth per worker, so that not all go together.
+    pub max_requests: Option<u64>,
+    /// Since the worker's start; varied in the same way.
+    pub max_age: Option<Duration>,
+    /// At these times of the daemon's time zone.
+    pub cron: Option<CronPattern>,
+}
+
+/// Points in time: five fields from minute to day of the week, or six from the second.
+#[derive(Clone)]
+pub struct CronPattern {
+    text: String,
+    parsed: croner::Cron,
+}
+
+/// Why a text is no cron pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CronFault(String);
+
+impl CronPattern {
+    /// Parses a pattern.
+    pub fn new(text: impl Into<String>) -> Result<Self, CronFault> {
+        let text = text.into();
+        if text.len() > CRON_BYTES_MAX {
+            return Err(CronFault(format!("a cron pattern has at most {CRON_BYTES_MAX} characters")));
+        }
+        let fields = text.split_whitespace().count();
+        if !text.trim_start().starts_with('@') && !(5..=6).contains(&fields) {
+            return Err(CronFault(format!("a cron pattern has 5 or 6 fields, not {fields}")));
+        }
+        match croner::Cron::from_str(text.trim()) {
+            Ok(parsed) => Ok(Self { text, parsed }),
+            Err(error) => Err(CronFault(error.to_string().trim_end_matches('.').to_owned())),
+        }
+    }
+
+    /// As the user wrote it.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The parsed pattern: `find_next_occurrence` is what a schedule needs.
+    pub fn pattern(&self) -> &croner::Cron {
+        &self.parsed
+    }
+}
+
+impl PartialEq for CronPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for CronPattern {}
+
+impl fmt::Debug for CronPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CronPattern").field(&self.text).finish()
+    }
+}
+
+impl fmt::Display for CronFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CronFault {}
+
+/// How it is found out whether a worker that runs still works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is asked.
+    pub probe: HealthProbe,
+    /// Pause between two questions to one worker.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// After a start nothing is asked for so long.
+    pub start_period: Duration,
+    /// Failures in a row before the worker is replaced; at least 1.
+    pub failures_max: u32,
+    /// A worker whose event loop has not turned for so long is killed, after a report of where it
+    /// is stuck. `None`, the default, kills nobody.
+    pub stuck_limit: Option<Duration>,
+}
+
+/// What is asked of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HealthProbe {
+    /// `GET` of a path; a status from 200 to 399 is health. Without a port it is the worker's own.
+    Http {
+        /// The port, when it is not the one that the app listens on.
+        port: Option<u16>,
+        /// The path with its query, beginning with `/`.
+        path: String,
+    },
+    /// A connection that is accepted.
+    Tcp {
+        /// The port, when it is not the one that the app listens on.
+        port: Option<u16>,
+    },
+    /// A program that ends with 0, in the app's directory and with the worker's environment.
+    Command {
+        /// Program and arguments; at least one word.
+        words: Vec<String>,
+    },
+    /// Nothing but whether the event loop turns (`stuck_limit`).
+    Loop,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cron_patterns_of_five_and_six_fields_are_taken() {
+        for good in ["0 3 * * *", "*/30 * * * * *", "0 0 1 JAN SUN", "@daily", " 5 4 * * mon-fri "] {
+            assert_eq!(
+                CronPattern::new(good).map(|pattern| pattern.as_str().to_owned()),
+                Ok(good.to_owned())
+            );
+        }
+        for bad in ["", "* * * *", "61 * * * *", "a b c d e", "* * * * * * *", "*/0 * * * *"] {
+            let fault = CronPattern::new(bad).expect_err(bad).to_string();
+            assert!(!fault.is_empty() && !fault.ends_with('.'), "{bad}: {fault}");
+        }
+        assert!(CronPattern::new("1,".repeat(200)).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! The order of apps that depend on each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Apps that wait for each other, in a circle; the first is named again by the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Circle(pub Vec<String>);
+
+/// Names in groups: all of a group may start at once, when the groups before it are ready.
+///
+/// `needs` holds for each name what it depends on. A name that is needed and not among the keys is
+/// somebody else's concern: it is there already, or missing.
+pub fn in_groups(needs: &BTreeMap<String, Vec<String>>) -> Result<Vec<Vec<String>>, Circle> {
+    let mut left: BTreeMap<&str, BTreeSet<&str>> = needs
+        .iter()
+        .map(|(name, wanted)| {
+            let known = wanted.iter().map(String::as_str).filter(|other| needs.contains_key(*other));
+            (name.as_str(), known.collect())
+        })
+        .collect();
+    let mut groups = Vec::new();
+    while !left.is_empty() {
+        let free: Vec<&str> =
+            left.iter().filter(|(_, wanted)| wanted.is_empty()).map(|(name, _)| *name).collect();
+        if free.is_empty() {
+            return Err(circle(&left));
+        }
+        for name in &free {
+            left.remove(name);
+        }
+        for wanted in left.values_mut() {
+            wanted.retain(|other| !free.contains(other));
+        }
+        groups.push(free.into_iter().map(str::to_owned).collect());
+    }
+    Ok(groups)
+}
+
+/// Follows needs until a name comes again; each name that is left needs another one that is left.
+fn circle(left: &BTreeMap<&str, BTreeSet<&str>>) -> Circle {
+    let mut path: Vec<&str> = Vec::new();
+    let mut at = left.keys().next().copied();
+    while let Some(name) = at {
+        if let Some(begin) = path.iter().position(|seen| *seen == name) {
+            let mut names: Vec<String> = path[begin..].iter().map(|name| (*name).to_owned()).collect();
+            names.push(name.to_owned());
+            return Circle(names);
+        }
+        path.push(name);
+        at = left.get(name).and_then(|wanted| wanted.first()).copied();
+    }
+    Circle(Vec::new())
+}
+
+impl fmt::Display for Circle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "these apps wait for each other: {}", self.0.join(" → "))
+    }
+}
+
+impl std::error::Error for Circle {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(list: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        list.iter().map(|(name, wanted)| ((*name).to_owned(), owned(wanted))).collect()
+    }
+
+    #[test]
+    fn what_is_needed_comes_first() {
+        let groups =
+            in_groups(&needs(&[("web", &["api", "cache"]), ("api", &["db"]), ("db", &[]), ("cache", &[])]));
+        let expected = vec![vec!["cache".to_owned(), "db".into()], vec!["api".into()], vec!["web".into()]];
+        assert_eq!(groups, Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_among_them_is_not_waited_for() {
+        assert_eq!(in_groups(&needs(&[("web", &["db"])])), Ok(vec![vec!["web".to_owned()]]));
+        assert_eq!(in_groups(&needs(&[])), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_circle_is_named() {
+        let fault =
+            in_groups(&needs(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"]), ("d", &[])])).unwrap_err();
+        assert_eq!(fault.to_string(), "these apps wait for each other: b → c → b");
+        let alone = in_groups(&needs(&[("a", &["a"])])).unwrap_err();
+        assert_eq!(alone.to_string(), "these apps wait for each other: a → a");
+    }
+}

@@ -1,0 +1,190 @@
+//! When a worker has grown too large, too old or has served enough, and how often that may happen.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Time;
+use crate::spec::Renewal;
+
+/// By how much limits vary from worker to worker, downwards: workers that started together are not
+/// renewed together, and no limit is exceeded by it.
+pub const VARIATION: f64 = 0.1;
+
+/// A worker that needs renewal again so soon after its start gains nothing by it: the pause before
+/// the next renewal doubles.
+pub const TOO_SOON: Duration = Duration::from_secs(60);
+
+/// The first pause after a renewal that came too soon, or failed.
+pub const PAUSE_FIRST: Duration = Duration::from_secs(5);
+
+/// The longest pause.
+pub const PAUSE_MAX: Duration = Duration::from_secs(600);
+
+/// What is known of a worker that runs; `None` is not known, and no reason for anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Observed {
+    /// Since its start.
+    pub age: Duration,
+    /// Resident bytes of its process tree.
+    pub memory_bytes: Option<u64>,
+    /// Requests that it has answered or is answering.
+    pub requests: Option<u64>,
+}
+
+/// Why a worker is renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Its tree holds more memory than `max_memory_restart`.
+    Memory {
+        /// Resident bytes.
+        bytes: u64,
+        /// What the user allows.
+        limit: u64,
+    },
+    /// It has served as many requests as it is to.
+    Requests {
+        /// How many.
+        served: u64,
+    },
+    /// It is as old as it is to become.
+    Age {
+        /// Since its start.
+        age: Duration,
+    },
+}
+
+/// Whether a worker is due. `share` in 0..1 is this worker's own random number, drawn at its start.
+pub fn due(renewal: &Renewal, share: f64, observed: &Observed) -> Option<Cause> {
+    // The user's number for memory is a limit of the machine, and not varied.
+    if let (Some(limit), Some(bytes)) = (renewal.max_memory_bytes, observed.memory_bytes)
+        && bytes > limit
+    {
+        return Some(Cause::Memory { bytes, limit });
+    }
+    let varied = 1.0 - VARIATION * share.clamp(0.0, 1.0);
+    if let (Some(most), Some(served)) = (renewal.max_requests, observed.requests)
+        && served as f64 >= most as f64 * varied
+    {
+        return Some(Cause::Requests { served });
+    }
+    match renewal.max_age {
+        Some(most) if observed.age >= most.mul_f64(varied) => Some(Cause::Age { age: observed.age }),
+        Some(_) | None => None,
+    }
+}
+
+/// A slot's pause between renewals: nothing is renewed over and over without delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pause {
+    in_a_row: u32,
+    until: Option<Time>,
+}
+
+impl Pause {
+    /// Whether the slot may be renewed now.
+    pub fn is_over(&self, now: Time) -> bool {
+        self.until.is_none_or(|until| until <= now)
+    }
+
+    /// A renewal begins; the worker that goes has lived for `age`.
+    pub fn on_renewal(&mut self, now: Time, age: Duration) {
+        if age >= TOO_SOON {
+            *self = Self::default();
+        } else {
+            self.lengthen(now);
+        }
+    }
+
+    /// The fresh worker did not become ready; the old one stays.
+    pub fn on_failure(&mut self, now: Time) {
+        self.lengthen(now);
+    }
+
+    fn lengthen(&mut self, now: Time) {
+        let pause = PAUSE_FIRST.saturating_mul(1 << self.in_a_row.min(16)).min(PAUSE_MAX);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.until = Some(now + pause);
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { bytes, limit } => {
+                write!(
+                    f,
+                    "it holds {}, more than the {} that `max_memory_restart` allows",
+                    mebi(*bytes),
+                    mebi(*limit)
+                )
+            }
+            Self::Requests { served } => write!(f, "it has served {served} requests (`max_requests`)"),
+            Self::Age { age } => write!(f, "it is {} s old (`max_age`)", age.as_secs()),
+        }
+    }
+}
+
+fn mebi(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_start(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn each_limit_is_a_cause_of_its_own() {
+        let observed =
+            Observed { age: Duration::from_secs(95), memory_bytes: Some(300), requests: Some(950) };
+        let none = Renewal::default();
+        assert_eq!(due(&none, 0.5, &observed), None);
+        let memory = Renewal { max_memory_bytes: Some(299), ..Renewal::default() };
+        assert_eq!(due(&memory, 1.0, &observed), Some(Cause::Memory { bytes: 300, limit: 299 }));
+        let enough = Renewal { max_memory_bytes: Some(300), ..Renewal::default() };
+        assert_eq!(due(&enough, 1.0, &observed), None);
+        let requests = Renewal { max_requests: Some(1000), ..Renewal::default() };
+        assert_eq!(due(&requests, 1.0, &observed), Some(Cause::Requests { served: 950 }));
+        assert_eq!(due(&requests, 0.0, &observed), None, "this worker's share is the whole limit");
+        let age = Renewal { max_age: Some(Duration::from_secs(100)), ..Renewal::default() };
+        assert_eq!(due(&age, 0.5, &observed), Some(Cause::Age { age: Duration::from_secs(95) }));
+        assert_eq!(due(&age, 0.4, &observed), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_cause() {
+        let all = Renewal { max_memory_bytes: Some(1), max_requests: Some(1), max_age: None, cron: None };
+        assert_eq!(due(&all, 0.5, &Observed { age: Duration::from_secs(9), ..Observed::default() }), None);
+    }
+
+    #[test]
+    fn a_worker_that_grows_at_once_is_not_renewed_without_end() {
+        let mut pause = Pause::default();
+        let mut now = at(0);
+        let mut renewals = 0;
+        while now < at(3600) {
+            if pause.is_over(now) {
+                pause.on_renewal(now, Duration::from_secs(2));
+                renewals += 1;
+            }
+            now = now + Duration::from_secs(1);
+        }
+        assert!((8..=14).contains(&renewals), "{renewals} in an hour");
+        pause.on_renewal(at(5000), TOO_SOON);
+        assert!(pause.is_over(at(5000)), "one that lived long is renewed at once the next time");
+    }
+
+    #[test]
+    fn a_fresh_worker_that_fails_makes_the_pause_longer() {
+        let mut pause = Pause::default();
+        pause.on_renewal(at(100), Duration::from_secs(3600));
+        pause.on_failure(at(101));
+        assert!(!pause.is_over(at(105)));
+        assert!(pause.is_over(at(106)));
+        pause.on_failure(at(110));
+        assert!(!pause.is_over(at(119)));
+    }
+}

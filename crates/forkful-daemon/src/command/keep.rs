@@ -1,0 +1,30 @@
+//! Commands about the saved state.
+
+use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
+use forkful_api::types::ActionReply;
+
+use super::Reply;
+
+/// A command about the saved state.
+#[derive(Debug)]
+pub enum Keep {
+    /// `POST /v1/save`.
+    Save {
+        /// How.
+        request: SaveRequest,
+        /// Answered when the file is there.
+        reply: Reply<SaveReply>,
+    },
+    /// `POST /v1/resurrect`.
+    Resurrect {
+        /// From what.
+        request: ResurrectRequest,
+        /// Answered when the apps are started.
+        reply: Reply<ActionReply>,
+    },
+    /// `POST /v1/cleardump`.
+    Clear {
+        /// Answered at once.
+        reply: Reply<ClearReply>,
+    },
+}

@@ -1,0 +1,43 @@
+//! What clients ask of the engine besides changing apps: to watch them, and to speak with them.
+
+use forkful_api::conversation::{
+    EnvironmentReply, EventsQuery, MessageRequest, TriggerRequest, WorkersReply,
+};
+
+use super::Reply;
+use crate::events::Subscription;
+
+/// A request that changes no app.
+#[derive(Debug)]
+pub enum Talk {
+    /// `GET /v1/events`.
+    Watch {
+        /// What is wanted.
+        query: EventsQuery,
+        /// The events; the stream ends with the engine.
+        reply: Reply<Subscription>,
+    },
+    /// `POST /v1/messages`.
+    Message {
+        /// What to say to whom.
+        request: MessageRequest,
+        /// Answered at once.
+        reply: Reply<WorkersReply>,
+    },
+    /// `POST /v1/trigger`.
+    Trigger {
+        /// Which action of whom.
+        request: TriggerRequest,
+        /// Answered when all have answered, or their time is over.
+        reply: Reply<WorkersReply>,
+    },
+    /// `GET /v1/environment/{target}`.
+    Environment {
+        /// A name, id or `all`.
+        target: String,
+        /// Secrets too.
+        show_secrets: bool,
+        /// Answered at once.
+        reply: Reply<EnvironmentReply>,
+    },
+}

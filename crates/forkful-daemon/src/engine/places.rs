@@ -1,0 +1,157 @@
+//! Apps and their places come and go: created, scaled up and down, removed.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use forkful_cluster::{Primary, PrimaryConfig};
+use forkful_core::slot::{Event, Policy, Slot, Verb as SlotVerb};
+use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
+
+use super::app::{App, AppId, Later, Place, log_files};
+use super::jobs::JobId;
+use super::{Engine, TicketUse};
+
+impl Engine {
+    /// Makes an app and starts its workers.
+    pub(crate) fn create(&mut self, spec: AppSpec, job: JobId) -> AppId {
+        self.create_with(spec, job, None)
+    }
+
+    /// The same with these slots stopped and all others started, instead of what `autostart` says.
+    pub(crate) fn create_with(&mut self, spec: AppSpec, job: JobId, stopped: Option<&[u16]>) -> AppId {
+        self.next_app += 1;
+        let id = AppId(self.next_app);
+        let token_base = u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS;
+        let config = PrimaryConfig { balance: spec.balance, token_base };
+        let app = App {
+            policy: Policy::of(&spec),
+            primary: Primary::new(config, Rc::clone(&self.reactor), false),
+            places: BTreeMap::new(),
+            created_at_ms: super::clock::wall_ms(),
+            workers_started: 0,
+            reload: None,
+            reloads: forkful_core::rollout::ReloadQueue::default(),
+            held: None,
+            upkeep: super::upkeep::AppUpkeep::default(),
+            later: BTreeMap::new(),
+            spec: Rc::new(spec),
+        };
+        let instances = app.spec.instances;
+        let autostart = app.spec.autostart;
+        let starts = |number: &u16| stopped.map_or(autostart, |stopped| !stopped.contains(number));
+        self.apps.insert(id, app);
+        self.hear_messages();
+        self.join(job, id);
+        self.note_change();
+        for number in 0..instances {
+            self.add_place(id, number);
+        }
+        self.begin_upkeep(id);
+        self.start_in_order(id, (0..instances).filter(starts).collect(), job);
+        id
+    }
+
+    pub(super) fn add_place(&mut self, app: AppId, number: u16) {
+        let pm_id = self.next_pm_id;
+        self.next_pm_id += 1;
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let files = log_files(&entry.spec, &self.home.logs(), pm_id);
+        let place = Place {
+            pm_id,
+            slot: Slot::default(),
+            processes: BTreeMap::new(),
+            deadline: None,
+            last_exit: None,
+            listen_fault: None,
+            owner_looked_at: None,
+            exit_tail: None,
+            started_at_ms: None,
+            cpu: super::app::CpuSample::default(),
+            out_file: files.out,
+            error_file: files.error,
+            combined_file: files.combined,
+            upkeep: super::upkeep::PlaceUpkeep::default(),
+            shrinking: Vec::new(),
+            wanted: false,
+        };
+        entry.places.insert(number, place);
+    }
+
+    pub(super) fn scale(&mut self, app: AppId, instances: u16, job: JobId) {
+        self.note_change();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let mut spec = AppSpec::clone(&entry.spec);
+        spec.instances = instances;
+        entry.spec = Rc::new(spec);
+        let staying = |(_, place): &(&u16, &Place)| place.shrinking.is_empty();
+        let present: Vec<u16> = entry.places.iter().filter(staying).map(|(slot, _)| *slot).collect();
+        let taken: Vec<u16> = entry.places.keys().copied().collect();
+        let drain_timeout = entry.spec.stop.drain_timeout;
+        let clustered = entry.spec.mode == Mode::Cluster;
+        let wanted = usize::from(instances);
+        let free: Vec<u16> = (0..INSTANCES_MAX)
+            .filter(|number| !taken.contains(number))
+            .take(wanted.saturating_sub(present.len()))
+            .collect();
+        for number in free {
+            self.add_place(app, number);
+            self.ask(app, number, SlotVerb::Start, job);
+        }
+        let leave = present.len().saturating_sub(wanted);
+        for number in present.into_iter().rev().take(leave) {
+            if clustered && self.begin_shrink(app, number, job) {
+                self.later(app, drain_timeout, Later::Shrink(number));
+            } else {
+                self.ask(app, number, SlotVerb::Delete, job);
+            }
+        }
+    }
+
+    /// A worker that goes by a scale-down may finish what it has.
+    pub(super) fn begin_shrink(&mut self, app: AppId, slot: u16, job: JobId) -> bool {
+        let now = self.clock.now();
+        self.expect_answer(job, app);
+        let Some(entry) = self.apps.get_mut(&app) else { return false };
+        let Some(place) = entry.places.get_mut(&slot) else { return false };
+        place.shrinking.push(job);
+        match place.slot.current().and_then(|generation| place.processes.get(&generation)) {
+            Some(process) => entry.primary.drain(process.worker, now),
+            None => self.later(app, std::time::Duration::ZERO, Later::Shrink(slot)),
+        }
+        true
+    }
+
+    /// A slot that shrinks has drained, or had its time.
+    pub(crate) fn shrink(&mut self, app: AppId, slot: u16) {
+        let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
+        for job in place.map(|place| std::mem::take(&mut place.shrinking)).unwrap_or_default() {
+            let ticket = self.new_ticket(TicketUse::Job(job));
+            self.note_asked(ticket, SlotVerb::Delete);
+            self.feed(app, slot, Event::Command(SlotVerb::Delete, ticket));
+        }
+    }
+
+    /// A deleted slot goes; with the last one the app.
+    pub(crate) fn remove_place(&mut self, app: AppId, slot: u16) {
+        self.note_change();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        entry.forget_later(slot);
+        let removed = entry.places.remove(&slot);
+        let left = entry.places.values().filter(|place| place.shrinking.is_empty()).count();
+        if let Some(place) = removed {
+            self.logs.forget(place.pm_id);
+            // Another command was faster: what they wanted holds.
+            for job in place.shrinking {
+                self.answered(job);
+            }
+        }
+        self.on_slot_gone(app, slot);
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if entry.places.is_empty() {
+            self.cancel_reloads(app, SlotVerb::Delete);
+            self.apps.remove(&app);
+        } else {
+            Rc::make_mut(&mut entry.spec).instances = left as u16;
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! When a worker counts as ready: it listens through the primary, it has a socket of its own, or it says so.
+
+use std::time::Duration;
+
+use forkful_core::slot::{Event, Generation, ReadySign, State};
+use forkful_core::spec::Mode;
+use forkful_os::procinfo::{self, ListeningSocket};
+
+use super::Engine;
+use super::app::{App, AppId, Later, Process};
+use super::launch::inspect_port;
+
+/// First look for a socket of the worker's own; the pauses grow by half each.
+pub(super) const SOCKET_LOOK_FIRST: Duration = Duration::from_millis(80);
+/// Longest pause between two looks.
+const SOCKET_LOOK_MAX: Duration = Duration::from_millis(500);
+/// `process.send('ready')` of an app that was not expected to say so counts after this, if nothing speaks against it.
+const READY_GRACE: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Looks whether a starting worker listens on a socket of its own (`exclusive`, fork mode).
+    pub(crate) fn look_for_socket(&mut self, app: AppId, slot: u16, generation: Generation, looks: u32) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        let Some(process) = place.processes.get(&generation) else { return };
+        if process.ended.is_some() || !super::view::awaits_readiness(&place.slot, generation) {
+            return;
+        }
+        if entry.primary.has_asked(process.worker) {
+            // It shares its port; the primary says when it listens.
+            return;
+        }
+        if has_own_socket(entry, process) {
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
+        } else {
+            let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
+            self.later(app, pause, Later::LookForSocket { slot, generation, looks: looks + 1 });
+        }
+    }
+
+    /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and a fork-mode
+    /// app has its port to itself. Else many apps say it out of habit before they listen, and a reload that
+    /// believed them would take the old worker away too early.
+    pub(crate) fn on_said_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        if entry.spec.readiness.wait_ready || entry.spec.mode == Mode::Fork {
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
+        } else {
+            self.later(app, READY_GRACE, Later::SaidReady(slot, generation));
+        }
+    }
+
+    /// The word counts if the worker has not asked for an address meanwhile, and does not follow one that listens:
+    /// otherwise its listening decides.
+    pub(crate) fn trust_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        let Some(process) = place.processes.get(&generation) else { return };
+        let follows_a_listener = match &place.slot.state {
+            State::Replacing { old, new, .. } if *new == generation => {
+                place.processes.get(&old.generation).is_some_and(|old| listens(entry, old))
+            }
+            _ => false,
+        };
+        if follows_a_listener || entry.primary.has_asked(process.worker) || place.listen_fault.is_some() {
+            return;
+        }
+        self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
+    }
+}
+
+fn listens(app: &App, process: &Process) -> bool {
+    app.primary.has_asked(process.worker) || has_own_socket(app, process)
+}
+
+/// Whether a process listens on a socket of its own, the inspector's apart.
+fn has_own_socket(app: &App, process: &Process) -> bool {
+    let inspector = inspect_port(&app.spec.launch, process.worker.0);
+    let is_apps = |socket: &ListeningSocket| match (socket, inspector) {
+        (ListeningSocket::Tcp(_), Some(0)) => false,
+        (ListeningSocket::Tcp(address), Some(port)) => address.port() != port,
+        (ListeningSocket::Tcp(_), None) | (ListeningSocket::Unix(_), _) => true,
+    };
+    procinfo::listening_sockets_of(process.child.pid).unwrap_or_default().iter().any(is_apps)
+}

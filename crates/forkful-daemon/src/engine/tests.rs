@@ -1,0 +1,238 @@
+//! The engine with real processes, turned by hand.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use forkful_core::spec::{
+    AppName, AppSpec, Balance, Launch, LogSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy,
+};
+
+use super::work::{CLEARS_PER_TURN, Done, SIGNALS_PER_TURN, STARTS_PER_TURN};
+use super::*;
+use crate::command::Verb;
+use forkful_api::types::{ActionReply, ActionRequest};
+
+/// How long processes of this machine may take for what they do at once.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An engine, and what it would be told by others.
+struct World {
+    engine: Engine,
+    _back: mpsc::UnboundedReceiver<Back>,
+    _home: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let options = EngineOptions {
+            home: Home::new(home.path().to_owned()),
+            agent: None,
+            echo: false,
+            write_log_files: false,
+        };
+        let (engine, back) = Engine::new(options).unwrap();
+        Self { engine, _back: back, _home: home }
+    }
+
+    fn start(&mut self, name: &str, command: &[&str], instances: u16) -> AppId {
+        self.engine.start_now(vec![spec(name, command, instances)]);
+        AppId(self.engine.next_app)
+    }
+
+    /// One turn of the loop; says what it has worked.
+    async fn turn(&mut self) -> Done {
+        self.engine.on_reactor();
+        self.engine.on_time();
+        self.engine.settle();
+        let done = self.engine.work_some();
+        self.engine.settle();
+        tokio::task::yield_now().await;
+        done
+    }
+
+    async fn turn_until(&mut self, what: &str, done: impl Fn(&Engine) -> bool) -> Vec<Done> {
+        let began = Instant::now();
+        let mut turns = Vec::new();
+        while !done(&self.engine) {
+            assert!(began.elapsed() < PATIENCE, "never: {what}");
+            turns.push(self.turn().await);
+        }
+        turns
+    }
+
+    fn running(&self, app: AppId) -> usize {
+        running(&self.engine, app)
+    }
+
+    fn action(&mut self, verb: Verb, target: &str) -> tokio::sync::oneshot::Receiver<ActionAnswer> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let targets = vec![target.to_owned()];
+        let request =
+            ActionRequest { targets, wait: true, instances: None, signal: None, definitions: Vec::new() };
+        self.engine.on_command(Command::Action { verb, request, reply });
+        answer
+    }
+}
+
+/// A command's answer, which waits for the disk.
+async fn told(answer: tokio::sync::oneshot::Receiver<ActionAnswer>) -> ActionReply {
+    tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap().unwrap()
+}
+
+type ActionAnswer = Result<ActionReply, forkful_api::types::ErrorReply>;
+
+fn running(engine: &Engine, app: AppId) -> usize {
+    engine.apps.get(&app).map_or(0, |entry| {
+        entry.places.values().flat_map(|place| place.processes.values()).filter(|p| p.ended.is_none()).count()
+    })
+}
+
+fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
+    AppSpec {
+        name: AppName::new(name).unwrap(),
+        namespace: forkful_core::spec::Namespace::default(),
+        autostart: true,
+        pid_file: None,
+        variables: forkful_core::spec::WorkerVariables::default(),
+        watch: None,
+        renewal: forkful_core::spec::Renewal::default(),
+        health: None,
+        depends_on: Vec::new(),
+        launch: Launch {
+            program: command[0].into(),
+            program_args: command[1..].iter().map(|argument| (*argument).to_owned()).collect(),
+            script: None,
+            args: Vec::new(),
+            cwd: "/".into(),
+            env: BTreeMap::new(),
+            env_sources: forkful_core::spec::EnvSources::default(),
+            run_as: None,
+            runtime: Runtime::Other,
+        },
+        instances,
+        mode: Mode::Fork,
+        balance: Balance::Auto,
+        restart: RestartPolicy { autorestart: false, min_uptime: Duration::ZERO, ..RestartPolicy::default() },
+        readiness: Readiness::default(),
+        stop: StopPolicy::default(),
+        logs: LogSpec::default(),
+        agent: false,
+    }
+}
+
+/// One test at a time: the loop reaps every child of this process that is not its own.
+fn locally(test: impl Future<Output = ()>) {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, test);
+}
+
+const SLEEP: &[&str] = &["/bin/sleep", "1000"];
+
+#[test]
+fn many_workers_are_started_a_few_in_each_turn_and_apps_take_turns() {
+    locally(async {
+        let mut world = World::new();
+        let many = world.start("many", SLEEP, 40);
+        assert_eq!(world.running(many), 0, "a command itself starts nothing");
+        let turns = world.turn_until("some are started", |engine| running(engine, many) >= 10).await;
+        assert!(turns.iter().all(|done| done.starts <= STARTS_PER_TURN), "{turns:?}");
+        let one = world.start("one", SLEEP, 1);
+        let turns = world.turn_until("the other app is started", |engine| running(engine, one) == 1).await;
+        let before = turns.iter().map(|done| done.starts).sum::<usize>();
+        assert!(before <= 2, "it waited for {before} starts");
+        world.turn_until("all are started", |engine| running(engine, many) == 40).await;
+
+        let answer = world.action(Verb::Delete, "all");
+        let turns = world.turn_until("all are deleted", |engine| engine.apps.is_empty()).await;
+        assert!(turns.iter().all(|done| done.signals <= SIGNALS_PER_TURN && done.clears <= CLEARS_PER_TURN));
+        assert_eq!(turns.iter().map(|done| done.signals).sum::<usize>(), 41);
+        assert!(told(answer).await.apps.iter().all(|app| app.ok));
+        assert!(world.engine.pids.is_empty() && world.engine.snapshot.is_none());
+    });
+}
+
+#[test]
+fn a_worker_counts_as_online_only_after_its_own_start() {
+    locally(async {
+        let mut world = World::new();
+        let mut spec = spec("many", SLEEP, 5);
+        spec.restart.min_uptime = Duration::from_nanos(1);
+        world.engine.start_now(vec![spec]);
+        let app = AppId(1);
+        let online = |engine: &Engine| {
+            let is_online =
+                |place: &&app::Place| matches!(place.slot.state, forkful_core::slot::State::Online(_));
+            engine.apps[&app].places.values().filter(is_online).count()
+        };
+        for _ in 0..3 {
+            world.engine.on_time();
+            world.engine.settle();
+            assert_eq!((online(&world.engine), world.running(app)), (0, 0));
+        }
+        world
+            .turn_until("all are online", |engine| {
+                assert!(online(engine) <= running(engine, app), "online without a process");
+                online(engine) == 5
+            })
+            .await;
+        world.action(Verb::Delete, "all");
+        world.turn_until("it is gone", |engine| engine.apps.is_empty()).await;
+    });
+}
+
+#[test]
+fn what_is_deleted_before_it_was_started_never_starts() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("many", SLEEP, 20);
+        world.turn_until("one is started", |engine| running(engine, app) == 1).await;
+        let answer = world.action(Verb::Delete, "many");
+        let turns = world.turn_until("it is gone", |engine| !engine.apps.contains_key(&app)).await;
+        assert_eq!(turns.iter().map(|done| done.starts).sum::<usize>(), 0);
+        assert_eq!(turns.iter().map(|done| done.signals).sum::<usize>(), 1);
+        tokio::task::yield_now().await;
+        assert!(told(answer).await.apps.iter().all(|app| app.ok));
+    });
+}
+
+#[test]
+fn what_is_restarted_before_it_was_started_starts_once() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("many", SLEEP, 5);
+        let answer = world.action(Verb::Restart, "many");
+        let turns = world.turn_until("all run", |engine| running(engine, app) == 5).await;
+        assert_eq!(turns.iter().map(|done| done.starts).sum::<usize>(), 5);
+        world.turn_until("it is answered", |engine| engine.jobs.is_empty()).await;
+        tokio::task::yield_now().await;
+        assert!(told(answer).await.apps[0].ok);
+        world.action(Verb::Delete, "all");
+        world.turn_until("it is gone", |engine| engine.apps.is_empty()).await;
+    });
+}
+
+#[test]
+fn the_loop_does_not_sleep_while_work_waits() {
+    locally(async {
+        let World { mut engine, _back: mut back, _home } = World::new();
+        engine.start_now(vec![spec("brief", &["/bin/true"], 60)]);
+        let (_sender, mut commands) = command_queue();
+        let mut signals = Signals::listen(&[], &[]).unwrap();
+        let run = engine.run(&mut commands, &mut back, &mut signals, true);
+        tokio::time::timeout(PATIENCE, run).await.expect("all have ended").unwrap();
+        assert_eq!(engine.exit_code(), 0);
+    });
+}
+
+#[test]
+fn a_program_that_cannot_be_started_ends_its_slot() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("none", &["/nonexistent/program"], 3);
+        world.turn_until("all have failed", |engine| engine.apps[&app].is_at_rest()).await;
+        assert_eq!(world.running(app), 0);
+    });
+}

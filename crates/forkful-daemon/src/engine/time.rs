@@ -1,0 +1,115 @@
+//! What is due, and when the engine wants to be woken next.
+
+use std::io;
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::slot::{Event, Generation};
+
+use super::Engine;
+use super::app::{App, AppId, EndStep, Later};
+
+impl Engine {
+    /// Carries out what is due.
+    pub(super) fn on_time(&mut self) {
+        let now = self.clock.now();
+        let due: Vec<AppId> = self
+            .apps
+            .iter()
+            .filter(|(_, entry)| entry.next_wake().is_some_and(|at| at <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for app in due {
+            self.app_on_time(app, now);
+        }
+    }
+
+    pub(super) fn app_on_time(&mut self, app: AppId, now: Time) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if entry.primary.next_wake().is_some_and(|at| at <= now) {
+            entry.primary.on_time(now);
+        }
+        let due: Vec<u16> = entry
+            .places
+            .iter()
+            .filter(|(_, place)| place.deadline.is_some_and(|at| at <= now))
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in due {
+            // What has not been started yet is not late.
+            let unborn = self.work.unborn(app, slot);
+            if let (Some(generation), Some(entry)) = (unborn, self.apps.get_mut(&app))
+                && let Some(place) = entry.places.get_mut(&slot)
+            {
+                place.slot.begins(generation, now);
+                place.deadline = place.slot.next_deadline();
+                if place.deadline.is_none_or(|at| at > now) {
+                    continue;
+                }
+            }
+            self.feed(app, slot, Event::Deadline);
+        }
+        while let Some(entry) = self.apps.get_mut(&app)
+            && let Some(first) = entry.later.first_entry()
+            && first.key().0 <= now
+        {
+            let later = first.remove();
+            self.do_later(app, later);
+        }
+        self.take_primary_events(app);
+        self.upkeep(app, now);
+    }
+
+    pub(super) fn do_later(&mut self, app: AppId, later: Later) {
+        match later {
+            Later::Disconnected(slot, generation) => self.feed(app, slot, Event::Drained(generation)),
+            Later::LookForSocket { slot, generation, looks } => {
+                self.look_for_socket(app, slot, generation, looks);
+            }
+            Later::SaidReady(slot, generation) => self.trust_ready(app, slot, generation),
+            Later::ClearTree(slot, generation) => self.work.clear(app, slot, generation),
+            Later::Shrink(slot) => self.shrink(app, slot),
+            Later::EndLeft(slot, generation, step) => self.end_left(app, slot, generation, step),
+            Later::LookStuck { slot, generation, asked, used } => {
+                self.judge_stuck(app, slot, generation, asked, used);
+            }
+        }
+    }
+
+    /// A worker that left the cluster by itself and still runs keeps its slot from serving.
+    pub(super) fn end_left(&mut self, app: AppId, slot: u16, generation: Generation, step: EndStep) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let serves = entry.places.get(&slot).is_some_and(|place| place.serves_by(generation));
+        if !serves {
+            return;
+        }
+        let (signal, kill_timeout) = (entry.spec.stop.signal.0, entry.spec.stop.kill_timeout);
+        match step {
+            EndStep::Signal => {
+                self.work.signal(app, slot, generation, signal);
+                self.later(app, kill_timeout, Later::EndLeft(slot, generation, EndStep::Kill));
+            }
+            EndStep::Kill => self.work.signal(app, slot, generation, 9),
+        }
+    }
+
+    /// Has something done later.
+    pub(crate) fn later(&mut self, app: AppId, after: Duration, later: Later) {
+        let at = self.clock.now() + after;
+        self.next_later += 1;
+        if let Some(entry) = self.apps.get_mut(&app) {
+            entry.later.insert((at, self.next_later), later);
+        }
+    }
+
+    /// Has the reactor wake when something is due next.
+    pub(super) fn set_timer(&mut self) -> io::Result<()> {
+        let apps = self.apps.values().filter_map(App::next_wake).min();
+        let wake = apps.into_iter().chain(self.work.next_wake()).min();
+        if wake != self.timer_set {
+            self.timer.set(wake.map(|at| at.since(self.clock.now())))?;
+            self.timer_set = wake;
+        }
+        Ok(())
+    }
+}

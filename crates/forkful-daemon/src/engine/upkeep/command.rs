@@ -1,0 +1,111 @@
+//! Health checks by a program of the user's: it runs in the app's directory with the worker's environment,
+//! and 0 is health.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forkful_core::slot::Generation;
+use forkful_core::spec::AppSpec;
+use forkful_os::process::{self, Child, Exit, SpawnPlan};
+
+use super::super::app::AppId;
+use super::super::{Back, Engine};
+use crate::wait::ended;
+
+/// After SIGKILL a process is waited for no longer than this.
+const KILL_WAIT: Duration = Duration::from_secs(1);
+
+impl Engine {
+    pub(super) fn ask_command(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        words: &[String],
+        timeout: Duration,
+    ) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        let Some(process) = place.processes.get(&generation) else { return };
+        let identity = [
+            ("FORKFUL_PID".to_owned(), process.child.pid.to_string()),
+            (entry.spec.variables.instance.clone(), slot.to_string()),
+            ("pm_id".to_owned(), place.pm_id.to_string()),
+        ];
+        let child = match start(&entry.spec, words, identity) {
+            Ok(child) => child,
+            Err(why) => return self.on_health(app, slot, generation, Err(why)),
+        };
+        self.pids.insert(child.pid);
+        let back = self.back.clone();
+        tokio::task::spawn_local(async move {
+            let answer = watch(&child, timeout).await;
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::HelperEnded { pid: child.pid });
+            let _gone = back.send(Back::Health { app, slot, generation, answer });
+        });
+    }
+}
+
+fn start(spec: &AppSpec, words: &[String], identity: [(String, String); 3]) -> Result<Child, String> {
+    let Some(word) = words.first() else { return Err("the command of the health check is empty".to_owned()) };
+    let path = spec.launch.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+    let program = find(word, &spec.launch.cwd, path)
+        .ok_or_else(|| format!("the command of the health check, `{word}`, was not found"))?;
+    let null =
+        || -> io::Result<OwnedFd> { Ok(fs_err::OpenOptions::new().write(true).open("/dev/null")?.into()) };
+    let (stdout, stderr) = null().and_then(|out| Ok((out, null()?))).map_err(|error| error.to_string())?;
+    let mut env = spec.launch.env.clone();
+    env.extend(identity);
+    let plan = SpawnPlan {
+        program,
+        argv: words.to_vec(),
+        env: env.into_iter().collect(),
+        cwd: spec.launch.cwd.clone(),
+        stdout,
+        stderr,
+        channel: None,
+        run_as: spec.launch.run_as.as_ref().map(super::super::launch::run_as),
+    };
+    process::spawn(plan).map_err(|error| error.to_string())
+}
+
+/// A program by its name, as a shell would find it.
+fn find(word: &str, cwd: &Path, path: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(cwd.join(word)).filter(|file| file.is_file());
+    }
+    path.split(':').map(|folder| cwd.join(folder).join(word)).find(|file| file.is_file())
+}
+
+async fn watch(child: &Child, timeout: Duration) -> Result<(), String> {
+    let outcome = tokio::time::timeout(timeout, ended(child)).await;
+    match outcome {
+        Ok(Ok(Exit::Code(0))) => Ok(()),
+        Ok(Ok(Exit::Code(code))) => Err(format!("its command ended with code {code}")),
+        Ok(Ok(Exit::Signal(signal, _))) => Err(format!("its command was ended by signal {signal}")),
+        Ok(Err(error)) => Err(format!("its command cannot be watched: {error}")),
+        Err(_) => {
+            // It may have ended this moment.
+            let _gone = child.signal(9);
+            let _reaped = tokio::time::timeout(KILL_WAIT, ended(child)).await;
+            Err(format!("its command did not end within {} ms", timeout.as_millis()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        let root = Path::new("/");
+        assert_eq!(find("sh", root, "/nowhere:/bin"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("bin/sh", root, ""), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("sh", root, "/nowhere"), None);
+        assert_eq!(find("/bin/no-such-program", root, "/bin"), None);
+    }
+}

@@ -1,0 +1,303 @@
+//! Questions to workers: does it answer an HTTP request, does it take a connection, does a program that
+//! knows say so. A worker that shares its port is asked by a connection that is handed to it alone, so
+//! the answer is this worker's, whatever the others do.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::slot::Generation;
+use forkful_core::spec::{HealthCheck, HealthProbe};
+use forkful_core::upkeep::health::Verdict;
+use forkful_os::procinfo::{self, ListeningSocket};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::super::app::AppId;
+use super::super::{Back, Engine};
+
+/// A worker whose channel is busy is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// The most of an answer that is read for its status.
+const HEAD_BYTES_MAX: usize = 4096;
+
+/// A question under way.
+#[derive(Debug)]
+pub(super) struct Question {
+    asked: Time,
+    /// When to try again to ask, while the worker's channel is busy.
+    again: Option<Time>,
+}
+
+impl Question {
+    pub(super) fn next_try(&self) -> Option<Time> {
+        self.again
+    }
+}
+
+/// How a worker can be reached.
+enum Way {
+    /// Wait for its channel.
+    Busy,
+    /// A connection of its own.
+    Connection(TcpStream),
+    /// An address.
+    Address(SocketAddr),
+    /// Not at all.
+    None(String),
+}
+
+impl Engine {
+    /// Asks the workers of an app whose time has come.
+    pub(super) fn ask_for_health(&mut self, app: AppId, now: Time) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(check) = entry.spec.health.clone() else { return };
+        let mut due = Vec::new();
+        for (slot, place) in &mut entry.places {
+            let Some(current) = &mut place.upkeep.current else { continue };
+            let again = current.question.as_ref().is_some_and(|q| q.again.is_some_and(|at| at <= now));
+            if again || current.health.as_mut().is_some_and(|health| health.ask(now)) {
+                let asked = current.question.take().map_or(now, |question| question.asked);
+                current.question = Some(Question { asked, again: None });
+                due.push((*slot, current.generation));
+            }
+        }
+        for (slot, generation) in due {
+            self.ask_worker(app, slot, generation, &check, now);
+        }
+    }
+
+    fn ask_worker(&mut self, app: AppId, slot: u16, generation: Generation, check: &HealthCheck, now: Time) {
+        if check.stuck_limit.is_some() || matches!(check.probe, HealthProbe::Loop) {
+            self.look_whether_stuck(app, slot, generation, check, now);
+        }
+        let http = match &check.probe {
+            HealthProbe::Loop => return self.on_health(app, slot, generation, Ok(())),
+            HealthProbe::Command { words } => {
+                return self.ask_command(app, slot, generation, words, check.timeout);
+            }
+            HealthProbe::Http { path, .. } => Some(path.clone()),
+            HealthProbe::Tcp { .. } => None,
+        };
+        let port = match &check.probe {
+            HealthProbe::Http { port, .. } | HealthProbe::Tcp { port } => *port,
+            HealthProbe::Command { .. } | HealthProbe::Loop => None,
+        };
+        match self.way_to(app, slot, generation, port, now) {
+            Way::Busy => self.wait_for_channel(app, slot, generation, check.timeout, now),
+            Way::None(why) => self.on_health(app, slot, generation, Err(why)),
+            Way::Connection(stream) => {
+                let asked = async move {
+                    stream.set_nonblocking(true)?;
+                    talk(tokio::net::TcpStream::from_std(stream)?, http).await
+                };
+                self.answer_later(app, slot, generation, check.timeout, asked);
+            }
+            Way::Address(address) => {
+                let asked = async move {
+                    let stream = tokio::net::TcpStream::connect(address).await?;
+                    match http {
+                        Some(_) => talk(stream, http).await,
+                        // To connect was the question.
+                        None => Ok(()),
+                    }
+                };
+                self.answer_later(app, slot, generation, check.timeout, asked);
+            }
+        }
+    }
+
+    fn way_to(&mut self, app: AppId, slot: u16, generation: Generation, port: Option<u16>, now: Time) -> Way {
+        if let Some(port) = port {
+            return Way::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        }
+        let Some(entry) = self.apps.get_mut(&app) else { return Way::None("it is gone".to_owned()) };
+        let Some(worker) = entry.worker(slot, generation) else { return Way::None("it is gone".to_owned()) };
+        if entry.primary.shares_tcp(worker) {
+            return match connected_pair() {
+                Ok((ours, theirs)) => match entry.primary.hand_to(worker, theirs.into(), now) {
+                    Ok(()) => Way::Connection(ours),
+                    Err(_) => Way::Busy,
+                },
+                Err(error) => Way::None(format!("no connection could be made: {error}")),
+            };
+        }
+        let pid = entry.process(slot, generation).map(|process| process.child.pid);
+        let sockets = pid.and_then(|pid| procinfo::listening_sockets_of(pid).ok()).unwrap_or_default();
+        let own = sockets.iter().find_map(|socket| match socket {
+            ListeningSocket::Tcp(address) => Some(*address),
+            ListeningSocket::Unix(_) => None,
+        });
+        match own {
+            Some(mut address) => {
+                if address.ip().is_unspecified() {
+                    address.set_ip(Ipv4Addr::LOCALHOST.into());
+                }
+                Way::Address(address)
+            }
+            None => Way::None("it does not listen on any port".to_owned()),
+        }
+    }
+
+    /// The worker owes an answer on its channel; a loop that turns gives it in no time.
+    fn wait_for_channel(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        timeout: Duration,
+        now: Time,
+    ) {
+        let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
+        let Some(question) = place
+            .and_then(|place| place.upkeep.current.as_mut())
+            .and_then(|current| current.question.as_mut())
+        else {
+            return;
+        };
+        let waited = now.since(question.asked);
+        if waited < timeout {
+            question.again = Some(now + TRY_AGAIN);
+        } else {
+            let why = format!("its event loop has not turned for {} ms", waited.as_millis());
+            self.on_health(app, slot, generation, Err(why));
+        }
+    }
+
+    fn answer_later(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        timeout: Duration,
+        asked: impl Future<Output = io::Result<()>> + 'static,
+    ) {
+        let back = self.back.clone();
+        tokio::task::spawn_local(async move {
+            let answer = match tokio::time::timeout(timeout, asked).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
+            };
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Health { app, slot, generation, answer });
+        });
+    }
+
+    /// The answer of a worker, or what was wrong.
+    pub(crate) fn on_health(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        answer: Result<(), String>,
+    ) {
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(check) = entry.spec.health.clone() else { return };
+        let reloads = entry.reload.is_some();
+        let name = entry.spec.name.to_string();
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let may_renew = place.upkeep.pause.is_over(now) && !reloads;
+        let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation) else {
+            return;
+        };
+        current.question = None;
+        let Some(health) = &mut current.health else { return };
+        match health.on_answer(&check, now, answer) {
+            Verdict::Healthy => {}
+            Verdict::Failing { failures } => {
+                let most = check.failures_max;
+                let fault = health.last_fault().unwrap_or_default();
+                eprintln!("forkful: {name} worker {slot}: health check {failures} of {most} failed: {fault}");
+            }
+            Verdict::Unhealthy { failures, fault } if may_renew => {
+                place.upkeep.pause.on_failure(now);
+                self.renew_slot(app, slot, &format!("{failures} health checks in a row failed: {fault}"));
+            }
+            Verdict::Unhealthy { .. } => {}
+        }
+    }
+}
+
+/// The two ends of a TCP connection over loopback: what clients of the app come by.
+fn connected_pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let ours = TcpStream::connect(listener.local_addr()?)?;
+    let own = ours.local_addr()?;
+    loop {
+        // Somebody else may have been faster; that one is closed.
+        let (theirs, peer) = listener.accept()?;
+        if peer == own {
+            return Ok((ours, theirs));
+        }
+    }
+}
+
+/// One request; without a path, whether the connection stays open for a moment.
+async fn talk(mut stream: tokio::net::TcpStream, path: Option<String>) -> io::Result<()> {
+    let Some(path) = path else {
+        // A worker that refuses a connection closes it; one that takes it waits for us to speak.
+        let mut byte = [0];
+        return match tokio::time::timeout(TRY_AGAIN, stream.read(&mut byte)).await {
+            Ok(Ok(0)) => Err(io::Error::other("the connection was refused")),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(_)) | Err(_) => Ok(()),
+        };
+    };
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: forkful-health\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut head = Vec::new();
+    let mut chunk = [0; 1024];
+    while !head.contains(&b'\n') && head.len() < HEAD_BYTES_MAX {
+        match stream.read(&mut chunk).await? {
+            0 => break,
+            n => head.extend_from_slice(&chunk[..n]),
+        }
+    }
+    judge(&head)
+}
+
+/// What a status line says.
+fn judge(head: &[u8]) -> io::Result<()> {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(line);
+    let status: Option<u16> = text
+        .strip_prefix("HTTP/1.")
+        .and_then(|rest| rest.split_ascii_whitespace().nth(1))
+        .and_then(|status| status.parse().ok());
+    match status {
+        Some(200..=399) => Ok(()),
+        Some(status) => Err(io::Error::other(format!("status {status}"))),
+        None if head.is_empty() => Err(io::Error::other("the connection was closed without an answer")),
+        None => Err(io::Error::other("the answer is not HTTP")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_from_200_to_399_are_health() {
+        assert!(judge(b"HTTP/1.1 200 OK\r\n").is_ok());
+        assert!(judge(b"HTTP/1.0 302 Found\r\n").is_ok());
+        let fault = |head: &[u8]| judge(head).expect_err("a fault").to_string();
+        assert_eq!(fault(b"HTTP/1.1 503 Service Unavailable\r\n"), "status 503");
+        assert_eq!(fault(b"HTTP/1.1 404\r\n"), "status 404");
+        assert_eq!(fault(b"SSH-2.0-OpenSSH\r\n"), "the answer is not HTTP");
+        assert_eq!(fault(b""), "the connection was closed without an answer");
+    }
+
+    #[test]
+    fn a_pair_is_connected() {
+        use std::io::{Read as _, Write as _};
+        let (mut ours, mut theirs) = connected_pair().expect("loopback is there");
+        ours.write_all(b"x").expect("it is connected");
+        let mut byte = [0];
+        theirs.read_exact(&mut byte).expect("it arrives");
+        assert_eq!(byte, *b"x");
+    }
+}

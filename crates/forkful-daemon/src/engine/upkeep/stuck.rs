@@ -1,0 +1,108 @@
+//! Workers whose event loop does not turn. By the probe that steering uses too: a line that every Node
+//! answers from JavaScript. Nobody is killed unless the user has set a limit, and never without a report
+//! of what the process was doing.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::slot::Generation;
+use forkful_core::spec::HealthCheck;
+use forkful_os::procinfo;
+
+use super::super::Engine;
+use super::super::app::{AppId, Later};
+
+/// A moment later than the limit, so that a loop that turns just then is not taken for stuck.
+const MARGIN: Duration = Duration::from_millis(5);
+/// A process that ran for at least this share of the time was busy.
+const BUSY_SHARE: f64 = 0.5;
+
+impl Engine {
+    /// Asks a worker whether its loop turns; one that does not answer is looked at again when its limit is over.
+    pub(super) fn look_whether_stuck(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        check: &HealthCheck,
+        now: Time,
+    ) {
+        let Some(limit) = check.stuck_limit else { return };
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(process) = entry.process(slot, generation) else { return };
+        let (worker, pid) = (process.worker, process.child.pid);
+        let Some(since) = entry.primary.ask_whether_it_turns(worker, now) else { return };
+        let used = procinfo::cpu_time(pid).unwrap_or_default();
+        let left = limit.saturating_sub(now.since(since));
+        self.later(app, left + MARGIN, Later::LookStuck { slot, generation, asked: now, used });
+    }
+
+    /// The limit of a worker that owed an answer is over.
+    pub(in crate::engine) fn judge_stuck(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        asked: Time,
+        used: Duration,
+    ) {
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(limit) = entry.spec.health.as_ref().and_then(|check| check.stuck_limit) else { return };
+        let name = entry.spec.name.to_string();
+        let Some(process) = entry.process(slot, generation).filter(|process| process.ended.is_none()) else {
+            return;
+        };
+        let (worker, pid) = (process.worker, process.child.pid);
+        let silent = entry.primary.owes_since(worker).map(|since| now.since(since)).unwrap_or_default();
+        if silent < limit {
+            return;
+        }
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation && !c.stuck)
+        else {
+            return;
+        };
+        current.stuck = true;
+        let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(used);
+        let report = report(silent, ran, now.since(asked), procinfo::waits_in(pid).as_deref());
+        eprintln!("forkful: {name} worker {slot}: killed: {report}");
+        place.upkeep.renewed = Some(report);
+        self.work.signal(app, slot, generation, 9);
+    }
+}
+
+/// What the process was doing, in words.
+fn report(silent: Duration, ran: Duration, of: Duration, waits_in: Option<&str>) -> String {
+    let share = ran.as_secs_f64() / of.as_secs_f64().max(0.001);
+    let doing = if share >= BUSY_SHARE {
+        format!(
+            "it ran {:.0} % of the time, so it was busy in JavaScript or native code",
+            share.min(1.0) * 100.0
+        )
+    } else {
+        let place = waits_in.map_or_else(String::new, |place| format!(" ({place})"));
+        format!(
+            "it ran only {:.0} % of the time, so it waited in the kernel{place} or for a core",
+            share * 100.0
+        )
+    };
+    format!("its event loop did not turn for {:.1} s; {doing}", silent.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_busy_from_waiting() {
+        let second = Duration::from_secs(1);
+        let busy = report(second * 3, second * 2, second * 2, Some("0"));
+        assert_eq!(
+            busy,
+            "its event loop did not turn for 3.0 s; it ran 100 % of the time, so it was busy in JavaScript or native code"
+        );
+        let waits = report(second * 3, Duration::ZERO, second * 2, Some("futex_wait_queue"));
+        assert!(waits.contains("waited in the kernel (futex_wait_queue)"), "{waits}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Work that takes its time, a little of it in each turn of the loop.
+//!
+//! A start is the longest single piece of work that the engine does: about a millisecond, in which it stands
+//! still until the new process has executed its program. Signals to whole trees and the clearing of what dead
+//! workers leave behind look at `/proc`. A command for hundreds of workers would, done in one turn, keep the
+//! connections of all other apps waiting; so such work queues here, and the loop serves whatever is ready
+//! between two pieces of it. Apps take turns in starting: a worker that crashed does not wait for another
+//! app's hundreds.
+//!
+//! **Bound:** a few entries for each process that a slot holds (the core's contract: every spawn is followed
+//! by exactly one exit, and a process is signalled, killed and cleared away once each).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::slot::{Event, Exit, Generation};
+use forkful_os::tree;
+
+use super::Engine;
+use super::app::AppId;
+
+/// Processes started in one turn of the loop: what a connection may have to wait for.
+pub(super) const STARTS_PER_TURN: usize = 1;
+/// Trees signalled in one turn: half a millisecond, and one look at all processes before it.
+pub(super) const SIGNALS_PER_TURN: usize = 8;
+/// Dead workers cleared away in one turn; without orphans, that costs a few microseconds each.
+pub(super) const CLEARS_PER_TURN: usize = 16;
+/// After the loop has served something, starts wait for so long: the next message of a hand-over under way
+/// takes less, and would otherwise find the loop in a start each time.
+const QUIET: Duration = Duration::from_micros(200);
+/// However busy the loop is, a start waits no longer than this for the one before it.
+const START_GAP_MAX: Duration = Duration::from_millis(4);
+
+/// A process of the engine's: where it is, and which.
+type Whose = (AppId, u16, Generation);
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    starts: Starts,
+    signals: VecDeque<(Whose, i32)>,
+    clears: VecDeque<Whose>,
+    /// When the loop last served something that was ready.
+    served_at: Time,
+    /// When a process was last started.
+    started_at: Time,
+}
+
+impl Work {
+    pub(super) fn start(&mut self, app: AppId, slot: u16, generation: Generation) {
+        self.starts.push(app, slot, generation);
+    }
+
+    pub(super) fn signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
+        self.signals.push_back(((app, slot, generation), signal));
+    }
+
+    pub(super) fn clear(&mut self, app: AppId, slot: u16, generation: Generation) {
+        self.clears.push_back((app, slot, generation));
+    }
+
+    /// The process that a slot waits for and that has not been started.
+    pub(super) fn unborn(&self, app: AppId, slot: u16) -> Option<Generation> {
+        let waiting = self.starts.waiting.get(&app)?;
+        waiting.iter().find(|(of, _)| *of == slot).map(|(_, generation)| *generation)
+    }
+
+    /// The loop has served something.
+    pub(super) fn note_served(&mut self, now: Time) {
+        self.served_at = now;
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        if !self.signals.is_empty() || !self.clears.is_empty() {
+            return Some(Time::default());
+        }
+        self.start_at()
+    }
+
+    /// When the next process may be started: other work comes first.
+    fn start_at(&self) -> Option<Time> {
+        let last = self.signals.is_empty() && self.clears.is_empty();
+        let at = (self.served_at + QUIET).min(self.started_at + START_GAP_MAX);
+        (last && !self.starts.waiting.is_empty()).then_some(at)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.starts.waiting.is_empty() && self.signals.is_empty() && self.clears.is_empty()
+    }
+}
+
+/// Processes to be started, by app.
+#[derive(Debug, Default)]
+struct Starts {
+    /// Never holds an empty queue.
+    waiting: BTreeMap<AppId, VecDeque<(u16, Generation)>>,
+    /// The app that had its turn last.
+    last: Option<AppId>,
+}
+
+impl Starts {
+    fn push(&mut self, app: AppId, slot: u16, generation: Generation) {
+        self.waiting.entry(app).or_default().push_back((slot, generation));
+    }
+
+    /// The first of the app whose turn it is.
+    fn pop(&mut self) -> Option<Whose> {
+        let after = self.last.and_then(|last| self.waiting.range(AppId(last.0 + 1)..).next());
+        let app = *after.or_else(|| self.waiting.first_key_value())?.0;
+        let queue = self.waiting.get_mut(&app)?;
+        let (slot, generation) = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&app);
+        }
+        self.last = Some(app);
+        Some((app, slot, generation))
+    }
+
+    /// Takes one out; says whether it was there.
+    fn cancel(&mut self, app: AppId, slot: u16, generation: Generation) -> bool {
+        let Some(queue) = self.waiting.get_mut(&app) else { return false };
+        let before = queue.len();
+        queue.retain(|waiting| *waiting != (slot, generation));
+        let found = queue.len() < before;
+        if queue.is_empty() {
+            self.waiting.remove(&app);
+        }
+        found
+    }
+}
+
+/// What a turn has done, for tests.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) starts: usize,
+    pub(super) signals: usize,
+    pub(super) clears: usize,
+}
+
+impl Engine {
+    /// Does a turn's share of what waits.
+    pub(super) fn work_some(&mut self) -> Done {
+        let mut done = Done::default();
+        let began = self.clock.now();
+        // One look serves all that have ended before it.
+        let alone =
+            self.work.clears.is_empty() || !tree::has_foreign_children(&|pid| self.pids.contains(&pid));
+        while done.clears < CLEARS_PER_TURN
+            && let Some((app, slot, generation)) = self.work.clears.pop_front()
+        {
+            done.clears += 1;
+            self.clear_tree(app, slot, generation, (!alone).then_some(began));
+        }
+        while done.signals < SIGNALS_PER_TURN
+            && let Some(((app, slot, generation), signal)) = self.work.signals.pop_front()
+        {
+            done.signals += 1;
+            self.signal_tree(app, slot, generation, signal);
+        }
+        while done.starts < STARTS_PER_TURN
+            && self.work.start_at().is_some_and(|at| at <= began)
+            && let Some((app, slot, generation)) = self.work.starts.pop()
+        {
+            done.starts += 1;
+            self.spawn(app, slot, generation, self.clock.now());
+            self.work.started_at = self.clock.now();
+        }
+        if self.work.is_empty() {
+            self.snapshot = None;
+        }
+        done
+    }
+
+    /// Whether something may be worked on now.
+    pub(super) fn has_work(&self) -> bool {
+        self.work.next_wake().is_some_and(|at| at <= self.clock.now())
+    }
+
+    /// Has a process and its tree signalled. One that was not started yet is as one that ended at once.
+    pub(super) fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
+        if self.work.starts.cancel(app, slot, generation) {
+            self.unborn.push_back((app, slot, Event::Exited(generation, Exit::Signal(signal))));
+        } else {
+            self.work.signal(app, slot, generation, signal);
+        }
+    }
+
+    /// Sees to it that a view of all processes is there that is no older than `since`, if it can be had.
+    pub(super) fn look_at_processes(&mut self, since: Time) {
+        if self.snapshot.as_ref().is_none_or(|(taken, _)| *taken < since) {
+            let now = self.clock.now();
+            self.snapshot = tree::Snapshot::take(&self.pids).ok().map(|snapshot| (now, snapshot));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(starts: &mut Starts) -> Vec<(u32, u16)> {
+        std::iter::from_fn(|| starts.pop()).map(|(app, slot, _)| (app.0, slot)).collect()
+    }
+
+    #[test]
+    fn apps_take_turns() {
+        let mut starts = Starts::default();
+        for slot in 0..4 {
+            starts.push(AppId(1), slot, Generation(0));
+        }
+        assert_eq!(starts.pop().map(|(app, slot, _)| (app.0, slot)), Some((1, 0)));
+        starts.push(AppId(3), 0, Generation(7));
+        starts.push(AppId(2), 0, Generation(0));
+        starts.push(AppId(2), 1, Generation(0));
+        assert_eq!(order(&mut starts), [(2, 0), (3, 0), (1, 1), (2, 1), (1, 2), (1, 3)]);
+        assert!(starts.waiting.is_empty());
+    }
+
+    #[test]
+    fn what_was_cancelled_is_not_started() {
+        let mut starts = Starts::default();
+        for slot in 0..3 {
+            starts.push(AppId(1), slot, Generation(0));
+        }
+        assert!(starts.cancel(AppId(1), 1, Generation(0)));
+        assert!(!starts.cancel(AppId(1), 1, Generation(0)));
+        assert!(!starts.cancel(AppId(1), 2, Generation(5)));
+        assert!(!starts.cancel(AppId(2), 0, Generation(0)));
+        assert_eq!(order(&mut starts), [(1, 0), (1, 2)]);
+    }
+}

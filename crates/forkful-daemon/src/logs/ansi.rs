@@ -1,0 +1,46 @@
+//! Leaving out the control sequences of terminals (ECMA-48): colours, cursor movements, titles, links.
+
+/// The byte that begins them. Their one-byte forms are left alone, for in UTF-8 these are parts of letters.
+pub(super) const ESCAPE: u8 = 0x1b;
+const BELL: u8 = 0x07;
+
+/// Appends one line without its control sequences. One that does not end takes the rest of the line with it.
+pub(super) fn strip(line: &[u8], out: &mut Vec<u8>) {
+    let mut rest = line;
+    while let Some(at) = memchr::memchr(ESCAPE, rest) {
+        out.extend_from_slice(&rest[..at]);
+        let after = &rest[at + 1..];
+        rest = &after[length(after)..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// How many bytes after the escape belong to the sequence.
+fn length(after: &[u8]) -> usize {
+    match after.first() {
+        None => 0,
+        // Control sequence: parameters, intermediates, and one final byte.
+        Some(b'[') => {
+            let end = after[1..].iter().position(|byte| !(0x20..=0x3f).contains(byte));
+            match end {
+                None => after.len(),
+                Some(end) if (0x40..=0x7e).contains(&after[1 + end]) => end + 2,
+                // Broken off by what cannot be part of one.
+                Some(end) => end + 1,
+            }
+        }
+        // Strings: until the string terminator, or a bell, as terminals take it.
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => match memchr::memchr2(BELL, ESCAPE, after) {
+            None => after.len(),
+            Some(end) if after[end] == BELL => end + 1,
+            Some(end) if after.get(end + 1) == Some(&b'\\') => end + 2,
+            Some(end) => end,
+        },
+        // Intermediates and a final byte.
+        Some(0x20..=0x7e) => {
+            let end = after.iter().position(|byte| !(0x20..=0x2f).contains(byte));
+            end.map_or(after.len(), |end| end + usize::from((0x30..=0x7e).contains(&after[end])))
+        }
+        Some(_) => 0,
+    }
+}

@@ -1,0 +1,275 @@
+//! What a follower receives: whole batches, shared with the writer, that become lines only when they are read.
+//!
+//! So a line costs nothing on the writer's thread however many follow, and nothing is copied until a client takes it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use forkful_api::types::{LogLine, LogStream};
+use tokio::sync::mpsc;
+
+use super::json;
+use super::stream::{Batch, lines_of};
+
+/// A piece of what a follower receives.
+#[derive(Debug)]
+pub(crate) enum Chunk {
+    /// New lines.
+    Lines(Arc<Batch>),
+    /// Lines that were read back from files, each with its newline.
+    Read(ReadBack),
+    /// A line of our own.
+    Told(LogLine),
+}
+
+/// Lines of one file.
+#[derive(Debug)]
+pub(crate) struct ReadBack {
+    pub(super) app: String,
+    pub(super) pm_id: Option<u32>,
+    pub(super) stream: LogStream,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// New lines and bytes that wait for one follower.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    lines: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Waiting {
+    pub(super) fn lines(&self) -> usize {
+        self.lines.load(Ordering::Acquire)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn add(&self, lines: usize, bytes: usize) {
+        self.lines.fetch_add(lines, Ordering::AcqRel);
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub(super) fn remove(&self, lines: usize, bytes: usize) {
+        self.lines.fetch_sub(lines, Ordering::AcqRel);
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+/// Lines of apps: first those that were read back, then new ones as they come. To end it, drop it.
+#[derive(Debug)]
+pub struct LogLines {
+    back: Option<mpsc::UnboundedReceiver<Chunk>>,
+    live: mpsc::Receiver<Chunk>,
+    waiting: Arc<Waiting>,
+    /// Lines that were taken from a channel and not given yet.
+    open: VecDeque<LogLine>,
+}
+
+/// The other end of [`LogLines`].
+#[derive(Debug)]
+pub(super) struct LineSenders {
+    pub(super) back: mpsc::UnboundedSender<Chunk>,
+    pub(super) live: mpsc::Sender<Chunk>,
+    pub(super) waiting: Arc<Waiting>,
+}
+
+/// Both ends; `chunks_max` new chunks may wait.
+pub(super) fn channel(chunks_max: usize) -> (LineSenders, LogLines) {
+    let (back, back_end) = mpsc::unbounded_channel();
+    let (live, live_end) = mpsc::channel(chunks_max);
+    let waiting = Arc::new(Waiting::default());
+    let lines = LogLines {
+        back: Some(back_end),
+        live: live_end,
+        waiting: Arc::clone(&waiting),
+        open: VecDeque::new(),
+    };
+    (LineSenders { back, live, waiting }, lines)
+}
+
+impl LogLines {
+    /// The next line; `None` at the end.
+    pub async fn recv(&mut self) -> Option<LogLine> {
+        std::future::poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// The next line, for threads outside of the runtime.
+    pub fn blocking_recv(&mut self) -> Option<LogLine> {
+        while self.open.is_empty() {
+            let chunk = match &mut self.back {
+                Some(back) => back.blocking_recv(),
+                None => self.live.blocking_recv(),
+            };
+            if !self.open_chunk(chunk) {
+                return None;
+            }
+        }
+        self.open.pop_front()
+    }
+
+    /// As [`Self::recv`], when it is ready.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<LogLine>> {
+        while self.open.is_empty() {
+            let Poll::Ready(chunk) = self.poll_chunk(context) else { return Poll::Pending };
+            if !self.open_chunk(chunk) {
+                return Poll::Ready(None);
+            }
+        }
+        Poll::Ready(self.open.pop_front())
+    }
+
+    /// The next line if it is there now.
+    #[cfg(test)]
+    pub(crate) fn try_recv(&mut self) -> Option<LogLine> {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        match self.poll_recv(&mut context) {
+            Poll::Ready(line) => line,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Nothing more is taken in; what is there is still given.
+    pub fn close(&mut self) {
+        self.live.close();
+    }
+
+    /// Appends lines as JSON, each with a newline, until `out` holds about `bytes` or there are no more at hand. False
+    /// at the end of all lines.
+    pub(crate) fn poll_json(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Poll<bool> {
+        let empty = out.len();
+        while out.len() < bytes {
+            if let Some(line) = self.open.pop_front() {
+                json_of_told(&line, out);
+                continue;
+            }
+            match self.poll_chunk(context) {
+                Poll::Ready(Some(chunk)) => self.json_of(chunk, out),
+                Poll::Ready(None) => return Poll::Ready(out.len() > empty),
+                Poll::Pending if out.len() == empty => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        Poll::Ready(true)
+    }
+
+    /// `None` at the end of both channels.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        if let Some(back) = &mut self.back {
+            match back.poll_recv(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(chunk)) => return Poll::Ready(Some(chunk)),
+                Poll::Ready(None) => self.back = None,
+            }
+        }
+        self.live.poll_recv(context)
+    }
+
+    /// Makes lines of a chunk; false at the end.
+    fn open_chunk(&mut self, chunk: Option<Chunk>) -> bool {
+        match chunk {
+            None if self.back.take().is_some() => {}
+            None => return false,
+            Some(Chunk::Told(line)) => {
+                self.waiting_told();
+                self.open.push_back(line);
+            }
+            Some(Chunk::Read(read)) => {
+                self.open.extend(lines_of(&read.bytes).map(|line| LogLine {
+                    app: read.app.clone(),
+                    pm_id: read.pm_id,
+                    stream: read.stream,
+                    at_ms: None,
+                    line: text(line),
+                }));
+            }
+            Some(Chunk::Lines(batch)) => {
+                self.open.extend(batch.lines().map(|line| LogLine {
+                    app: batch.stream.app.to_string(),
+                    pm_id: Some(batch.stream.pm_id),
+                    stream: batch.stream.stream,
+                    at_ms: Some(batch.at_ms),
+                    line: text(line),
+                }));
+                self.waiting.remove(batch.line_count() as usize, batch.cost());
+            }
+        }
+        true
+    }
+
+    fn waiting_told(&self) {
+        self.waiting.remove(1, 0);
+    }
+
+    fn json_of(&self, chunk: Chunk, out: &mut Vec<u8>) {
+        match chunk {
+            Chunk::Told(line) => {
+                self.waiting_told();
+                json_of_told(&line, out);
+            }
+            Chunk::Read(ReadBack { app, pm_id, stream, bytes }) => {
+                json_lines(&app, pm_id, stream, None, lines_of(&bytes), out);
+            }
+            Chunk::Lines(batch) => {
+                let stream = &batch.stream;
+                json_lines(
+                    &stream.app,
+                    Some(stream.pm_id),
+                    stream.stream,
+                    Some(batch.at_ms),
+                    batch.lines(),
+                    out,
+                );
+                self.waiting.remove(batch.line_count() as usize, batch.cost());
+            }
+        }
+    }
+}
+
+fn json_of_told(line: &LogLine, out: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail, and a line has a JSON form.
+    drop(serde_json::to_writer(&mut *out, line));
+    out.push(b'\n');
+}
+
+/// As `serde_json` writes a [`LogLine`], but what all lines have in common is written once.
+fn json_lines<'a>(
+    app: &str,
+    pm_id: Option<u32>,
+    stream: LogStream,
+    at_ms: Option<u64>,
+    lines: impl Iterator<Item = &'a [u8]>,
+    out: &mut Vec<u8>,
+) {
+    let common = LogLine { app: app.to_owned(), pm_id, stream, at_ms, line: String::new() };
+    let Ok(common) = serde_json::to_vec(&common) else { return };
+    // The line is the last key, so that `"}` is what follows its text.
+    let start = &common[..common.len() - 2];
+    for line in lines {
+        out.extend_from_slice(start);
+        json::escape(&line[..line.len() - 1], out);
+        out.extend_from_slice(b"\"}\n");
+    }
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len() - 1]).into_owned()
+}
+
+/// For tests of those who pass lines on: both ends, with a channel of that capacity.
+#[cfg(test)]
+pub(crate) fn channel_for_tests(capacity: usize) -> (mpsc::Sender<Chunk>, LogLines) {
+    let (senders, lines) = channel(capacity);
+    // Told lines are taken off the account when they are read.
+    senders.waiting.add(usize::MAX / 2, 0);
+    (senders.live, lines)
+}

@@ -1,0 +1,77 @@
+//! Telling a service manager how we are, by the protocol of `sd_notify(3)`: one datagram per change to the
+//! socket that `NOTIFY_SOCKET` names. Without the variable nobody is told.
+
+use std::env;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// The least time between two signs of life; a manager that asks for more would only be made busy.
+const PULSE_MIN: Duration = Duration::from_millis(100);
+
+/// The service manager of this process.
+#[derive(Debug)]
+pub(crate) struct ServiceManager {
+    socket: UnixDatagram,
+    address: SocketAddr,
+}
+
+impl ServiceManager {
+    /// The one that started us, if one did.
+    pub(crate) fn from_environment() -> Option<Self> {
+        let name = env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty())?;
+        match Self::at(&name) {
+            Ok(manager) => Some(manager),
+            Err(error) => {
+                eprintln!("forkful: the service manager at {name} cannot be told anything: {error}");
+                None
+            }
+        }
+    }
+
+    fn at(name: &str) -> io::Result<Self> {
+        let address = match name.strip_prefix('@') {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, address })
+    }
+
+    /// Tells one or more lines, as `READY=1`. A manager that cannot listen right now misses them.
+    pub(crate) fn tell(&self, lines: &str) {
+        let _missed = self.socket.send_to_addr(lines.as_bytes(), &self.address);
+    }
+
+    /// How often it wants to hear that we are alive: half of its patience.
+    pub(crate) fn pulse() -> Option<Duration> {
+        let is_for_us = env::var("WATCHDOG_PID").map_or(true, |pid| pid == std::process::id().to_string());
+        let patience: u64 = env::var("WATCHDOG_USEC").ok()?.parse().ok().filter(|usec| *usec > 0)?;
+        is_for_us.then(|| (Duration::from_micros(patience) / 2).max(PULSE_MIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_hears_us_by_path_and_by_abstract_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let abstract_name = format!("forkful-test-{}", std::process::id());
+        let by_path = UnixDatagram::bind(&path).unwrap();
+        let by_name =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap();
+        for (ear, name) in [(by_path, path.display().to_string()), (by_name, format!("@{abstract_name}"))] {
+            ServiceManager::at(&name).unwrap().tell("READY=1\nSTATUS=ok");
+            let mut heard = [0; 64];
+            let length = ear.recv(&mut heard).unwrap();
+            assert_eq!(&heard[..length], b"READY=1\nSTATUS=ok");
+        }
+        // Nobody is there: told to nobody, and no fault.
+        ServiceManager::at("/nowhere/notify").unwrap().tell("READY=1");
+    }
+}

@@ -1,0 +1,248 @@
+//! Watching the files of an app: one thread for each app that asks for it, asleep while nothing changes.
+//!
+//! The kernel tells of changes folder by folder; only folders that matter are watched (`tree`), so that
+//! `node_modules`, what `.gitignore` names, and the app's own logs cost nothing. File systems that do not
+//! tell are looked at again and again (`poll`). A change is passed on once nothing more has changed for
+//! the user's delay.
+
+mod poll;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use forkful_core::spec::Watch;
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+
+use poll::Look;
+use tree::{Tree, Visitor};
+
+/// Files that keep changing must not put the replacement off for ever: it waits at most for so many delays.
+const DELAYS_MAX: u32 = 20;
+/// Paths that are passed on; people read only the first.
+const PATHS_MAX: usize = 100;
+/// Notices that wait for the thread; what is more counts as one change that is not named.
+const NOTICES_MAX: usize = 4096;
+
+/// What a watcher tells.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// These paths have changed.
+    Changed(Vec<PathBuf>),
+    /// It does not watch any more, or never did.
+    Failed(String),
+}
+
+/// A watch that ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    of: Watch,
+    notices: SyncSender<Notice>,
+    ended: Arc<AtomicBool>,
+}
+
+/// What the thread hears.
+#[derive(Debug)]
+enum Notice {
+    /// Something has changed.
+    Changed(PathBuf),
+    /// The kernel has lost count.
+    Overflow,
+    /// Nobody wants to know any more.
+    End,
+}
+
+impl Watcher {
+    /// Begins to watch, on a thread of its own. `never` are files and folders whose changes do not count.
+    pub(crate) fn start(
+        watch: &Watch,
+        cwd: &Path,
+        never: Vec<PathBuf>,
+        tell: impl Fn(News) + Send + 'static,
+    ) -> io::Result<Self> {
+        let tree = Tree::new(watch, cwd, never)?;
+        let (notices, heard) = mpsc::sync_channel(NOTICES_MAX);
+        let ended = Arc::new(AtomicBool::new(false));
+        let (sender, end, of) = (notices.clone(), Arc::clone(&ended), watch.clone());
+        std::thread::Builder::new().name("forkful-watch".to_owned()).spawn(move || {
+            let done = match of.polling {
+                Some(polling) => {
+                    look_again(&tree, polling.interval, &heard, &tell);
+                    Ok(())
+                }
+                None => Told::new(tree, sender, end).and_then(|told| told.run(of.delay, &heard, &tell)),
+            };
+            if let Err(error) = done {
+                tell(News::Failed(error.to_string()));
+            }
+        })?;
+        Ok(Self { of: watch.clone(), notices, ended })
+    }
+
+    /// Whether this is what is asked for.
+    pub(crate) fn is_for(&self, watch: &Watch) -> bool {
+        self.of == *watch
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        // A full queue wakes the thread as well, and it looks at the flag.
+        let _full = self.notices.try_send(Notice::End);
+    }
+}
+
+/// Looks again after each interval, until the end.
+fn look_again(tree: &Tree, interval: Duration, heard: &mpsc::Receiver<Notice>, tell: &dyn Fn(News)) {
+    let mut last = Look::at(tree);
+    while let Err(RecvTimeoutError::Timeout) = heard.recv_timeout(interval) {
+        let look = Look::at(tree);
+        let mut changed = look.changed_since(&last);
+        last = look;
+        if !changed.is_empty() {
+            changed.truncate(PATHS_MAX);
+            tell(News::Changed(changed));
+        }
+    }
+}
+
+/// A watch that the kernel tells.
+struct Told {
+    tree: Tree,
+    watcher: RecommendedWatcher,
+    ended: Arc<AtomicBool>,
+}
+
+impl Told {
+    fn new(tree: Tree, notices: SyncSender<Notice>, ended: Arc<AtomicBool>) -> io::Result<Self> {
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            let told = match event {
+                Ok(event) if event.need_rescan() => vec![Notice::Overflow],
+                Ok(event) if matters(event.kind) => event.paths.into_iter().map(Notice::Changed).collect(),
+                Ok(_) | Err(_) => Vec::new(),
+            };
+            for notice in told {
+                // A full queue holds changes enough.
+                let _full = notices.try_send(notice);
+            }
+        })
+        .map_err(|error| in_words(&error))?;
+        Ok(Self { tree, watcher, ended })
+    }
+
+    fn run(mut self, delay: Duration, heard: &mpsc::Receiver<Notice>, tell: &dyn Fn(News)) -> io::Result<()> {
+        let mut folders = Folders { watcher: &mut self.watcher, files: Vec::new() };
+        self.tree.walk(&mut folders)?;
+        let mut changed = BTreeSet::new();
+        let mut until: Option<(Instant, Instant)> = None;
+        loop {
+            let notice = match until {
+                None => heard.recv().ok(),
+                Some((quiet, latest)) => {
+                    let wait = quiet.min(latest).saturating_duration_since(Instant::now());
+                    match heard.recv_timeout(wait) {
+                        Ok(notice) => Some(notice),
+                        Err(RecvTimeoutError::Disconnected) => None,
+                        Err(RecvTimeoutError::Timeout) => {
+                            until = None;
+                            tell(News::Changed(
+                                std::mem::take(&mut changed).into_iter().take(PATHS_MAX).collect(),
+                            ));
+                            continue;
+                        }
+                    }
+                }
+            };
+            if self.ended.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let before = changed.len();
+            match notice {
+                None | Some(Notice::End) => return Ok(()),
+                Some(Notice::Overflow) => self.begin_anew(&mut changed)?,
+                Some(Notice::Changed(path)) => self.take(path, &mut changed)?,
+            }
+            if changed.len() > before || until.is_some() && !changed.is_empty() {
+                let now = Instant::now();
+                let latest = until.map_or(now + delay * DELAYS_MAX, |(_, latest)| latest);
+                until = Some((now + delay, latest));
+            }
+        }
+    }
+
+    fn take(&mut self, path: PathBuf, changed: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+        if path.file_name().is_some_and(|name| name == ".gitignore") {
+            self.tree.forget_gitignores();
+        }
+        let is_folder = path.is_dir();
+        if !self.tree.is_within(&path) || !self.tree.counts(&path, is_folder) {
+            return Ok(());
+        }
+        if is_folder {
+            // A folder by itself is nothing that an app consists of; what lies in it may have come before
+            // it was watched.
+            let mut folders = Folders { watcher: &mut self.watcher, files: Vec::new() };
+            self.tree.walk_folder(&path, 0, &mut 0, &mut folders)?;
+            changed.extend(folders.files);
+        } else {
+            changed.insert(path);
+        }
+        Ok(())
+    }
+
+    fn begin_anew(&mut self, changed: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+        let mut folders = Folders { watcher: &mut self.watcher, files: Vec::new() };
+        self.tree.walk(&mut folders)?;
+        changed.extend(folders.files.into_iter().take(1));
+        Ok(())
+    }
+}
+
+/// Has the kernel tell of each folder that a walk finds.
+struct Folders<'a> {
+    watcher: &'a mut RecommendedWatcher,
+    files: Vec<PathBuf>,
+}
+
+impl Visitor for Folders<'_> {
+    fn folder(&mut self, path: &Path) -> io::Result<()> {
+        match self.watcher.watch(path, RecursiveMode::NonRecursive) {
+            // It may have gone meanwhile.
+            Err(error) if path.is_dir() => Err(in_words(&error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        self.files.push(path.to_owned());
+    }
+}
+
+/// Whether an event is a change: reading is none.
+fn matters(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,
+        EventKind::Any | EventKind::Access(_) | EventKind::Other => false,
+    }
+}
+
+fn in_words(error: &notify::Error) -> io::Error {
+    let text = match &error.kind {
+        notify::ErrorKind::MaxFilesWatch => {
+            "the kernel's limit of watched folders is reached; raise the sysctl fs.inotify.max_user_watches, \
+             or look for changes by polling (`watch_options: { usePolling: true }`)"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    };
+    io::Error::other(text)
+}
+
+#[cfg(test)]
+mod tests;

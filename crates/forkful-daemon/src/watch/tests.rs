@@ -1,0 +1,101 @@
+//! Real files, and the kernel's word on them.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use forkful_core::spec::WatchPolling;
+
+use super::*;
+
+const BOUND: Duration = Duration::from_secs(10);
+
+fn begin(root: &Path, polling: Option<WatchPolling>) -> (Watcher, mpsc::Receiver<News>) {
+    let watch = Watch {
+        paths: vec![root.to_owned()],
+        ignore: Vec::new(),
+        delay: Duration::from_millis(20),
+        follow_links: false,
+        polling,
+    };
+    let (sender, news) = mpsc::channel();
+    let watcher = Watcher::start(&watch, root, vec![root.join("own.log")], move |told| {
+        // The test may be over.
+        let _over = sender.send(told);
+    });
+    (watcher.expect("it can be watched"), news)
+}
+
+/// Writes a file again and again until it is told of; watching begins some time after the start.
+fn written_until_told(path: &Path, news: &mpsc::Receiver<News>) -> Vec<PathBuf> {
+    let end = Instant::now() + BOUND;
+    let mut round = 0;
+    while Instant::now() < end {
+        round += 1;
+        std::fs::write(path, "x".repeat(round)).expect("written");
+        if let Ok(News::Changed(paths)) = news.recv_timeout(Duration::from_millis(200)) {
+            return paths;
+        }
+    }
+    panic!("{} was never told of", path.display());
+}
+
+fn next(news: &mpsc::Receiver<News>) -> Vec<PathBuf> {
+    match news.recv_timeout(BOUND) {
+        Ok(News::Changed(paths)) => paths,
+        told => panic!("{told:?}"),
+    }
+}
+
+#[test]
+fn a_changed_file_is_told_and_what_does_not_count_is_not() {
+    for polling in [None, Some(WatchPolling { interval: Duration::from_millis(20) })] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it is there");
+        let (_watcher, news) = begin(&root, polling);
+        let file = root.join("app.js");
+        assert_eq!(written_until_told(&file, &news), std::slice::from_ref(&file));
+        while news.recv_timeout(Duration::from_millis(300)).is_ok() {}
+        std::fs::write(root.join("own.log"), "a line").expect("written");
+        std::fs::create_dir(root.join("node_modules")).expect("made");
+        std::fs::write(root.join("node_modules/m.js"), "").expect("written");
+        std::fs::read(&file).expect("read");
+        let other = root.join("other.js");
+        std::fs::write(&other, "").expect("written");
+        assert_eq!(next(&news), [other]);
+    }
+}
+
+#[test]
+fn new_folders_are_watched_with_what_is_in_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("it is there");
+    let (_watcher, news) = begin(&root, None);
+    written_until_told(&root.join("app.js"), &news);
+    std::fs::create_dir_all(root.join("deep/er")).expect("made");
+    let inner = root.join("deep/er/inner.js");
+    assert!(written_until_told(&inner, &news).contains(&inner));
+}
+
+#[test]
+fn a_file_that_is_replaced_is_still_watched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("it is there");
+    let (_watcher, news) = begin(&root, None);
+    let file = root.join("app.js");
+    written_until_told(&file, &news);
+    for _ in 0..3 {
+        while news.recv_timeout(Duration::from_millis(200)).is_ok() {}
+        std::fs::write(root.join(".app.js.swp"), "new").expect("written");
+        std::fs::rename(root.join(".app.js.swp"), &file).expect("renamed");
+        assert_eq!(next(&news), std::slice::from_ref(&file));
+    }
+}
+
+#[test]
+fn a_watch_that_is_dropped_ends_its_thread() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (watcher, news) = begin(folder.path(), None);
+    drop(watcher);
+    let ended = news.recv_timeout(BOUND);
+    assert!(matches!(ended, Err(RecvTimeoutError::Disconnected)), "{ended:?}");
+}

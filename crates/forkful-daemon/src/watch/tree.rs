@@ -1,0 +1,245 @@
+//! Which files and folders count, and the walk over them.
+//!
+//! Left out: what the user ignores, what `.gitignore` files name (from the repository's root down),
+//! dotfiles, `node_modules`, and what the daemon writes itself.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use forkful_core::spec::{Watch, WatchIgnore};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use regex::Regex;
+
+/// Folders below a watched one; a bound against a tree that links to itself.
+const DEPTH_MAX: usize = 64;
+/// Folders in all, a bound for memory; the kernel has one of its own.
+const FOLDERS_MAX: usize = 200_000;
+
+/// What counts.
+#[derive(Debug)]
+pub(super) struct Tree {
+    paths: Vec<PathBuf>,
+    never: Vec<PathBuf>,
+    globs: Gitignore,
+    regexes: Vec<Regex>,
+    follow_links: bool,
+    /// The `.gitignore` of each folder that has been seen; `None` where there is none.
+    gitignores: RefCell<BTreeMap<PathBuf, Option<Gitignore>>>,
+}
+
+/// What a walk finds.
+pub(super) trait Visitor {
+    /// A folder that counts, before what is in it.
+    fn folder(&mut self, path: &Path) -> io::Result<()>;
+    /// A file that counts.
+    fn file(&mut self, path: &Path);
+}
+
+impl Tree {
+    pub(super) fn new(watch: &Watch, cwd: &Path, never: Vec<PathBuf>) -> io::Result<Self> {
+        let mut globs = GitignoreBuilder::new(cwd);
+        let mut regexes = Vec::new();
+        for ignore in &watch.ignore {
+            match ignore {
+                WatchIgnore::Glob(line) => {
+                    globs.add_line(None, &relative(line, cwd)).map_err(io::Error::other)?;
+                }
+                WatchIgnore::Regex(text) => regexes.push(Regex::new(text).map_err(io::Error::other)?),
+            }
+        }
+        Ok(Self {
+            paths: watch.paths.clone(),
+            never,
+            globs: globs.build().map_err(io::Error::other)?,
+            regexes,
+            follow_links: watch.follow_links,
+            gitignores: RefCell::default(),
+        })
+    }
+
+    /// Whether a change of this path matters.
+    pub(super) fn counts(&self, path: &Path, is_folder: bool) -> bool {
+        if self.paths.iter().any(|named| named == path) {
+            // What the user has named counts whatever it is called.
+            return true;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') || name == "node_modules" {
+            return false;
+        }
+        let own = self.never.iter().any(|never| path.starts_with(never));
+        let by_user = self.globs.matched(path, is_folder).is_ignore()
+            || self.regexes.iter().any(|regex| regex.is_match(&path.to_string_lossy()));
+        !own && !by_user && !self.is_gitignored(path, is_folder)
+    }
+
+    /// Whether a path is what the user has named, or in it.
+    pub(super) fn is_within(&self, path: &Path) -> bool {
+        self.paths.iter().any(|named| path.starts_with(named))
+    }
+
+    /// A `.gitignore` has changed.
+    pub(super) fn forget_gitignores(&self) {
+        self.gitignores.borrow_mut().clear();
+    }
+
+    /// Visits everything that counts. Folders that cannot be read are passed over.
+    pub(super) fn walk(&self, visitor: &mut impl Visitor) -> io::Result<()> {
+        let mut folders = 0;
+        for path in &self.paths {
+            if path.is_dir() {
+                self.walk_folder(path, 0, &mut folders, visitor)?;
+            } else {
+                // Editors replace files, so that it is the folder that tells of them.
+                if let Some(folder) = path.parent() {
+                    visitor.folder(folder)?;
+                }
+                visitor.file(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits a folder and everything in it that counts.
+    pub(super) fn walk_folder(
+        &self,
+        folder: &Path,
+        depth: usize,
+        folders: &mut usize,
+        visitor: &mut impl Visitor,
+    ) -> io::Result<()> {
+        *folders += 1;
+        if depth > DEPTH_MAX || *folders > FOLDERS_MAX {
+            return Ok(());
+        }
+        visitor.folder(folder)?;
+        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            let linked = kind.is_symlink();
+            if linked && !self.follow_links {
+                continue;
+            }
+            let is_folder = if linked { path.is_dir() } else { kind.is_dir() };
+            if !self.counts(&path, is_folder) {
+                continue;
+            }
+            if is_folder {
+                self.walk_folder(&path, depth + 1, folders, visitor)?;
+            } else {
+                visitor.file(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// The nearest `.gitignore` that says anything decides.
+    fn is_gitignored(&self, path: &Path, is_folder: bool) -> bool {
+        let mut gitignores = self.gitignores.borrow_mut();
+        for folder in path.ancestors().skip(1) {
+            let found = gitignores.entry(folder.to_owned()).or_insert_with(|| read(folder));
+            if let Some(gitignore) = found {
+                let matched = gitignore.matched(path, is_folder);
+                if !matched.is_none() {
+                    return matched.is_ignore();
+                }
+            }
+            if folder.join(".git").exists() {
+                break;
+            }
+        }
+        false
+    }
+}
+
+fn read(folder: &Path) -> Option<Gitignore> {
+    let file = folder.join(".gitignore");
+    // A line that is no pattern is left out, as git does.
+    file.is_file().then(|| Gitignore::new(file).0)
+}
+
+/// Absolute patterns below the working directory are anchored there.
+fn relative(line: &str, cwd: &Path) -> String {
+    match Path::new(line).strip_prefix(cwd) {
+        Ok(rest) if !rest.as_os_str().is_empty() => format!("/{}", rest.display()),
+        Ok(_) | Err(_) => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    struct Names(Vec<String>, PathBuf);
+
+    impl Visitor for Names {
+        fn folder(&mut self, path: &Path) -> io::Result<()> {
+            self.0.push(format!("{}/", path.strip_prefix(&self.1).expect("it is below").display()));
+            Ok(())
+        }
+
+        fn file(&mut self, path: &Path) {
+            self.0.push(path.strip_prefix(&self.1).expect("it is below").display().to_string());
+        }
+    }
+
+    fn walked(root: &Path, ignore: Vec<WatchIgnore>, never: Vec<PathBuf>) -> Vec<String> {
+        let watch = Watch {
+            paths: vec![root.to_owned()],
+            ignore,
+            delay: Duration::from_millis(1),
+            follow_links: false,
+            polling: None,
+        };
+        let mut names = Names(Vec::new(), root.to_owned());
+        Tree::new(&watch, root, never)
+            .expect("patterns are right")
+            .walk(&mut names)
+            .expect("it can be walked");
+        names.0.sort();
+        names.0
+    }
+
+    #[test]
+    fn what_does_not_count_is_not_walked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        let files = [
+            "src/a.js",
+            "src/a.log",
+            "dist/x.js",
+            "node_modules/m/i.js",
+            ".git/HEAD",
+            ".env",
+            "logs/own.log",
+            "tmp/keep/k",
+            "tmp/t",
+            "x.min.js",
+        ];
+        for path in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "").expect("written");
+        }
+        std::fs::write(root.join(".gitignore"), "dist\n*.log\n").expect("written");
+        std::fs::write(root.join("tmp/.gitignore"), "/t\n").expect("written");
+        std::os::unix::fs::symlink(root, root.join("loop")).expect("linked");
+        let ignore = vec![WatchIgnore::Glob("*.min.js".into()), WatchIgnore::Regex("/nothing/".into())];
+        let seen = walked(root, ignore, vec![root.join("logs")]);
+        assert_eq!(seen, ["/", "src/", "src/a.js", "tmp/", "tmp/keep/", "tmp/keep/k"]);
+    }
+
+    #[test]
+    fn absolute_patterns_are_anchored() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        std::fs::create_dir(root.join("cache")).expect("made");
+        std::fs::write(root.join("app.js"), "").expect("written");
+        let absolute = root.join("cache").display().to_string();
+        assert_eq!(walked(root, vec![WatchIgnore::Glob(absolute)], vec![]), ["/", "app.js"]);
+    }
+}

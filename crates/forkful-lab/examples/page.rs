@@ -1,0 +1,12 @@
+//! Turns a result's JSON (standard input) into its page (standard output): what the page's browser tests look at, and
+//! a way to draw a result again.
+
+use std::io::{Read, Write};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    let document: serde_json::Value = serde_json::from_str(&text)?;
+    std::io::stdout().write_all(forkful_lab::page::render(&document).as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! `compare`: is this arm faster than that one? Arms run in blocks, each block all arms in random order, each arm in a
+//! block on a server of its own, so that a start's luck (memory layout, what was compiled when, where connections
+//! fell) is part of the spread and not a bias.
+//!
+//! The acting part: pilot → plan → blocks, with a look at the result where the plan has one. Everything that is decided
+//! is decided in [`crate::plan`], [`crate::statistics`] and `judge`.
+
+mod judge;
+pub(crate) mod pilot;
+mod trial;
+mod trust;
+mod words;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use forkful_core::spec::AppSpec;
+use forkful_load::StopHandle;
+
+use crate::LabError;
+use crate::arms::Arm;
+use crate::document::{CompareDocument, Heading, PlanDocument};
+use crate::plan::{self, Facts, Plan};
+use crate::progress::{Observer, Stage};
+use crate::server::StartOptions;
+use crate::statistics::random::Random;
+use crate::target::Target;
+use pilot::Pilot;
+pub(crate) use trial::{Trial, TrialPlan, run_trial};
+pub(crate) use words::milliseconds;
+
+/// Everything that a comparison is told.
+#[derive(Debug)]
+pub struct Setup {
+    /// The apps, one for each script.
+    pub apps: Vec<AppSpec>,
+    /// At least two; the first is the baseline.
+    pub arms: Vec<Arm>,
+    /// The request.
+    pub target: Target,
+    /// Our own program.
+    pub forkful: PathBuf,
+    /// Where requests go; `None` finds out.
+    pub port: Option<u16>,
+    /// Bound on a server's start.
+    pub start_timeout: Duration,
+    /// The time budget.
+    pub budget: Duration,
+    /// Number of blocks; `None` leaves it to the budget.
+    pub blocks: Option<usize>,
+    /// Connections of the closed loop; `None` finds the saturation point.
+    pub connections: Option<usize>,
+    /// Whether connections are kept.
+    pub keep_alive: bool,
+    /// Threads of the generator.
+    pub threads: Option<usize>,
+    /// Whether latency at equal rates is measured.
+    pub with_latency: bool,
+    /// An arm against itself.
+    pub self_test: bool,
+    /// Of the order of blocks.
+    pub seed: u64,
+    /// Ends everything early.
+    pub stop: StopHandle,
+    /// What the document says about who, where and when; its headline is written here.
+    pub heading: Heading,
+}
+
+impl Setup {
+    pub(crate) fn start_options<'a>(&'a self, arm: &'a Arm) -> StartOptions<'a> {
+        StartOptions {
+            app: &self.apps[arm.app],
+            arm,
+            target: &self.target,
+            forkful: &self.forkful,
+            port: self.port,
+            start_timeout: self.start_timeout,
+            stop: &self.stop,
+        }
+    }
+
+    pub(crate) fn workers_max(&self) -> u16 {
+        self.arms.iter().map(|arm| arm.runner.workers()).max().unwrap_or(1)
+    }
+}
+
+/// All arms once, in random order.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Indices of arms in the order in which they ran.
+    pub(crate) order: Vec<usize>,
+    /// By arm.
+    pub(crate) trials: Vec<Trial>,
+}
+
+impl Block {
+    /// Why it does not count.
+    pub(crate) fn disturbed(&self) -> Option<String> {
+        self.trials.iter().find_map(|trial| trial.disturbance.as_ref().map(ToString::to_string))
+    }
+}
+
+/// Runs the comparison.
+pub fn compare(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocument, LabError> {
+    compared(setup, observer).map_err(|error| error.unless_stopped(&setup.stop))
+}
+
+fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocument, LabError> {
+    plan::check(setup.budget, setup.blocks, setup.connections)?;
+    let begun = Instant::now();
+    let pilot = pilot::run(setup, observer)?;
+    let facts = Facts {
+        left: setup.budget.saturating_sub(begun.elapsed()),
+        arms: setup.arms.len(),
+        overhead: pilot.overhead,
+        answer: pilot.answer,
+        with_latency: setup.with_latency,
+        blocks: setup.blocks,
+        is_self_test: setup.self_test,
+    };
+    let plan = plan::plan(&facts);
+    observer.note(&words::plan(setup, &plan, &pilot));
+    let deadline = begun + setup.budget;
+    let blocks = run_blocks(setup, &plan, &pilot, deadline, observer)?;
+    let document = PlanDocument {
+        budget_s: setup.budget.as_secs_f64(),
+        took_s: begun.elapsed().as_secs_f64(),
+        blocks: judge::counting(&blocks).count(),
+        looks: plan.looks.clone(),
+        connections: pilot.connections,
+        keep_alive: setup.keep_alive,
+        warmup_s: plan.warmup.as_secs_f64(),
+        window_s: plan.window.as_secs_f64(),
+        latency_window_s: plan.latency_window.as_secs_f64(),
+        restarts: "every server is started anew for every block".to_owned(),
+    };
+    Ok(judge::document(setup, &plan, &pilot, &blocks, document))
+}
+
+fn run_blocks(
+    setup: &Setup,
+    plan: &Plan,
+    pilot: &Pilot,
+    deadline: Instant,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Block>, LabError> {
+    let mut random = Random::new(setup.seed);
+    let mut blocks: Vec<Block> = Vec::new();
+    // Disturbed blocks are repeated, but not for ever: on a machine that is never quiet there would be no end.
+    let repeats_max = plan.blocks_max() / 2;
+    loop {
+        let quiet = judge::undisturbed(&blocks).count();
+        let is_look = plan.looks.contains(&quiet) && judge::just_counted(&blocks);
+        if quiet >= plan.blocks_max() || (is_look && judge::is_settled(setup, plan, &blocks)) {
+            return Ok(blocks);
+        }
+        let disturbed = blocks.len() - quiet;
+        let is_out_of_time = Instant::now() + plan.trial() > deadline && blocks.len() >= plan.looks[0];
+        if disturbed > repeats_max || (is_out_of_time && disturbed > 0) {
+            return Ok(blocks);
+        }
+        let number = blocks.len() + 1;
+        let block = run_block(setup, plan, pilot, number, &mut random, observer)?;
+        if let Some(reason) = block.disturbed() {
+            observer.note(&format!("block {number} was disturbed ({reason}) and is repeated"));
+        }
+        blocks.push(block);
+    }
+}
+
+fn run_block(
+    setup: &Setup,
+    plan: &Plan,
+    pilot: &Pilot,
+    number: usize,
+    random: &mut Random,
+    observer: &mut dyn Observer,
+) -> Result<Block, LabError> {
+    let mut order: Vec<usize> = (0..setup.arms.len()).collect();
+    random.shuffle(&mut order);
+    // The same arrivals for all arms of a block.
+    let seed = random.bits();
+    let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
+    for (place, index) in order.iter().enumerate() {
+        let arm = &setup.arms[*index];
+        let done = number - 1;
+        let of = plan.blocks_max().max(number);
+        observer.stage(&Stage {
+            text: format!("block {number} of {of}: {}", arm.name),
+            done: (done as f64 + place as f64 / order.len() as f64) / of as f64,
+        });
+        let trial_plan = TrialPlan {
+            connections: pilot.connections,
+            warmup: plan.warmup,
+            window: plan.window,
+            latency_window: plan.latency_window,
+            weakest: pilot.weakest,
+            seed,
+        };
+        trials[*index] = Some(run_trial(setup, arm, &trial_plan)?);
+    }
+    Ok(Block { order, trials: trials.into_iter().flatten().collect() })
+}

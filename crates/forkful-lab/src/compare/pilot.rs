@@ -1,0 +1,192 @@
+//! The pilot: starts every arm once and finds out what things cost, where it saturates, and whether it works at all.
+
+use std::time::{Duration, Instant};
+
+use super::Setup;
+use crate::LabError;
+use crate::arms::Arm;
+use crate::document::CapacityPoint;
+use crate::measure::{self, Subject};
+use crate::plan;
+use crate::progress::{Observer, Stage};
+use crate::server::Server;
+
+/// Load before the first figure, so that the code is compiled.
+const WARMUP: Duration = Duration::from_millis(500);
+
+/// One point of the curve.
+const POINT: Duration = Duration::from_millis(300);
+
+/// One request at a time, to learn how long an answer takes.
+const ALONE: Duration = Duration::from_millis(150);
+
+/// The most that one window of the pilot may be stretched for a slow route.
+const STRETCHED_MAX: Duration = Duration::from_secs(4);
+
+/// The longest window that a plan makes, for which connections are chosen.
+const WINDOW_GUESS: Duration = Duration::from_millis(1200);
+
+/// Throughput within this share of the best counts as saturated.
+const SATURATED: f64 = 0.97;
+
+/// What the pilot found.
+#[derive(Debug)]
+pub(crate) struct Pilot {
+    /// Starting and ending all servers once.
+    pub(crate) overhead: Duration,
+    /// The slowest arm's answer when nothing else is asked.
+    pub(crate) answer: Duration,
+    /// Connections that saturate every arm.
+    pub(crate) connections: usize,
+    /// Capacity of the weakest arm.
+    pub(crate) weakest: f64,
+    /// The curves.
+    pub(crate) curve: Vec<CapacityPoint>,
+}
+
+/// Runs it.
+pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, LabError> {
+    let mut pilot = Pilot {
+        overhead: Duration::ZERO,
+        answer: Duration::ZERO,
+        connections: setup.connections.unwrap_or(1),
+        weakest: 0.0,
+        curve: Vec::new(),
+    };
+    for arm in &setup.arms {
+        observer.stage(&Stage { text: format!("pilot: {}", arm.name), done: 0.0 });
+        // An arm against itself needs no second look.
+        let is_known = setup.self_test && !pilot.curve.is_empty();
+        if is_known {
+            pilot.overhead *= 2;
+            break;
+        }
+        one(setup, arm, &mut pilot)?;
+    }
+    pilot.weakest = weakest(&pilot.curve);
+    if setup.connections.is_none() {
+        pilot.connections = chosen(&pilot.curve, setup.workers_max());
+    }
+    Ok(pilot)
+}
+
+fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
+    let begun = Instant::now();
+    let server = Server::start(&setup.start_options(arm))?;
+    let started = begun.elapsed();
+    let subject = Subject {
+        server: &server,
+        arm: &arm.name,
+        target: &setup.target,
+        keep_alive: setup.keep_alive,
+        threads: setup.threads,
+        stop: &setup.stop,
+    };
+    // The first answer is a cold one; a warm one is quicker, so that this is careful.
+    let stretched =
+        |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
+    let counts = counts(setup);
+    let warm = measure::closed(&subject, counts[counts.len() / 2], stretched(WARMUP, 2))?;
+    measure::must_be_right(&subject, &warm.report)?;
+    let alone = measure::closed(&subject, 1, stretched(ALONE, 2))?;
+    let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
+    pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
+    for connections in counts {
+        let window = measure::closed(&subject, connections, stretched(POINT, 4))?;
+        measure::must_be_right(&subject, &window.report)?;
+        let quantile_ms = |quantile| window.report.response.value_at_quantile(quantile) as f64 / 1e6;
+        pilot.curve.push(CapacityPoint {
+            arm: arm.name.clone(),
+            connections,
+            per_second: window.per_second(),
+            p50_ms: quantile_ms(0.5),
+            p99_ms: quantile_ms(0.99),
+        });
+        // More would only make a longer queue.
+        if connections as f64 > window.per_second() * WINDOW_GUESS.as_secs_f64() / 4.0 {
+            break;
+        }
+    }
+    let ending = Instant::now();
+    drop(server);
+    pilot.overhead += started + ending.elapsed();
+    Ok(())
+}
+
+/// Numbers of connections to try, ascending: what the user wants, or from few to twice what should do.
+fn counts(setup: &Setup) -> Vec<usize> {
+    if let Some(connections) = setup.connections {
+        return vec![connections];
+    }
+    let workers = usize::from(setup.workers_max());
+    let mut counts: Vec<usize> =
+        [2, 8, 32, 64].map(|each| (each * workers).min(plan::CONNECTIONS_MAX)).to_vec();
+    counts.dedup();
+    counts
+}
+
+/// As many as feed every worker and do not pile up; more where more answered more.
+fn chosen(curve: &[CapacityPoint], workers_max: u16) -> usize {
+    let bearable = plan::connections(workers_max, weakest(curve), WINDOW_GUESS);
+    let reached = curve.iter().map(|point| point.connections).max().unwrap_or(bearable);
+    let is_piled_up = bearable < reached.min(usize::from(workers_max) * 32);
+    match knee(curve) {
+        Some(knee) if !is_piled_up => knee.max(bearable),
+        // Still growing at the end of the curve: a route that waits.
+        None if !is_piled_up && is_growing(curve) => reached.max(bearable),
+        _ => bearable,
+    }
+}
+
+/// Whether every arm was best at its most connections.
+fn is_growing(curve: &[CapacityPoint]) -> bool {
+    let most = curve.iter().map(|point| point.connections).max();
+    curve
+        .iter()
+        .filter(|point| Some(point.connections) == most)
+        .all(|point| point.per_second >= best_of(curve, &point.arm))
+}
+
+/// The fewest connections at which every arm is within [`SATURATED`] of its best.
+fn knee(curve: &[CapacityPoint]) -> Option<usize> {
+    let mut counts: Vec<usize> = curve.iter().map(|point| point.connections).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let best = |arm: &str| best_of(curve, arm);
+    counts.into_iter().find(|count| {
+        let mut at = curve.iter().filter(|point| point.connections == *count).peekable();
+        at.peek().is_some() && at.all(|point| point.per_second >= SATURATED * best(&point.arm))
+    })
+}
+
+fn best_of(curve: &[CapacityPoint], arm: &str) -> f64 {
+    curve.iter().filter(|point| point.arm == arm).map(|point| point.per_second).fold(0.0, f64::max)
+}
+
+fn weakest(curve: &[CapacityPoint]) -> f64 {
+    curve.iter().map(|point| best_of(curve, &point.arm)).reduce(f64::min).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(arm: &str, connections: usize, per_second: f64) -> CapacityPoint {
+        CapacityPoint { arm: arm.to_owned(), connections, per_second, p50_ms: 1.0, p99_ms: 2.0 }
+    }
+
+    #[test]
+    fn the_knee_is_where_all_arms_have_had_enough() {
+        let curve = [
+            point("single", 4, 990.0),
+            point("single", 16, 1000.0),
+            point("single", 64, 995.0),
+            point("cluster", 4, 1500.0),
+            point("cluster", 16, 1950.0),
+            point("cluster", 64, 2000.0),
+        ];
+        assert_eq!(knee(&curve), Some(16));
+        assert!((weakest(&curve) - 1000.0).abs() < 1e-9);
+        assert_eq!(knee(&[]), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Whether a comparison's figures can be trusted: every finding as data, pure.
+
+use std::time::Duration;
+
+use super::judge::{counting, undisturbed};
+use super::pilot::Pilot;
+use super::{Block, Setup, Trial};
+use crate::document::{Check, Comparison, Level, Trust, TrustNote};
+use crate::statistics::steadiness::{drift, is_drifting};
+
+/// A generator's thread that is busier is the bottleneck.
+const GENERATOR_BUSY_MAX: f64 = 0.9;
+
+/// Little's law may be off by this much.
+const LITTLE_MAX: f64 = 0.05;
+
+/// Fewer answers in a window make the throughput a matter of one more or less.
+const ANSWERS_FEW: f64 = 50.0;
+
+/// Looks at everything.
+pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comparison) -> Trust {
+    let trials: Vec<(usize, &Trial)> =
+        counting(blocks).flat_map(|block| block.trials.iter().enumerate()).collect();
+    let cores = f64::from(forkful_os::cores::usable_cores().count);
+    let busiest = fold(&trials, |trial| trial.generator_busy);
+    let mut trust = Trust {
+        generator_saturated: busiest >= GENERATOR_BUSY_MAX,
+        generator_cores_used: fold(&trials, |trial| trial.generator_cores),
+        resolution_percent: first.throughput.resolution_percent,
+        ..Trust::default()
+    };
+    generator(&mut trust, setup, &trials, cores, busiest);
+    disturbances(&mut trust, blocks);
+    drifts(&mut trust, setup, blocks);
+    little(&mut trust, setup, &trials, pilot.connections);
+    resources(&mut trust, &trials);
+    samples(&mut trust, setup, blocks);
+    errors(&mut trust, setup, &trials);
+    ports(&mut trust, setup, &trials);
+    if let Some(percent) = trust.resolution_percent {
+        let limit = Some("5 %".to_owned());
+        let meaning =
+            "the smallest difference in throughput that these blocks would have found in 8 of 10 runs";
+        trust.checks.push(check(
+            "resolution",
+            Some(percent <= 5.0),
+            format!("{percent:.1} %"),
+            limit,
+            meaning,
+        ));
+    }
+    trust.text = if is_trustworthy(&trust) {
+        "nothing was found that would make these figures doubtful".to_owned()
+    } else {
+        let warnings: Vec<&str> = trust
+            .notes
+            .iter()
+            .filter(|note| note.level == Level::Warning)
+            .map(|note| note.text.as_str())
+            .collect();
+        format!("these figures are doubtful: {}", warnings.join("; "))
+    };
+    trust
+}
+
+/// No warning.
+pub(super) fn is_trustworthy(trust: &Trust) -> bool {
+    trust.notes.iter().all(|note| note.level != Level::Warning)
+}
+
+fn fold(trials: &[(usize, &Trial)], of: impl Fn(&Trial) -> f64) -> f64 {
+    trials.iter().map(|(_, trial)| of(trial)).fold(0.0, f64::max)
+}
+
+fn note(trust: &mut Trust, level: Level, code: &str, text: String) {
+    trust.notes.push(TrustNote { level, code: code.to_owned(), text });
+}
+
+fn check(name: &str, ok: Option<bool>, value: String, limit: Option<String>, meaning: &str) -> Check {
+    Check { name: name.to_owned(), ok, value, limit, meaning: Some(meaning.to_owned()) }
+}
+
+fn generator(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], cores: f64, busiest: f64) {
+    trust.checks.push(check(
+        "generator's busiest thread",
+        Some(!trust.generator_saturated),
+        format!("{:.0} %", busiest * 100.0),
+        Some("90 %".to_owned()),
+        "a generator that is always busy measures itself",
+    ));
+    if trust.generator_saturated {
+        let text = format!(
+            "the load generator was busy for {:.0} % of the time, so that the app may be able to do more",
+            busiest * 100.0
+        );
+        note(trust, Level::Warning, "generator_saturated", text);
+    }
+    for (index, arm) in setup.arms.iter().enumerate() {
+        let mine: Vec<&Trial> =
+            trials.iter().filter(|(of, _)| *of == index).map(|(_, trial)| *trial).collect();
+        if mine.is_empty() {
+            continue;
+        }
+        let mean =
+            |of: fn(&Trial) -> f64| mine.iter().map(|trial| of(trial)).sum::<f64>() / mine.len() as f64;
+        let (server, generator) = (mean(|trial| trial.server_cores), mean(|trial| trial.generator_cores));
+        let wants_more = f64::from(arm.runner.workers()) > server + 0.1;
+        if server + generator > 0.9 * cores && generator > 0.03 * cores && wants_more {
+            let rate = mean(|trial| trial.per_second);
+            let alone = rate * cores.min(f64::from(arm.runner.workers())) / server.max(0.01);
+            let text = format!(
+                "{}: the load generator took {generator:.2} of the {cores:.0} cores that it shares with the app; with a \
+                 generator elsewhere, CPU time per request allows about {alone:.0} requests/s",
+                arm.name
+            );
+            note(trust, Level::Note, "generator_shares_cores", text);
+        }
+    }
+}
+
+fn disturbances(trust: &mut Trust, blocks: &[Block]) {
+    let disturbed = blocks.len() - undisturbed(blocks).count();
+    let reasons: Vec<String> = blocks.iter().filter_map(Block::disturbed).take(3).collect();
+    let counted_anyway = counting(blocks).any(|block| block.disturbed().is_some());
+    if counted_anyway {
+        let text = format!(
+            "every block was disturbed ({}), and all of them count for want of better",
+            reasons.join("; ")
+        );
+        note(trust, Level::Warning, "disturbed", text);
+    } else if disturbed > 0 {
+        let text = format!(
+            "{disturbed} of {} blocks were disturbed and do not count: {}",
+            blocks.len(),
+            reasons.join("; ")
+        );
+        note(trust, Level::Note, "disturbed", text);
+    }
+    trust.checks.push(check(
+        "disturbed blocks",
+        Some(!counted_anyway),
+        format!("{disturbed} of {}", blocks.len()),
+        Some("do not count: more than 1 % stolen or 5 % taken by other processes".to_owned()),
+        "blocks during which something else used the machine",
+    ));
+}
+
+fn drifts(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
+    for (index, arm) in setup.arms.iter().enumerate() {
+        let windows: Vec<Vec<f64>> = counting(blocks)
+            .filter_map(|block| block.trials.get(index))
+            .map(|trial| trial.timeline.iter().map(|point| point[1]).collect())
+            .collect();
+        let Some(found) = drift(&windows) else { continue };
+        let percent = (found.ratio - 1.0) * 100.0;
+        if is_drifting(&found) {
+            let why = if percent > 0.0 { "it was still warming up" } else { "it slows down while it runs" };
+            let text = format!(
+                "{}: throughput changed by {percent:+.1} % from the first third of a window to the last: {why}",
+                arm.name
+            );
+            note(trust, Level::Note, "drift", text);
+        }
+        trust.checks.push(check(
+            &format!("drift of {}", arm.name),
+            Some(!is_drifting(&found)),
+            format!("{percent:+.1} %"),
+            Some("2 %".to_owned()),
+            "from the first third of the windows to the last",
+        ));
+    }
+}
+
+fn little(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], connections: usize) {
+    // Without kept connections, connecting is part of a response but not of a connection's time in use.
+    if !setup.keep_alive {
+        return;
+    }
+    let worst = trials
+        .iter()
+        .filter_map(|(_, trial)| trial.little)
+        .max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
+    let Some(worst) = worst else { return };
+    let ok = (worst - 1.0).abs() <= LITTLE_MAX;
+    trust.checks.push(check(
+        "Little's law",
+        Some(ok),
+        format!("{:.1} of {connections} connections", worst * connections as f64),
+        Some("5 %".to_owned()),
+        "throughput × mean response time must be the number of connections",
+    ));
+    if !ok {
+        let text = format!(
+            "throughput × response time makes {:.1} connections where {connections} were used: a few very slow answers, \
+             or windows too short for this route",
+            worst * connections as f64
+        );
+        note(trust, Level::Note, "little", text);
+    }
+}
+
+fn resources(trust: &mut Trust, trials: &[(usize, &Trial)]) {
+    let overflows: u64 = trials.iter().map(|(_, trial)| trial.listen_overflows).sum();
+    if overflows > 0 {
+        let text = format!("{overflows} connections found the app's listen queue full");
+        note(trust, Level::Note, "listen_overflows", text);
+    }
+    let throttled: Duration = trials.iter().map(|(_, trial)| trial.throttled).sum();
+    if throttled > Duration::from_millis(50) {
+        let text = format!(
+            "the CPU quota of this container held everything up for {:.1} s",
+            throttled.as_secs_f64()
+        );
+        note(trust, Level::Warning, "throttled", text);
+    }
+}
+
+fn samples(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
+    let answers: Option<f64> = counting(blocks)
+        .flat_map(|block| &block.trials)
+        .map(|trial| trial.service.len() as f64)
+        .reduce(f64::min);
+    if answers.is_some_and(|answers| answers < ANSWERS_FEW) {
+        let text = format!(
+            "a window has only {:.0} answers; a larger `--budget` makes longer windows",
+            answers.unwrap_or(0.0)
+        );
+        note(trust, Level::Note, "few_answers", text);
+    }
+    let lacks_p99 = |block: &Block| {
+        block
+            .trials
+            .iter()
+            .flat_map(|trial| &trial.at_rates)
+            .any(|at| at.load > 0.7 && at.response.len() < crate::measure::P99_SAMPLES_MIN)
+    };
+    if setup.with_latency && counting(blocks).any(lacks_p99) {
+        let text = "some windows have fewer than 1000 requests, so that the 99th percentile has no interval; a larger \
+                    `--budget` makes longer windows"
+            .to_owned();
+        note(trust, Level::Note, "few_samples", text);
+    }
+}
+
+fn errors(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
+    for (index, arm) in setup.arms.iter().enumerate() {
+        let mine = trials.iter().filter(|(of, _)| *of == index);
+        let failed: u64 = mine.flat_map(|(_, trial)| trial.errors.values()).sum();
+        if failed > 0 {
+            note(trust, Level::Note, "errors", format!("{}: {failed} requests failed", arm.name));
+        }
+    }
+}
+
+fn ports(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
+    if let Some((index, port)) = trials.iter().find_map(|(arm, trial)| Some((*arm, trial.ignores_port?))) {
+        let text = format!("{} listens on port {port} and does not look at PORT", setup.arms[index].name);
+        note(trust, Level::Note, "ignores_port", text);
+    }
+}

@@ -1,0 +1,479 @@
+//! What `compare --json` and `tune --json` print and what their pages show: stable keys, rates per second, times in
+//! milliseconds unless the key says otherwise, ratios arm ÷ baseline. Unknown numbers are `null`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::usl::Usl;
+use crate::statistics::verdict::Word;
+
+/// The version of these documents' keys.
+pub const VERSION: u32 = 1;
+
+/// What both kinds begin with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Heading {
+    /// The verdict in words, for people.
+    pub headline: String,
+    /// Further sentences.
+    pub details: Vec<String>,
+    /// Version of Forkful.
+    pub forkful: String,
+    /// When the run began, milliseconds since 1970.
+    pub created_at_ms: u64,
+    /// Repeats the run.
+    pub command: String,
+    /// What the order of blocks and the resamples come from.
+    pub seed: u64,
+    /// What was asked for.
+    pub target: TargetDocument,
+    /// Where it ran.
+    pub machine: Machine,
+}
+
+/// The request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetDocument {
+    /// What was started, as the user named it.
+    pub script: String,
+    /// `GET`, …
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+}
+
+/// The machine, as far as it decides figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Cores that may be used.
+    pub cores: u16,
+    /// The processor's name.
+    pub cpu: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Version of Node.js.
+    pub node: String,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// Frequency governor, where the kernel tells.
+    pub governor: Option<String>,
+}
+
+/// `compare --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CompareDocument {
+    /// `compare`.
+    pub kind: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Whose, where, when.
+    #[serde(flatten)]
+    pub heading: Heading,
+    /// Whether it was an arm against itself.
+    pub aa: bool,
+    /// Verdict of the first comparison.
+    pub verdict: Word,
+    /// Its throughput.
+    pub throughput: Ratio,
+    /// Its latency.
+    pub latency: LatencyRatios,
+    /// Whether the figures can be trusted.
+    pub trustworthy: bool,
+    /// What was done.
+    pub plan: PlanDocument,
+    /// Each arm's figures.
+    pub arms: Vec<ArmDocument>,
+    /// Each arm against the baseline.
+    pub comparisons: Vec<Comparison>,
+    /// The search for saturation: points of all arms.
+    pub capacity: Vec<CapacityPoint>,
+    /// Each block.
+    pub blocks: Vec<BlockDocument>,
+    /// Why to trust, or not.
+    pub trust: Trust,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanDocument {
+    /// The time budget.
+    pub budget_s: f64,
+    /// What it took.
+    pub took_s: f64,
+    /// Undisturbed blocks that count.
+    pub blocks: usize,
+    /// Numbers of blocks at which the result was looked at.
+    pub looks: Vec<usize>,
+    /// Connections of the closed loop.
+    pub connections: usize,
+    /// Whether connections are kept.
+    pub keep_alive: bool,
+    /// Length of the warm-up.
+    pub warmup_s: f64,
+    /// Length of the window at saturation.
+    pub window_s: f64,
+    /// Length of each window at a given rate; 0 for none.
+    pub latency_window_s: f64,
+    /// When servers are started anew.
+    pub restarts: String,
+}
+
+/// One arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmDocument {
+    /// Its short name.
+    pub name: String,
+    /// What it is.
+    pub label: String,
+    /// Its workers.
+    pub workers: u16,
+    /// Its `UV_THREADPOOL_SIZE`, where it differs from the app's.
+    pub pool: Option<u32>,
+    /// Whether the others are compared with it.
+    pub baseline: bool,
+    /// Requests per second at saturation.
+    pub throughput: Rate,
+    /// CPU time of its whole tree of processes for one request.
+    pub cpu_per_request_us: Option<f64>,
+    /// Cores that it used at saturation.
+    pub cores_used: f64,
+    /// Memory of its whole tree after the windows, shared pages counted once.
+    pub memory_bytes: u64,
+    /// Processes of its tree.
+    pub processes: usize,
+    /// From its start to its first answer.
+    pub start_ms: f64,
+    /// Requests that were answered in windows.
+    pub requests: u64,
+    /// Requests that failed.
+    pub errors: Errors,
+    /// At equal rates, open loop: times since each request was due.
+    pub latency: Vec<Latency>,
+    /// At saturation, closed loop: not to be compared between arms.
+    pub service_time: Option<Latency>,
+}
+
+/// A rate with its interval over blocks.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Rate {
+    /// Geometric mean.
+    pub per_second: f64,
+    /// Its 95 % interval; `null` below two blocks.
+    pub ci95: Option<[f64; 2]>,
+    /// One value for each block that counts.
+    pub blocks: Vec<f64>,
+}
+
+/// Failed requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Errors {
+    /// All.
+    pub total: u64,
+    /// By cause, in words.
+    pub by_cause: BTreeMap<String, u64>,
+}
+
+/// A distribution of times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Share of the weakest arm's capacity.
+    pub load: f64,
+    /// Requests per second that were offered; at saturation, that were answered.
+    pub rate: f64,
+    /// Values.
+    pub samples: u64,
+    /// The arm could not keep up with the rate: there is no steady state that percentiles could describe.
+    pub overloaded: bool,
+    /// Mean.
+    pub mean_ms: Option<f64>,
+    /// Median.
+    pub p50_ms: Option<f64>,
+    /// Percentiles; `null` where there are too few samples to tell.
+    pub p90_ms: Option<f64>,
+    /// 99th.
+    pub p99_ms: Option<f64>,
+    /// 99.9th.
+    pub p999_ms: Option<f64>,
+    /// Longest.
+    pub max_ms: Option<f64>,
+    /// `[percentile, milliseconds]`, blocks merged.
+    pub spectrum: Vec<[f64; 2]>,
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Arm ÷ baseline, geometric mean over blocks; `null` when no block has both.
+    pub ratio: Option<f64>,
+    /// Student's 95 % interval.
+    pub ci95: Option<[f64; 2]>,
+    /// The Hodges–Lehmann estimate, which a single wild block does not move.
+    pub hodges_lehmann: Option<f64>,
+    /// Two-sided p-value of the signed-rank test.
+    pub signed_rank_p: Option<f64>,
+    /// The smallest difference that these blocks would have found in 8 of 10 runs.
+    pub resolution_percent: Option<f64>,
+}
+
+/// A ratio without interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct PlainRatio {
+    /// Arm ÷ baseline.
+    pub ratio: Option<f64>,
+}
+
+/// Latency of an arm against the baseline's.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LatencyRatios {
+    /// Medians.
+    pub p50: Option<PercentileRatio>,
+    /// 99th percentiles.
+    pub p99: Option<PercentileRatio>,
+}
+
+/// One percentile against the baseline's at the same offered rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PercentileRatio {
+    /// Share of the weakest arm's capacity.
+    pub load: f64,
+    /// Arm ÷ baseline: below 1 is quicker.
+    pub ratio: Option<f64>,
+    /// 95 % interval over blocks.
+    pub ci95: Option<[f64; 2]>,
+    /// The baseline's, blocks merged.
+    pub baseline_ms: Option<f64>,
+    /// The arm's, blocks merged.
+    pub arm_ms: Option<f64>,
+    /// In a word.
+    pub verdict: Word,
+}
+
+/// An arm against the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The baseline.
+    pub baseline: String,
+    /// The arm.
+    pub arm: String,
+    /// Requests per second.
+    pub throughput: Ratio,
+    /// CPU time for one request.
+    pub cpu_per_request: Ratio,
+    /// Memory.
+    pub memory: PlainRatio,
+    /// Times at equal rates.
+    pub latency: LatencyRatios,
+    /// On throughput, in a word.
+    pub verdict: Word,
+    /// Inconclusive: blocks that would probably settle it.
+    pub more_blocks: Option<usize>,
+    /// No difference: the largest that could hide, in percent.
+    pub hidden_percent: Option<f64>,
+    /// In a sentence.
+    pub sentence: String,
+}
+
+/// One point of the search for saturation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityPoint {
+    /// Arm.
+    pub arm: String,
+    /// Connections.
+    pub connections: usize,
+    /// Answers per second.
+    pub per_second: f64,
+    /// Median of the response time.
+    pub p50_ms: f64,
+    /// 99th percentile, as far as these short windows tell.
+    pub p99_ms: f64,
+}
+
+/// One block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BlockDocument {
+    /// From 1.
+    pub number: usize,
+    /// The arms in the order in which they ran.
+    pub order: Vec<String>,
+    /// Why it does not count.
+    pub disturbed: Option<String>,
+    /// Figures by arm.
+    pub arms: BTreeMap<String, TrialDocument>,
+}
+
+/// An arm in a block.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TrialDocument {
+    /// Answers per second at saturation.
+    pub per_second: f64,
+    /// CPU time of the server for one request.
+    pub cpu_per_request_us: Option<f64>,
+    /// Percentiles by load (`0.5`).
+    pub latency: BTreeMap<String, TrialLatency>,
+    /// The window at saturation: `[seconds, answers per second]`.
+    pub timeline: Vec<[f64; 2]>,
+}
+
+/// Percentiles of one window at a rate.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TrialLatency {
+    /// Median.
+    pub p50_ms: Option<f64>,
+    /// 99th; `null` below 1,000 samples.
+    pub p99_ms: Option<f64>,
+}
+
+/// Whether figures can be trusted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Trust {
+    /// In one sentence.
+    pub text: String,
+    /// Whether the load generator was the bottleneck.
+    pub generator_saturated: bool,
+    /// Cores that it used at saturation, at most.
+    pub generator_cores_used: f64,
+    /// The smallest difference in throughput that these blocks resolve.
+    pub resolution_percent: Option<f64>,
+    /// Findings.
+    pub notes: Vec<TrustNote>,
+    /// The same as a list of checks.
+    pub checks: Vec<Check>,
+}
+
+/// A finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustNote {
+    /// `warning`: figures are wrong or doubtful; `note`: worth knowing.
+    pub level: Level,
+    /// Stable name.
+    pub code: String,
+    /// A sentence.
+    pub text: String,
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Figures are wrong or doubtful.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+/// One check of the trust box.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// Whether it was as it should be; `null` when it could not be told.
+    pub ok: Option<bool>,
+    /// What was found.
+    pub value: String,
+    /// What was allowed.
+    pub limit: Option<String>,
+    /// What it means.
+    pub meaning: Option<String>,
+}
+
+/// `tune --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TuneDocument {
+    /// `tune`.
+    pub kind: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Whose, where, when.
+    #[serde(flatten)]
+    pub heading: Heading,
+    /// The answer.
+    pub choice: Choice,
+    /// Whether the figures can be trusted.
+    pub trustworthy: bool,
+    /// What was done.
+    pub plan: PlanDocument,
+    /// Every candidate, best first.
+    pub table: Vec<CandidateDocument>,
+    /// The law that explains the curve over workers.
+    pub usl: Option<UslDocument>,
+    /// What would be, or was, written.
+    pub patch: Option<Patch>,
+    /// Why to trust, or not.
+    pub trust: Trust,
+}
+
+/// The answer of `tune`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Workers.
+    pub workers: u16,
+    /// `UV_THREADPOOL_SIZE`.
+    pub pool: u32,
+    /// Whether the pool's size makes a difference; if not, `pool` is what the app has now.
+    pub pool_matters: bool,
+    /// Share of resamples that choose the same, 0 to 1.
+    pub stability: f64,
+    /// Why.
+    pub sentence: String,
+}
+
+/// One candidate of `tune`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CandidateDocument {
+    /// Workers.
+    pub workers: u16,
+    /// `UV_THREADPOOL_SIZE`.
+    pub pool: u32,
+    /// Requests per second at saturation.
+    pub per_second: f64,
+    /// Its 95 % interval.
+    pub ci95: Option<[f64; 2]>,
+    /// Against the best, in percent; 0 for the best itself.
+    pub relative_percent: f64,
+    /// Its 95 % interval.
+    pub relative_ci95_percent: Option<[f64; 2]>,
+    /// 99th percentile at 70 % of the best's capacity; `null` when it cannot carry that, or too few samples.
+    pub p99_at_70_ms: Option<f64>,
+    /// Memory of its whole tree.
+    pub memory_bytes: u64,
+    /// CPU time for one request.
+    pub cpu_per_request_us: Option<f64>,
+    /// Rounds that it was measured in.
+    pub rounds: usize,
+    /// The round after which it was out.
+    pub dropped_in_round: Option<usize>,
+    /// Nothing else is better in one of throughput, p99 and memory without being worse in another.
+    pub pareto: bool,
+    /// The answer.
+    pub chosen: bool,
+    /// Share of resamples that choose it, in percent.
+    pub share_percent: f64,
+    /// Answers per second of each round.
+    pub blocks: Vec<f64>,
+}
+
+/// The fitted law with its meaning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UslDocument {
+    /// The parameters.
+    #[serde(flatten)]
+    pub law: Usl,
+    /// Workers at the law's peak; `null` when it has none.
+    pub peak: Option<f64>,
+    /// In words.
+    pub sentence: String,
+    /// `[workers, requests per second]`.
+    pub curve: Vec<[f64; 2]>,
+}
+
+/// A change of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Patch {
+    /// The file.
+    pub file: String,
+    /// Whether it has been written.
+    pub applied: bool,
+    /// The change, for people.
+    pub text: String,
+}

@@ -1,0 +1,178 @@
+//! Why an experiment could not be made, each with what to do about it.
+
+use std::io;
+use std::time::Duration;
+
+use forkful_load::{LoadError, StopHandle};
+
+/// Why an experiment ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The list of arms cannot be understood.
+    #[error("`{text}` is no arm: {reason}")]
+    Arms {
+        /// The part of the list.
+        text: String,
+        /// What was expected.
+        reason: String,
+    },
+    /// What was asked for cannot be measured.
+    #[error("{reason}")]
+    Plan {
+        /// With the value and what was expected.
+        reason: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// An arm's program is not there.
+    #[error("{arm}: {what}")]
+    Missing {
+        /// The arm.
+        arm: String,
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        hint: String,
+    },
+    /// A process could not be started.
+    #[error("{arm}: the server cannot be started")]
+    Spawn {
+        /// The arm.
+        arm: String,
+        /// Why.
+        #[source]
+        source: forkful_os::process::SpawnError,
+    },
+    /// The app ended, or its manager said that it failed.
+    #[error("{arm}: {what}{}", tail_text(.tail))]
+    Failed {
+        /// The arm.
+        arm: String,
+        /// What happened.
+        what: String,
+        /// The last lines of its output.
+        tail: Vec<String>,
+    },
+    /// The app runs but listens nowhere.
+    #[error("{arm}: the app did not listen on a TCP port within {} s{}", .waited.as_secs(), tail_text(.tail))]
+    NotListening {
+        /// The arm.
+        arm: String,
+        /// How long was waited.
+        waited: Duration,
+        /// The last lines of its output.
+        tail: Vec<String>,
+    },
+    /// It listens but gives no usable answer.
+    #[error("{arm}: {method} {path} at port {port} is not answered: {reason}{}", tail_text(.tail))]
+    NoAnswer {
+        /// The arm.
+        arm: String,
+        /// The request's method.
+        method: String,
+        /// The request's path.
+        path: String,
+        /// Where it listens.
+        port: u16,
+        /// What went wrong.
+        reason: String,
+        /// The last lines of its output.
+        tail: Vec<String>,
+    },
+    /// It answers with an error.
+    #[error("{arm}: {method} {path} is answered with status {status}")]
+    WrongStatus {
+        /// The arm.
+        arm: String,
+        /// The request's method.
+        method: String,
+        /// The request's path.
+        path: String,
+        /// The status.
+        status: u16,
+    },
+    /// Too many requests failed for figures to mean anything.
+    #[error("{arm}: {failed} of {total} requests failed: {cause}{}", tail_text(.tail))]
+    Errors {
+        /// The arm.
+        arm: String,
+        /// Failed requests.
+        failed: u64,
+        /// All requests.
+        total: u64,
+        /// The most frequent cause, in words.
+        cause: String,
+        /// The last lines of its output.
+        tail: Vec<String>,
+    },
+    /// The load could not be run.
+    #[error("{arm}: the load cannot be run")]
+    Load {
+        /// The arm.
+        arm: String,
+        /// Why.
+        #[source]
+        source: LoadError,
+    },
+    /// Files, directories, processes of the experiment itself.
+    #[error("{what}")]
+    System {
+        /// What was to be done.
+        what: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The user ended it.
+    #[error("interrupted; everything that was started has been ended")]
+    Interrupted,
+}
+
+impl LabError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Arms { .. } => {
+                "arms are single, cluster, node-cluster, pm2, workers=1,2,4, pool=1,4, balance=direct,exact,shared, \
+                 node=PATH,PATH"
+            }
+            Self::Plan { hint, .. } => hint,
+            Self::Missing { hint, .. } => return Some(hint.clone()),
+            Self::Spawn { .. } | Self::Failed { .. } => "start it by hand first, as in `node app.js`",
+            Self::NotListening { .. } => {
+                "does it need a variable or an argument? `--env KEY=VALUE` and `-- ARGS` pass them on; `--start-timeout 60s` \
+                 waits longer"
+            }
+            Self::NoAnswer { .. } => {
+                "is that the right port and path? `--port` and `--path` say where to send requests"
+            }
+            Self::WrongStatus { status: 404, .. } => "`--path` names the route to measure",
+            Self::WrongStatus { .. } => {
+                "`--path`, `--method`, `--header` and `--body` make the request; `--expect-status` says that this is right"
+            }
+            Self::Errors { .. } => "make the app answer without errors first; its figures would mean nothing",
+            Self::Load { source, .. } => return source.hint().map(str::to_owned),
+            Self::System { .. } | Self::Interrupted => return None,
+        };
+        Some(hint.to_owned())
+    }
+
+    /// The interruption itself, when there was one: what fails while everything is being ended is no news.
+    pub(crate) fn unless_stopped(self, stop: &StopHandle) -> Self {
+        if stop.is_stopped() { Self::Interrupted } else { self }
+    }
+
+    /// A closure for `map_err` on file and process operations.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+}
+
+/// The end of an app's output, a line each.
+fn tail_text(lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("; its last output was:\n    {}", lines.join("\n    "))
+}

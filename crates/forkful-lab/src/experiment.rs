@@ -1,0 +1,41 @@
+//! The founding experiments: reports of others about Node.js on many cores, done again on this machine with the same
+//! apps, and put beside what they reported.
+//!
+//! [`catalogue`] says what there is; each of the other modules does one kind of experiment with a thin driver over
+//! [`crate::server`] and the load engine, and ends in a [`Document`]: text for a terminal, JSON, and the page.
+
+pub mod apps;
+mod blocks;
+pub mod catalogue;
+mod chromium;
+mod document;
+mod figures;
+mod observe;
+mod setting;
+mod slow_fast;
+pub mod text;
+mod thread_pool;
+mod throughput;
+mod two_tabs;
+
+pub use chromium::find as find_browser;
+pub use document::{Claim, Document};
+pub use setting::{Extent, Setting};
+
+use crate::LabError;
+use catalogue::{Description, Kind};
+
+/// Makes an experiment. `say` is told what is being done, in a few words, whenever that changes.
+pub fn run(
+    description: &'static Description,
+    setting: &Setting,
+    say: &mut dyn FnMut(&str),
+) -> Result<Document, LabError> {
+    let document = match &description.kind {
+        Kind::SlowFast => slow_fast::run(description, setting, say),
+        Kind::ThreadPool => thread_pool::run(description, setting, say),
+        Kind::Throughput(shape) => throughput::run(description, shape, setting, say),
+        Kind::TwoTabs => two_tabs::run(description, setting, say),
+    }?;
+    Ok(document.on_this_machine(setting))
+}

@@ -1,0 +1,328 @@
+//! Arms measured in interleaved blocks of random order, each on a server of its own: what is between two arms of a
+//! block is their difference, not the hour of the day.
+
+use std::time::Duration;
+
+use forkful_core::spec::AppSpec;
+use forkful_load::{Histogram, Plan, Report, StopHandle, new_histogram, run};
+use serde_json::{Value, json};
+
+use super::document::{Check, number};
+use super::figures::{self, Latency};
+use super::observe::{Observer, Watched, now_ms};
+use super::setting::{START_TIMEOUT, Setting};
+use crate::LabError;
+use crate::arms::Arm;
+use crate::server::{Server, StartOptions};
+use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
+use crate::statistics::random::Random;
+use crate::target::Target;
+
+/// Requests to every worker before the clock starts, so that V8 has compiled what matters.
+const WARM_UP_REQUESTS: u64 = 4;
+
+/// One arm in one block.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) block: u32,
+    pub(super) report: Report,
+    pub(super) latency: Latency,
+    /// CPU of all of the server's processes for one answer, ms.
+    pub(super) cpu_ms: f64,
+    pub(super) workers: Vec<Watched>,
+}
+
+/// One arm in all blocks.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) arm: Arm,
+    pub(super) measured: Vec<Measured>,
+}
+
+/// What is to be measured.
+pub(super) struct Task<'a> {
+    pub(super) arms: Vec<Arm>,
+    pub(super) target: Target,
+    pub(super) blocks: u32,
+    /// The load on a server at an address.
+    pub(super) plan: &'a dyn Fn(&str) -> Result<Plan, LabError>,
+}
+
+/// Measures all arms in all blocks.
+pub(super) fn measure(
+    task: &Task<'_>,
+    setting: &Setting,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<Series>, LabError> {
+    let mut random = Random::new(setting.seed);
+    let mut series: Vec<Series> =
+        task.arms.iter().map(|arm| Series { arm: arm.clone(), measured: Vec::new() }).collect();
+    for block in 1..=task.blocks {
+        let mut order: Vec<usize> = (0..series.len()).collect();
+        random.shuffle(&mut order);
+        for index in order {
+            let arm = series[index].arm.clone();
+            say(&format!("block {block} of {}: {}", task.blocks, arm.label));
+            let measured = one(task, setting, &arm, block)?;
+            series[index].measured.push(measured);
+        }
+    }
+    Ok(series)
+}
+
+fn one(task: &Task<'_>, setting: &Setting, arm: &Arm, block: u32) -> Result<Measured, LabError> {
+    let observer = Observer::new(false)?;
+    let server = start(setting, arm, &task.target, &observer)?;
+    let address = server.address().to_string();
+    let mut warm = (task.plan)(&address)?;
+    let workers = u64::from(arm.runner.workers());
+    warm.stop = forkful_load::Stop::Requests(workers * WARM_UP_REQUESTS);
+    warm.connections = workers as usize * 2;
+    perform(&warm, arm, &setting.stop)?;
+    let (before, from) = (server.used(false), now_ms());
+    let report = perform(&(task.plan)(&address)?, arm, &setting.stop)?;
+    let cpu = server.used(false).cpu_since(&before);
+    let answers = report.counts.completed + report.counts.late;
+    if answers == 0 {
+        let cause = figures::error_words([&report]);
+        let total = report.counts.started;
+        return Err(LabError::Errors {
+            arm: arm.name.clone(),
+            failed: total,
+            total,
+            cause,
+            tail: server.tail(),
+        });
+    }
+    Ok(Measured {
+        block,
+        latency: Latency::of(&report.response),
+        cpu_ms: cpu.as_secs_f64() * 1000.0 / answers as f64,
+        workers: observer.seen(from, now_ms()),
+        report,
+    })
+}
+
+/// Puts a load on an arm. One that the user has ended is no result.
+pub(super) fn perform(plan: &Plan, arm: &Arm, stop: &StopHandle) -> Result<Report, LabError> {
+    let outcome = run(plan, &mut |_| {}, stop);
+    if stop.is_stopped() {
+        return Err(LabError::Interrupted);
+    }
+    outcome.map_err(|source| LabError::Load { arm: arm.name.clone(), source })
+}
+
+/// Starts the experiment's app as an arm, watched.
+pub(super) fn start(
+    setting: &Setting,
+    arm: &Arm,
+    target: &Target,
+    observer: &Observer,
+) -> Result<Server, LabError> {
+    start_app(&setting.app, setting, arm, target, observer)
+}
+
+/// The same with a changed app.
+pub(super) fn start_app(
+    app: &AppSpec,
+    setting: &Setting,
+    arm: &Arm,
+    target: &Target,
+    observer: &Observer,
+) -> Result<Server, LabError> {
+    let app = observer.watch(app);
+    Server::start(&StartOptions {
+        app: &app,
+        arm,
+        target,
+        forkful: &setting.forkful,
+        port: None,
+        start_timeout: START_TIMEOUT,
+        stop: &setting.stop,
+    })
+}
+
+impl Series {
+    /// The mean over blocks of one figure.
+    pub(super) fn mean(&self, figure: impl Fn(&Measured) -> f64) -> f64 {
+        mean(&self.measured.iter().map(figure).collect::<Vec<_>>())
+    }
+
+    /// The arm ÷ another, block by block, with its interval.
+    pub(super) fn ratio_to(&self, baseline: &Self, figure: impl Fn(&Measured) -> f64) -> Option<Interval> {
+        let pairs = self.measured.iter().filter_map(|measured| {
+            let other = baseline.measured.iter().find(|other| other.block == measured.block)?;
+            Some((figure(other), figure(measured)))
+        });
+        t_interval(&log_ratios(pairs), 0.95)
+    }
+
+    /// Response times of all blocks together.
+    pub(super) fn merged(&self) -> Histogram {
+        let mut all = new_histogram();
+        for measured in &self.measured {
+            all.add(&measured.report.response).expect("all histograms have the same bounds");
+        }
+        all
+    }
+
+    fn errors(&self) -> u64 {
+        self.measured.iter().map(|measured| measured.report.errors_total()).sum()
+    }
+
+    /// A row of the table of arms.
+    pub(super) fn row(&self) -> Value {
+        json!({
+            "name": self.arm.name,
+            "what": self.arm.label,
+            "workers": self.arm.runner.workers(),
+            "requests_per_second": self.mean(|measured| measured.report.per_second()),
+            "mean_ms": self.mean(|measured| measured.latency.mean),
+            "p50_ms": self.mean(|measured| measured.latency.p50),
+            "p90_ms": self.mean(|measured| measured.latency.p90),
+            "p99_ms": self.mean(|measured| measured.latency.p99),
+            "max_ms": self.measured.iter().map(|measured| measured.latency.max).fold(0.0, f64::max),
+            "cpu_per_request_ms": self.mean(|measured| measured.cpu_ms),
+            "errors": self.errors(),
+        })
+    }
+}
+
+/// Drawings that every such measurement has: blocks, differences, spectrum, shares of workers, how busy their loops were.
+pub(super) fn plots(series: &[Series]) -> Vec<Value> {
+    let mut plots = vec![blocks_plot(series)];
+    plots.extend(ratios_plot(series));
+    let spectra: Vec<Value> =
+        series.iter().map(|one| figures::spectrum(&one.arm.name, &one.merged())).collect();
+    plots.push(json!({
+        "type": "percentiles", "title": "The whole latency spectrum", "unit": "ms", "series": spectra,
+        "note": "All blocks together. A closed loop: each connection asks again when it has been answered. Lower is better.",
+    }));
+    plots.extend(series.iter().filter(|one| one.arm.runner.workers() > 1).filter_map(shares_plot));
+    plots.extend(loops_plot(series));
+    plots
+}
+
+fn blocks_plot(series: &[Series]) -> Value {
+    let points: Vec<Value> = series
+        .iter()
+        .flat_map(|one| {
+            one.measured.iter().map(|measured| {
+                json!({"arm": one.arm.name, "block": measured.block, "value": measured.report.per_second()})
+            })
+        })
+        .collect();
+    json!({"type": "blocks", "title": "Requests per second, every block", "unit": "requests/s", "points": points})
+}
+
+fn ratios_plot(series: &[Series]) -> Option<Value> {
+    let (baseline, others) = series.split_first()?;
+    let figures: [(&str, fn(&Measured) -> f64); 4] = [
+        ("requests/s", |measured| measured.report.per_second()),
+        ("p50", |measured| measured.latency.p50),
+        ("p90", |measured| measured.latency.p90),
+        ("p99", |measured| measured.latency.p99),
+    ];
+    let rows: Vec<Value> = others
+        .iter()
+        .flat_map(|one| {
+            figures.iter().filter_map(|(name, figure)| {
+                let interval = one.ratio_to(baseline, figure)?;
+                let name = format!("{name}, {}", one.arm.name);
+                Some(json!({"name": name, "value": interval.ratio, "low": interval.low(), "high": interval.high()}))
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    Some(json!({
+        "type": "intervals", "title": "How large the differences are", "unit": "×", "rows": rows,
+        "note": format!("Against {}, with 95 % confidence intervals. More requests per second are better, lower latencies are.", baseline.arm.label),
+    }))
+}
+
+/// Requests per worker in the last block.
+fn shares_plot(one: &Series) -> Option<Value> {
+    let workers = &one.measured.last()?.workers;
+    let rows: Vec<Value> = workers
+        .iter()
+        .filter(|worker| worker.requests() > 0)
+        .enumerate()
+        .map(|(index, worker)| {
+            json!({"name": format!("{} worker {index}", one.arm.name), "value": worker.requests(), "note": format!("pid {}", worker.pid)})
+        })
+        .collect();
+    if rows.len() < 2 {
+        return None;
+    }
+    Some(json!({
+        "type": "bars", "title": format!("Requests per worker, {}", one.arm.name), "unit": "requests", "rows": rows,
+        "note": "As each worker counted them itself, in the last block.",
+    }))
+}
+
+/// Event-loop utilisation of every worker in the last block.
+fn loops_plot(series: &[Series]) -> Option<Value> {
+    let lines: Vec<Value> = series
+        .iter()
+        .filter_map(|one| Some((one, one.measured.last()?)))
+        .flat_map(|(one, measured)| {
+            let begin = measured
+                .workers
+                .iter()
+                .filter_map(|worker| worker.looks.first())
+                .map(|look| look.at)
+                .fold(f64::MAX, f64::min);
+            let busy = measured.workers.iter().filter(|worker| worker.requests() > 0);
+            busy.enumerate().map(move |(index, worker)| {
+                let points: Vec<Value> = worker
+                    .looks
+                    .iter()
+                    .map(|look| json!([(look.at - begin) / 1000.0, look.event_loop * 100.0]))
+                    .collect();
+                json!({"name": format!("{} worker {index}", one.arm.name), "points": points})
+            })
+        })
+        .collect();
+    if lines.is_empty() {
+        return None;
+    }
+    Some(json!({
+        "type": "timeline", "title": "How busy the event loops are", "unit": "%", "series": lines,
+        "note": "Event-loop utilisation of each worker in the last block.",
+    }))
+}
+
+/// Looks at the whole measurement.
+pub(super) fn checks(series: &[Series], connections: usize) -> Vec<Check> {
+    let reports = || series.iter().flat_map(|one| one.measured.iter().map(|measured| &measured.report));
+    let busiest = reports().map(figures::generator_busy).fold(0.0, f64::max);
+    let errors: u64 = reports().map(Report::errors_total).sum();
+    let requests: u64 = reports().map(|report| report.counts.started).sum();
+    let mut checks = vec![
+        figures::generator_check(busiest),
+        figures::errors_check(errors, requests, &figures::error_words(reports())),
+    ];
+    if let Some(single) = series.first() {
+        let rate = single.mean(|measured| measured.report.per_second());
+        let latency = single.mean(|measured| measured.latency.mean);
+        checks.push(figures::little_check(connections as f64, rate, latency));
+    }
+    let blocks = series.first().map_or(0, |one| one.measured.len());
+    checks.push(Check {
+        name: "Blocks".to_owned(),
+        ok: None,
+        value: number(blocks as f64),
+        limit: "6 for a sure interval".to_owned(),
+        meaning: if blocks < 6 {
+            "With few blocks the intervals are wide, which they show.".to_owned()
+        } else {
+            String::new()
+        },
+    });
+    checks
+}
+
+/// How long a measurement's answers are awaited after its end.
+pub(super) const DRAIN: Duration = Duration::from_secs(30);

@@ -1,0 +1,249 @@
+//! What an experiment ends in: the text's material, the JSON and the page's document in one.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Setting;
+use super::catalogue::Description;
+use crate::document::Machine;
+
+/// One line of "what was reported, and what was found".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// What it is about.
+    pub what: String,
+    /// As it was reported.
+    pub reported: String,
+    /// As it was found here.
+    pub found: String,
+    /// Why they differ, or what it means.
+    pub why: String,
+}
+
+impl Claim {
+    pub(super) fn new(
+        what: impl Into<String>,
+        reported: impl Into<String>,
+        found: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { what: what.into(), reported: reported.into(), found: found.into(), why: why.into() }
+    }
+}
+
+/// A look at whether a figure can be believed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// Passed, failed, or not to be judged.
+    pub ok: Option<bool>,
+    /// What was measured.
+    pub value: String,
+    /// What it should be.
+    pub limit: String,
+    /// What follows.
+    pub meaning: String,
+}
+
+/// The result of an experiment. Its JSON is also what the page draws.
+#[derive(Debug, Clone, Serialize)]
+pub struct Document {
+    /// `experiment`.
+    pub kind: &'static str,
+    /// As on the command line.
+    pub name: &'static str,
+    /// 1 to 7.
+    pub number: u8,
+    /// For readers.
+    pub title: &'static str,
+    /// What was asked.
+    pub question: &'static str,
+    /// How the original report was made.
+    pub original: &'static str,
+    /// The answer, in one sentence.
+    pub headline: String,
+    /// What belongs to it.
+    pub details: Vec<String>,
+    /// Whether the checks let it be trusted.
+    pub trustworthy: bool,
+    /// The original beside this run.
+    pub claims: Vec<Claim>,
+    /// One object of plain values for each arm.
+    pub arms: Vec<Value>,
+    /// The figures that scripts want; keys depend on the experiment.
+    pub found: Value,
+    /// Drawings, as `page/` understands them.
+    pub plots: Vec<Value>,
+    /// Whether to believe it.
+    pub trust: Trust,
+    /// Where it ran.
+    pub machine: Value,
+    /// How much was done.
+    pub plan: Value,
+    /// Repeats it.
+    pub command: String,
+    /// Milliseconds since 1970.
+    pub created_at_ms: u64,
+    /// Version of Forkful.
+    pub forkful: &'static str,
+}
+
+/// The looks, and in a word what they come to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Trust {
+    /// Why not, if not.
+    pub text: String,
+    /// All looks.
+    pub checks: Vec<Check>,
+}
+
+impl Document {
+    pub(super) fn new(description: &'static Description) -> Self {
+        Self {
+            kind: "experiment",
+            name: description.name,
+            number: description.number,
+            title: description.title,
+            question: description.question,
+            original: description.original,
+            headline: String::new(),
+            details: Vec::new(),
+            trustworthy: true,
+            claims: Vec::new(),
+            arms: Vec::new(),
+            found: json!({}),
+            plots: Vec::new(),
+            trust: Trust::default(),
+            machine: json!({}),
+            plan: json!({}),
+            command: String::new(),
+            created_at_ms: super::observe::now_ms() as u64,
+            forkful: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// Adds a look; a failed one makes the result one that cannot be trusted.
+    pub(super) fn check(&mut self, check: Check) {
+        if check.ok == Some(false) {
+            self.trustworthy = false;
+            self.trust.text = [self.trust.text.as_str(), &check.meaning].join(" ").trim().to_owned();
+        }
+        self.trust.checks.push(check);
+    }
+
+    /// Adds where, with what and how it was done.
+    pub(super) fn on_this_machine(mut self, setting: &Setting) -> Self {
+        if let super::Extent::Part(part) = setting.extent {
+            self.check(Check {
+                name: "Length".to_owned(),
+                ok: None,
+                value: format!("{part} of the usual"),
+                limit: String::new(),
+                meaning: "A shortened run shows that it works; its figures are rough.".to_owned(),
+            });
+        }
+        if setting.is_stand_in {
+            self.details.push(
+                "Express is not installed, so a small stand-in with the same routes answered; Express itself takes more CPU for each request."
+                    .to_owned(),
+            );
+        }
+        self.machine = machine(setting);
+        self.command.clone_from(&setting.command);
+        self.plan["seed"] = json!(setting.seed);
+        self.plan["workers"] = json!(setting.workers);
+        self
+    }
+}
+
+fn machine(setting: &Setting) -> Value {
+    let mut machine = json!(Machine::look(&setting.app.launch.program));
+    machine["express"] = json!(if setting.is_stand_in { "a stand-in" } else { "installed" });
+    machine
+}
+
+/// Three significant digits, as a reader wants them: 0.123, 4.56, 78.9, 12,345.
+pub(super) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let size = value.abs();
+    let text = if size >= 100.0 {
+        format!("{value:.0}")
+    } else if size >= 10.0 {
+        format!("{value:.1}")
+    } else if size >= 1.0 || size == 0.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
+    };
+    let (whole, fraction) =
+        text.split_once('.').map_or((text.as_str(), ""), |(whole, fraction)| (whole, fraction));
+    let fraction = fraction.trim_end_matches('0');
+    let digits = whole.trim_start_matches('-');
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let sign = if whole.starts_with('-') { "-" } else { "" };
+    if fraction.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{fraction}") }
+}
+
+/// Milliseconds for readers: `0.52 ms`, `94.1 ms`, `2.15 s`.
+pub(super) fn time(ms: f64) -> String {
+    if ms >= 1000.0 { format!("{} s", number(ms / 1000.0)) } else { format!("{} ms", number(ms)) }
+}
+
+/// `1 worker`, `2 workers`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{} {noun}s", number(count as f64)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_groups() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1234, "0.123"),
+            (1.5, "1.5"),
+            (2.0, "2"),
+            (78.94, "78.9"),
+            (100.0, "100"),
+            (6676.4, "6,676"),
+            (1_234_567.0, "1,234,567"),
+            (-1234.0, "-1,234"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!((time(0.52), time(2150.0)), ("0.52 ms".to_owned(), "2.15 s".to_owned()));
+        assert_eq!(
+            (counted(1, "worker"), counted(2, "worker")),
+            ("1 worker".to_owned(), "2 workers".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_failed_look_is_told_first() {
+        let mut document = Document::new(&super::super::catalogue::ALL[0]);
+        let look = |ok, meaning: &str| Check {
+            name: "x".to_owned(),
+            ok,
+            value: String::new(),
+            limit: String::new(),
+            meaning: meaning.to_owned(),
+        };
+        document.check(look(Some(true), "fine"));
+        assert!(document.trustworthy && document.trust.text.is_empty());
+        document.check(look(Some(false), "The generator was the limit."));
+        assert!(!document.trustworthy);
+        assert_eq!(document.trust.text, "The generator was the limit.");
+    }
+}

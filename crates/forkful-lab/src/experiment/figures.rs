@@ -1,0 +1,166 @@
+//! From the load engine's reports to figures and drawings.
+
+use forkful_load::{Histogram, Report};
+use serde_json::{Value, json};
+
+use super::document::Check;
+
+/// From this part of a core on a generator's thread shapes what it measures.
+const GENERATOR_BUSY_MAX: f64 = 0.8;
+
+/// How far connections may be from rate × mean latency (Little's law) in a closed loop.
+const LITTLE_TOLERANCE: f64 = 0.10;
+
+/// Percentiles of a spectrum's drawing.
+const SPECTRUM: [f64; 15] =
+    [0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.9, 99.95, 99.99, 99.999, 100.0];
+
+/// Latencies in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Latency {
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+}
+
+impl Latency {
+    pub(super) fn of(histogram: &Histogram) -> Self {
+        let at = |percentile: f64| milliseconds(histogram.value_at_percentile(percentile));
+        Self {
+            mean: histogram.mean() / 1e6,
+            p50: at(50.0),
+            p90: at(90.0),
+            p99: at(99.0),
+            max: milliseconds(histogram.max()),
+        }
+    }
+}
+
+fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
+/// A series of the percentile plot. Percentiles that too few samples carry are left out: one needs ten beyond it.
+pub(super) fn spectrum(name: &str, histogram: &Histogram) -> Value {
+    let samples = histogram.len();
+    let points: Vec<Value> = SPECTRUM
+        .iter()
+        .filter(|percentile| **percentile >= 100.0 || (100.0 - **percentile) / 100.0 * samples as f64 >= 1.0)
+        .map(|percentile| {
+            json!([percentile / 100.0, milliseconds(histogram.value_at_percentile(*percentile))])
+        })
+        .collect();
+    json!({"name": name, "points": points, "samples": samples})
+}
+
+/// Response times over the measurement, one point for each request that was picked.
+pub(super) fn over_time(name: &str, report: &Report) -> Value {
+    let points: Vec<Value> = report
+        .samples
+        .iter()
+        .map(|sample| json!([sample.at.as_secs_f64(), sample.response.as_secs_f64() * 1000.0]))
+        .collect();
+    json!({"name": name, "points": points})
+}
+
+/// Each single request's response time in ms, shortest first.
+pub(super) fn each_response(report: &Report) -> Vec<f64> {
+    let mut times: Vec<f64> =
+        report.samples.iter().map(|sample| sample.response.as_secs_f64() * 1000.0).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// The busiest of the generator's threads, 0 to 1.
+pub(super) fn generator_busy(report: &Report) -> f64 {
+    report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max)
+}
+
+/// Whether the generator had room.
+pub(super) fn generator_check(busiest: f64) -> Check {
+    let ok = busiest < GENERATOR_BUSY_MAX;
+    Check {
+        name: "The load generator has room".to_owned(),
+        ok: Some(ok),
+        value: format!("{:.0} % of a core", busiest * 100.0),
+        limit: format!("below {:.0} %", GENERATOR_BUSY_MAX * 100.0),
+        meaning: if ok {
+            String::new()
+        } else {
+            "The generator was busy itself and shaped what it measured.".to_owned()
+        },
+    }
+}
+
+/// Whether requests failed.
+pub(super) fn errors_check(errors: u64, requests: u64, words: &str) -> Check {
+    Check {
+        name: "Requests that failed".to_owned(),
+        ok: Some(errors == 0),
+        value: format!("{errors} of {requests}"),
+        limit: "none".to_owned(),
+        meaning: if errors == 0 { String::new() } else { format!("Requests failed: {words}.") },
+    }
+}
+
+/// The errors of reports, by cause, in words.
+pub(super) fn error_words<'a>(reports: impl IntoIterator<Item = &'a Report>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for error in reports.into_iter().flat_map(|report| &report.errors) {
+        let text = error.cause.words().to_owned();
+        if !words.contains(&text) {
+            words.push(text);
+        }
+    }
+    words.join(", ")
+}
+
+/// Closed loop: connections must be rate × mean latency, or something was counted wrongly.
+pub(super) fn little_check(connections: f64, per_second: f64, mean_ms: f64) -> Check {
+    let inside = per_second * mean_ms / 1000.0;
+    let ok = (inside / connections - 1.0).abs() <= LITTLE_TOLERANCE;
+    Check {
+        name: "Little's law".to_owned(),
+        // A short run ends with connections that idle while the last answers come in: then it says nothing.
+        ok: ok.then_some(true),
+        value: format!("{inside:.1} requests inside"),
+        limit: format!("{connections:.0} connections"),
+        meaning: if ok {
+            String::new()
+        } else {
+            "Connections were idle for part of the run, as at the end of a fixed number of requests."
+                .to_owned()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_need_samples() {
+        let mut histogram = forkful_load::new_histogram();
+        for value in 1..=100_u64 {
+            histogram.record(value * 1_000_000).unwrap();
+        }
+        let series = spectrum("one", &histogram);
+        let points = series["points"].as_array().unwrap();
+        let shares: Vec<f64> = points.iter().map(|point| point[0].as_f64().unwrap()).collect();
+        assert_eq!(
+            shares,
+            [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 1.0],
+            "a hundred carry p99 and no more"
+        );
+        let latency = Latency::of(&histogram);
+        assert!((latency.p50 - 50.0).abs() < 0.1 && (latency.max - 100.0).abs() < 0.2, "{latency:?}");
+    }
+
+    #[test]
+    fn idle_connections_are_no_fault_but_told() {
+        assert_eq!(little_check(10.0, 100.0, 100.0).ok, Some(true));
+        assert_eq!(little_check(10.0, 100.0, 50.0).ok, None);
+    }
+}

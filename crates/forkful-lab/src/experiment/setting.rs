@@ -1,0 +1,130 @@
+//! With what an experiment is made, and how large.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forkful_core::spec::AppSpec;
+use forkful_load::StopHandle;
+
+use crate::arms::{Arm, Runner};
+
+/// Bound on a server's start.
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// All that an experiment is given.
+#[derive(Debug)]
+pub struct Setting {
+    /// The app, resolved against this machine and the caller's environment.
+    pub app: AppSpec,
+    /// Express is not installed; a small module with the same routes stands in for it.
+    pub is_stand_in: bool,
+    /// Our own program.
+    pub forkful: PathBuf,
+    /// Workers of the cluster; one per usable core unless the user says otherwise.
+    pub workers: u16,
+    /// Cores that can be used.
+    pub cores: u16,
+    /// How much of everything.
+    pub extent: Extent,
+    /// Decides the order of arms.
+    pub seed: u64,
+    /// A Chromium, where one is installed.
+    pub browser: Option<PathBuf>,
+    /// What the user typed, to repeat it.
+    pub command: String,
+    /// Ends it early.
+    pub stop: StopHandle,
+}
+
+impl Setting {
+    /// One plain process.
+    pub(super) fn single() -> Arm {
+        Arm {
+            name: "single".to_owned(),
+            label: "one plain process".to_owned(),
+            runner: Runner::Plain,
+            pool: None,
+            node: None,
+            app: 0,
+        }
+    }
+
+    /// Forkful's cluster of so many workers.
+    pub(super) fn cluster(name: &str, workers: u16) -> Arm {
+        let label =
+            if workers == 1 { "Forkful, 1 worker".to_owned() } else { format!("Forkful, {workers} workers") };
+        Arm {
+            name: name.to_owned(),
+            label,
+            runner: Runner::Forkful { workers, balance: None },
+            ..Self::single()
+        }
+    }
+
+    /// Node's own cluster module, which hands connections round.
+    pub(super) fn node_cluster(&self) -> Arm {
+        Arm {
+            name: "node-cluster".to_owned(),
+            label: format!("Node's cluster module, {} workers", self.workers),
+            runner: Runner::NodeCluster { workers: self.workers },
+            ..Self::single()
+        }
+    }
+}
+
+/// How much of an experiment is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Extent {
+    /// A minute or two.
+    Short,
+    /// With the original's own numbers.
+    Full,
+    /// A part of [`Extent::Short`], to see that it works; its figures are worth little.
+    Part(f64),
+}
+
+impl Extent {
+    /// A number of requests, never below `least`.
+    pub(super) fn requests(self, short: u64, full: u64, least: u64) -> u64 {
+        match self {
+            Self::Short => short,
+            Self::Full => full,
+            Self::Part(part) => ((short as f64 * part).round() as u64).max(least),
+        }
+    }
+
+    /// A number of seconds.
+    pub(super) fn seconds(self, short: f64, full: f64) -> Duration {
+        let seconds = match self {
+            Self::Short => short,
+            Self::Full => full,
+            Self::Part(part) => (short * part).max(0.2),
+        };
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// A number of blocks: at least two, so that there is something to compare.
+    pub(super) fn blocks(self, short: u32, full: u32) -> u32 {
+        match self {
+            Self::Short => short,
+            Self::Full => full,
+            Self::Part(part) => ((f64::from(short) * part).round() as u32).clamp(2, short),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_never_nothing() {
+        let part = Extent::Part(0.01);
+        assert_eq!(part.requests(5000, 5000, 8), 50);
+        assert_eq!(part.requests(100, 100, 8), 8);
+        assert_eq!(part.blocks(6, 12), 2);
+        assert_eq!(part.seconds(5.0, 20.0), Duration::from_millis(200));
+        assert_eq!(Extent::Full.requests(200, 1000, 1), 1000);
+        assert_eq!(Extent::Short.blocks(6, 12), 6);
+    }
+}

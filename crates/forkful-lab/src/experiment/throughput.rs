@@ -1,0 +1,343 @@
+//! The experiments that load one route and compare throughput and latency of arms: the busy loop, `/heavy`,
+//! Fibonacci, the sum.
+
+use std::time::Duration;
+
+use forkful_load::{Plan, Reuse, Stop};
+use serde_json::json;
+
+use super::blocks::{self, Series, Task};
+use super::catalogue::Description;
+use super::document::{Claim, Document, counted, number, time};
+use super::setting::Setting;
+use crate::LabError;
+use crate::arms::Arm;
+use crate::target::Target;
+
+/// No request of these experiments takes longer; one that does is told as a timeout.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How such an experiment is made.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) path: &'static str,
+    pub(super) connections: u64,
+    /// Connections are kept, or made anew for each request.
+    pub(super) kept: bool,
+    pub(super) length: Length,
+    pub(super) blocks_short: u32,
+    pub(super) blocks_full: u32,
+    /// `single` first; `crowd` has four workers for each core.
+    pub(super) arms: &'static [&'static str],
+    pub(super) reported: Reported,
+}
+
+/// When a block ends.
+#[derive(Debug)]
+pub(super) enum Length {
+    Seconds { short: f64, full: f64 },
+    Requests { short: u64, full: u64 },
+}
+
+/// What was reported, and how the claims of that report are put.
+#[derive(Debug)]
+pub(super) struct Reported {
+    /// One process: requests per second.
+    pub(super) single: f64,
+    /// A cluster.
+    pub(super) cluster: f64,
+    /// Its workers.
+    pub(super) workers: u16,
+    /// Mean latency of both in ms, where it was told.
+    pub(super) means: Option<(f64, f64)>,
+    /// 90th percentile of both in ms, where it was told.
+    pub(super) p90s: Option<(f64, f64)>,
+    /// Seconds for all requests, where that was told.
+    pub(super) took: Option<(f64, f64)>,
+    /// Another thing that was claimed, and of which arm it is found: text, arm.
+    pub(super) other: Option<(&'static str, &'static str, &'static str)>,
+    /// Why absolute figures differ.
+    pub(super) why: &'static str,
+}
+
+pub(super) const BUSY_LOOP: Reported = Reported {
+    single: 11.7,
+    cluster: 34.5,
+    workers: 4,
+    means: None,
+    p90s: None,
+    took: None,
+    other: Some(("more workers than cores", "throughput dropped a lot", "crowd")),
+    why: "other cores, and a V8 that counts faster",
+};
+
+pub(super) const HEAVY: Reported = Reported {
+    single: 111.0,
+    cluster: 202.0,
+    workers: 4,
+    means: Some((1653.0, 901.0)),
+    p90s: Some((2142.0, 4684.0)),
+    took: None,
+    other: Some(("another cluster", "PM2: 190 requests/s, mean 961 ms, 1 error", "node-cluster")),
+    why: "other cores, and a V8 that counts faster",
+};
+
+pub(super) const FIBONACCI: Reported = Reported {
+    single: 62.95,
+    cluster: 155.35,
+    workers: 4,
+    means: None,
+    p90s: None,
+    took: None,
+    other: None,
+    why: "other cores; a hundred requests are over before a server is warm, so ours warms up first and repeats them in blocks",
+};
+
+pub(super) const SUM: Reported = Reported {
+    single: 4.0,
+    cluster: 26.0,
+    workers: 8,
+    means: None,
+    p90s: None,
+    took: Some((227.0, 38.5)),
+    other: None,
+    why: "other cores; loadtest starts its clients on several cores and leaves the server what remains",
+};
+
+pub(super) fn run(
+    description: &'static Description,
+    shape: &Shape,
+    setting: &Setting,
+    say: &mut dyn FnMut(&str),
+) -> Result<Document, LabError> {
+    let stop = stop(shape, setting);
+    let connections = connections(shape, stop);
+    let plan = |address: &str| plan(shape, address, stop, connections);
+    let task = Task {
+        arms: arms(shape, setting),
+        target: Target::get(shape.path),
+        blocks: setting.extent.blocks(shape.blocks_short, shape.blocks_full),
+        plan: &plan,
+    };
+    let series = blocks::measure(&task, setting, say)?;
+    let mut document = Document::new(description);
+    describe(&mut document, shape, &series, stop);
+    document.arms = series.iter().map(Series::row).collect();
+    document.plots = blocks::plots(&series);
+    for check in blocks::checks(&series, connections) {
+        document.check(check);
+    }
+    document.plan = json!({
+        "path": shape.path, "connections": connections, "kept_connections": shape.kept, "blocks": task.blocks,
+        "length": match stop { Stop::Requests(n) => counted(n, "request"), Stop::Duration(d) => time(d.as_secs_f64() * 1000.0) },
+    });
+    Ok(document)
+}
+
+fn stop(shape: &Shape, setting: &Setting) -> Stop {
+    match shape.length {
+        Length::Seconds { short, full } => Stop::Duration(setting.extent.seconds(short, full)),
+        Length::Requests { short, full } => {
+            Stop::Requests(setting.extent.requests(short, full, u64::from(setting.workers) * 2))
+        }
+    }
+}
+
+fn connections(shape: &Shape, stop: Stop) -> usize {
+    let bound = match stop {
+        Stop::Requests(requests) => requests,
+        Stop::Duration(_) => u64::MAX,
+    };
+    shape.connections.min(bound) as usize
+}
+
+fn plan(shape: &Shape, address: &str, stop: Stop, connections: usize) -> Result<Plan, LabError> {
+    let mut plan = Plan::get(&format!("http://{address}{}", shape.path))
+        .map_err(|source| LabError::Load { arm: "the load".to_owned(), source })?;
+    plan.connections = connections;
+    plan.stop = stop;
+    plan.reuse = if shape.kept { Reuse::Always } else { Reuse::Never };
+    plan.timeout = TIMEOUT;
+    plan.drain = blocks::DRAIN;
+    Ok(plan)
+}
+
+fn arms(shape: &Shape, setting: &Setting) -> Vec<Arm> {
+    let arm = |name: &&str| match *name {
+        "single" => Setting::single(),
+        "node-cluster" => setting.node_cluster(),
+        "crowd" => Setting::cluster("crowd", setting.cores.saturating_mul(4)),
+        _ => Setting::cluster("cluster", setting.workers),
+    };
+    shape.arms.iter().map(arm).collect()
+}
+
+/// The words: headline, details, and the report beside what was found.
+fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Stop) {
+    let (single, cluster) = (&series[0], &series[1]);
+    let rate = |one: &Series| one.mean(|measured| measured.report.per_second());
+    let p90 = |one: &Series| one.mean(|measured| measured.latency.p90);
+    let p99 = |one: &Series| one.mean(|measured| measured.latency.p99);
+    let mean = |one: &Series| one.mean(|measured| measured.latency.mean);
+    let speed_up = cluster.ratio_to(single, |measured| measured.report.per_second());
+    let ratio_text = speed_up.map_or_else(
+        || number(rate(cluster) / rate(single)),
+        |interval| format!("{:.2} × ({:.2} to {:.2})", interval.ratio, interval.low(), interval.high()),
+    );
+    let workers = counted(u64::from(cluster.arm.runner.workers()), "worker");
+    let tail = tail_words(p90(single), p90(cluster), p99(single), p99(cluster));
+    document.headline =
+        format!("{workers} answer {ratio_text} as many requests per second as one process; {tail}.");
+    let reported = &shape.reported;
+    document.claims.push(Claim::new(
+        format!("requests/s, one process and a cluster of {}", reported.workers),
+        format!(
+            "{} and {} ({:.2} ×)",
+            number(reported.single),
+            number(reported.cluster),
+            reported.cluster / reported.single
+        ),
+        format!(
+            "{} and {} ({:.2} ×, {workers})",
+            number(rate(single)),
+            number(rate(cluster)),
+            rate(cluster) / rate(single)
+        ),
+        reported.why,
+    ));
+    if let Some((one, many)) = reported.means {
+        let found = format!("{} and {}", time(mean(single)), time(mean(cluster)));
+        let why = "in a closed loop the mean is connections ÷ throughput (Little's law): it says nothing that the rate does not say";
+        document.claims.push(Claim::new(
+            "mean latency",
+            format!("{} and {}", time(one), time(many)),
+            found,
+            why,
+        ));
+    }
+    if let Some((one, many)) = reported.p90s {
+        document.claims.push(tail_claim(one, many, series));
+    }
+    if let Some((one, many)) = reported.took {
+        document.claims.push(took_claim(one, many, series, stop));
+    }
+    if let Some((what, text, arm)) = reported.other {
+        document.claims.extend(other_claim(what, text, arm, series));
+    }
+    document.found = json!({
+        "single_requests_per_second": rate(single),
+        "cluster_requests_per_second": rate(cluster),
+        "throughput_ratio": speed_up.map(|interval| interval.ratio),
+        "throughput_ci95": speed_up.map(|interval| interval.bounds),
+        "single_p90_ms": p90(single), "cluster_p90_ms": p90(cluster),
+        "single_p99_ms": p99(single), "cluster_p99_ms": p99(cluster),
+        "tail_not_worse": p99(cluster) <= p99(single) && p90(cluster) <= p90(single),
+    });
+}
+
+fn tail_words(p90_single: f64, p90_cluster: f64, p99_single: f64, p99_cluster: f64) -> String {
+    let word = |before: f64, after: f64| if after <= before { "falls" } else { "RISES" };
+    format!(
+        "p90 {} from {} to {}, p99 {} from {} to {}",
+        word(p90_single, p90_cluster),
+        time(p90_single),
+        time(p90_cluster),
+        word(p99_single, p99_cluster),
+        time(p99_single),
+        time(p99_cluster),
+    )
+}
+
+fn tail_claim(one: f64, many: f64, series: &[Series]) -> Claim {
+    let p90 = |one: &Series| one.mean(|measured| measured.latency.p90);
+    let (single, cluster) = (&series[0], &series[1]);
+    let spread = |one: &Series| {
+        let workers = one.measured.last().map(|measured| {
+            measured
+                .workers
+                .iter()
+                .map(super::observe::Watched::requests)
+                .filter(|n| *n > 0)
+                .collect::<Vec<_>>()
+        });
+        workers.unwrap_or_default()
+    };
+    let shares = spread(cluster);
+    let even = shares.iter().min().zip(shares.iter().max()).map_or(String::new(), |(least, most)| {
+        format!("; here the workers answered {least} to {most} requests each")
+    });
+    let is_worse = p90(cluster) > p90(single);
+    let why = if is_worse {
+        format!("WORSE than one process here, too{even}")
+    } else {
+        format!(
+            "a kept connection stays with its worker, so uneven hands-out make some clients wait longer{even}"
+        )
+    };
+    Claim::new(
+        "90th percentile",
+        format!("{} and {}: the cluster's was worse", time(one), time(many)),
+        format!("{} and {}", time(p90(single)), time(p90(cluster))),
+        why,
+    )
+}
+
+fn took_claim(one: f64, many: f64, series: &[Series], stop: Stop) -> Claim {
+    let took = |one: &Series| one.mean(|measured| measured.report.elapsed.as_secs_f64()) * 1000.0;
+    let requests = match stop {
+        Stop::Requests(requests) => counted(requests, "request"),
+        Stop::Duration(_) => "the requests".to_owned(),
+    };
+    Claim::new(
+        format!("time for all ({requests} here, 1,000 there)"),
+        format!("{} s and {} s", number(one), number(many)),
+        format!("{} and {}", time(took(&series[0])), time(took(&series[1]))),
+        "the number of requests and the CPU; `--full` makes all 1,000",
+    )
+}
+
+fn other_claim(what: &str, text: &str, arm: &str, series: &[Series]) -> Option<Claim> {
+    let other = series.iter().find(|one| one.arm.name == arm)?;
+    let rate = |one: &Series| one.mean(|measured| measured.report.per_second());
+    let mean = other.mean(|measured| measured.latency.mean);
+    let p90 = other.mean(|measured| measured.latency.p90);
+    let found = format!(
+        "{}: {} requests/s, mean {}, p90 {}",
+        other.arm.label,
+        number(rate(other)),
+        time(mean),
+        time(p90)
+    );
+    let change = (rate(other) / rate(&series[1]) - 1.0) * 100.0;
+    let why = if arm == "crowd" {
+        format!("{change:+.1} % against one worker per core: they share the same cores, and cost memory")
+    } else {
+        format!(
+            "{change:+.1} % against Forkful's cluster in the same blocks; PM2 hands connections round as Node's own cluster does"
+        )
+    };
+    Some(Claim::new(what, text, found, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worse_tail_is_told_in_capitals() {
+        assert_eq!(
+            tail_words(20.0, 10.0, 40.0, 50.0),
+            "p90 falls from 20 ms to 10 ms, p99 RISES from 40 ms to 50 ms"
+        );
+    }
+
+    #[test]
+    fn there_are_never_more_connections_than_requests() {
+        let super::super::catalogue::Kind::Throughput(shape) = &super::super::catalogue::ALL[3].kind else {
+            panic!("the fourth loads one route");
+        };
+        assert_eq!(connections(shape, Stop::Requests(12)), 12);
+        assert_eq!(connections(shape, Stop::Requests(1200)), 200);
+        assert_eq!(connections(shape, Stop::Duration(Duration::from_secs(1))), 200);
+    }
+}

@@ -1,0 +1,23 @@
+//! Experiments on apps: `compare` (is this arm faster than that one?) and `tune` (how many workers, how large a pool?).
+//!
+//! Decisions are in pure modules ([`statistics`], …) that know no clock and no process; the modules that start servers,
+//! put load on them and watch them are thin.
+
+pub mod arms;
+pub mod compare;
+pub mod document;
+mod error;
+pub mod experiment;
+mod machine;
+pub mod measure;
+pub mod page;
+pub mod patch;
+pub mod plan;
+pub mod progress;
+pub mod server;
+pub mod statistics;
+pub mod target;
+pub mod text;
+pub mod tune;
+
+pub use error::LabError;

@@ -1,0 +1,215 @@
+//! One window of load on one server, with what the server's tree and the machine did meanwhile.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use forkful_load::{Arrivals, Load, Plan, Report, Reuse, Stop, StopHandle, Think, Threads, run};
+
+use crate::LabError;
+use crate::server::Server;
+use crate::statistics::steadiness::MachineUse;
+use crate::target::Target;
+
+/// Answers to the last requests of a window are awaited for so long, and no longer than the window itself took.
+const DRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// An open loop has this many connections more than would do if every request took as long as at saturation.
+const OPEN_CONNECTIONS_MAX: usize = 1024;
+
+/// Samples below which a 99th percentile is no figure but a guess.
+pub const P99_SAMPLES_MIN: u64 = 1_000;
+
+/// The same for the 99.9th.
+pub const P999_SAMPLES_MIN: u64 = 10_000;
+
+/// Who is asked, how, and who may end it.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The server.
+    pub server: &'a Server,
+    /// The arm's name, for messages.
+    pub arm: &'a str,
+    /// The request.
+    pub target: &'a Target,
+    /// Whether connections are kept.
+    pub keep_alive: bool,
+    /// Threads of the generator; `None` for its own choice.
+    pub threads: Option<usize>,
+    /// Ends it early.
+    pub stop: &'a StopHandle,
+}
+
+/// What a window brought.
+#[derive(Debug)]
+pub struct Window {
+    /// Everything that the generator saw.
+    pub report: Report,
+    /// CPU of the server's whole tree from before the first connection to after the last answer.
+    pub server_cpu: Duration,
+    /// What the machine did.
+    pub machine: MachineUse,
+}
+
+impl Window {
+    /// Answers per second.
+    pub fn per_second(&self) -> f64 {
+        self.report.per_second()
+    }
+
+    /// Requests that the server has worked for, those of before and after the clock included.
+    pub fn requests(&self) -> u64 {
+        let counts = &self.report.counts;
+        counts.completed + counts.late + self.report.warmup.completed
+    }
+
+    /// CPU time of the server for one request; `None` when there was none.
+    pub fn cpu_per_request(&self) -> Option<Duration> {
+        let requests = self.requests();
+        (requests > 0).then(|| self.server_cpu.div_f64(requests as f64))
+    }
+
+    /// Cores that the generator used.
+    pub fn generator_cores(&self) -> f64 {
+        let seconds = self.report.elapsed.as_secs_f64();
+        if seconds > 0.0 { self.report.cpu_seconds / seconds } else { 0.0 }
+    }
+
+    /// Cores that the server used.
+    pub fn server_cores(&self) -> f64 {
+        let per_request = self.cpu_per_request().unwrap_or_default().as_secs_f64();
+        per_request * self.per_second()
+    }
+
+    /// The busiest thread of the generator, 0 to 1.
+    pub fn generator_busy(&self) -> f64 {
+        self.report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max)
+    }
+}
+
+/// A closed loop with so many connections.
+pub fn closed(subject: &Subject<'_>, connections: usize, duration: Duration) -> Result<Window, LabError> {
+    let mut plan = plan(subject, duration)?;
+    plan.connections = connections;
+    plan.load = Load::Closed { think: Think::None };
+    window(subject, &plan)
+}
+
+/// An open loop at so many requests per second, arriving independently of each other and of the answers.
+pub fn open(subject: &Subject<'_>, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
+    let mut plan = plan(subject, duration)?;
+    // Kept connections are opened before the clock runs; more are made when all are busy.
+    plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
+    plan.load =
+        Load::Open { rate, connections_max: OPEN_CONNECTIONS_MAX, arrivals: Arrivals::Poisson { seed } };
+    window(subject, &plan)
+}
+
+fn plan(subject: &Subject<'_>, duration: Duration) -> Result<Plan, LabError> {
+    let address: SocketAddr = subject.server.address();
+    let mut plan = subject.target.plan(address).map_err(|source| load_error(subject, source))?;
+    plan.stop = Stop::Duration(duration);
+    plan.drain = duration.min(DRAIN_MAX);
+    plan.reuse = if subject.keep_alive { Reuse::Always } else { Reuse::Never };
+    if let Some(threads) = subject.threads {
+        plan.threads = Threads::Count(threads);
+    }
+    Ok(plan)
+}
+
+fn window(subject: &Subject<'_>, plan: &Plan) -> Result<Window, LabError> {
+    if subject.stop.is_stopped() {
+        return Err(LabError::Interrupted);
+    }
+    let before = subject.server.used(false);
+    let report = run(plan, &mut |_| {}, subject.stop).map_err(|source| load_error(subject, source))?;
+    let after = subject.server.used(false);
+    if subject.stop.is_stopped() {
+        return Err(LabError::Interrupted);
+    }
+    let server_cpu = after.cpu_since(&before);
+    let machine = machine_use(&report, server_cpu);
+    Ok(Window { report, server_cpu, machine })
+}
+
+fn load_error(subject: &Subject<'_>, source: forkful_load::LoadError) -> LabError {
+    LabError::Load { arm: subject.arm.to_owned(), source }
+}
+
+fn machine_use(report: &Report, server_cpu: Duration) -> MachineUse {
+    let cores = f64::from(forkful_os::cores::usable_cores().online);
+    let capacity = report.elapsed.mul_f64(cores);
+    let share = |part: Option<f64>| capacity.mul_f64(part.unwrap_or(0.0).clamp(0.0, 1.0));
+    MachineUse {
+        capacity,
+        // What was stolen was busy as far as the report goes.
+        busy: share(report.host.busy).saturating_sub(share(report.host.steal)),
+        stolen: share(report.host.steal),
+        own: server_cpu + Duration::from_secs_f64(report.cpu_seconds.max(0.0)),
+    }
+}
+
+/// Refuses a window in which requests failed: their times and rates would be those of errors.
+pub fn must_be_right(subject: &Subject<'_>, report: &Report) -> Result<(), LabError> {
+    const SHARE_MAX: f64 = 0.01;
+    let failed = report.errors_total();
+    let total = report.counts.started.max(1);
+    if failed as f64 / total as f64 <= SHARE_MAX {
+        return Ok(());
+    }
+    let worst = report.errors.iter().max_by_key(|error| error.count);
+    let mut cause = worst.map_or_else(String::new, |error| error.cause.words().to_owned());
+    let wrong: Vec<String> = report
+        .statuses
+        .iter()
+        .filter(|(status, _)| !subject.target.accepts(*status))
+        .map(|(status, count)| format!("{count} times status {status}"))
+        .collect();
+    if !wrong.is_empty() {
+        cause = wrong.join(", ");
+    }
+    Err(LabError::Errors { arm: subject.arm.to_owned(), failed, total, cause, tail: subject.server.tail() })
+}
+
+/// A percentile in milliseconds, if there are samples enough for it to mean something.
+pub fn percentile_ms(histogram: &forkful_load::Histogram, percentile: f64) -> Option<f64> {
+    let needed = match percentile {
+        p if p > 99.0 => P999_SAMPLES_MIN,
+        p if p > 95.0 => P99_SAMPLES_MIN,
+        p if p > 50.0 => 100,
+        _ => 1,
+    };
+    (histogram.len() >= needed).then(|| histogram.value_at_quantile(percentile / 100.0) as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forkful_load::new_histogram;
+
+    #[test]
+    fn a_percentile_needs_samples_enough() {
+        let mut histogram = new_histogram();
+        for value in 1..=999_u64 {
+            histogram.record(value * 1_000_000).unwrap();
+        }
+        assert!((percentile_ms(&histogram, 50.0).unwrap() / 500.0 - 1.0).abs() < 0.01);
+        assert_eq!(percentile_ms(&histogram, 99.0), None);
+        histogram.record(1_000_000_000).unwrap();
+        assert!(percentile_ms(&histogram, 99.0).is_some());
+        assert_eq!(percentile_ms(&histogram, 99.9), None);
+        assert_eq!(percentile_ms(&new_histogram(), 50.0), None);
+    }
+
+    #[test]
+    fn the_machines_use_is_the_shares_of_its_cores() {
+        let mut report = Report::empty("test");
+        report.elapsed = Duration::from_secs(2);
+        report.cpu_seconds = 0.5;
+        report.host.busy = Some(0.75);
+        report.host.steal = Some(0.25);
+        let used = machine_use(&report, Duration::from_secs(1));
+        assert_eq!(used.busy, used.capacity / 2);
+        assert_eq!(used.stolen, used.capacity / 4);
+        assert_eq!(used.own, Duration::from_millis(1500));
+    }
+}

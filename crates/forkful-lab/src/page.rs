@@ -1,0 +1,171 @@
+//! The result page: one HTML file that holds its plots, its script and its data, and asks the network for nothing.
+//!
+//! `page/report.html` is built from `page/` at the root of the repository (`npm run build --prefix page`); here a JSON
+//! document is put into it. Whatever stands in the document is data: it can end neither the element that holds it nor
+//! become markup.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::Value;
+
+const TEMPLATE: &str = include_str!("page/report.html");
+
+/// Titles of documents that have none of their own.
+const TITLES: [(&str, &str); 4] =
+    [("bench", "Load test"), ("compare", "Comparison"), ("tune", "Tuning"), ("experiment", "Experiment")];
+
+/// The page of a document of `bench`, `compare`, `tune` or `experiment`; which one, its key `kind` says. Keys that are
+/// absent or of another shape are left out of the page.
+pub fn render(document: &Value) -> String {
+    let title = escaped_text(&title_of(document));
+    let headline = escaped_text(&headline_of(document));
+    let data = escaped_json(document);
+    let mut page = String::with_capacity(TEMPLATE.len() + title.len() * 2 + headline.len() + data.len());
+    let mut rest = TEMPLATE;
+    // One pass, so that a placeholder inside of what is put in stays what it is.
+    while let Some(at) = rest.find("{{") {
+        page.push_str(&rest[..at]);
+        let (name, after) = match rest[at + 2..].split_once("}}") {
+            Some((name @ ("title" | "headline" | "data"), after)) => (name, after),
+            _ => ("", &rest[at + 2..]),
+        };
+        page.push_str(match name {
+            "title" => &title,
+            "headline" => &headline,
+            "data" => &data,
+            _ => "{{",
+        });
+        rest = after;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// Writes the page of a document to a file: complete or not at all.
+pub fn write(path: &Path, document: &Value) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = folder.join(format!(".{name}.{}", std::process::id()));
+    let written = fs_err::File::create(&temporary)
+        .and_then(|mut file| file.write_all(render(document).as_bytes()))
+        .and_then(|()| fs_err::rename(&temporary, path));
+    if written.is_err() {
+        // Whether it was made at all is not known; what matters is that nothing stays.
+        fs_err::remove_file(&temporary).ok();
+    }
+    written
+}
+
+fn title_of(document: &Value) -> String {
+    let text = |key: &str| document.get(key).and_then(Value::as_str);
+    let by_kind = || {
+        let kind = text("kind")?;
+        TITLES.iter().find(|(name, _)| *name == kind).map(|(_, title)| *title)
+    };
+    text("title").or_else(by_kind).unwrap_or("Report").to_owned()
+}
+
+fn headline_of(document: &Value) -> String {
+    let at = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
+    at("/headline").or_else(|| at("/sentence")).or_else(|| at("/verdict/text")).unwrap_or_default().to_owned()
+}
+
+/// JSON that means the same to a parser and nothing to the HTML around it: no `<`, `>`, `&`, and neither of the two line
+/// separators that JavaScript does not take.
+fn escaped_json(document: &Value) -> String {
+    let mut safe = String::new();
+    for character in document.to_string().chars() {
+        match character {
+            '<' => safe.push_str("\\u003c"),
+            '>' => safe.push_str("\\u003e"),
+            '&' => safe.push_str("\\u0026"),
+            '\u{2028}' => safe.push_str("\\u2028"),
+            '\u{2029}' => safe.push_str("\\u2029"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+fn escaped_text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The JSON that stands in a page.
+    fn data_of(page: &str) -> &str {
+        let begin = page.find(r#"id="report-data">"#).expect("the page has a place for data") + 17;
+        let length = page[begin..].find("</script>").expect("the element ends");
+        &page[begin..begin + length]
+    }
+
+    #[test]
+    fn the_document_comes_out_as_it_went_in() {
+        let hostile = "</script><script>alert(1)</script><!-- {{data}} {{title}} \u{2028} & ' \" \\ \0";
+        let document =
+            json!({"kind": "bench", "title": hostile, "headline": hostile, hostile: [hostile, 1.5, null]});
+        let page = render(&document);
+        let back: Value = serde_json::from_str(data_of(&page)).expect("it is JSON");
+        assert_eq!(back, document);
+        assert!(!data_of(&page).contains(['<', '>', '&', '\u{2028}']));
+    }
+
+    #[test]
+    fn no_text_becomes_markup() {
+        let hostile = "<img src=x onerror=alert(1)>";
+        let page = render(&json!({"title": hostile, "headline": hostile, "command": hostile}));
+        assert!(!page.contains("<img"));
+        assert!(page.contains("<title>&lt;img src=x onerror=alert(1)&gt;</title>"));
+    }
+
+    #[test]
+    fn braces_of_the_template_and_of_the_document_stay() {
+        let bare = render(&json!({}));
+        let braces = |text: &str| text.matches("{{").count();
+        assert_eq!(braces(&bare), braces(TEMPLATE) - 4, "four places are filled, no other is touched");
+        assert_eq!(braces(&render(&json!({"x": "{{title}}"}))), braces(&bare) + 1);
+    }
+
+    #[test]
+    fn a_page_asks_no_network_for_anything() {
+        let page = render(&json!({"kind": "compare"}));
+        assert!(page.contains("default-src 'none'"), "the browser is told to refuse it, too");
+        for reference in ["src=\"", "href=\"http", "@import", "url(http"] {
+            assert!(!page.contains(reference), "{reference} in the page");
+        }
+        assert!(page.len() < 150_000, "{} bytes without data", page.len());
+    }
+
+    #[test]
+    fn titles_follow_the_kind() {
+        assert!(render(&json!({"kind": "tune"})).contains("<title>Tuning</title>"));
+        assert!(render(&json!(["no", "object"])).contains("<title>Report</title>"));
+    }
+
+    #[test]
+    fn writing_is_complete_or_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("page.html");
+        write(&path, &json!({"kind": "bench"})).expect("it can be written");
+        assert!(fs_err::read_to_string(&path).expect("it is there").ends_with("</html>\n"));
+        write(&folder.path().join("none/page.html"), &json!({})).expect_err("the folder is missing");
+        assert_eq!(fs_err::read_dir(folder.path()).expect("readable").count(), 1, "no temporary file stays");
+    }
+}

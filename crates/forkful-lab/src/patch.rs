@@ -1,0 +1,164 @@
+//! Writing a choice into a configuration without losing anything in it: comments, order, blanks and every other key
+//! stay byte for byte.
+//!
+//! The edit is made in the text. Then the new text is read as a configuration and compared with the old one: if
+//! anything but the wanted keys differs, nothing is written and the user is told what to change by hand. So an edit that
+//! a grammar's corner misleads is refused, never done.
+
+mod braces;
+mod lines;
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use forkful_config::{AppOptions, ConfigError, JsEvaluator};
+use serde_json::json;
+
+/// The name of the variable that sets the thread pool's size.
+pub const POOL_VARIABLE: &str = "UV_THREADPOOL_SIZE";
+
+/// What is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// `instances`.
+    pub workers: u16,
+    /// `env.UV_THREADPOOL_SIZE`; `None` leaves it alone.
+    pub pool: Option<u32>,
+}
+
+impl Change {
+    /// The change as keys and values.
+    pub fn text(&self) -> String {
+        let pool = self.pool.map(|pool| format!("\nenv.{POOL_VARIABLE}: \"{pool}\"")).unwrap_or_default();
+        format!("instances: {}{pool}", self.workers)
+    }
+}
+
+/// Why a configuration was left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum PatchError {
+    /// It cannot be read as a configuration.
+    #[error("the configuration cannot be read")]
+    Config(#[from] ConfigError),
+    /// The place of the change is not found, or the change would change more.
+    #[error("{} is left as it is: {reason}", .file.display())]
+    Refused {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Reading or writing failed.
+    #[error("{} cannot be changed", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A new configuration for a script that has none.
+pub fn fresh(name: &str, script: &str, change: Change) -> String {
+    let mut app = json!({ "name": name, "script": script, "instances": change.workers });
+    if let Some(pool) = change.pool {
+        app["env"] = json!({ POOL_VARIABLE: pool.to_string() });
+    }
+    let document = json!({ "apps": [app] });
+    format!("{}\n", serde_json::to_string_pretty(&document).expect("a document of strings and numbers"))
+}
+
+/// Changes app `name` of a configuration; with only one app its name does not matter.
+pub fn apply(path: &Path, name: &str, change: Change, evaluator: &dyn JsEvaluator) -> Result<(), PatchError> {
+    let failed = |source| PatchError::File { file: path.to_owned(), source };
+    let refuse = |reason: &str| PatchError::Refused { file: path.to_owned(), reason: reason.to_owned() };
+    let before = forkful_config::load(path, evaluator)?.apps;
+    let index = place_of(&before, name).ok_or_else(|| refuse(&format!("it has no app called `{name}`")))?;
+    // The file itself, where the path is a link to it.
+    let real = fs_err::canonicalize(path).map_err(failed)?;
+    let text = fs_err::read_to_string(&real).map_err(failed)?;
+    let changed = edited(&real, &text, &before[index], index, change)
+        .ok_or_else(|| refuse("the place to change is not plain to see"))?;
+    let permissions = fs_err::metadata(&real).map_err(failed)?.permissions();
+    let beside = Beside::write(&real, &changed, permissions).map_err(failed)?;
+    let after = forkful_config::load(&beside.path, evaluator)
+        .map_err(|_| refuse("the changed text would be no configuration any more"))?
+        .apps;
+    if !is_only_that(&before, &after, index, change) {
+        return Err(refuse("the change would change more than it should"));
+    }
+    beside.take_place_of(&real).map_err(failed)
+}
+
+fn place_of(apps: &[AppOptions], name: &str) -> Option<usize> {
+    if apps.len() == 1 {
+        return Some(0);
+    }
+    apps.iter().position(|app| {
+        let stem = app.script.as_deref().and_then(|script| Path::new(script).file_stem()?.to_str());
+        app.name.as_deref().or(stem) == Some(name)
+    })
+}
+
+/// The text with the change in it; `None` when its place cannot be told.
+fn edited(path: &Path, text: &str, app: &AppOptions, index: usize, change: Change) -> Option<String> {
+    let extension = path.extension()?.to_str()?;
+    match extension {
+        "yaml" | "yml" => lines::edit(text, app, change, &lines::YAML),
+        "toml" => lines::edit(text, app, change, &lines::TOML),
+        "json" | "json5" | "jsonc" => braces::edit(text, index, change, true),
+        _ => braces::edit(text, index, change, false),
+    }
+}
+
+/// Whether two configurations differ in nothing but the change. Where keys stand may differ.
+fn is_only_that(before: &[AppOptions], after: &[AppOptions], index: usize, change: Change) -> bool {
+    if before.len() != after.len() {
+        return false;
+    }
+    let mut wanted = before.to_vec();
+    wanted[index].instances = Some(change.workers.to_string().into());
+    if let Some(pool) = change.pool {
+        wanted[index].env.insert(POOL_VARIABLE.to_owned(), pool.to_string());
+    }
+    let without_origin = |apps: &[AppOptions]| -> Vec<AppOptions> {
+        apps.iter().map(|app| AppOptions { origin: None, ..app.clone() }).collect()
+    };
+    without_origin(&wanted) == without_origin(after)
+}
+
+/// A file beside another, gone unless it takes that one's place.
+struct Beside {
+    path: PathBuf,
+}
+
+impl Beside {
+    /// Keeps the name's end, because that decides the format, and the directory, because scripts may load neighbours.
+    fn write(real: &Path, text: &str, permissions: Permissions) -> std::io::Result<Self> {
+        let name = real.file_name().unwrap_or_default().to_string_lossy();
+        let path = real.with_file_name(format!(".{}.{name}", std::process::id()));
+        let beside = Self { path };
+        let mut file = fs_err::File::create(&beside.path)?;
+        fs_err::set_permissions(&beside.path, Permissions::from_mode(permissions.mode()))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        Ok(beside)
+    }
+
+    fn take_place_of(self, real: &Path) -> std::io::Result<()> {
+        fs_err::rename(&self.path, real)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Not there any more when it took the other's place.
+        fs_err::remove_file(&self.path).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! A server under test: started as one arm says, watched as a whole tree of processes, ended without a trace.
+
+mod launch;
+mod probe;
+mod program;
+mod tree;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use forkful_core::spec::AppSpec;
+use forkful_load::StopHandle;
+use tempfile::TempDir;
+
+use crate::LabError;
+use crate::arms::Arm;
+use crate::target::Target;
+use launch::{Launched, lines_from_end};
+use tree::Tree;
+pub use tree::TreeUse;
+
+/// Pause between two looks for readiness.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// A port other than the one that was given must be the only one for so long before it is taken for the app's.
+const OTHER_PORT_SETTLES: Duration = Duration::from_millis(300);
+
+/// From SIGTERM to SIGKILL for a plain process.
+const END_GRACE: Duration = Duration::from_secs(2);
+
+/// The first request may take this long; a route that is slower is not measured in blocks of seconds.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// SIGTERM.
+const TERMINATE: i32 = 15;
+
+/// What a server is started from.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// The app, complete.
+    pub app: &'a AppSpec,
+    /// How it is run.
+    pub arm: &'a Arm,
+    /// What it is going to be asked.
+    pub target: &'a Target,
+    /// Our own program.
+    pub forkful: &'a Path,
+    /// Where requests go; `None` finds out.
+    pub port: Option<u16>,
+    /// Bound on becoming ready.
+    pub start_timeout: Duration,
+    /// A directory for this server alone.
+    pub scratch: &'a Path,
+    /// Ends the wait.
+    pub stop: &'a StopHandle,
+}
+
+impl Options<'_> {
+    fn log(&self) -> PathBuf {
+        self.scratch.join("output.log")
+    }
+}
+
+/// How a server's processes are told to end.
+#[derive(Debug)]
+enum Backend {
+    /// A process of ours, by signal.
+    Child,
+    /// A private daemon, by its own command.
+    Forkful { program: PathBuf, env: std::collections::BTreeMap<String, String> },
+    /// A private PM2, by its own command.
+    Pm2 { program: PathBuf, env: std::collections::BTreeMap<String, String> },
+}
+
+/// A running server. Dropping it ends all of its processes.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    started_in: Duration,
+    first_answer: Duration,
+    ignores_port: bool,
+    tree: Tree,
+    backend: Backend,
+    scratch: TempDir,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers the target with a good status.
+    pub fn start(options: &StartOptions<'_>) -> Result<Self, LabError> {
+        let begun = Instant::now();
+        let scratch = tempfile::Builder::new()
+            .prefix("forkful-lab-")
+            .tempdir()
+            .map_err(LabError::system("cannot make a temporary directory"))?;
+        let directory = scratch.path().to_owned();
+        let options = options.within(&directory);
+        let port = options.port.map_or_else(free_port, Ok)?;
+        let command = launch::Command::of(&options, port)?;
+        let Launched { tree, backend, ready_file } = launch::launch(&options, &command)?;
+        let mut server = Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            started_in: Duration::ZERO,
+            first_answer: Duration::ZERO,
+            ignores_port: false,
+            tree,
+            backend,
+            scratch,
+        };
+        server.wait_ready(&options, port, ready_file.as_deref())?;
+        server.started_in = begun.elapsed();
+        Ok(server)
+    }
+
+    /// Where it answers.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From the start of its processes to its first answer.
+    pub fn started_in(&self) -> Duration {
+        self.started_in
+    }
+
+    /// How long its first answer took, alone on the machine and without any warm-up.
+    pub fn first_answer(&self) -> Duration {
+        self.first_answer
+    }
+
+    /// It listens on another port than `PORT` says.
+    pub fn ignores_port(&self) -> bool {
+        self.ignores_port
+    }
+
+    /// CPU and memory of its whole tree, manager included. Memory costs milliseconds and is 0 unless asked for.
+    pub fn used(&self, with_memory: bool) -> TreeUse {
+        self.tree.used(with_memory)
+    }
+
+    /// The last lines of its output.
+    pub fn tail(&self) -> Vec<String> {
+        let mut logs: Vec<PathBuf> = vec![self.scratch.path().join("output.log")];
+        if let Ok(entries) = fs_err::read_dir(self.scratch.path().join("logs")) {
+            logs.extend(entries.flatten().map(|entry| entry.path()));
+        }
+        let texts: String = logs.iter().filter_map(|path| Some(end_of(path)? + "\n")).collect();
+        lines_from_end(&texts)
+    }
+
+    fn wait_ready(
+        &mut self,
+        options: &Options<'_>,
+        port: u16,
+        ready_file: Option<&Path>,
+    ) -> Result<(), LabError> {
+        let deadline = Instant::now() + options.start_timeout;
+        // An app that has opened another port may be about to open the one that it was given.
+        let mut other_since: Option<(SocketAddr, Instant)> = None;
+        loop {
+            if options.stop.is_stopped() {
+                return Err(LabError::Interrupted);
+            }
+            self.must_live(options)?;
+            let is_ready = ready_file.is_none_or(Path::is_file);
+            if is_ready && let Some(listening) = choose(&self.tree.listening(), port, options.port.is_some())
+            {
+                let since = match other_since {
+                    Some((address, since)) if address == listening => since,
+                    _ => Instant::now(),
+                };
+                if listening.port() == port || since.elapsed() >= OTHER_PORT_SETTLES {
+                    self.ignores_port = listening.port() != port;
+                    self.address = probe::reachable(listening);
+                    return self.first_request(options);
+                }
+                other_since = Some((listening, since));
+            }
+            if Instant::now() >= deadline {
+                return Err(LabError::NotListening {
+                    arm: options.arm.name.clone(),
+                    waited: options.start_timeout,
+                    tail: tail_of(options),
+                });
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+    }
+
+    fn must_live(&self, options: &Options<'_>) -> Result<(), LabError> {
+        if !matches!(self.backend, Backend::Child) {
+            return Ok(());
+        }
+        match self.tree.root().try_wait(false) {
+            Ok(Some(exit)) => {
+                let how = match exit {
+                    forkful_os::process::Exit::Code(code) => format!("with exit code {code}"),
+                    forkful_os::process::Exit::Signal(signal, _) => {
+                        format!("by {}", forkful_os::signal_name(signal))
+                    }
+                };
+                let what = format!("the app ended {how} before it listened on a port");
+                Err(LabError::Failed { arm: options.arm.name.clone(), what, tail: tail_of(options) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn first_request(&mut self, options: &Options<'_>) -> Result<(), LabError> {
+        let target = options.target;
+        match probe::ask(self.address, target, FIRST_ANSWER_TIMEOUT) {
+            Ok(answer) if target.accepts(answer.status) => {
+                self.first_answer = answer.took;
+                Ok(())
+            }
+            Ok(answer) => Err(LabError::WrongStatus {
+                arm: options.arm.name.clone(),
+                method: target.method.clone(),
+                path: target.path.clone(),
+                status: answer.status,
+            }),
+            Err(error) => Err(LabError::NoAnswer {
+                arm: options.arm.name.clone(),
+                method: target.method.clone(),
+                path: target.path.clone(),
+                port: self.address.port(),
+                reason: error.to_string(),
+                tail: tail_of(options),
+            }),
+        }
+    }
+
+    fn end(&mut self) {
+        let known = self.tree.members();
+        match &self.backend {
+            // It may have ended by itself.
+            Backend::Child => drop(self.tree.root().signal(TERMINATE)),
+            manager => manager.end(self.scratch.path()),
+        }
+        self.tree.wait_gone(Instant::now() + END_GRACE);
+        self.tree.kill(&known);
+        if matches!(self.backend, Backend::Child) {
+            // A zombie otherwise, until we end ourselves.
+            drop(self.tree.root().try_wait(true));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// [`Options`] without the directory, which each server gets for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct StartOptions<'a> {
+    /// The app, complete.
+    pub app: &'a AppSpec,
+    /// How it is run.
+    pub arm: &'a Arm,
+    /// What it is going to be asked.
+    pub target: &'a Target,
+    /// Our own program.
+    pub forkful: &'a Path,
+    /// Where requests go; `None` finds out.
+    pub port: Option<u16>,
+    /// Bound on becoming ready.
+    pub start_timeout: Duration,
+    /// Ends the wait.
+    pub stop: &'a StopHandle,
+}
+
+impl<'a> StartOptions<'a> {
+    fn within(&self, scratch: &'a Path) -> Options<'a> {
+        let Self { app, arm, target, forkful, port, start_timeout, stop } = *self;
+        Options { app, arm, target, forkful, port, start_timeout, scratch, stop }
+    }
+}
+
+/// Of the addresses that a server listens on, the one to ask: the port that it was given; else, unless the user
+/// insists on that port, the lowest.
+fn choose(listening: &[SocketAddr], port: u16, insist: bool) -> Option<SocketAddr> {
+    let given = listening.iter().find(|address| address.port() == port);
+    let lowest = || listening.iter().min_by_key(|address| address.port());
+    given.or_else(|| if insist { None } else { lowest() }).copied()
+}
+
+/// A port that is free now. Another program may take it before the server does; then the server says so.
+fn free_port() -> Result<u16, LabError> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::system("there is no free port"))?;
+    Ok(listener.local_addr().map_err(LabError::system("there is no free port"))?.port())
+}
+
+fn tail_of(options: &Options<'_>) -> Vec<String> {
+    end_of(&options.log()).map(|text| lines_from_end(&text)).unwrap_or_default()
+}
+
+/// The last 16 KiB of a file.
+fn end_of(path: &Path) -> Option<String> {
+    use std::io::{Read, Seek, SeekFrom};
+    const BYTES_MAX: u64 = 16 * 1024;
+    let mut file = fs_err::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(BYTES_MAX))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_given_port_is_chosen_before_the_lowest() {
+        let listening: Vec<SocketAddr> =
+            ["0.0.0.0:9000", "[::]:3000", "127.0.0.1:9229"].map(|text| text.parse().unwrap()).to_vec();
+        assert_eq!(choose(&listening, 9000, false).unwrap().port(), 9000);
+        assert_eq!(choose(&listening, 8080, false).unwrap().port(), 3000);
+        assert_eq!(choose(&listening, 8080, true), None);
+        assert_eq!(choose(&[], 8080, false), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! Running a short-lived program (our own command line, PM2's) to its end, within a bound and interruptibly.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use forkful_load::StopHandle;
+
+/// Pause between two looks.
+const LOOK_PAUSE: Duration = Duration::from_millis(3);
+
+/// What a program said.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+/// How a program is run.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    pub(super) program: &'a Path,
+    pub(super) args: Vec<String>,
+    /// The whole environment.
+    pub(super) env: &'a BTreeMap<String, String>,
+    pub(super) cwd: &'a Path,
+    /// A directory for its output.
+    pub(super) scratch: &'a Path,
+    pub(super) timeout: Duration,
+    /// Ends it early; `None` for what must be done in any case.
+    pub(super) stop: Option<&'a StopHandle>,
+}
+
+impl Run<'_> {
+    /// Runs it. Its output goes through files, so that nothing that it leaves behind can hold us up.
+    pub(super) fn finish(&self) -> io::Result<Said> {
+        let (out, err) = (self.scratch.join("said.out"), self.scratch.join("said.err"));
+        let mut child = Command::new(self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.env)
+            .current_dir(self.cwd)
+            .stdin(Stdio::null())
+            .stdout(fs_err::File::create(&out)?.into_parts().0)
+            .stderr(fs_err::File::create(&err)?.into_parts().0)
+            // The terminal's Ctrl-C is for us, who then end it in good order.
+            .process_group(0)
+            .spawn()?;
+        let status = self.wait(&mut child)?;
+        let read = |path: &Path| -> io::Result<String> {
+            Ok(String::from_utf8_lossy(&fs_err::read(path)?).into_owned())
+        };
+        Ok(Said { status, stdout: read(&out)?, stderr: read(&err)? })
+    }
+
+    fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            let interrupted = self.stop.is_some_and(StopHandle::is_stopped);
+            if interrupted || Instant::now() >= deadline {
+                child.kill()?;
+                child.wait()?;
+                let kind = if interrupted { io::ErrorKind::Interrupted } else { io::ErrorKind::TimedOut };
+                return Err(io::Error::new(
+                    kind,
+                    format!("it did not end within {} s", self.timeout.as_secs()),
+                ));
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell<'a>(
+        script: &str,
+        scratch: &'a Path,
+        env: &'a BTreeMap<String, String>,
+        stop: &'a StopHandle,
+    ) -> Run<'a> {
+        Run {
+            program: Path::new("/bin/sh"),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            env,
+            cwd: scratch,
+            scratch,
+            timeout: Duration::from_secs(20),
+            stop: Some(stop),
+        }
+    }
+
+    #[test]
+    fn output_and_status_come_back_even_when_something_is_left_behind() {
+        let scratch = tempfile::tempdir().unwrap();
+        let env = BTreeMap::from([
+            ("A".to_owned(), "b".to_owned()),
+            ("PATH".to_owned(), "/usr/bin:/bin".to_owned()),
+        ]);
+        let stop = StopHandle::new();
+        let said =
+            shell("echo $A; echo bad >&2; sleep 0.2 & exit 3", scratch.path(), &env, &stop).finish().unwrap();
+        assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("b\n", "bad\n"));
+        assert_eq!(said.status.code(), Some(3));
+    }
+
+    #[test]
+    fn it_ends_at_the_bound_and_at_an_interruption() {
+        let scratch = tempfile::tempdir().unwrap();
+        let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+        let stop = StopHandle::new();
+        let mut run = shell("exec sleep 100", scratch.path(), &env, &stop);
+        run.timeout = Duration::from_millis(30);
+        assert_eq!(run.finish().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        stop.stop();
+        let run = shell("exec sleep 100", scratch.path(), &env, &stop);
+        assert_eq!(run.finish().unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+}

@@ -1,0 +1,170 @@
+//! A server's whole tree of processes: what it uses, where it listens, and its end.
+
+use std::collections::BTreeMap;
+use std::collections::HashSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use forkful_os::process::Child;
+use forkful_os::procinfo::{self, ListeningSocket};
+use forkful_os::tree::{Member, Snapshot};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// No worker has this mark in its environment; membership goes by descent, session and group.
+const NO_MARKER: &str = "\u{0}";
+
+/// Pause between two looks at processes that are to end.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Times that SIGKILL is sent to whatever is left.
+const KILL_ROUNDS_MAX: usize = 200;
+
+/// SIGKILL.
+const KILL: i32 = 9;
+
+/// The processes below (and with) one root.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: Child,
+}
+
+/// CPU and memory of a tree at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TreeUse {
+    /// CPU time so far, by process.
+    pub cpu: BTreeMap<u32, Duration>,
+    /// Memory, shared pages counted once.
+    pub memory_bytes: u64,
+}
+
+impl TreeUse {
+    /// CPU time between an earlier look and this one. A process that ended in between takes its time with it.
+    pub fn cpu_since(&self, earlier: &Self) -> Duration {
+        let of =
+            |pid: &u32, now: &Duration| now.saturating_sub(earlier.cpu.get(pid).copied().unwrap_or_default());
+        self.cpu.iter().map(|(pid, now)| of(pid, now)).sum()
+    }
+
+    /// Number of processes.
+    pub fn processes(&self) -> usize {
+        self.cpu.len()
+    }
+}
+
+impl Tree {
+    /// The tree of a process that we started.
+    pub(crate) fn of_child(root: Child) -> Self {
+        Self { root }
+    }
+
+    /// The tree of any process.
+    pub(crate) fn of_pid(pid: u32) -> io::Result<Self> {
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+        let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
+        Ok(Self { root: Child { pid, pidfd, start_time: procinfo::start_time(pid)? } })
+    }
+
+    /// The root itself.
+    pub(crate) fn root(&self) -> &Child {
+        &self.root
+    }
+
+    /// All living members.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        Snapshot::take(&HashSet::new())
+            .map(|snapshot| snapshot.members(&self.root, NO_MARKER))
+            .unwrap_or_default()
+    }
+
+    /// What it uses now.
+    pub(crate) fn used(&self, with_memory: bool) -> TreeUse {
+        let mut found = TreeUse::default();
+        for member in self.members() {
+            // One that ends while it is looked at is left out.
+            let Ok(cpu) = procinfo::cpu_time(member.pid) else { continue };
+            found.cpu.insert(member.pid, cpu);
+            if with_memory {
+                let share = procinfo::proportional_bytes(member.pid);
+                found.memory_bytes +=
+                    share.or_else(|_| procinfo::resident_bytes(member.pid)).unwrap_or_default();
+            }
+        }
+        found
+    }
+
+    /// Every TCP address that a member listens on.
+    pub(crate) fn listening(&self) -> Vec<std::net::SocketAddr> {
+        let mut found = Vec::new();
+        for member in self.members() {
+            for socket in procinfo::listening_sockets_of(member.pid).unwrap_or_default() {
+                if let ListeningSocket::Tcp(address) = socket
+                    && !found.contains(&address)
+                {
+                    found.push(address);
+                }
+            }
+        }
+        found
+    }
+
+    /// Waits until nothing of the tree lives; false when some of it does at the deadline.
+    pub(crate) fn wait_gone(&self, deadline: Instant) -> bool {
+        loop {
+            if self.members().is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+    }
+
+    /// Kills what still lives. `known` are members that were seen before: those whose parent is gone cannot be found
+    /// by descent any more.
+    pub(crate) fn kill(&self, known: &[Member]) {
+        for _ in 0..KILL_ROUNDS_MAX {
+            let members = self.members();
+            let alive = |member: &&Member| member.signal(0).is_ok() && !is_zombie(member.pid);
+            let rest: Vec<&Member> = known.iter().chain(&members).filter(alive).collect();
+            if rest.is_empty() {
+                return;
+            }
+            for member in rest {
+                // It may have ended by itself meanwhile.
+                member.signal(KILL).ok();
+            }
+            std::thread::sleep(LOOK_PAUSE);
+        }
+    }
+}
+
+/// Whether a process has ended and merely waits for its parent.
+fn is_zombie(pid: u32) -> bool {
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z') || rest.starts_with('X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_counted_for_each_process_that_is_still_there() {
+        let ms = Duration::from_millis;
+        let before = TreeUse { cpu: [(1, ms(10)), (2, ms(20))].into(), memory_bytes: 0 };
+        let after = TreeUse { cpu: [(1, ms(15)), (3, ms(7))].into(), memory_bytes: 5 };
+        assert_eq!(after.cpu_since(&before), ms(12));
+        assert_eq!(after.processes(), 2);
+    }
+
+    #[test]
+    fn this_process_is_found_with_its_listener() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tree = Tree::of_pid(std::process::id()).unwrap();
+        // Its own snapshot leaves itself out, so that it is never signalled.
+        assert!(tree.members().iter().all(|member| member.pid != std::process::id()));
+        drop(listener);
+        assert!(Tree::of_pid(u32::MAX).is_err());
+    }
+}

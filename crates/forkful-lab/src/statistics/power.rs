@@ -1,0 +1,67 @@
+//! How many blocks a question needs, and which differences a number of blocks can show.
+
+use super::student;
+
+/// The share of experiments that are to find a difference that exists.
+pub const POWER: f64 = 0.8;
+
+/// The most blocks that are ever counted; what needs more cannot be told on this machine.
+pub const BLOCKS_MAX: usize = 1000;
+
+/// The smallest difference, as a logarithm, that this many blocks find with [`POWER`], when the blocks' log ratios
+/// deviate by `spread`. `None` below two blocks.
+pub fn detectable(spread: f64, blocks: usize, confidence: f64) -> Option<f64> {
+    let factor = student::two_sided(confidence, blocks)? + student::quantile(POWER, blocks as f64 - 1.0);
+    Some(factor * spread / (blocks as f64).sqrt())
+}
+
+/// The number of blocks that find a difference of `effect` (a logarithm) with [`POWER`]; `None` above [`BLOCKS_MAX`].
+pub fn needed_blocks(spread: f64, effect: f64, confidence: f64) -> Option<usize> {
+    let is_enough =
+        |blocks: usize| detectable(spread, blocks, confidence).is_some_and(|found| found <= effect.abs());
+    if !is_enough(BLOCKS_MAX) {
+        return None;
+    }
+    // More blocks never find less, so that halving finds the first number.
+    let (mut low, mut high) = (1, BLOCKS_MAX);
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        if is_enough(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::paired::half_width;
+    use super::super::random::Random;
+    use super::*;
+
+    #[test]
+    fn blocks_follow_the_rule_of_thumb_with_students_surcharge() {
+        // n ≈ 15.7 (CV ÷ δ)² pairs for independent arms, whose log ratio deviates by √2 CV.
+        for (cv, effect) in [(0.05_f64, 0.05_f64), (0.03, 0.02), (0.05, 0.02)] {
+            let thumb = 15.7 * (cv / effect).powi(2);
+            let found = needed_blocks(cv * std::f64::consts::SQRT_2, effect, 0.95).unwrap() as f64;
+            assert!((thumb..thumb + 4.0).contains(&found), "{cv} {effect}: {found} for {thumb}");
+        }
+        assert_eq!(needed_blocks(0.0, 0.01, 0.95), Some(2));
+        assert_eq!(needed_blocks(1.0, 0.001, 0.95), None);
+    }
+
+    #[test]
+    fn that_many_blocks_find_the_difference_about_as_often_as_promised() {
+        let (spread, effect) = (0.05, 0.05);
+        let blocks = needed_blocks(spread, effect, 0.95).unwrap();
+        let mut random = Random::new(5);
+        let rounds = 3000;
+        let found = (0..rounds)
+            .filter(|_| {
+                let sample: Vec<f64> = (0..blocks).map(|_| effect + spread * random.normal()).collect();
+                super::super::paired::mean(&sample) > half_width(&sample, 0.95).unwrap()
+            })
+            .count() as f64
+            / f64::from(rounds);
+        assert!((0.76..0.88).contains(&found), "{found} with {blocks}");
+    }
+}

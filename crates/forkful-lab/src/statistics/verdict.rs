@@ -1,0 +1,251 @@
+//! From blocks to a word: faster, slower, no difference, or inconclusive with the number of blocks that are missing.
+//!
+//! The rule, fixed before a run begins (docs/COMPARE.md tells it to users):
+//!
+//! 1. *Faster* or *slower*: the whole interval lies beyond the band of differences that do not matter (±2 % for
+//!    throughput). An interval that merely leaves out 1 is not enough, so that two equal arms are called different
+//!    in far fewer than 5 of 100 runs.
+//! 2. *No difference*: the whole interval lies inside that band.
+//! 3. At the last look only, *no difference* also when the interval holds 1 and lies inside the wider band of what an
+//!    ordinary machine can resolve (±5 %); the judgement then carries the largest difference that could hide.
+//! 4. Everything else is *inconclusive*, with the number of further blocks that would probably settle it.
+//!
+//! A run may look at its blocks several times. The interval that decides is then wider: with L looks its confidence is
+//! 1 − 0.05 ÷ L (Bonferroni), so that looking often does not find more than there is.
+
+use serde::{Deserialize, Serialize};
+
+use super::paired::{Interval, deviation, t_interval};
+use super::power;
+
+/// Confidence of the intervals that reports print.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// What can be said about an arm against its baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Word {
+    /// Better, by more than the band.
+    #[serde(rename = "faster")]
+    Faster,
+    /// Worse, by more than the band.
+    #[serde(rename = "slower")]
+    Slower,
+    /// Equal, as far as it matters.
+    #[serde(rename = "no difference")]
+    NoDifference,
+    /// These blocks do not tell.
+    #[serde(rename = "inconclusive")]
+    Inconclusive,
+}
+
+impl Word {
+    /// The word as reports print it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifference => "no difference",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// Which direction is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Throughput.
+    Higher,
+    /// Latency, CPU, memory.
+    Lower,
+}
+
+/// The rule's numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// Which direction is good.
+    pub better: Better,
+    /// Relative differences up to this do not matter.
+    pub band: f64,
+    /// The widest interval, either side of 1, that may still be called no difference at the last look.
+    pub resolvable: f64,
+    /// How often the run may look at its blocks.
+    pub looks: usize,
+}
+
+impl Rule {
+    /// For requests per second: ±2 %, resolvable ±5 %.
+    pub fn throughput(looks: usize) -> Self {
+        Self { better: Better::Higher, band: 0.02, resolvable: 0.05, looks }
+    }
+
+    /// For latency percentiles, which vary more and matter in larger steps: ±10 %, resolvable ±25 %.
+    pub fn latency(looks: usize) -> Self {
+        Self { better: Better::Lower, band: 0.10, resolvable: 0.25, looks }
+    }
+
+    /// Confidence of the interval that decides.
+    pub fn deciding_confidence(&self) -> f64 {
+        1.0 - (1.0 - CONFIDENCE) / self.looks.max(1) as f64
+    }
+}
+
+/// What the blocks so far say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// The word.
+    pub word: Word,
+    /// The interval that decided; `None` below two blocks.
+    pub deciding: Option<Interval>,
+    /// Inconclusive only: further blocks that would probably settle it; `None` when no number of blocks that one
+    /// could wait for would.
+    pub more_blocks: Option<usize>,
+    /// No difference only: the largest relative difference that the interval leaves possible.
+    pub hidden: Option<f64>,
+}
+
+impl Judgement {
+    fn of(word: Word, deciding: Option<Interval>) -> Self {
+        Self { word, deciding, more_blocks: None, hidden: None }
+    }
+}
+
+/// Judges the log ratios of the undisturbed blocks.
+pub fn judge(log_ratios: &[f64], rule: &Rule, is_last_look: bool) -> Judgement {
+    let confidence = rule.deciding_confidence();
+    let Some(interval) = t_interval(log_ratios, confidence) else {
+        return Judgement {
+            more_blocks: Some(2_usize.saturating_sub(log_ratios.len())),
+            ..Judgement::of(Word::Inconclusive, None)
+        };
+    };
+    let (up, down) = match rule.better {
+        Better::Higher => (Word::Faster, Word::Slower),
+        Better::Lower => (Word::Slower, Word::Faster),
+    };
+    let hidden = (interval.high() - 1.0).max(1.0 - interval.low());
+    if interval.low() > 1.0 + rule.band {
+        Judgement::of(up, Some(interval))
+    } else if interval.high() < 1.0 - rule.band {
+        Judgement::of(down, Some(interval))
+    } else if hidden <= rule.band || (is_last_look && hidden <= rule.resolvable && holds_one(&interval)) {
+        Judgement { hidden: Some(hidden), ..Judgement::of(Word::NoDifference, Some(interval)) }
+    } else {
+        let more_blocks = missing_blocks(log_ratios, &interval, rule);
+        Judgement { more_blocks, ..Judgement::of(Word::Inconclusive, Some(interval)) }
+    }
+}
+
+fn holds_one(interval: &Interval) -> bool {
+    interval.low() <= 1.0 && 1.0 <= interval.high()
+}
+
+/// Blocks until the interval around today's estimate would leave or fit the band. An estimate at the very edge of the
+/// band would need endless blocks; the distance is then taken as a quarter of the band.
+fn missing_blocks(log_ratios: &[f64], interval: &Interval, rule: &Rule) -> Option<usize> {
+    let distance = ((interval.ratio - 1.0).abs() - rule.band).abs().max(rule.band / 4.0);
+    let needed = power::needed_blocks(deviation(log_ratios), distance, rule.deciding_confidence())?;
+    Some(needed.saturating_sub(log_ratios.len()).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::*;
+
+    fn spread_around(center: f64, spread: f64, blocks: usize) -> Vec<f64> {
+        // Alternating, so that mean and deviation are known.
+        (0..blocks).map(|n| center + if n % 2 == 0 { spread } else { -spread }).collect()
+    }
+
+    fn word(center: f64, spread: f64, is_last: bool) -> Word {
+        judge(&spread_around(center, spread, 6), &Rule::throughput(1), is_last).word
+    }
+
+    #[test]
+    fn words_follow_the_rule() {
+        assert_eq!(word(0.7, 0.02, false), Word::Faster);
+        assert_eq!(word(-0.1, 0.02, false), Word::Slower);
+        assert_eq!(word(0.001, 0.005, false), Word::NoDifference);
+        assert_eq!(word(0.0, 0.03, false), Word::Inconclusive, "±3.4 % waits for more looks");
+        assert_eq!(word(0.0, 0.03, true), Word::NoDifference, "and is what this machine can resolve");
+        assert_eq!(word(0.0, 0.06, true), Word::Inconclusive, "±6.9 % could hide too much");
+        assert_eq!(word(0.04, 0.01, true), Word::Faster);
+        assert_eq!(word(0.03, 0.02, true), Word::Inconclusive, "more than nothing, but perhaps not 2 %");
+        let latency = Rule::latency(1);
+        assert_eq!(judge(&spread_around(-0.7, 0.1, 6), &latency, true).word, Word::Faster);
+        assert_eq!(judge(&spread_around(0.7, 0.1, 6), &latency, true).word, Word::Slower);
+    }
+
+    #[test]
+    fn judgements_say_what_is_missing_or_could_hide() {
+        let nothing = judge(&[], &Rule::throughput(1), true);
+        assert_eq!((nothing.word, nothing.more_blocks), (Word::Inconclusive, Some(2)));
+        let noisy = judge(&spread_around(0.0, 0.08, 6), &Rule::throughput(1), true);
+        let more = noisy.more_blocks.unwrap();
+        assert!((100..400).contains(&more), "{more}");
+        let hopeless = judge(&spread_around(0.0, 2.0, 6), &Rule::throughput(1), true);
+        assert_eq!((hopeless.word, hopeless.more_blocks), (Word::Inconclusive, None));
+        let equal = judge(&spread_around(0.0, 0.03, 6), &Rule::throughput(1), true);
+        assert!((0.03..0.04).contains(&equal.hidden.unwrap()), "{equal:?}");
+        assert!((Rule::throughput(3).deciding_confidence() - 0.983_33).abs() < 1e-4);
+    }
+
+    /// One experiment on simulated timings: looks at 6, 12 and 18 blocks as `compare` does. The machine drifts by
+    /// several percent over minutes, which pairing removes; each run varies by `noise` by itself; one block in twenty
+    /// is hit by something that the disturbance rule did not see.
+    fn simulated(random: &mut Random, slowdown: f64, noise: f64) -> Word {
+        let rule = Rule::throughput(3);
+        let (mut machine, mut blocks) = (0.0, Vec::new());
+        for look in 1..=3 {
+            while blocks.len() < 6 * look {
+                machine += 0.03 * random.normal();
+                let mut run = |factor: f64| 5000.0 * factor * (machine + noise * random.normal()).exp();
+                let (baseline, arm) = (run(1.0), run(1.0 - slowdown));
+                let hit = if random.unit() < 0.05 { 0.97 } else { 1.0 };
+                blocks.push((baseline, arm * hit));
+            }
+            let logs = super::super::paired::log_ratios(blocks.iter().copied());
+            let judgement = judge(&logs, &rule, look == 3);
+            if judgement.word != Word::Inconclusive {
+                return judgement.word;
+            }
+        }
+        Word::Inconclusive
+    }
+
+    fn count(seed: u64, runs: u32, slowdown: f64, noise: f64, word: Word) -> u32 {
+        let mut random = Random::new(seed);
+        (0..runs).filter(|_| simulated(&mut random, slowdown, noise) == word).count() as u32
+    }
+
+    #[test]
+    fn equal_arms_are_called_equal_in_19_of_20_and_a_tenth_is_found_in_9_of_10() {
+        for (seed, noise) in [(1, 0.005), (2, 0.01), (3, 0.02)] {
+            let equal = count(seed, 20, 0.0, noise, Word::NoDifference);
+            assert!(equal >= 19, "noise {noise}: {equal} of 20");
+            let found = count(seed, 10, 0.1, noise, Word::Slower);
+            assert!(found >= 9, "noise {noise}: {found} of 10");
+        }
+    }
+
+    #[test]
+    fn over_many_runs_false_alarms_are_rare_and_misses_too() {
+        for noise in [0.005, 0.01, 0.02, 0.03] {
+            let alarms = count(7, 500, 0.0, noise, Word::Faster) + count(7, 500, 0.0, noise, Word::Slower);
+            assert!(alarms <= 5, "noise {noise}: {alarms} of 500 equal pairs called different");
+            let equal = count(8, 500, 0.0, noise, Word::NoDifference);
+            let bound = if noise < 0.025 { 475 } else { 350 };
+            assert!(equal >= bound, "noise {noise}: {equal} of 500 equal pairs called equal");
+            let found = count(9, 500, 0.1, noise, Word::Slower);
+            assert!(found >= 485, "noise {noise}: {found} of 500 slowdowns found");
+        }
+    }
+
+    #[test]
+    fn on_a_machine_too_noisy_to_tell_the_word_is_inconclusive_and_not_a_guess() {
+        let wrong = count(4, 500, 0.0, 0.15, Word::Faster) + count(4, 500, 0.0, 0.15, Word::Slower);
+        let equal = count(4, 500, 0.0, 0.15, Word::NoDifference);
+        assert!(wrong <= 25, "{wrong}");
+        assert!(equal <= 10, "{equal}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The request that an experiment repeats.
+
+use std::net::SocketAddr;
+
+use forkful_load::{Expect, LoadError, Plan, Request};
+
+/// What is asked of the app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// Path and query, beginning with `/`.
+    pub path: String,
+    /// In order.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty for none.
+    pub body: Vec<u8>,
+    /// The statuses that are right; empty: every one below 400.
+    pub statuses: Vec<u16>,
+}
+
+impl Target {
+    /// `GET path`.
+    pub fn get(path: &str) -> Self {
+        Self {
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            statuses: Vec::new(),
+        }
+    }
+
+    /// Whether a status is a good one.
+    pub fn accepts(&self, status: u16) -> bool {
+        self.expect().accepts(status)
+    }
+
+    /// A load plan that sends this to `address`.
+    pub(crate) fn plan(&self, address: SocketAddr) -> Result<Plan, LoadError> {
+        let mut request = Request::get(&format!("http://{address}{}", self.path))?;
+        request.method.clone_from(&self.method);
+        request.headers.clone_from(&self.headers);
+        request.body.clone_from(&self.body);
+        let mut plan = Plan::of(vec![request]);
+        plan.expect = self.expect();
+        Ok(plan)
+    }
+
+    /// The request as it is sent once, on a connection that is closed after it.
+    pub(crate) fn bytes(&self, address: SocketAddr) -> Vec<u8> {
+        let has = |name: &str| self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let path = self.path.replace("{id}", "0");
+        let add = |text: &mut String, name: &str, value: &str| text.extend([name, ": ", value, "\r\n"]);
+        let mut text = format!("{} {path} HTTP/1.1\r\n", self.method);
+        if !has("host") {
+            add(&mut text, "Host", &address.to_string());
+        }
+        for (name, value) in &self.headers {
+            if !name.eq_ignore_ascii_case("connection") {
+                add(&mut text, name, &value.replace("{id}", "0"));
+            }
+        }
+        if !self.body.is_empty() && !has("content-length") {
+            add(&mut text, "Content-Length", &self.body.len().to_string());
+        }
+        text.push_str("Connection: close\r\n\r\n");
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+
+    fn expect(&self) -> Expect {
+        Expect { statuses: self.statuses.clone(), body: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_has_what_was_given_and_what_http_asks_for() {
+        let mut target = Target::get("/a?b={id}");
+        target.method = "POST".to_owned();
+        target.headers =
+            vec![("X-Key".to_owned(), "1".to_owned()), ("Connection".to_owned(), "x".to_owned())];
+        target.body = b"{}".to_vec();
+        let text = String::from_utf8(target.bytes("127.0.0.1:80".parse().unwrap())).unwrap();
+        assert_eq!(
+            text,
+            "POST /a?b=0 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX-Key: 1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+        );
+        let plan = target.plan("127.0.0.1:80".parse().unwrap()).unwrap();
+        assert_eq!(plan.requests[0].method, "POST");
+        assert!(target.accepts(302) && !target.accepts(404));
+        target.statuses = vec![404];
+        assert!(target.accepts(404) && !target.accepts(200));
+    }
+}

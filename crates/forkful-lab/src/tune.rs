@@ -1,0 +1,346 @@
+//! `tune`: how many workers, and how large a thread pool? Candidates race; the smallest within 2 % of the best wins.
+//!
+//! The acting part. Which candidates there are is in `candidates`, who is dropped and who is chosen in `race`, what is
+//! said about it in `outcome`.
+
+mod candidates;
+mod outcome;
+mod race;
+
+use std::time::{Duration, Instant};
+
+use crate::LabError;
+use crate::arms::{Arm, Runner};
+use crate::compare::pilot::{self, Pilot};
+use crate::compare::{Setup, Trial, TrialPlan, run_trial};
+use crate::document::{PlanDocument, TuneDocument};
+use crate::measure::{self, Subject};
+use crate::plan;
+use crate::progress::{Observer, Stage};
+use crate::server::Server;
+use crate::statistics::random::Random;
+use candidates::{more_pools, pool_matters, scan_pools, star};
+pub use candidates::{parse_pools, parse_workers};
+pub(crate) use race::Candidate;
+use race::Race;
+
+/// Share of the budget that the race may use; the rest is for latency at equal load.
+const RACE_SHARE: f64 = 0.75;
+
+/// Load of the latency windows, as a share of the best's capacity.
+pub(crate) const LOAD: f64 = 0.7;
+
+/// Candidates below this share of the best's capacity cannot carry [`LOAD`] in a steady state.
+const CAPACITY_FOR_LOAD: f64 = 0.8;
+
+/// The most rounds of a race.
+const ROUNDS_MAX: usize = 12;
+
+/// Rounds of everybody before the pool is judged.
+const COARSE_ROUNDS: usize = 2;
+
+/// Bounds of a window.
+const WINDOW_MIN: Duration = Duration::from_millis(500);
+const WINDOW_MAX: Duration = Duration::from_secs(3);
+
+/// Full load before each window.
+const WARMUP: Duration = Duration::from_millis(500);
+
+/// Everything that tuning is told.
+#[derive(Debug)]
+pub struct TuneSetup {
+    /// The app, the request and the bounds; its arms are what the pilot starts.
+    pub setup: Setup,
+    /// Numbers of workers to try; `None` chooses them by the cores.
+    pub workers: Option<Vec<u16>>,
+    /// Sizes of the pool to try; `None` finds out whether they matter.
+    pub pools: Option<Vec<u32>>,
+}
+
+impl TuneSetup {
+    /// `UV_THREADPOOL_SIZE` as the app has it now.
+    pub fn present_pool(&self) -> u32 {
+        let given = self.setup.apps[0].launch.env.get("UV_THREADPOOL_SIZE");
+        given.and_then(|text| text.parse().ok()).filter(|pool| *pool > 0).unwrap_or(candidates::POOL_DEFAULT)
+    }
+
+    /// Its workers as the configuration has them now.
+    pub fn present_workers(&self) -> u16 {
+        self.setup.apps[0].instances
+    }
+}
+
+/// The arms that the pilot starts: one worker, and one for each core.
+pub fn pilot_arms(cores: u16, workers: Option<&[u16]>) -> Vec<Arm> {
+    let most = workers.and_then(|workers| workers.iter().copied().max()).unwrap_or(cores).min(cores.max(1));
+    let one = arm(Candidate { workers: 1, pool: 0 });
+    if most <= 1 { vec![one] } else { vec![one, arm(Candidate { workers: most, pool: 0 })] }
+}
+
+/// The arm of a candidate; pool 0 leaves the app's.
+fn arm(candidate: Candidate) -> Arm {
+    let Candidate { workers, pool } = candidate;
+    let name = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+    Arm {
+        name: if pool == 0 { name } else { format!("{name}, pool {pool}") },
+        label: String::new(),
+        runner: Runner::Forkful { workers, balance: None },
+        pool: (pool > 0).then_some(pool),
+        node: None,
+        app: 0,
+    }
+}
+
+/// What was measured of a candidate beside its throughput.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Costs {
+    pub(crate) memory_bytes: Vec<f64>,
+    pub(crate) cpu_us: Vec<f64>,
+    pub(crate) server_cores: Vec<f64>,
+    pub(crate) generator_cores: Vec<f64>,
+    pub(crate) generator_busy: f64,
+    pub(crate) p99_ms: Option<f64>,
+}
+
+/// The whole of a finished race.
+#[derive(Debug)]
+pub(crate) struct Raced {
+    pub(crate) race: Race,
+    /// By entry of the race.
+    pub(crate) costs: Vec<Costs>,
+    /// Whether the pool's size makes a difference; `None` when only one was tried.
+    pub(crate) pool_matters: bool,
+    pub(crate) disturbed: usize,
+    pub(crate) trials: usize,
+}
+
+/// Finds the best setting.
+pub fn tune(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, LabError> {
+    tuned(tune, observer).map_err(|error| error.unless_stopped(&tune.setup.stop))
+}
+
+fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, LabError> {
+    let setup = &tune.setup;
+    plan::check(setup.budget, None, setup.connections)?;
+    let begun = Instant::now();
+    let pilot = pilot::run(setup, observer)?;
+    let cores = forkful_os::cores::usable_cores().count;
+    let list = first_candidates(tune, cores);
+    let deadline = begun + setup.budget;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
+    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead, pilot.answer);
+    let trial = TrialPlan {
+        connections: pilot.connections,
+        warmup: WARMUP,
+        window,
+        latency_window: Duration::ZERO,
+        weakest: 0.0,
+        seed: setup.seed,
+    };
+    observer.note(&format!(
+        "{} candidates, {} connections, {:.1} s each; those that are certainly worse are dropped (seed {})",
+        list.len(),
+        pilot.connections,
+        window.as_secs_f64(),
+        setup.seed
+    ));
+    let race_until = begun + begun.elapsed() + left.mul_f64(RACE_SHARE);
+    let mut raced = Raced {
+        costs: vec![Costs::default(); list.len()],
+        race: Race::new(list),
+        pool_matters: tune.pools.is_some(),
+        disturbed: 0,
+        trials: 0,
+    };
+    run_race(tune, &trial, &pilot, race_until, cores, &mut raced, observer)?;
+    measure_latency(tune, &trial, deadline, overhead, &mut raced, observer)?;
+    let document = PlanDocument {
+        budget_s: setup.budget.as_secs_f64(),
+        took_s: begun.elapsed().as_secs_f64(),
+        blocks: raced.race.rounds(),
+        looks: (1..=raced.race.rounds()).collect(),
+        connections: pilot.connections,
+        keep_alive: setup.keep_alive,
+        warmup_s: trial.warmup.as_secs_f64(),
+        window_s: trial.window.as_secs_f64(),
+        latency_window_s: LATENCY_WINDOW.as_secs_f64(),
+        restarts: "every server is started anew for every round".to_owned(),
+    };
+    Ok(outcome::document(tune, &raced, document, cores))
+}
+
+fn first_candidates(tune: &TuneSetup, cores: u16) -> Vec<Candidate> {
+    let workers = tune.workers.clone().unwrap_or_else(|| candidates::default_workers(cores));
+    let present = tune.present_pool();
+    if let Some(pools) = &tune.pools {
+        // Named by the user: the whole grid.
+        let with_pools = |workers: u16| pools.iter().map(move |pool| Candidate { workers, pool: *pool });
+        return workers.iter().copied().flat_map(with_pools).collect();
+    }
+    let center = Candidate { workers: workers.first().copied().unwrap_or(1), pool: present };
+    star(&workers, &scan_pools(present), center)
+}
+
+/// So long that the coarse rounds of all and six more rounds of three survivors fit.
+fn window(left: Duration, candidates: usize, overhead: Duration, answer: Duration) -> Duration {
+    let trials = (candidates * COARSE_ROUNDS + 3 * 6) as u32;
+    let each = left / trials.max(1);
+    let least = WINDOW_MIN.max(answer * 25);
+    each.saturating_sub(overhead + WARMUP).clamp(least.min(WINDOW_MAX * 4), WINDOW_MAX.max(least))
+}
+
+fn run_race(
+    tune: &TuneSetup,
+    trial: &TrialPlan,
+    pilot: &Pilot,
+    until: Instant,
+    cores: u16,
+    raced: &mut Raced,
+    observer: &mut dyn Observer,
+) -> Result<(), LabError> {
+    let mut random = Random::new(tune.setup.seed);
+    let overhead = pilot.overhead / tune.setup.arms.len().max(1) as u32;
+    let begun = Instant::now();
+    while raced.race.rounds() < ROUNDS_MAX {
+        let mut order = raced.race.survivors();
+        let each = trial.warmup + trial.window + overhead;
+        let is_late = Instant::now() + each * order.len() as u32 > until;
+        if is_late && raced.race.rounds() >= COARSE_ROUNDS {
+            break;
+        }
+        random.shuffle(&mut order);
+        let mut results = Vec::new();
+        for index in order {
+            let candidate = raced.race.entries()[index].candidate;
+            let spent = begun.elapsed().as_secs_f64();
+            let whole = until.saturating_duration_since(begun).as_secs_f64().max(1.0);
+            observer.stage(&Stage {
+                text: format!("round {}: {}", raced.race.rounds() + 1, arm(candidate).name),
+                done: (RACE_SHARE * spent / whole).min(RACE_SHARE),
+            });
+            results.push((index, Some(one(tune, candidate, trial, index, raced)?)));
+        }
+        for loser in raced.race.record(&results) {
+            let candidate = raced.race.entries()[loser].candidate;
+            observer.note(&format!("{} is out after round {}", arm(candidate).name, raced.race.rounds()));
+        }
+        if raced.race.rounds() == COARSE_ROUNDS && tune.pools.is_none() {
+            judge_pool(tune, cores, raced, observer);
+        }
+        if raced.race.rounds() > COARSE_ROUNDS && raced.race.over().is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a candidate once; twice when the first time was disturbed.
+fn one(
+    tune: &TuneSetup,
+    candidate: Candidate,
+    plan: &TrialPlan,
+    index: usize,
+    raced: &mut Raced,
+) -> Result<f64, LabError> {
+    let arm = arm(candidate);
+    let mut trial = run_trial(&tune.setup, &arm, plan)?;
+    raced.trials += 1;
+    if trial.disturbance.is_some() {
+        trial = run_trial(&tune.setup, &arm, plan)?;
+        raced.disturbed += usize::from(trial.disturbance.is_some());
+    }
+    note_costs(&mut raced.costs[index], &trial);
+    Ok(trial.per_second)
+}
+
+fn note_costs(costs: &mut Costs, trial: &Trial) {
+    costs.memory_bytes.push(trial.memory_bytes as f64);
+    costs.cpu_us.extend(trial.cpu_per_request.map(|cpu| cpu.as_secs_f64() * 1e6));
+    costs.server_cores.push(trial.server_cores);
+    costs.generator_cores.push(trial.generator_cores);
+    costs.generator_busy = costs.generator_busy.max(trial.generator_busy);
+}
+
+/// After the coarse rounds: does the pool matter? If it does, more of its sizes run, and the best one with every number
+/// of workers; if not, only the present one stays.
+fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dyn Observer) {
+    let present = tune.present_pool();
+    let fewest = raced.race.entries().iter().map(|entry| entry.candidate.workers).min().unwrap_or(1);
+    let scan: Vec<(u32, f64)> = raced
+        .race
+        .entries()
+        .iter()
+        .filter(|entry| entry.candidate.workers == fewest)
+        .map(|entry| (entry.candidate.pool, crate::statistics::paired::mean(&entry.values())))
+        .collect();
+    let throughputs: Vec<f64> = scan.iter().map(|(_, throughput)| *throughput).collect();
+    raced.pool_matters = pool_matters(&throughputs);
+    if !raced.pool_matters {
+        raced.race.keep(|candidate| candidate.pool == present);
+        observer.note("the size of the thread pool makes no difference for this route");
+        return;
+    }
+    observer.note("the size of the thread pool makes a difference for this route");
+    let of =
+        |pool: u32| scan.iter().find(|(found, _)| *found == pool).map_or(0.0, |(_, throughput)| *throughput);
+    for pool in more_pools(cores, present, of(candidates::POOL_DEFAULT), of(16)) {
+        raced.race.add(Candidate { workers: fewest, pool });
+    }
+    let best = scan.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(present, |(pool, _)| *pool);
+    let workers: Vec<u16> = raced.race.entries().iter().map(|entry| entry.candidate.workers).collect();
+    for workers in workers {
+        raced.race.add(Candidate { workers, pool: best });
+    }
+    raced.race.revive();
+    raced.costs.resize(raced.race.entries().len(), Costs::default());
+}
+
+/// Length of a window at equal load.
+const LATENCY_WINDOW: Duration = Duration::from_millis(1500);
+
+/// The 99th percentile of every candidate that can carry the load, as long as there is time.
+fn measure_latency(
+    tune: &TuneSetup,
+    trial: &TrialPlan,
+    deadline: Instant,
+    overhead: Duration,
+    raced: &mut Raced,
+    observer: &mut dyn Observer,
+) -> Result<(), LabError> {
+    let Some(leader) = raced.race.leader() else { return Ok(()) };
+    let capacity = |index: usize| crate::statistics::paired::mean(&raced.race.entries()[index].values());
+    let best = capacity(leader);
+    let mut able: Vec<usize> = (0..raced.race.entries().len())
+        .filter(|index| capacity(*index) >= CAPACITY_FOR_LOAD * best)
+        .collect();
+    // Those that may be chosen first, should time run out.
+    able.sort_by_key(|index| raced.race.entries()[*index].dropped.is_some());
+    let count = able.len();
+    for (place, index) in able.into_iter().enumerate() {
+        let each = overhead + trial.warmup + LATENCY_WINDOW;
+        if place > 0 && Instant::now() + each > deadline {
+            break;
+        }
+        let candidate = raced.race.entries()[index].candidate;
+        let arm = arm(candidate);
+        observer.stage(&Stage {
+            text: format!("latency at equal load: {}", arm.name),
+            done: RACE_SHARE + (1.0 - RACE_SHARE) * place as f64 / count as f64,
+        });
+        let server = Server::start(&tune.setup.start_options(&arm))?;
+        let subject = Subject {
+            server: &server,
+            arm: &arm.name,
+            target: &tune.setup.target,
+            keep_alive: tune.setup.keep_alive,
+            threads: tune.setup.threads,
+            stop: &tune.setup.stop,
+        };
+        measure::closed(&subject, trial.connections, trial.warmup)?;
+        let window = measure::open(&subject, best * LOAD, LATENCY_WINDOW, tune.setup.seed)?;
+        measure::must_be_right(&subject, &window.report)?;
+        raced.costs[index].p99_ms = measure::percentile_ms(&window.report.response, 99.0);
+    }
+    Ok(())
+}

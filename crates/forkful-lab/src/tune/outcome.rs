@@ -1,0 +1,374 @@
+//! From a finished race to the document: the table, the law behind it, the choice and its reasons. Pure.
+
+use super::race::{Entry, Race};
+use super::{Costs, Raced, TuneSetup};
+use crate::document::{
+    CandidateDocument, Check, Choice, Level, PlanDocument, Trust, TrustNote, TuneDocument, UslDocument,
+    VERSION,
+};
+use crate::statistics::paired::{deviation, geometric, mean};
+use crate::statistics::usl::{COUNTS_MIN, Point, Usl, fit};
+use crate::statistics::verdict::CONFIDENCE;
+
+/// A share of resamples below which a choice is called close.
+const STABLE: f64 = 0.8;
+
+/// A choice whose p99 is this much above the best's deserves a word.
+const P99_WORSE: f64 = 1.5;
+
+/// The whole document.
+pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, cores: u16) -> TuneDocument {
+    let present = tune.present_pool();
+    let chosen = raced.race.choose(present);
+    let shares = raced.race.stability(present, tune.setup.seed);
+    let mut table = table(&raced.race, &raced.costs, chosen, &shares);
+    mark_pareto(&mut table);
+    table.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+    let usl = law(&raced.race, &raced.costs, present, cores);
+    let trust = trust(raced, cores);
+    let trustworthy = trust.notes.iter().all(|note| note.level != Level::Warning);
+    let choice = choice(tune, raced, &table, cores);
+    let mut heading = tune.setup.heading.clone();
+    heading.headline.clone_from(&choice.sentence);
+    heading.details = details(raced, &table, &choice, usl.as_ref(), &trust);
+    TuneDocument {
+        kind: "tune".to_owned(),
+        version: VERSION,
+        heading,
+        choice,
+        trustworthy,
+        plan,
+        table,
+        usl,
+        patch: None,
+        trust,
+    }
+}
+
+fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) -> Vec<CandidateDocument> {
+    let best = race.leader();
+    let row = |(index, entry): (usize, &Entry)| {
+        let values = entry.values();
+        let interval = geometric(&values, CONFIDENCE);
+        let against = best.filter(|best| *best != index).and_then(|best| race.against(index, best));
+        let relative = |ratio: f64| (ratio - 1.0) * 100.0;
+        let cost = &costs[index];
+        CandidateDocument {
+            workers: entry.candidate.workers,
+            pool: entry.candidate.pool,
+            per_second: interval.map_or_else(|| mean(&values), |interval| interval.ratio),
+            ci95: interval.map(|interval| interval.bounds),
+            relative_percent: against.map_or(0.0, |interval| relative(interval.ratio)),
+            relative_ci95_percent: against.map(|interval| interval.bounds.map(relative)),
+            p99_at_70_ms: cost.p99_ms,
+            memory_bytes: mean(&cost.memory_bytes) as u64,
+            cpu_per_request_us: (!cost.cpu_us.is_empty()).then(|| mean(&cost.cpu_us)),
+            rounds: values.len(),
+            dropped_in_round: entry.dropped,
+            pareto: false,
+            chosen: Some(index) == chosen,
+            share_percent: shares.get(index).copied().unwrap_or(0.0) * 100.0,
+            blocks: values,
+        }
+    };
+    race.entries().iter().enumerate().filter(|(_, entry)| !entry.values().is_empty()).map(row).collect()
+}
+
+/// Marks what nothing else beats in one of throughput, p99 and memory without losing in another. Without a p99 (it
+/// cannot carry the load) a candidate is worse than any that has one.
+fn mark_pareto(table: &mut [CandidateDocument]) {
+    let figures: Vec<[f64; 3]> = table
+        .iter()
+        .map(|row| [row.per_second, -row.p99_at_70_ms.unwrap_or(f64::INFINITY), -(row.memory_bytes as f64)])
+        .collect();
+    let beats = |one: &[f64; 3], other: &[f64; 3]| {
+        one.iter().zip(other).all(|(a, b)| a >= b) && one.iter().zip(other).any(|(a, b)| a > b)
+    };
+    for (index, row) in table.iter_mut().enumerate() {
+        row.pareto = !figures.iter().any(|other| beats(other, &figures[index]));
+    }
+}
+
+/// The law over workers at the present pool, from all rounds. Counts beyond the cores bend it for a reason that is not
+/// the app's, so that they are left out where enough others remain.
+fn law(race: &Race, costs: &[Costs], present: u32, cores: u16) -> Option<UslDocument> {
+    let pool = most_measured_pool(race, present);
+    let entries: Vec<(usize, &Entry)> =
+        race.entries().iter().enumerate().filter(|(_, entry)| entry.candidate.pool == pool).collect();
+    let generator =
+        entries.iter().flat_map(|(index, _)| &costs[*index].generator_cores).copied().fold(0.0, f64::max);
+    let limit = (f64::from(cores) - generator).floor().max(1.0);
+    let within: Vec<&Entry> = entries
+        .iter()
+        .filter(|(_, entry)| f64::from(entry.candidate.workers) <= limit)
+        .map(|(_, entry)| *entry)
+        .collect();
+    let is_clean = within.len() >= COUNTS_MIN;
+    let used: Vec<&Entry> = if is_clean { within } else { entries.iter().map(|(_, entry)| *entry).collect() };
+    let points: Vec<Point> = used.iter().flat_map(|entry| points(entry)).collect();
+    let law = fit(&points)?;
+    let most = used.iter().map(|entry| entry.candidate.workers).max().unwrap_or(1);
+    let curve = (1..=most).map(|workers| [f64::from(workers), law.throughput(f64::from(workers))]).collect();
+    let sentence = explain(&law, most, is_clean, cores);
+    Some(UslDocument { law, peak: law.peak(), sentence, curve })
+}
+
+fn most_measured_pool(race: &Race, present: u32) -> u32 {
+    let workers_of = |pool: u32| race.entries().iter().filter(|entry| entry.candidate.pool == pool).count();
+    let pools = race.entries().iter().map(|entry| entry.candidate.pool);
+    pools.max_by_key(|pool| (workers_of(*pool), *pool == present)).unwrap_or(present)
+}
+
+fn points(entry: &Entry) -> Vec<Point> {
+    let values = entry.values();
+    // A deviation of less than 1 % from so few rounds is luck.
+    let deviation = deviation(&values).max(0.01 * mean(&values));
+    values
+        .into_iter()
+        .map(|throughput| Point {
+            workers: f64::from(entry.candidate.workers),
+            throughput,
+            weight: 1.0 / (deviation * deviation),
+        })
+        .collect()
+}
+
+fn explain(law: &Usl, most: u16, is_clean: bool, cores: u16) -> String {
+    let mut text = format!(
+        "contention {:.1} %, coherency {:.2} %: {}",
+        law.sigma * 100.0,
+        law.kappa * 100.0,
+        match law.peak() {
+            Some(peak) if peak < f64::from(most) =>
+                format!("throughput is highest at about {peak:.1} workers"),
+            _ => format!("no loss by more workers up to {most}"),
+        }
+    );
+    if !is_clean {
+        text.push_str(&format_more_than_cores(cores));
+    }
+    text
+}
+
+fn format_more_than_cores(cores: u16) -> String {
+    format!(
+        "; counts beyond the {cores} cores are in the fit, so that it describes the machine more than the app"
+    )
+}
+
+fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u16) -> Choice {
+    let Some(row) = table.iter().find(|row| row.chosen) else {
+        return Choice {
+            workers: tune.present_workers(),
+            pool: tune.present_pool(),
+            pool_matters: raced.pool_matters,
+            stability: 0.0,
+            sentence: "nothing could be measured, so that nothing is advised".to_owned(),
+        };
+    };
+    let workers = if row.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", row.workers) };
+    let pool =
+        if raced.pool_matters { format!(" with UV_THREADPOOL_SIZE={}", row.pool) } else { String::new() };
+    let best = table.first().filter(|best| !best.chosen);
+    let figure = format!("{} requests/s", crate::text::rate(row.per_second));
+    let reason = match best {
+        None => format!("{figure}, the best of {}", table.len()),
+        Some(best) => format!(
+            "{figure}, {:+.1} % of the best ({} workers{})",
+            row.relative_percent,
+            best.workers,
+            if raced.pool_matters { format!(", pool {}", best.pool) } else { String::new() }
+        ),
+    };
+    let gain = gain_over_one(row, table, cores);
+    Choice {
+        workers: row.workers,
+        pool: row.pool,
+        pool_matters: raced.pool_matters,
+        stability: row.share_percent / 100.0,
+        sentence: format!("{workers}{pool}: {reason}{gain}"),
+    }
+}
+
+/// What the choice gains over one worker, or that nothing is to be gained.
+fn gain_over_one(row: &CandidateDocument, table: &[CandidateDocument], cores: u16) -> String {
+    if row.workers == 1 {
+        let has_more = table.iter().any(|other| other.workers > 1);
+        return if has_more && cores > 1 {
+            "; more workers gain nothing at this load".to_owned()
+        } else {
+            String::new()
+        };
+    }
+    let one =
+        table.iter().filter(|other| other.workers == 1).map(|other| other.per_second).fold(0.0, f64::max);
+    if one > 0.0 { format!("; {:.2} × one worker", row.per_second / one) } else { String::new() }
+}
+
+fn details(
+    raced: &Raced,
+    table: &[CandidateDocument],
+    choice: &Choice,
+    usl: Option<&UslDocument>,
+    trust: &Trust,
+) -> Vec<String> {
+    let mut details = Vec::new();
+    if choice.stability > 0.0 {
+        let others: Vec<String> = table
+            .iter()
+            .filter(|row| !row.chosen && row.share_percent >= 5.0)
+            .map(|row| format!("{} workers, pool {} in {:.0} %", row.workers, row.pool, row.share_percent))
+            .collect();
+        let rest = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
+        let close = if choice.stability < STABLE { ", so that it is a close call" } else { "" };
+        details.push(format!(
+            "the choice is the same in {:.0} % of resamples over {} rounds{close}{rest}",
+            choice.stability * 100.0,
+            raced.race.rounds()
+        ));
+    }
+    if !raced.pool_matters {
+        details.push("the size of the thread pool makes no difference for this route".to_owned());
+    }
+    let chosen = table.iter().find(|row| row.chosen).and_then(|row| row.p99_at_70_ms);
+    let best = table.iter().filter_map(|row| row.p99_at_70_ms).reduce(f64::min);
+    if let (Some(chosen), Some(best)) = (chosen, best)
+        && chosen > P99_WORSE * best
+    {
+        details.push(format!(
+            "its 99th percentile at 70 % load is {} ms where another has {}: see the table when the tail matters more",
+            crate::compare::milliseconds(chosen),
+            crate::compare::milliseconds(best)
+        ));
+    }
+    details.extend(usl.map(|usl| usl.sentence.clone()));
+    details.extend(trust.notes.iter().filter(|note| note.level == Level::Note).map(|note| note.text.clone()));
+    details
+}
+
+fn trust(raced: &Raced, cores: u16) -> Trust {
+    let busiest = raced.costs.iter().map(|cost| cost.generator_busy).fold(0.0, f64::max);
+    let generator = raced.costs.iter().flat_map(|cost| &cost.generator_cores).copied().fold(0.0, f64::max);
+    let mut trust =
+        Trust { generator_saturated: busiest >= 0.9, generator_cores_used: generator, ..Trust::default() };
+    let mut note = |level: Level, code: &str, text: String| {
+        trust.notes.push(TrustNote { level, code: code.to_owned(), text });
+    };
+    if busiest >= 0.9 {
+        note(
+            Level::Warning,
+            "generator_saturated",
+            format!(
+                "the load generator was busy for {:.0} % of the time, so that more workers may do more",
+                busiest * 100.0
+            ),
+        );
+    }
+    if generator > 0.05 * f64::from(cores) {
+        let server = raced.costs.iter().flat_map(|cost| &cost.server_cores).copied().fold(0.0, f64::max);
+        if generator + server > 0.9 * f64::from(cores) {
+            note(
+                Level::Note,
+                "generator_shares_cores",
+                format!(
+                    "the load generator took up to {generator:.2} of the {cores} cores that it shares with the app; with a \
+                     generator elsewhere, more workers may still gain where CPU per request is the same"
+                ),
+            );
+        }
+    }
+    if raced.trials > 0 && 5 * raced.disturbed > raced.trials {
+        note(
+            Level::Warning,
+            "disturbed",
+            format!(
+                "{} of {} windows were disturbed by other processes, twice each",
+                raced.disturbed, raced.trials
+            ),
+        );
+    } else if raced.disturbed > 0 {
+        note(
+            Level::Note,
+            "disturbed",
+            format!("{} of {} windows were disturbed by other processes", raced.disturbed, raced.trials),
+        );
+    }
+    trust.checks.push(Check {
+        name: "generator's busiest thread".to_owned(),
+        ok: Some(busiest < 0.9),
+        value: format!("{:.0} %", busiest * 100.0),
+        limit: Some("90 %".to_owned()),
+        meaning: Some("a generator that is always busy measures itself".to_owned()),
+    });
+    let warnings: Vec<&str> = trust
+        .notes
+        .iter()
+        .filter(|note| note.level == Level::Warning)
+        .map(|note| note.text.as_str())
+        .collect();
+    trust.text = if warnings.is_empty() {
+        "nothing was found that would make these figures doubtful".to_owned()
+    } else {
+        format!("these figures are doubtful: {}", warnings.join("; "))
+    };
+    trust
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::race::Candidate;
+    use super::*;
+
+    fn row(per_second: f64, p99: Option<f64>, memory: u64) -> CandidateDocument {
+        CandidateDocument {
+            workers: 1,
+            pool: 4,
+            per_second,
+            ci95: None,
+            relative_percent: 0.0,
+            relative_ci95_percent: None,
+            p99_at_70_ms: p99,
+            memory_bytes: memory,
+            cpu_per_request_us: None,
+            rounds: 3,
+            dropped_in_round: None,
+            pareto: false,
+            chosen: false,
+            share_percent: 0.0,
+            blocks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_beaten_in_everything_is_not_on_the_front() {
+        let mut table = vec![
+            row(100.0, None, 50),
+            row(200.0, Some(5.0), 90),
+            row(199.0, Some(6.0), 130),
+            row(201.0, Some(9.0), 170),
+        ];
+        mark_pareto(&mut table);
+        let front: Vec<bool> = table.iter().map(|row| row.pareto).collect();
+        assert_eq!(front, [true, true, false, true]);
+    }
+
+    #[test]
+    fn the_law_uses_counts_within_the_cores_where_there_are_enough() {
+        let mut race = Race::new([1, 2, 3, 4, 8].map(|workers| Candidate { workers, pool: 4 }));
+        for _ in 0..3 {
+            let values: Vec<(usize, Option<f64>)> = [100.0, 190.0, 270.0, 340.0, 345.0]
+                .iter()
+                .enumerate()
+                .map(|(index, value)| (index, Some(*value)))
+                .collect();
+            race.record(&values);
+        }
+        let costs = vec![Costs { generator_cores: vec![0.2], ..Costs::default() }; 5];
+        let clean = law(&race, &costs, 4, 8).unwrap();
+        assert_eq!(clean.curve.len(), 4, "8 workers and the generator are more than 8 cores");
+        assert!(clean.sentence.contains("no loss by more workers up to 4"), "{}", clean.sentence);
+        let bent = law(&race, &costs, 4, 2).unwrap();
+        assert!(bent.sentence.contains("beyond the 2 cores"), "{}", bent.sentence);
+        assert!(law(&Race::new([]), &[], 4, 2).is_none());
+    }
+}

@@ -1,0 +1,187 @@
+//! A plan that was checked, with everything computed that can be computed before the clock starts.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use crate::LoadError;
+use crate::network::Address;
+use crate::plan::{HttpVersion, Load, Order, Plan, Reuse, Stop, Think, Threads};
+use crate::random::mixed;
+use crate::template::Template;
+use crate::tls;
+
+/// One generator thread for so many cores: it feeds as many Node workers as the others run.
+const CORES_PER_THREAD: usize = 8;
+/// A plan's requests; their index must fit 16 bits, and each costs memory in each thread.
+const REQUESTS_MAX: usize = 50_000;
+/// Threads: more than machines have cores.
+const THREADS_MAX: usize = 1_024;
+/// Requests under way on one connection.
+const PIPELINING_MAX: usize = 10_000;
+
+/// What the engines work from.
+pub(crate) struct Compiled {
+    pub(crate) plan: Plan,
+    pub(crate) templates: Vec<Template>,
+    /// Weighted: the running sum of weights.
+    sums: Vec<u64>,
+    pub(crate) address: Address,
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(crate) threads: usize,
+}
+
+impl Compiled {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, LoadError> {
+        check(plan)?;
+        let templates =
+            plan.requests.iter().map(|request| Template::new(request, plan)).collect::<Result<_, _>>()?;
+        let first = &plan.requests[0].url;
+        if let Some(other) = plan.requests.iter().find(|request| request.url.origin() != first.origin()) {
+            return Err(LoadError::DifferentServers { first: first.origin(), second: other.url.origin() });
+        }
+        let tls = if first.tls { Some(tls::client(&plan.tls, &first.host, plan.http)?) } else { None };
+        let sums = plan.requests.iter().scan(0, |sum, request| {
+            *sum += u64::from(request.weight);
+            Some(*sum)
+        });
+        Ok(Self {
+            templates,
+            sums: sums.collect(),
+            address: Address::of(plan)?,
+            tls,
+            threads: threads(plan),
+            plan: plan.clone(),
+        })
+    }
+
+    /// Which of the plan's requests number `id` is.
+    #[inline]
+    pub(crate) fn choose(&self, id: u64) -> u16 {
+        if self.templates.len() == 1 {
+            return 0;
+        }
+        match self.plan.order {
+            Order::InOrder => (id % self.templates.len() as u64) as u16,
+            Order::Weighted { seed } => {
+                let total = *self.sums.last().expect("a plan has a request");
+                let point = mixed(seed ^ mixed(id)) % total;
+                self.sums.partition_point(|sum| *sum <= point) as u16
+            }
+        }
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.address, Address::Unix(_))
+    }
+
+    /// Connections at most, of all threads.
+    pub(crate) fn connections_max(&self) -> usize {
+        match self.plan.load {
+            Load::Closed { .. } => self.plan.connections,
+            Load::Open { connections_max, .. } => connections_max,
+        }
+    }
+}
+
+fn threads(plan: &Plan) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let wanted = match plan.threads {
+        Threads::Auto => (cores / CORES_PER_THREAD).max(1),
+        Threads::Count(count) => count,
+    };
+    wanted.min(plan.connections)
+}
+
+fn check(plan: &Plan) -> Result<(), LoadError> {
+    let bad = |field, reason: String| Err(LoadError::Plan { field, reason });
+    let count = plan.requests.len();
+    if count == 0 || count > REQUESTS_MAX {
+        return bad("requests", format!("must be 1 to {REQUESTS_MAX}, not {count}"));
+    }
+    if matches!(plan.order, Order::Weighted { .. }) && plan.requests.iter().all(|request| request.weight == 0)
+    {
+        return bad("weights", "are all 0, so nothing would be sent".to_owned());
+    }
+    if plan.http == HttpVersion::Http2 {
+        return bad("HTTP version", "2 has no engine yet; 1.1 and 1.0 have".to_owned());
+    }
+    if plan.connections == 0 {
+        return bad("connections", "must be at least 1, not 0".to_owned());
+    }
+    if let Threads::Count(threads) = plan.threads
+        && (threads == 0 || threads > THREADS_MAX)
+    {
+        return bad("threads", format!("must be 1 to {THREADS_MAX}, not {threads}"));
+    }
+    if plan.pipelining == 0 || plan.pipelining > PIPELINING_MAX {
+        return bad("pipelining", format!("must be 1 to {PIPELINING_MAX}, not {}", plan.pipelining));
+    }
+    match plan.stop {
+        Stop::Requests(0) => return bad("requests", "to send must be at least 1, not 0".to_owned()),
+        Stop::Duration(duration) if duration.is_zero() => {
+            return bad("duration", "must be longer than nothing".to_owned());
+        }
+        Stop::Requests(requests)
+            if matches!(plan.load, Load::Closed { .. }) && requests < plan.connections as u64 =>
+        {
+            return bad(
+                "requests",
+                format!(
+                    "to send ({requests}) are fewer than connections ({}): some would have nothing to do",
+                    plan.connections
+                ),
+            );
+        }
+        _ => {}
+    }
+    if plan.timeout.is_zero() {
+        return bad("timeout", "must be longer than nothing".to_owned());
+    }
+    if plan.window.is_zero() {
+        return bad("window", "must be longer than nothing".to_owned());
+    }
+    if plan.reuse == Reuse::Requests(0) {
+        return bad("requests per connection", "must be at least 1, not 0".to_owned());
+    }
+    check_load(plan)
+}
+
+fn check_load(plan: &Plan) -> Result<(), LoadError> {
+    let bad = |field, reason: String| Err(LoadError::Plan { field, reason });
+    match plan.load {
+        Load::Closed { think } => {
+            if think != Think::None && plan.pipelining > 1 {
+                return bad("pipelining", "and think time exclude each other".to_owned());
+            }
+        }
+        Load::Open { rate, connections_max, .. } => {
+            if !(rate.is_finite() && rate > 0.0 && rate <= 1e9) {
+                return bad(
+                    "rate",
+                    format!("must be above 0 and at most 1,000,000,000 per second, not {rate}"),
+                );
+            }
+            if connections_max < plan.connections {
+                return bad(
+                    "connections",
+                    format!(
+                        "to begin with ({}) are more than their bound ({connections_max})",
+                        plan.connections
+                    ),
+                );
+            }
+            if plan.pipelining > 1 && plan.http != HttpVersion::Http2 {
+                return bad(
+                    "pipelining",
+                    "needs a closed loop: a rate decides when a request starts".to_owned(),
+                );
+            }
+        }
+    }
+    if plan.reuse == Reuse::Never && plan.pipelining > 1 {
+        return bad("pipelining", "needs connections that are kept".to_owned());
+    }
+    Ok(())
+}

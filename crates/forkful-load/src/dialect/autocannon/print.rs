@@ -1,0 +1,480 @@
+//! autocannon's report: its tables on stderr or its JSON on stdout, from our measurement.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Number, Value, json};
+
+use super::Options;
+use crate::dialect::Printed;
+use crate::report::clock::iso;
+use crate::report::spread::{Spread, at, duration};
+use crate::{ErrorCause, Histogram, LoadError, Report};
+
+pub(super) const USAGE: &str = "\
+Usage: autocannon [opts] URL...
+Options, as `forkful bench --as autocannon` takes them:
+  -c NUM  connections (10)            -p NUM  pipelined requests (1)
+  -d SEC  seconds (10), or 30s, 2m    -a NUM  requests instead
+  -w NUM  threads of the generator    -t NUM  seconds to wait for an answer (10)
+  -R NUM  requests per second in all  -r NUM  requests per second of each connection
+  -m METHOD  -H K=V  -b BODY  -i FILE -I replace [<id>] by a number
+  -W [ -c 1 -d 3 ]  warm up first     -D NUM  requests per connection, then a new one
+  -M NUM  requests of a connection    -O NUM  requests in all, within -d
+  -E BODY  the body expected          -B NUM  end after so many errors
+  -L NUM  milliseconds of a sample    -S PATH  unix socket
+  -l  all percentiles   --renderStatusCodes   -j  JSON   -n  print nothing   -T TITLE
+  -s NAME  --cert FILE  --key FILE  --ca FILE   -C, -x, -V, --debug are accepted   -v  -h
+";
+
+const STRING: &str = "a String takes everything";
+
+/// The percentiles of the long table and of the JSON.
+const PERCENTILES: [f64; 15] =
+    [0.001, 0.01, 0.1, 1.0, 2.5, 10.0, 25.0, 50.0, 75.0, 90.0, 97.5, 99.0, 99.9, 99.99, 99.999];
+
+/// What autocannon says before the first request.
+pub(in crate::dialect) fn opening(options: &Options) -> Printed {
+    let mut stderr = String::new();
+    if options.json || options.silent {
+        return Printed::default();
+    }
+    if let Some((connections, seconds)) = options.warmup {
+        write!(
+            stderr,
+            "Running {seconds}s warmup @ {}\n{connections} connections\n\n",
+            options.urls.join(",")
+        )
+        .expect(STRING);
+    }
+    let what = match options.amount {
+        Some(amount) => format!("{amount} requests"),
+        None => format!("{}s", options.duration),
+    };
+    let socket = options.socket.as_ref().map(|path| format!(" ({})", path.display())).unwrap_or_default();
+    write!(
+        stderr,
+        "Running {what} test @ {}{socket}\n{} connections",
+        options.urls.join(","),
+        options.connections
+    )
+    .expect(STRING);
+    if options.pipelining > 1 {
+        write!(stderr, " with {} pipelining factor", options.pipelining).expect(STRING);
+    }
+    if options.workers > 0 {
+        write!(stderr, "\n{} workers", options.workers).expect(STRING);
+    }
+    stderr.push_str("\n\n");
+    Printed { stderr, ..Printed::default() }
+}
+
+/// autocannon reports refused connections as errors; there is a report of nothing else.
+pub(in crate::dialect) fn unreachable(options: &Options, error: &LoadError) -> Option<Printed> {
+    matches!(error, LoadError::Unreachable { .. } | LoadError::Resolve { .. })
+        .then(|| report(options, &Report::empty("none")))
+}
+
+/// The report.
+pub(in crate::dialect) fn report(options: &Options, report: &Report) -> Printed {
+    let samples = Samples::of(options, report);
+    if options.json {
+        let text = format!("{}\n", document(options, report, &samples));
+        return Printed { stdout: text, ..Printed::default() };
+    }
+    if options.silent {
+        return Printed::default();
+    }
+    Printed { stderr: text(options, report, &samples), ..Printed::default() }
+}
+
+/// Answers and bytes of each sample interval.
+struct Samples {
+    requests: Vec<f64>,
+    bytes: Vec<f64>,
+}
+
+impl Samples {
+    /// Whole intervals; where there is none, what there is.
+    fn of(options: &Options, report: &Report) -> Self {
+        let interval = Duration::from_millis(options.sample);
+        let mut samples = Self { requests: Vec::new(), bytes: Vec::new() };
+        let mut filled = Duration::ZERO;
+        for window in &report.windows {
+            let index = (window.start.as_nanos() / interval.as_nanos().max(1)) as usize;
+            if samples.requests.len() <= index {
+                samples.requests.resize(index + 1, 0.0);
+                samples.bytes.resize(index + 1, 0.0);
+            }
+            samples.requests[index] += window.completed as f64;
+            samples.bytes[index] += window.received as f64;
+            filled = window.start + window.length;
+        }
+        let whole = (filled.as_nanos() / interval.as_nanos().max(1)) as usize;
+        // A last window may be a hair short of the interval.
+        let almost = (filled.as_nanos() + interval.as_nanos() / 20) / interval.as_nanos().max(1);
+        let keep = whole.max(almost as usize).max(1);
+        samples.requests.truncate(keep);
+        samples.bytes.truncate(keep);
+        samples
+    }
+}
+
+/// autocannon's figures of a list of samples.
+struct Figures {
+    sorted: Vec<f64>,
+    mean: f64,
+    deviation: f64,
+}
+
+impl Figures {
+    fn of(samples: &[f64]) -> Self {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let count = sorted.len().max(1) as f64;
+        let mean = sorted.iter().sum::<f64>() / count;
+        let deviation = (sorted.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
+        Self { sorted, mean, deviation }
+    }
+
+    fn at(&self, percent: f64) -> f64 {
+        let rank = (percent / 100.0 * self.sorted.len() as f64).ceil().max(1.0) as usize;
+        self.sorted.get(rank - 1).or(self.sorted.last()).copied().unwrap_or(0.0)
+    }
+
+    fn min(&self) -> f64 {
+        self.sorted.first().copied().unwrap_or(0.0)
+    }
+
+    fn max(&self) -> f64 {
+        self.sorted.last().copied().unwrap_or(0.0)
+    }
+}
+
+fn text(options: &Options, report: &Report, samples: &Samples) -> String {
+    let mut out = "\n".to_owned();
+    let latency = Spread::of(&report.response);
+    let ms = |nanoseconds: u64| format!("{} ms", nanoseconds / 1_000_000);
+    let percent = |percent: f64| ms(at(&report.response, percent / 100.0));
+    let mut row = vec!["Latency".to_owned()];
+    row.extend([2.5, 50.0, 97.5, 99.0].map(percent));
+    row.extend([latency.mean, latency.deviation].map(|value| format!("{} ms", decimals(value / 1e6))));
+    row.push(ms(latency.max));
+    table(&mut out, &["Stat", "2.5%", "50%", "97.5%", "99%", "Avg", "Stdev", "Max"], &[row]);
+    let rows =
+        [("Req/Sec", &samples.requests, grouped as fn(f64) -> String), ("Bytes/Sec", &samples.bytes, bytes)]
+            .map(|(name, samples, written)| {
+                let figures = Figures::of(samples);
+                let mut row = vec![name.to_owned()];
+                row.extend([1.0, 2.5, 50.0, 97.5].map(|percent| written(figures.at(percent))));
+                row.extend([figures.mean, figures.deviation, figures.min()].map(written));
+                row
+            });
+    table(&mut out, &["Stat", "1%", "2.5%", "50%", "97.5%", "Avg", "Stdev", "Min"], &rows);
+    if options.status_codes {
+        let rows: Vec<_> = report
+            .statuses
+            .iter()
+            .map(|(status, count)| vec![status.to_string(), count.to_string()])
+            .collect();
+        table(&mut out, &["Code", "Count"], &rows);
+    }
+    let every = match options.sample {
+        1_000 => "once per second.".to_owned(),
+        sample => format!("every {} seconds.", sample as f64 / 1e3),
+    };
+    write!(out, "\nReq/Bytes counts sampled {every}\n# of samples: {}\n\n", samples.requests.len())
+        .expect(STRING);
+    if options.latency_table {
+        let rows: Vec<_> = PERCENTILES
+            .iter()
+            .map(|percent| {
+                let value = at(&report.response, percent / 100.0) / 1_000_000;
+                vec![percent.to_string(), value.to_string()]
+            })
+            .collect();
+        table(&mut out, &["Percentile", "Latency (ms)"], &rows);
+        out.push('\n');
+    }
+    tail(&mut out, report);
+    out
+}
+
+fn tail(out: &mut String, report: &Report) {
+    let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect(STRING);
+    let good = report.status_class(2);
+    let answers: u64 = report.statuses.iter().map(|(_, count)| count).sum();
+    if answers > good {
+        line(format_args!("{good} 2xx responses, {} non 2xx responses", answers - good));
+    }
+    let sent = report.counts.completed + report.counts.carried_in + report.counts.failed;
+    let seconds = decimals(report.elapsed.as_secs_f64());
+    line(format_args!(
+        "{} requests in {seconds}s, {} read",
+        short(sent),
+        bytes(report.bytes.received as f64)
+    ));
+    let (errors, timeouts) = errors(report);
+    if errors > 0 {
+        line(format_args!("{} errors ({} timeouts)", short(errors), short(timeouts)));
+    }
+    let mismatched = report.errors_of(ErrorCause::UnexpectedBody);
+    if mismatched > 0 {
+        line(format_args!("{} requests with mismatched body", short(mismatched)));
+    }
+}
+
+/// Errors of connections, and the timeouts among them.
+fn errors(report: &Report) -> (u64, u64) {
+    let count = |wanted: &dyn Fn(ErrorCause) -> bool| -> u64 {
+        report.errors.iter().filter(|error| wanted(error.cause)).map(|error| error.count).sum()
+    };
+    (count(&|cause| !cause.is_judgement()), count(&ErrorCause::is_timeout))
+}
+
+fn document(options: &Options, report: &Report, samples: &Samples) -> Value {
+    let now = SystemTime::now();
+    let (errors, timeouts) = errors(report);
+    let good = report.status_class(2);
+    let answers: u64 = report.statuses.iter().map(|(_, count)| count).sum();
+    let url = match options.urls.as_slice() {
+        [one] => json!(one),
+        many => json!(many),
+    };
+    let mut document = Map::new();
+    let mut put = |key: &str, value: Value| drop(document.insert(key.to_owned(), value));
+    if let Some(title) = &options.title {
+        put("title", json!(title));
+    }
+    put("url", url);
+    if let Some(path) = &options.socket {
+        put("socketPath", json!(path.display().to_string()));
+    }
+    put("connections", json!(options.connections));
+    put("sampleInt", json!(options.sample));
+    put("pipelining", json!(options.pipelining));
+    put("workers", json!(options.workers));
+    put("duration", number(report.elapsed.as_secs_f64()));
+    put("samples", json!(samples.requests.len()));
+    put("start", json!(iso(now - report.elapsed - report.drained)));
+    put("finish", json!(iso(now - report.drained)));
+    put("errors", json!(errors));
+    put("timeouts", json!(timeouts));
+    put("mismatches", json!(report.errors_of(ErrorCause::UnexpectedBody)));
+    put("non2xx", json!(answers - good));
+    put("resets", json!(0));
+    for class in 1..=5 {
+        put(&format!("{class}xx"), json!(report.status_class(class)));
+    }
+    let codes: Map<String, Value> =
+        report.statuses.iter().map(|(status, count)| (status.to_string(), json!({"count": count}))).collect();
+    put("statusCodeStats", Value::Object(codes));
+    put("latency", latency(&report.response));
+    let mut requests = figures(&samples.requests, report.counts.completed + report.counts.carried_in);
+    requests["sent"] = json!(report.counts.started);
+    put("requests", requests);
+    put("throughput", figures(&samples.bytes, report.bytes.received));
+    Value::Object(document)
+}
+
+/// In milliseconds; fractions, where autocannon has whole ones.
+fn latency(histogram: &Histogram) -> Value {
+    let spread = Spread::of(histogram);
+    let mut out = Map::new();
+    let heads = [
+        ("average", spread.mean),
+        ("mean", spread.mean),
+        ("stddev", spread.deviation),
+        ("min", spread.min as f64),
+        ("max", spread.max as f64),
+    ];
+    for (key, value) in heads {
+        out.insert(key.to_owned(), millis(value));
+    }
+    for percent in PERCENTILES {
+        out.insert(key(percent), millis(at(histogram, percent / 100.0) as f64));
+    }
+    out.insert("totalCount".to_owned(), json!(spread.count));
+    Value::Object(out)
+}
+
+fn figures(samples: &[f64], total: u64) -> Value {
+    let figures = Figures::of(samples);
+    let mut out = Map::new();
+    let heads = [
+        ("average", figures.mean),
+        ("mean", figures.mean),
+        ("stddev", figures.deviation),
+        ("min", figures.min()),
+        ("max", figures.max()),
+    ];
+    for (key, value) in heads {
+        out.insert(key.to_owned(), number(value));
+    }
+    out.insert("total".to_owned(), json!(total));
+    for percent in PERCENTILES {
+        out.insert(key(percent), number(figures.at(percent)));
+    }
+    Value::Object(out)
+}
+
+fn key(percent: f64) -> String {
+    format!("p{percent}").replace('.', "_")
+}
+
+fn millis(nanoseconds: f64) -> Value {
+    rounded(nanoseconds / 1e6, 1e3)
+}
+
+fn number(value: f64) -> Value {
+    rounded(value, 1e2)
+}
+
+/// A whole number without a point, as JavaScript writes it.
+fn rounded(value: f64, factor: f64) -> Value {
+    let value = (value * factor).round() / factor;
+    if value.fract() == 0.0 {
+        json!(value as i64)
+    } else {
+        Number::from_f64(value).map_or(Value::Null, Value::Number)
+    }
+}
+
+/// Two digits behind the point at most.
+fn decimals(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// With commas, and two digits behind the point at most.
+fn grouped(value: f64) -> String {
+    let text = decimals(value);
+    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
+    let whole = crate::report::spread::thousands(whole.parse().unwrap_or(0));
+    fraction.map_or(whole.clone(), |fraction| format!("{whole}.{fraction}"))
+}
+
+/// `999`, `251k`.
+fn short(count: u64) -> String {
+    if count < 1_000 { count.to_string() } else { format!("{}k", (count as f64 / 1e3).round()) }
+}
+
+/// Three significant digits: `26.3 kB`.
+fn bytes(count: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    if count < 1.0 {
+        return format!("{} B", decimals(count));
+    }
+    let unit = ((count.log10() / 3.0).floor() as usize).min(UNITS.len() - 1);
+    let value = count / 1e3_f64.powi(unit as i32);
+    let digits = (2 - value.log10().floor() as i32).max(0) as usize;
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {}", UNITS[unit])
+}
+
+/// A table with borders, a rule between all rows, one blank at each side of a cell.
+fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let rule = |left: &str, middle: &str, right: &str| {
+        let cells: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
+        format!("{left}{}{right}\n", cells.join(middle))
+    };
+    let line = |cells: Vec<&str>| {
+        let cells: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} ")).collect();
+        format!("│{}│\n", cells.join("│"))
+    };
+    out.push_str(&rule("┌", "┬", "┐"));
+    out.push_str(&line(head.to_vec()));
+    for row in rows {
+        out.push_str(&rule("├", "┼", "┤"));
+        out.push_str(&line(row.iter().map(String::as_str).collect()));
+    }
+    out.push_str(&rule("└", "┴", "┘"));
+}
+
+/// Where autocannon would have told something else.
+pub(in crate::dialect) fn footnotes(options: &Options, report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if options.silent || options.json {
+        return notes;
+    }
+    let paced = options.rate.is_some() || options.connection_rate.is_some();
+    if paced {
+        notes.push(
+            "the rate is one: evenly spaced, latencies from the moment at which a request was due. autocannon sends \
+             each second's requests in a burst at its beginning, and `corrects` latencies as if one were due every \
+             millisecond."
+                .to_owned(),
+        );
+        if options.no_correction {
+            notes.push("-C changes nothing: nothing is corrected here.".to_owned());
+        }
+        if report.slip.len() > 100 {
+            let service = duration(at(&report.service, 0.99) as f64);
+            notes.push(format!("without the waiting before a request was sent, p99 is {service}."));
+        }
+    }
+    if report.response.len() > 1 {
+        let [p50, p975, p99] =
+            [0.5, 0.975, 0.99].map(|quantile| duration(at(&report.response, quantile) as f64));
+        notes.push(format!(
+            "autocannon cuts latencies to whole milliseconds. Measured: 50 % {p50}, 97.5 % {p975}, 99 % {p99}."
+        ));
+    }
+    if report.elapsed < Duration::from_millis(options.sample) {
+        notes.push(format!(
+            "the run was shorter than one sample; it made {:.0} requests per second.",
+            report.per_second()
+        ));
+    }
+    let (errors, timeouts) = errors(report);
+    if timeouts > 0 {
+        notes.push(format!(
+            "{timeouts} requests that timed out are in the latencies above; autocannon leaves them out."
+        ));
+    }
+    if errors > 0 {
+        let causes: Vec<String> =
+            report.errors.iter().map(|error| format!("{}: {}", error.cause.words(), error.count)).collect();
+        notes.push(format!("errors by cause: {}.", causes.join("; ")));
+    }
+    if options.exclude_error_stats && report.statuses.iter().any(|(status, _)| status / 100 != 2) {
+        notes.push("-x: answers other than 2xx are in the latencies here.".to_owned());
+    }
+    if options.warmup.is_some_and(|(connections, _)| connections != options.connections) {
+        notes.push("the warm-up used the connections of the test.".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_autocannon_writes_them() {
+        assert_eq!(
+            [0.0, 254.0, 1_280.0, 26_300.0, 2_840_000.0].map(bytes),
+            ["0 B", "254 B", "1.28 kB", "26.3 kB", "2.84 MB"]
+        );
+        assert_eq!([0.0, 813.214, 3_088.65, 22_168.0].map(grouped), ["0", "813.21", "3,088.65", "22,168"]);
+        assert_eq!([999, 1_499, 251_000].map(short), ["999", "1k", "251k"]);
+        assert_eq!(decimals(2.50), "2.5");
+    }
+
+    #[test]
+    fn tables_have_a_rule_between_all_rows() {
+        let mut out = String::new();
+        table(&mut out, &["Code", "Count"], &[vec!["200".to_owned(), "160".to_owned()]]);
+        assert_eq!(
+            out,
+            "┌──────┬───────┐\n│ Code │ Count │\n├──────┼───────┤\n│ 200  │ 160   │\n└──────┴───────┘\n"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! autocannon's flags and quirks, and its report to the letter.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::dialect::testing::{parsed, parsed_with, report};
+use crate::dialect::{Dialect, Invocation};
+
+const URL: &str = "http://127.0.0.1:8000/fast";
+
+fn invocation(line: &str) -> Invocation {
+    parsed(Dialect::Autocannon, line).unwrap()
+}
+
+#[test]
+fn the_lines_of_tutorials() {
+    let plan = invocation(&format!("-c 100 -d 5 -p 10 {URL}")).plan().unwrap();
+    assert_eq!((plan.connections, plan.pipelining), (100, 10));
+    assert_eq!(plan.stop, Stop::Duration(Duration::from_secs(5)));
+    assert_eq!(
+        invocation(&format!("-c100 -d=2m {URL}")).plan().unwrap().stop,
+        Stop::Duration(Duration::from_secs(120))
+    );
+    assert_eq!(invocation(&format!("-a 1000 -w 4 {URL}")).plan().unwrap().stop, Stop::Requests(1_000));
+}
+
+#[test]
+fn headers_are_split_at_the_first_colon_or_equals_sign() {
+    let line = format!("-m post -H content-type=application/json --headers=X-Y:a=b -b {{\"a\":1}} {URL}");
+    let request = invocation(&line).plan().unwrap().requests.remove(0);
+    assert_eq!(request.method, "POST");
+    let expected = [("content-type", "application/json"), ("X-Y", "a=b")];
+    assert_eq!(request.headers, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+    assert_eq!(request.body, b"{\"a\":1}");
+}
+
+#[test]
+fn a_rate_is_a_rate_and_the_rate_of_a_connection_counts_for_each() {
+    let rate = |line: &str| match invocation(&format!("{line} {URL}")).plan().unwrap().load {
+        Load::Open { rate, connections_max, .. } => (rate, connections_max),
+        Load::Closed { .. } => panic!("{line} is no open loop"),
+    };
+    assert_eq!(rate("-R 200 -c 10"), (200.0, 10));
+    assert_eq!(rate("-r 5 -c 10"), (50.0, 10));
+    assert_eq!(rate("-R 3 -c 10"), (3.0, 3));
+}
+
+#[test]
+fn warm_up_socket_reconnects_ids_and_the_rest() {
+    let line = format!("-W [ -c 1 -d 3 ] -S /tmp/s -D 5 -I -E hello -B 7 --on-portless {URL}/[<id>]");
+    let fault = parsed(Dialect::Autocannon, &line).unwrap_err();
+    assert!(fault.stderr.starts_with("autocannon: there is no option `on-portless`"));
+    let plan = invocation(&line.replace("--on-portless ", "")).plan().unwrap();
+    assert_eq!(plan.warmup, Duration::from_secs(3));
+    assert_eq!((plan.reuse, plan.errors_max), (Reuse::Requests(5), Some(7)));
+    assert_eq!(plan.unix_socket, Some(PathBuf::from("/tmp/s")));
+    assert_eq!(plan.expect.body, Some(BodyCheck::Equals(b"hello".to_vec())));
+    assert_eq!(plan.requests[0].url.path, "/fast/{id}");
+}
+
+#[test]
+fn urls_are_completed() {
+    let url = |line: &str, variables: &[(&str, &str)]| {
+        parsed_with(Dialect::Autocannon, line, &[], variables)
+            .map(|done| done.plan().unwrap().requests[0].url.to_string())
+    };
+    assert_eq!(url("localhost:3000", &[]).unwrap(), "http://localhost:3000/");
+    assert_eq!(url("/path", &[("PORT", "99")]).unwrap(), "http://localhost:99/path");
+    assert!(url("/path", &[]).unwrap_err().stderr.starts_with("Invalid URL"));
+}
+
+#[test]
+fn faults_are_told() {
+    let faults = [
+        ("-c 0 http://h/", "connections can not be less than 1"),
+        ("-c 10 -a 5 http://h/", "connections cannot be greater than amount"),
+        ("-C http://h/", "ignoreCoordinatedOmission makes no sense without connectionRate or overallRate"),
+        ("-H x http://h/", "An HTTP header was not correctly formatted: x"),
+        ("-c", "autocannon: connections needs a value"),
+        ("-c x http://h/", "autocannon: connections: `x` is no number"),
+        ("-W [ -c 1 http://h/", "autocannon: warmup [ has no ]"),
+        ("--har f http://h/", "autocannon: --har is not supported by `forkful bench --as autocannon`"),
+    ];
+    for (line, what) in faults {
+        let printed = parsed(Dialect::Autocannon, line).unwrap_err();
+        assert_eq!((printed.stderr.lines().next().unwrap_or_default(), printed.exit), (what, 1), "{line}");
+    }
+}
+
+#[test]
+fn the_report_has_autocannon_s_tables() {
+    let invocation = invocation(&format!("-c 10 -d 2 -p 2 -w 2 -l --renderStatusCodes {URL}"));
+    let printed = invocation.report(&report());
+    assert_eq!(printed.stdout, "");
+    assert_snapshot!(format!("{}{}", invocation.opening().stderr, printed.stderr));
+}
+
+#[test]
+fn the_json_has_autocannon_s_keys_in_its_order() {
+    let printed = invocation(&format!("-j -T title -c 10 -d 2 {URL}")).report(&report());
+    assert_eq!(printed.stderr, "");
+    let document: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+    let keys = |value: &serde_json::Value| -> String {
+        value.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        keys(&document),
+        "title url connections sampleInt pipelining workers duration samples start finish errors timeouts \
+         mismatches non2xx resets 1xx 2xx 3xx 4xx 5xx statusCodeStats latency requests throughput"
+    );
+    assert!(
+        keys(&document["latency"]).starts_with("average mean stddev min max p0_001 p0_01 p0_1 p1 p2_5 p10")
+    );
+    assert!(keys(&document["requests"]).ends_with("p99_999 sent"));
+    assert_eq!(document["2xx"], 1_600);
+    assert_eq!(document["requests"]["average"], 1_000);
+}

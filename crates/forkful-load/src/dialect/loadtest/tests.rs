@@ -1,0 +1,89 @@
+//! loadtest's flags and quirks, and its report to the letter.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::dialect::testing::{parsed, parsed_with, report};
+use crate::dialect::{Dialect, Invocation};
+
+const URL: &str = "http://localhost:3000/heavy";
+
+fn invocation(line: &str) -> Invocation {
+    parsed(Dialect::Loadtest, line).unwrap()
+}
+
+#[test]
+fn the_line_of_every_tutorial_has_as_many_clients_as_it_says() {
+    let plan = invocation(&format!("-n 1200 -c 400 -k {URL}")).plan().unwrap();
+    assert_eq!((plan.connections, plan.stop, plan.reuse), (400, Stop::Requests(1_200), Reuse::Always));
+}
+
+#[test]
+fn ten_seconds_are_the_default_and_options_may_come_last() {
+    let plan = invocation(&format!("{URL} -c 3")).plan().unwrap();
+    assert_eq!((plan.connections, plan.stop), (3, Stop::Duration(Duration::from_secs(10))));
+    assert_eq!(plan.reuse, Reuse::Never);
+    let both = invocation(&format!("-n 100 -t 5 {URL}"));
+    assert_eq!(
+        (both.plan().unwrap().stop, both.time_limit()),
+        (Stop::Requests(100), Some(Duration::from_secs(5)))
+    );
+}
+
+#[test]
+fn a_rate_is_an_open_loop() {
+    let plan = invocation(&format!("--rps 200 {URL}")).plan().unwrap();
+    assert!(matches!(plan.load, Load::Open { rate, .. } if (rate - 200.0).abs() < 1e-9));
+}
+
+#[test]
+fn indexes_and_bodies_become_counters() {
+    let line = format!("--index %i -P {{\"a\":%i}} -T application/json {URL}/%i");
+    let plan = invocation(&line).plan().unwrap();
+    assert_eq!(plan.requests[0].url.path, "/heavy/{id}");
+    assert_eq!(
+        (plan.requests[0].method.as_str(), plan.requests[0].body.as_slice()),
+        ("POST", b"{\"a\":{id}}".as_slice())
+    );
+    assert!(plan.requests[0].counter);
+    let put =
+        parsed_with(Dialect::Loadtest, &format!("-u f {URL}"), &[("f", "x")], &[]).unwrap().plan().unwrap();
+    assert_eq!((put.requests[0].method.as_str(), put.requests[0].body.as_slice()), ("PUT", b"x".as_slice()));
+}
+
+#[test]
+fn faults_are_loadtest_s_own() {
+    let printed = parsed(Dialect::Loadtest, "--foo http://h/").unwrap_err();
+    assert_eq!(
+        (printed.stdout.as_str(), printed.exit),
+        ("Unknown option \"--foo\".\nTry \"--help\" for more information.\n", 255)
+    );
+    let faults = [
+        ("", "Missing URL to load-test"),
+        ("http://a/ http://b/", "Too many arguments: http://a/,http://b/"),
+        ("h/", "Invalid URL h/, must be http:// or https://"),
+        ("-m TRACE http://h/", "Invalid method TRACE"),
+        ("-c 0 http://h/", "-c, -n and -t must be 1 or more"),
+    ];
+    for (line, what) in faults {
+        let printed = parsed(Dialect::Loadtest, line).unwrap_err();
+        assert_eq!((printed.stderr.trim_end(), printed.exit), (what, 1), "{line}");
+    }
+}
+
+#[test]
+fn the_report_has_loadtest_s_lines() {
+    let mut report = report();
+    report.errors = vec![crate::ErrorCount {
+        cause: crate::ErrorCause::UnexpectedStatus,
+        count: 400,
+        examples: Vec::new(),
+    }];
+    assert_snapshot!(invocation(&format!("-n 2000 -c 10 -k {URL}")).report(&report).stdout);
+}
+
+#[test]
+fn the_footnote_multiplies_the_clients_by_the_cores() {
+    let notes = invocation(&format!("-n 2000 -c 20 {URL}")).footnotes(&report());
+    assert!(notes[0].contains("would have opened 80 clients: `-c 20` for each of 4 cores"), "{notes:?}");
+}

@@ -1,0 +1,251 @@
+//! The raw engine: one epoll loop per thread, HTTP/1.
+//!
+//! What one request of a kept connection costs: a `recv` that brings the answer, a `send` of prebuilt bytes straight
+//! after it, one reading of the clock in between, and a share of an `epoll_wait`. Descriptors are registered once,
+//! edge-triggered; the interest in writing is armed only when a send was cut short.
+//!
+//! `engine.rs` is the loop; `pacing.rs` decides what starts when, `dialing.rs` makes and ends connections,
+//! `exchange.rs` sends and reads, `ticking.rs` does what is done a few times a second.
+
+mod connection;
+mod dialing;
+mod exchange;
+mod pacing;
+mod ticking;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::SyncSender;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+
+use crate::cause::ErrorCause;
+use crate::clock::{NEVER, Nanos};
+use crate::http1::HeadCache;
+use crate::outcome::ThreadFacts;
+use crate::recorder::{Facts, Recorder, RecorderOptions};
+use crate::schedule::share;
+use crate::shared::{Shared, Times, Update};
+use connection::Connection;
+use pacing::Pacing;
+use ticking::Ticks;
+
+/// Read at once, of any connection: a few answers of a pipeline, or a large piece of a long body.
+const READ_BYTES: usize = 64 * 1024;
+/// Events taken at once: each waits for those before it, about 5 µs each.
+const EVENTS_MAX: usize = 256;
+/// Connections that a thread has in the making while it opens its first ones: Node's queue holds 511, and a
+/// machine's is often 128.
+const OPENING_MAX: usize = 64;
+/// The token of the timer; no connection has it.
+const TIMER_TOKEN: u64 = u64::MAX;
+
+/// What a thread brings back.
+pub(crate) struct Outcome {
+    pub(crate) facts: Facts,
+    pub(crate) thread: ThreadFacts,
+    pub(crate) unsent: u64,
+    pub(crate) offered: u64,
+    pub(crate) drained_at: Nanos,
+}
+
+/// One thread of the engine.
+pub(crate) struct Engine<'s> {
+    shared: &'s Shared,
+    index: usize,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer is set to go off.
+    timer_at: Nanos,
+    connections: Vec<Connection>,
+    /// Connections that may be made at most.
+    connections_max: usize,
+    pacing: Pacing,
+    recorder: Recorder,
+    cache: HeadCache,
+    ticks: Ticks,
+    times: Times,
+    /// Bytes to send, when they are put together.
+    scratch: Vec<u8>,
+    /// Decrypted bytes.
+    plain: Vec<u8>,
+    /// Connections that the server is to close, with the moment they were left.
+    lingering: VecDeque<(OwnedFd, Nanos)>,
+    /// When the last turn ended.
+    now: Nanos,
+    /// Requests started and not ended.
+    under_way: u64,
+    open: u64,
+    /// The first failure while opening.
+    first_failure: Option<(ErrorCause, String)>,
+    updates: SyncSender<Update>,
+}
+
+impl<'s> Engine<'s> {
+    pub(crate) fn new(shared: &'s Shared, index: usize, updates: SyncSender<Update>) -> Result<Self, Errno> {
+        let compiled = &shared.compiled;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = rustix::time::timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER_TOKEN), flags)?;
+        let connections_max = share(compiled.connections_max() as u64, index, compiled.threads) as usize;
+        let options = RecorderOptions {
+            measure_from: NEVER,
+            requests: compiled.templates.len(),
+            threads: compiled.threads,
+        };
+        Ok(Self {
+            shared,
+            index,
+            epoll,
+            timer,
+            timer_at: NEVER,
+            connections: Vec::new(),
+            connections_max,
+            pacing: Pacing::idle(),
+            recorder: Recorder::new(options),
+            cache: HeadCache::new(compiled.plan.worker_header.as_deref()),
+            ticks: Ticks::idle(),
+            times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
+            scratch: Vec::new(),
+            plain: Vec::new(),
+            lingering: VecDeque::new(),
+            now: 0,
+            under_way: 0,
+            open: 0,
+            first_failure: None,
+            updates,
+        })
+    }
+
+    /// Opens the first connections, waits for the start, and performs this thread's part of the plan.
+    pub(crate) fn run(mut self) -> Outcome {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.open_first(&mut buffer, &mut events);
+        let failure = self.first_failure.take();
+        // The receiver outlives all threads; if it is gone, nobody wants to know.
+        let _ = self.updates.send(Update::Ready { opened: self.recorder.connections.opened, failure });
+        self.begin(self.shared.wait_for_start());
+        let mut told = false;
+        while !self.is_done() {
+            if !told && self.has_nothing_to_start() && self.under_way == 0 {
+                told = true;
+                let _ = self.updates.send(Update::Measured);
+            }
+            self.turn(&mut buffer, &mut events);
+        }
+        self.finish(told)
+    }
+
+    /// Waits for events or the next moment at which something is due, and handles what came.
+    fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
+        let timeout = self.arm(self.now);
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => unreachable!("epoll_wait fails on bad arguments only: {error}"),
+        }
+        let woken = self.shared.clock.now();
+        if woken >= self.ticks.next {
+            self.tick(woken);
+        }
+        self.pace(woken);
+        self.now = woken;
+        if events.is_empty() {
+            return;
+        }
+        for event in &*events {
+            self.now = self.event(*event, buffer);
+        }
+        self.ticks.meter.woke(&mut self.recorder, events.len(), self.now.saturating_sub(woken));
+    }
+
+    /// How long to wait. What is due before the next tick gets the timer, which is exact to microseconds.
+    fn arm(&mut self, now: Nanos) -> Timespec {
+        let due = self.pacing.next_due(self.shared.end());
+        if due <= now {
+            return Timespec { tv_sec: 0, tv_nsec: 0 };
+        }
+        if due < self.ticks.next && due != self.timer_at {
+            let value = timespec(due - now);
+            let setting = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+            if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_ok() {
+                self.timer_at = due;
+            }
+        }
+        // Rounded up, or it would turn in vain within the last millisecond.
+        timespec(self.ticks.next.saturating_sub(now).div_ceil(1_000_000) * 1_000_000)
+    }
+
+    fn event(&mut self, event: epoll::Event, buffer: &mut [u8]) -> Nanos {
+        let token = event.data.u64();
+        if token == TIMER_TOKEN {
+            self.timer_at = NEVER;
+            let now = self.shared.clock.now();
+            self.pace(now);
+            return now;
+        }
+        let (index, generation) = (token as u32 as usize, (token >> 32) as u32);
+        let connection = &self.connections[index];
+        // A descriptor that was closed, or that lingers: its slot may have another by now.
+        if connection.generation != generation || connection.fd.is_none() {
+            return self.shared.clock.now();
+        }
+        self.ready(index, event.flags, buffer)
+    }
+
+    fn begin(&mut self, times: Times) {
+        self.times = times;
+        self.recorder.begin_at(times.measure_from);
+        self.recorder.end = self.shared.end();
+        let now = self.shared.clock.now();
+        self.now = now;
+        self.ticks.begin(now, times, &self.shared.compiled.plan);
+        self.begin_pacing(now);
+    }
+
+    fn is_done(&self) -> bool {
+        if !self.has_nothing_to_start() {
+            return false;
+        }
+        let end = self.shared.end();
+        self.under_way == 0 || self.now >= end.saturating_add(self.drain())
+    }
+
+    fn drain(&self) -> Nanos {
+        let plan = &self.shared.compiled.plan;
+        crate::clock::nanos(plan.drain.min(plan.timeout))
+    }
+
+    fn finish(mut self, told: bool) -> Outcome {
+        let now = self.shared.clock.now();
+        if !told {
+            let _ = self.updates.send(Update::Measured);
+        }
+        self.abandon(now);
+        self.last_window(now);
+        let until = self.shared.end().min(now);
+        let (offered, started) = self.pacing.offered(until);
+        let mut thread = self.ticks.meter.facts();
+        thread.connections = self.connections.len() as u64;
+        thread.completed = self.recorder.counts.completed;
+        self.note_first_response();
+        Outcome {
+            facts: Facts { workers: self.cache.workers().to_vec(), recorder: self.recorder },
+            thread,
+            unsent: offered.saturating_sub(started),
+            offered,
+            drained_at: now,
+        }
+    }
+}
+
+pub(crate) fn timespec(duration: Nanos) -> Timespec {
+    Timespec { tv_sec: (duration / 1_000_000_000) as i64, tv_nsec: (duration % 1_000_000_000) as _ }
+}

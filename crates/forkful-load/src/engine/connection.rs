@@ -1,0 +1,84 @@
+//! One connection, and the requests under way on it.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use rustls::ClientConnection;
+
+use crate::clock::Nanos;
+use crate::http1::Reader;
+use crate::recorder::Timing;
+
+/// A place for a connection; the connection in it may end and be made anew.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    pub(super) fd: Option<OwnedFd>,
+    pub(super) stage: Stage,
+    /// Counts the descriptors of this place, to tell late events from its own.
+    pub(super) generation: u32,
+    pub(super) tls: Option<Box<ClientConnection>>,
+    pub(super) reader: Reader,
+    pub(super) under_way: VecDeque<Pending>,
+    /// What a send left over.
+    pub(super) unsent: Vec<u8>,
+    pub(super) unsent_from: usize,
+    /// The interest in writing is armed.
+    pub(super) wants_write: bool,
+    /// Answers on this connection.
+    pub(super) answers: u32,
+    /// Made, or last answered.
+    pub(super) idle_since: Nanos,
+    /// It is in the queue of idle ones (open loop).
+    pub(super) queued: bool,
+    /// Not to be used again.
+    pub(super) ends: bool,
+    /// Attempts that failed since the last success.
+    pub(super) failures: u32,
+    /// The worker that answered last.
+    pub(super) worker: Option<u16>,
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Stage {
+    #[default]
+    Closed,
+    Connecting {
+        since: Nanos,
+    },
+    Handshaking {
+        since: Nanos,
+    },
+    Open,
+}
+
+/// A request that was started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    /// `sent` is 0 until its bytes are on their way.
+    pub(super) timing: Timing,
+    pub(super) id: u64,
+    /// It was sent before, on a connection that the server had just closed.
+    pub(super) retried: bool,
+}
+
+impl Connection {
+    /// Ends the connection; requests under way stay with the place.
+    pub(super) fn reset(&mut self) -> Option<OwnedFd> {
+        self.stage = Stage::Closed;
+        self.tls = None;
+        self.reader = Reader::default();
+        self.unsent.clear();
+        self.unsent_from = 0;
+        self.wants_write = false;
+        self.answers = 0;
+        self.ends = false;
+        self.worker = None;
+        self.generation = self.generation.wrapping_add(1);
+        self.fd.take()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage == Stage::Open && self.under_way.is_empty() && !self.ends
+    }
+}

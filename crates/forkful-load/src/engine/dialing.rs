@@ -1,0 +1,297 @@
+//! Making connections, and ending them.
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustls::ClientConnection;
+
+use super::connection::{Connection, Stage};
+use super::{EVENTS_MAX, Engine, OPENING_MAX};
+use crate::cause::ErrorCause;
+use crate::clock::{Nanos, nanos};
+use crate::network::{Dial, connect_cause, words};
+use crate::plan::{Load, Reuse};
+use crate::recorder::record_nanos;
+use crate::schedule::share;
+use crate::tls;
+
+/// Pause after a failed connection attempt of a closed loop: it doubles from the first to the second, so that a
+/// server that is down costs no CPU, and one that comes back is seen soon.
+const RETRY_FIRST: Nanos = 1_000_000;
+const RETRY_LAST: Nanos = 100_000_000;
+/// A connection that was idle for so long may have been closed by the server just before it was used again.
+pub(super) const STALE_AFTER: Nanos = 500_000_000;
+/// Connections that wait for the server to close them: more are closed by us.
+const LINGERING_MAX: usize = 256;
+/// How often an attempt is repeated before the clock starts.
+const OPENING_ATTEMPTS: u32 = 3;
+
+impl Engine<'_> {
+    /// Opens the connections that the plan begins with, few at a time, before the clock starts.
+    pub(super) fn open_first(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
+        let plan = &self.shared.compiled.plan;
+        if plan.reuse == Reuse::Never || (!plan.ramp.is_zero() && matches!(plan.load, Load::Closed { .. })) {
+            return;
+        }
+        let own = share(plan.connections as u64, self.index, self.shared.compiled.threads) as usize;
+        self.connections.resize_with(own, Connection::default);
+        let deadline = self.shared.clock.now().saturating_add(nanos(plan.timeout));
+        let (mut next, mut attempts) = (0, 0);
+        loop {
+            let now = self.shared.clock.now();
+            let stopped = now >= deadline || self.shared.end() <= now;
+            let mut opening = self.opening();
+            while next < own && !stopped && opening < OPENING_MAX {
+                if self.connections[next].failures >= OPENING_ATTEMPTS
+                    || self.connections[next].stage != Stage::Closed
+                {
+                    next += 1;
+                    continue;
+                }
+                attempts += 1;
+                self.connect(next, now);
+                if self.connections[next].stage == Stage::Closed {
+                    // Failed at once; when nothing at all works, three attempts tell as much as a thousand.
+                    if self.recorder.connections.opened == 0 && attempts >= OPENING_ATTEMPTS {
+                        return;
+                    }
+                    continue;
+                }
+                opening += usize::from(self.connections[next].stage != Stage::Open);
+                next += 1;
+            }
+            if stopped || (opening == 0 && next >= own) {
+                self.give_up_opening(now);
+                return;
+            }
+            if opening == 0 {
+                continue;
+            }
+            events.clear();
+            let timeout = super::timespec(OPENING_POLL);
+            debug_assert!(events.capacity() >= EVENTS_MAX);
+            if epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)).is_ok() {
+                for event in &*events {
+                    self.event(*event, buffer);
+                }
+            }
+        }
+    }
+
+    fn opening(&self) -> usize {
+        let is_opening = |connection: &&Connection| {
+            matches!(connection.stage, Stage::Connecting { .. } | Stage::Handshaking { .. })
+        };
+        self.connections.iter().filter(is_opening).count()
+    }
+
+    fn give_up_opening(&mut self, now: Nanos) {
+        for index in 0..self.connections.len() {
+            if !matches!(self.connections[index].stage, Stage::Open | Stage::Closed) {
+                self.fail(index, ErrorCause::ConnectTimeout, "", now);
+            }
+        }
+    }
+
+    /// Begins a connection for what the place has under way.
+    pub(super) fn connect(&mut self, index: usize, now: Nanos) {
+        let shared = self.shared;
+        let unix = shared.compiled.is_unix();
+        let dial = match shared.compiled.address.dial() {
+            Ok(dial) => dial,
+            Err(error) => return self.fail(index, connect_cause(error, unix), &words(error), now),
+        };
+        let connection = &mut self.connections[index];
+        let (fd, open) = match dial {
+            Dial::Open(fd) => (fd, true),
+            Dial::Pending(fd) => (fd, false),
+        };
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        if !open {
+            flags |= epoll::EventFlags::OUT;
+        }
+        let token = u64::from(connection.generation) << 32 | index as u64;
+        let registered = epoll::add(&self.epoll, &fd, epoll::EventData::new_u64(token), flags);
+        connection.fd = Some(fd);
+        connection.wants_write = !open;
+        connection.stage = Stage::Connecting { since: now };
+        if let Err(error) = registered {
+            return self.fail(index, ErrorCause::ConnectOther, &words(error), now);
+        }
+        if open {
+            self.connected(index, now);
+        }
+    }
+
+    /// A pending connection became writable, or failed.
+    pub(super) fn connect_ended(&mut self, index: usize, now: Nanos) {
+        let Some(fd) = &self.connections[index].fd else { return };
+        match sockopt::socket_error(fd) {
+            Ok(Ok(())) => self.connected(index, now),
+            Ok(Err(error)) | Err(error) => {
+                let cause = connect_cause(error, self.shared.compiled.is_unix());
+                self.fail(index, cause, &words(error), now);
+            }
+        }
+    }
+
+    fn connected(&mut self, index: usize, now: Nanos) {
+        let connection = &mut self.connections[index];
+        let Stage::Connecting { since } = connection.stage else { return };
+        let Some((config, name)) = &self.shared.compiled.tls else { return self.opened(index, since, now) };
+        match ClientConnection::new(config.clone(), name.clone()) {
+            Ok(session) => {
+                connection.tls = Some(Box::new(session));
+                connection.stage = Stage::Handshaking { since };
+                if let Err(error) = self.flush_tls(index) {
+                    self.fail(index, ErrorCause::TlsHandshake, &words(error), now);
+                }
+            }
+            Err(error) => self.fail(index, tls::cause(&error, true), &error.to_string(), now),
+        }
+    }
+
+    /// The connection can be used.
+    pub(super) fn opened(&mut self, index: usize, since: Nanos, now: Nanos) {
+        let connection = &mut self.connections[index];
+        connection.stage = Stage::Open;
+        connection.failures = 0;
+        connection.idle_since = now;
+        self.open += 1;
+        self.ticks.meter.opened(self.open);
+        self.recorder.connections.opened += 1;
+        record_nanos(&mut self.recorder.connect, now - since);
+        if connection.under_way.is_empty() {
+            self.queue_idle(index);
+        } else {
+            self.transmit(index, now);
+        }
+    }
+
+    /// The connection, or the attempt at one, is lost: everything under way on it failed.
+    pub(super) fn fail(&mut self, index: usize, cause: ErrorCause, detail: &str, now: Nanos) {
+        let connection = &mut self.connections[index];
+        let connecting = cause.is_connect();
+        if connection.stage == Stage::Open {
+            self.open -= 1;
+        }
+        drop(connection.reset());
+        let mut pause = 0;
+        if connecting {
+            connection.failures = connection.failures.saturating_add(1);
+            pause = RETRY_FIRST.checked_shl(connection.failures - 1).unwrap_or(RETRY_LAST).min(RETRY_LAST);
+            self.recorder.connections.failed += 1;
+            if self.first_failure.is_none() {
+                self.first_failure = Some((cause, detail.to_owned()));
+            }
+        }
+        let mut under_way = std::mem::take(&mut connection.under_way);
+        for (position, pending) in under_way.drain(..).enumerate() {
+            // Those behind the first in a pipeline had no byte of an answer.
+            let cause = if position == 0 { cause } else { behind(cause) };
+            self.under_way -= 1;
+            self.recorder.failed(&pending.timing, cause, detail, now);
+        }
+        self.connections[index].under_way = under_way;
+        self.freed_after(index, pause, now);
+    }
+
+    /// The server ended the connection.
+    pub(super) fn closed(&mut self, index: usize, error: Option<Errno>, now: Nanos) {
+        let connection = &mut self.connections[index];
+        if let Stage::Handshaking { .. } | Stage::Connecting { .. } = connection.stage {
+            let handshaking = matches!(connection.stage, Stage::Handshaking { .. });
+            let cause = if handshaking { ErrorCause::TlsHandshake } else { ErrorCause::ConnectReset };
+            let detail = error.map_or_else(|| "closed by the server".to_owned(), words);
+            return self.fail(index, cause, &detail, now);
+        }
+        let Some(first) = connection.under_way.front().copied() else {
+            self.recorder.connections.closed_by_server += 1;
+            self.leave(index, now, true);
+            return self.freed_after_idle_close(index);
+        };
+        let end = connection.reader.end_of_input();
+        if let (Ok(answer), None) = (end, error) {
+            connection.under_way.pop_front();
+            self.recorder.connections.closed_by_server += 1;
+            self.answered(index, first, answer, now);
+            if !self.connections[index].under_way.is_empty() {
+                return self.fail(index, ErrorCause::ClosedBeforeAnswer, "", now);
+            }
+            return self.freed(index, now);
+        }
+        let untouched = connection.reader.is_at_start();
+        let idle = first.timing.sent.saturating_sub(connection.idle_since);
+        if untouched && idle >= STALE_AFTER && !first.retried {
+            return self.retry(index, now);
+        }
+        let cause = match (untouched, error.is_some()) {
+            (true, false) => ErrorCause::ClosedBeforeAnswer,
+            (false, false) => ErrorCause::ClosedInAnswer,
+            (true, true) => ErrorCause::ResetBeforeAnswer,
+            (false, true) => ErrorCause::ResetInAnswer,
+        };
+        self.fail(index, cause, &error.map(words).unwrap_or_default(), now);
+    }
+
+    /// Sends what is under way once more: the server closed the connection while it was idle.
+    fn retry(&mut self, index: usize, now: Nanos) {
+        let connection = &mut self.connections[index];
+        drop(connection.reset());
+        self.open -= 1;
+        for pending in &mut connection.under_way {
+            pending.retried = true;
+            pending.timing.sent = 0;
+            self.recorder.counts.stale_retries += u64::from(pending.timing.measured);
+        }
+        self.recorder.connections.closed_by_server += 1;
+        self.connect(index, now);
+    }
+
+    /// Ends an open connection that is not to be used again. Where the server said that it would close, it gets the
+    /// time to: the end that closes first is the one that keeps `TIME_WAIT`, and our ports are few.
+    pub(super) fn leave(&mut self, index: usize, now: Nanos, already_closed: bool) {
+        self.open -= 1;
+        let fd = self.connections[index].reset();
+        if let Some(fd) = fd.filter(|_| !already_closed) {
+            if self.lingering.len() >= LINGERING_MAX {
+                self.lingering.pop_front();
+            }
+            self.lingering.push_back((fd, now));
+        }
+    }
+
+    pub(super) fn retire_if_ended(&mut self, index: usize, now: Nanos) {
+        let connection = &self.connections[index];
+        if connection.ends && connection.stage == Stage::Open && connection.under_way.is_empty() {
+            self.leave(index, now, false);
+        }
+    }
+
+    fn freed_after_idle_close(&mut self, index: usize) {
+        // A closed loop connects anew when the pause is over; an open one when a request needs it.
+        self.queue_idle(index);
+    }
+
+    /// What is still under way at the end.
+    pub(super) fn abandon(&mut self, now: Nanos) {
+        for connection in &mut self.connections {
+            for pending in connection.under_way.drain(..) {
+                self.recorder.unfinished(&pending.timing, now);
+            }
+        }
+    }
+}
+
+/// How long the opening waits for events before it looks at its deadline.
+const OPENING_POLL: Nanos = 50_000_000;
+
+/// What happened to the requests behind the one that a connection broke in.
+fn behind(cause: ErrorCause) -> ErrorCause {
+    match cause {
+        ErrorCause::ClosedInAnswer => ErrorCause::ClosedBeforeAnswer,
+        ErrorCause::ResetInAnswer => ErrorCause::ResetBeforeAnswer,
+        ErrorCause::TimeoutInAnswer => ErrorCause::TimeoutBeforeAnswer,
+        other => other,
+    }
+}

@@ -1,0 +1,438 @@
+//! Sending requests and reading answers.
+
+use std::io::{Read, Write};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::Engine;
+use super::connection::{Pending, Stage};
+use crate::cause::ErrorCause;
+use crate::clock::Nanos;
+use crate::http1::{Answer, NO_WORKER, ReaderContext};
+use crate::network::words;
+use crate::plan::{BodyCheck, Expect, Reuse};
+use crate::recorder::Ending;
+use crate::tls;
+
+/// Decrypted at once.
+const PLAIN_BYTES: usize = 32 * 1024;
+
+impl Engine<'_> {
+    /// Handles an event of a connection; returns the moment at which that was done.
+    pub(super) fn ready(&mut self, index: usize, flags: epoll::EventFlags, buffer: &mut [u8]) -> Nanos {
+        let connection = &self.connections[index];
+        if let Stage::Connecting { .. } = connection.stage {
+            let now = self.shared.clock.now();
+            self.connect_ended(index, now);
+            if !flags.contains(epoll::EventFlags::IN) {
+                return now;
+            }
+        } else if flags.contains(epoll::EventFlags::OUT) && connection.wants_write {
+            let now = self.shared.clock.now();
+            self.send_rest(index, now);
+        }
+        let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+        if flags.intersects(ended | epoll::EventFlags::IN) {
+            return self.receive(index, buffer, flags.intersects(ended));
+        }
+        self.shared.clock.now()
+    }
+
+    /// Reads until the socket is empty. A short read tells as much, unless the other side has ended.
+    fn receive(&mut self, index: usize, buffer: &mut [u8], ended: bool) -> Nanos {
+        let generation = self.connections[index].generation;
+        loop {
+            let connection = &self.connections[index];
+            let Some(fd) = &connection.fd else { return self.shared.clock.now() };
+            let result = recv(fd, &mut *buffer, RecvFlags::empty());
+            let now = self.shared.clock.now();
+            match result {
+                Ok((0, _)) => {
+                    self.closed(index, None, now);
+                    return now;
+                }
+                Ok((length, _)) => {
+                    if connection.tls.is_some() {
+                        self.decrypt(index, &buffer[..length], now);
+                    } else {
+                        let more = self.read(index, &buffer[..length], now);
+                        // What ended with this answer is ended before the next request goes out on it.
+                        if more && ended && self.peer_ended(index) {
+                            self.connections[index].ends = true;
+                            self.recorder.connections.closed_by_server += 1;
+                        }
+                        if more {
+                            self.go_on(index, now);
+                        }
+                    }
+                    if self.connections[index].generation != generation || (length < buffer.len() && !ended) {
+                        return now;
+                    }
+                }
+                Err(Errno::AGAIN) => return now,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    self.closed(index, Some(error), now);
+                    return now;
+                }
+            }
+        }
+    }
+
+    /// Whether the other side has closed and everything was read.
+    fn peer_ended(&self, index: usize) -> bool {
+        let mut byte = [0];
+        let connection = &self.connections[index];
+        let idle = connection.under_way.is_empty();
+        idle && connection
+            .fd
+            .as_ref()
+            .is_some_and(|fd| matches!(recv(fd, &mut byte, RecvFlags::PEEK), Ok((0, _))))
+    }
+
+    /// Bytes of answers. Whether the connection is still there to go on with.
+    #[inline]
+    fn read(&mut self, index: usize, mut bytes: &[u8], now: Nanos) -> bool {
+        let keep_body = self.shared.compiled.plan.expect.body.is_some();
+        while !bytes.is_empty() {
+            let connection = &mut self.connections[index];
+            let Some(first) = connection.under_way.front_mut().filter(|first| first.timing.sent > 0) else {
+                self.unasked(index, bytes, now);
+                return false;
+            };
+            if first.timing.first_byte == 0 {
+                first.timing.first_byte = now;
+            }
+            let first = *first;
+            let is_head = self.shared.compiled.templates[usize::from(first.timing.request)].is_head;
+            let mut context = ReaderContext { cache: &mut self.cache, is_head, keep_body };
+            match connection.reader.read(bytes, &mut context) {
+                Ok((used, answer)) => {
+                    bytes = &bytes[used..];
+                    self.recorder.received(first.timing.measured, used);
+                    let Some(answer) = answer else { return true };
+                    connection.under_way.pop_front();
+                    self.answered(index, first, answer, now);
+                    let connection = &self.connections[index];
+                    if connection.ends && !connection.under_way.is_empty() {
+                        self.fail(
+                            index,
+                            ErrorCause::ClosedBeforeAnswer,
+                            "the server ended the connection",
+                            now,
+                        );
+                        return false;
+                    }
+                }
+                Err(fault) => {
+                    self.fail(index, fault.cause, &fault.detail, now);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// A complete answer came.
+    #[inline]
+    pub(super) fn answered(&mut self, index: usize, pending: Pending, answer: Answer, now: Nanos) {
+        let plan = &self.shared.compiled.plan;
+        let connection = &mut self.connections[index];
+        self.under_way -= 1;
+        if connection.answers > 0 {
+            self.recorder.connections.reused += 1;
+        }
+        connection.answers += 1;
+        connection.idle_since = now;
+        let spent = match plan.reuse {
+            Reuse::Always => false,
+            Reuse::Never => true,
+            Reuse::Requests(most) => connection.answers >= most,
+        };
+        connection.ends |= spent || !answer.head.keep_alive;
+        let worker = answer.head.worker;
+        let worker_is_new = worker != NO_WORKER && connection.worker != Some(worker);
+        if worker_is_new {
+            connection.worker = Some(worker);
+        }
+        let wrong = judge(&plan.expect, answer.head.status, connection.reader.body());
+        let ending = Ending {
+            status: answer.head.status,
+            body_bytes: answer.body_bytes,
+            interim: answer.interim,
+            worker,
+            worker_is_new: worker_is_new && pending.timing.measured,
+            wrong,
+        };
+        self.recorder.completed(&pending.timing, &ending, now);
+        if pending.timing.measured && self.ticks.first_answer.is_none() {
+            self.ticks.first_answer = Some((now, answer, self.describe_tls(index)));
+        }
+    }
+
+    /// After answers were read: the next requests.
+    #[inline]
+    fn go_on(&mut self, index: usize, now: Nanos) {
+        let connection = &self.connections[index];
+        let room = self.shared.compiled.plan.pipelining > connection.under_way.len();
+        if room && connection.stage == Stage::Open && connection.reader.is_at_start() {
+            if connection.under_way.is_empty() {
+                self.freed(index, now);
+            } else {
+                self.feed(index, now);
+            }
+        }
+    }
+
+    fn unasked(&mut self, index: usize, bytes: &[u8], now: Nanos) {
+        let shown = &bytes[..bytes.len().min(crate::ErrorExample::BYTES_MAX)];
+        self.recorder.stray(ErrorCause::UnaskedBytes, &format!("\"{}\"", shown.escape_ascii()), now);
+        if self.connections[index].under_way.is_empty() {
+            self.leave(index, now, true);
+            self.freed(index, now);
+        } else {
+            self.fail(index, ErrorCause::UnaskedBytes, "", now);
+        }
+    }
+
+    /// Does what the connection's stage asks for with what it has under way.
+    #[inline]
+    pub(super) fn advance(&mut self, index: usize, now: Nanos) {
+        self.retire_if_ended_but_wanted(index, now);
+        let connection = &self.connections[index];
+        match connection.stage {
+            Stage::Open => self.transmit(index, now),
+            Stage::Closed if !connection.under_way.is_empty() => self.connect(index, now),
+            Stage::Closed | Stage::Connecting { .. } | Stage::Handshaking { .. } => {}
+        }
+    }
+
+    fn retire_if_ended_but_wanted(&mut self, index: usize, now: Nanos) {
+        let connection = &self.connections[index];
+        if connection.ends && connection.stage == Stage::Open {
+            self.leave(index, now, false);
+        }
+    }
+
+    /// Sends what was not sent yet.
+    #[inline]
+    pub(super) fn transmit(&mut self, index: usize, now: Nanos) {
+        let shared = self.shared;
+        let connection = &mut self.connections[index];
+        let mut unsent = connection.under_way.iter_mut().filter(|pending| pending.timing.sent == 0);
+        let Some(first) = unsent.next() else { return };
+        first.timing.sent = now;
+        let template = &shared.compiled.templates[usize::from(first.timing.request)];
+        if first.timing.intended != first.timing.begun {
+            self.recorder.slipped(&first.timing, now.saturating_sub(first.timing.intended));
+        }
+        let plain = connection.tls.is_none() && connection.unsent.is_empty();
+        let (fixed, measured, id) =
+            (template.fixed.as_ref().filter(|_| plain), first.timing.measured, first.id);
+        let second = unsent.next();
+        if let (Some(fixed), None) = (fixed, &second) {
+            let body = if measured { template.body_bytes(id) } else { 0 };
+            self.recorder.sent(measured, fixed.len(), body);
+            return self.send_now(index, fixed, now);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        template.write(id, &mut scratch);
+        self.recorder.sent(measured, scratch.len(), template.body_bytes(id));
+        for pending in second.into_iter().chain(unsent) {
+            pending.timing.sent = now;
+            let template = &shared.compiled.templates[usize::from(pending.timing.request)];
+            let before = scratch.len();
+            template.write(pending.id, &mut scratch);
+            self.recorder.sent(
+                pending.timing.measured,
+                scratch.len() - before,
+                template.body_bytes(pending.id),
+            );
+        }
+        if self.connections[index].tls.is_some() {
+            self.send_encrypted(index, &scratch, now);
+        } else {
+            self.send_now(index, &scratch, now);
+        }
+        self.scratch = scratch;
+    }
+
+    /// Sends, and keeps what the socket does not take.
+    #[inline]
+    fn send_now(&mut self, index: usize, bytes: &[u8], now: Nanos) {
+        let connection = &mut self.connections[index];
+        let Some(fd) = &connection.fd else { return };
+        let result = if connection.unsent.is_empty() { send(fd, bytes, SendFlags::NOSIGNAL) } else { Ok(0) };
+        match result {
+            Ok(length) if length == bytes.len() => {}
+            Ok(length) => self.keep_unsent(index, &bytes[length..], now),
+            Err(Errno::AGAIN) => self.keep_unsent(index, bytes, now),
+            Err(error) => self.send_failed(index, error, now),
+        }
+    }
+
+    fn keep_unsent(&mut self, index: usize, bytes: &[u8], now: Nanos) {
+        let connection = &mut self.connections[index];
+        connection.unsent.extend_from_slice(bytes);
+        if let Err(error) = self.want_write(index) {
+            self.send_failed(index, error, now);
+        }
+    }
+
+    /// Arms the interest in writing, once for the life of the connection.
+    fn want_write(&mut self, index: usize) -> Result<(), Errno> {
+        let connection = &mut self.connections[index];
+        let Some(fd) = connection.fd.as_ref().filter(|_| !connection.wants_write) else { return Ok(()) };
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        let token = u64::from(connection.generation) << 32 | index as u64;
+        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
+        connection.wants_write = true;
+        Ok(())
+    }
+
+    /// The socket takes bytes again.
+    fn send_rest(&mut self, index: usize, now: Nanos) {
+        let connection = &mut self.connections[index];
+        let Some(fd) = &connection.fd else { return };
+        while connection.unsent_from < connection.unsent.len() {
+            match send(fd, &connection.unsent[connection.unsent_from..], SendFlags::NOSIGNAL) {
+                Ok(length) => connection.unsent_from += length,
+                Err(Errno::AGAIN) => return,
+                Err(error) => return self.send_failed(index, error, now),
+            }
+        }
+        connection.unsent.clear();
+        connection.unsent_from = 0;
+    }
+
+    /// What a failed send means, the socket's end tells better: it may hold an answer, or was idle too long.
+    fn send_failed(&mut self, index: usize, error: Errno, now: Nanos) {
+        match error {
+            Errno::PIPE | Errno::CONNRESET => self.closed(index, Some(error), now),
+            _ => self.fail(index, ErrorCause::SendFailed, &words(error), now),
+        }
+    }
+
+    fn send_encrypted(&mut self, index: usize, bytes: &[u8], now: Nanos) {
+        let Some(session) = &mut self.connections[index].tls else { return };
+        let result = session.writer().write_all(bytes);
+        if result.is_err() {
+            return self.fail(index, ErrorCause::TlsBroken, "the session takes no more bytes", now);
+        }
+        if let Err(error) = self.flush_tls(index) {
+            self.send_failed(index, error, now);
+        }
+    }
+
+    /// Sends what the TLS session has to say.
+    pub(super) fn flush_tls(&mut self, index: usize) -> Result<(), Errno> {
+        let connection = &mut self.connections[index];
+        let Some(session) = &mut connection.tls else { return Ok(()) };
+        while session.wants_write() {
+            // Writing into memory does not fail.
+            if session.write_tls(&mut connection.unsent).is_err() {
+                break;
+            }
+        }
+        let Some(fd) = &connection.fd else { return Ok(()) };
+        while connection.unsent_from < connection.unsent.len() {
+            match send(fd, &connection.unsent[connection.unsent_from..], SendFlags::NOSIGNAL) {
+                Ok(length) => connection.unsent_from += length,
+                Err(Errno::AGAIN) => return self.want_write(index),
+                Err(error) => return Err(error),
+            }
+        }
+        connection.unsent.clear();
+        connection.unsent_from = 0;
+        Ok(())
+    }
+
+    /// Bytes from the network for the TLS session, and from it for the reader.
+    fn decrypt(&mut self, index: usize, mut bytes: &[u8], now: Nanos) {
+        let generation = self.connections[index].generation;
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.resize(PLAIN_BYTES, 0);
+        while !bytes.is_empty() && self.connections[index].generation == generation {
+            let connection = &mut self.connections[index];
+            let handshaking = matches!(connection.stage, Stage::Handshaking { .. });
+            let Some(session) = &mut connection.tls else { break };
+            let taken = session.read_tls(&mut bytes);
+            let processed = session.process_new_packets();
+            if let Err(error) = processed {
+                // The alert that tells the server why.
+                let _ = self.flush_tls(index);
+                self.fail(index, tls::cause(&error, handshaking), &error.to_string(), now);
+                break;
+            }
+            if !matches!(taken, Ok(length) if length > 0) {
+                self.fail(index, ErrorCause::TlsBroken, "more bytes after the end of the session", now);
+                break;
+            }
+            self.after_packets(index, &mut plain, now);
+        }
+        self.plain = plain;
+    }
+
+    fn after_packets(&mut self, index: usize, plain: &mut [u8], now: Nanos) {
+        let generation = self.connections[index].generation;
+        if let Err(error) = self.flush_tls(index) {
+            return self.send_failed(index, error, now);
+        }
+        let connection = &self.connections[index];
+        if let (Stage::Handshaking { since }, Some(session)) = (connection.stage, &connection.tls) {
+            if session.is_handshaking() {
+                return;
+            }
+            self.opened(index, since, now);
+        }
+        let mut came = false;
+        while self.connections[index].generation == generation {
+            let Some(session) = &mut self.connections[index].tls else { return };
+            match session.reader().read(plain) {
+                Ok(0) => return self.closed(index, None, now),
+                Ok(length) => {
+                    if !self.read(index, &plain[..length], now) {
+                        return;
+                    }
+                    came = true;
+                }
+                // Nothing more for now.
+                Err(_) => break,
+            }
+        }
+        if came {
+            self.go_on(index, now);
+        }
+    }
+
+    fn describe_tls(&self, index: usize) -> Option<String> {
+        let session = self.connections[index].tls.as_ref()?;
+        let version = session.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
+        let suite =
+            session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str().map(str::to_owned));
+        Some(
+            format!("{} {}", version.unwrap_or_default(), suite.unwrap_or_default())
+                .trim()
+                .replace("TLSv1_", "TLSv1."),
+        )
+    }
+}
+
+/// Why an answer is not the wanted one.
+#[inline]
+pub(crate) fn judge(expect: &Expect, status: u16, body: &[u8]) -> Option<ErrorCause> {
+    if !expect.accepts(status) {
+        return Some(ErrorCause::UnexpectedStatus);
+    }
+    let matches = match &expect.body {
+        None => true,
+        Some(_) if body.len() > Expect::BODY_BYTES_MAX => false,
+        Some(BodyCheck::Equals(wanted)) => body == wanted,
+        Some(BodyCheck::Contains(wanted)) => memchr::memmem::find(body, wanted).is_some(),
+    };
+    (!matches).then_some(ErrorCause::UnexpectedBody)
+}

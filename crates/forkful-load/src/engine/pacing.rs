@@ -1,0 +1,298 @@
+//! What starts when: the closed loop's next request, the open loop's schedule, think time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::Engine;
+use super::connection::{Pending, Stage};
+use crate::clock::{NEVER, Nanos, nanos};
+use crate::plan::{Load, Stop, Think};
+use crate::random::Random;
+use crate::recorder::Timing;
+use crate::schedule::{Schedule, ScheduleOptions, share};
+use crate::shared::{Claim, WARMUP_NUMBERS};
+
+/// A thread's part of the load.
+#[derive(Debug)]
+pub(crate) enum Pacing {
+    /// Before the start.
+    Idle,
+    Closed {
+        think: Think,
+        claim: Claim,
+        warmup_claim: Claim,
+        /// Connections that wait for a moment: the end of a pause.
+        waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
+        random: Random,
+        /// No number is left.
+        exhausted: bool,
+    },
+    Open {
+        schedule: Box<Schedule>,
+        /// Open and idle, the longest idle first, so that all are used in turn. May hold connections that closed.
+        idle: VecDeque<u32>,
+        /// Places without a connection.
+        vacant: Vec<u32>,
+        started: u64,
+    },
+}
+
+impl Pacing {
+    pub(super) fn idle() -> Self {
+        Self::Idle
+    }
+
+    /// When the next thing is due that is not an answer.
+    pub(super) fn next_due(&self, end: Nanos) -> Nanos {
+        match self {
+            Self::Closed { waiting, .. } => waiting.peek().map_or(NEVER, |Reverse((at, _))| *at),
+            // With all connections busy, the next answer is what is waited for.
+            Self::Open { idle, vacant, schedule, .. } if !idle.is_empty() || !vacant.is_empty() => {
+                schedule.peek().map_or(NEVER, |arrival| if arrival.at < end { arrival.at } else { NEVER })
+            }
+            Self::Idle | Self::Open { .. } => NEVER,
+        }
+    }
+
+    /// Measured requests that were due until then, and those that were started.
+    pub(super) fn offered(&self, until: Nanos) -> (u64, u64) {
+        match self {
+            Self::Open { schedule, started, .. } => (schedule.offered(until), *started),
+            Self::Idle | Self::Closed { .. } => (0, 0),
+        }
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn begin_pacing(&mut self, now: Nanos) {
+        let plan = &self.shared.compiled.plan;
+        let threads = self.shared.compiled.threads;
+        let own = share(plan.connections as u64, self.index, threads) as usize;
+        while self.connections.len() < own {
+            self.connections.push(super::connection::Connection::default());
+        }
+        match plan.load {
+            Load::Closed { think } => {
+                let mut waiting = BinaryHeap::with_capacity(own);
+                for index in 0..own {
+                    // Place i of thread t is number i·threads + t of all: together they come in evenly.
+                    let number = (index * threads + self.index) as f64 / plan.connections as f64;
+                    let after = (nanos(plan.ramp) as f64 * number) as u64;
+                    waiting.push(Reverse((self.times.start + after, index as u32)));
+                }
+                let random = Random::new(self.index as u64);
+                self.pacing = Pacing::Closed {
+                    think,
+                    claim: Claim::default(),
+                    warmup_claim: Claim::default(),
+                    waiting,
+                    random,
+                    exhausted: false,
+                };
+            }
+            Load::Open { rate, arrivals, .. } => {
+                let measured_max = match plan.stop {
+                    Stop::Requests(requests) => requests,
+                    Stop::Duration(_) => u64::MAX,
+                };
+                let schedule = Schedule::new(ScheduleOptions {
+                    rate,
+                    arrivals,
+                    thread: self.index,
+                    threads,
+                    start: self.times.start,
+                    ramp_end: self.times.ramp_end,
+                    measure_from: self.times.measure_from,
+                    measured_max,
+                });
+                let (mut idle, mut vacant) = (VecDeque::new(), Vec::new());
+                for (index, connection) in self.connections.iter_mut().enumerate() {
+                    connection.queued = connection.is_idle();
+                    if connection.queued { idle.push_back(index as u32) } else { vacant.push(index as u32) }
+                }
+                for index in self.connections.len()..self.connections_max {
+                    self.connections.push(super::connection::Connection::default());
+                    vacant.push(index as u32);
+                }
+                // Places are used from the front.
+                vacant.reverse();
+                self.pacing = Pacing::Open { schedule: Box::new(schedule), idle, vacant, started: 0 };
+            }
+        }
+        self.pace(now);
+    }
+
+    /// Nothing more will be started.
+    pub(super) fn has_nothing_to_start(&self) -> bool {
+        if self.recorder.end <= self.now {
+            return true;
+        }
+        match &self.pacing {
+            Pacing::Idle => false,
+            Pacing::Closed { exhausted, .. } => *exhausted,
+            Pacing::Open { schedule, .. } => {
+                schedule.peek().is_none_or(|arrival| arrival.at >= self.shared.end())
+            }
+        }
+    }
+
+    /// Starts what is due.
+    pub(super) fn pace(&mut self, now: Nanos) {
+        match &self.pacing {
+            Pacing::Idle => {}
+            Pacing::Closed { .. } => self.pace_closed(now),
+            Pacing::Open { .. } => self.pace_open(now),
+        }
+    }
+
+    fn pace_closed(&mut self, now: Nanos) {
+        while let Pacing::Closed { waiting, .. } = &mut self.pacing {
+            match waiting.peek() {
+                Some(Reverse((at, index))) if *at <= now => {
+                    let index = *index as usize;
+                    waiting.pop();
+                    self.feed(index, now);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Gives a connection of a closed loop what it may have under way.
+    #[inline]
+    pub(super) fn feed(&mut self, index: usize, now: Nanos) {
+        let plan = &self.shared.compiled.plan;
+        let connection = &self.connections[index];
+        let room = match connection.stage {
+            Stage::Open if !connection.ends => {
+                plan.pipelining - connection.under_way.len().min(plan.pipelining)
+            }
+            // One is enough to make a connection for.
+            _ => 1 - connection.under_way.len().min(1),
+        };
+        for _ in 0..room {
+            let Some((id, measured)) = self.next_number(now) else { break };
+            self.start(index, id, now, now, measured);
+        }
+        self.advance(index, now);
+    }
+
+    /// The number of a closed loop's next request; `None`: nothing more is to be started.
+    #[inline]
+    fn next_number(&mut self, now: Nanos) -> Option<(u64, bool)> {
+        let Pacing::Closed { claim, warmup_claim, exhausted, .. } = &mut self.pacing else { return None };
+        if now >= self.recorder.end {
+            return None;
+        }
+        if now < self.times.measure_from {
+            return self.shared.warmup_numbers.take(warmup_claim).map(|id| (id, false));
+        }
+        let id = self.shared.numbers.take(claim);
+        *exhausted |= id.is_none();
+        id.map(|id| (id, true))
+    }
+
+    /// Puts a request into a connection's queue.
+    #[inline]
+    fn start(&mut self, index: usize, id: u64, intended: Nanos, now: Nanos, measured: bool) {
+        let request = self.shared.compiled.choose(id);
+        self.recorder.started(measured, request);
+        self.under_way += 1;
+        let timing = Timing { intended, begun: now, sent: 0, first_byte: 0, measured, request };
+        self.connections[index].under_way.push_back(Pending { timing, id, retried: false });
+    }
+
+    /// Starts what is due and finds a connection.
+    fn pace_open(&mut self, now: Nanos) {
+        loop {
+            let Pacing::Open { schedule, idle, vacant, started } = &mut self.pacing else { return };
+            let due =
+                schedule.peek().is_some_and(|arrival| arrival.at <= now && arrival.at < self.recorder.end);
+            if !due {
+                return;
+            }
+            let index = loop {
+                match idle.pop_front() {
+                    Some(index) => {
+                        let connection = &mut self.connections[index as usize];
+                        connection.queued = false;
+                        if connection.is_idle() {
+                            break Some(index);
+                        }
+                    }
+                    None => break vacant.pop(),
+                }
+            };
+            let Some(index) = index else { return };
+            let Some(arrival) = schedule.take_due(now) else { return };
+            *started += u64::from(arrival.measured);
+            let id = if arrival.measured { arrival.number } else { WARMUP_NUMBERS + arrival.number };
+            let now = self.shared.clock.now();
+            self.start(index as usize, id, arrival.at, now, arrival.measured);
+            self.advance(index as usize, now);
+        }
+    }
+
+    /// A connection has answered all that it was asked, or has ended: what is next for it.
+    #[inline]
+    pub(super) fn freed(&mut self, index: usize, now: Nanos) {
+        match &mut self.pacing {
+            Pacing::Idle => {}
+            Pacing::Closed { think: Think::None, .. } => self.feed(index, now),
+            Pacing::Closed { think, waiting, random, .. } => {
+                let pause = match *think {
+                    Think::None => 0,
+                    Think::Fixed(pause) => nanos(pause),
+                    Think::UpTo(most) => (nanos(most) as f64 * random.fraction()) as u64,
+                };
+                waiting.push(Reverse((now + pause, index as u32)));
+                self.retire_if_ended(index, now);
+            }
+            Pacing::Open { .. } => {
+                self.retire_if_ended(index, now);
+                self.queue_idle(index);
+                self.pace_open(now);
+            }
+        }
+    }
+
+    /// Open loop: puts a place where the next request finds it.
+    pub(super) fn queue_idle(&mut self, index: usize) {
+        let Pacing::Open { idle, vacant, .. } = &mut self.pacing else { return };
+        let connection = &mut self.connections[index];
+        if !connection.under_way.is_empty() {
+            return;
+        }
+        match connection.stage {
+            Stage::Open if !connection.queued => {
+                connection.queued = true;
+                idle.push_back(index as u32);
+            }
+            Stage::Closed => vacant.push(index as u32),
+            Stage::Open | Stage::Connecting { .. } | Stage::Handshaking { .. } => {}
+        }
+    }
+
+    /// Closed loop: tries again after a pause, later than `now` in any case, so that a loop over what is due ends.
+    /// Open loop: the place is free.
+    pub(super) fn freed_after(&mut self, index: usize, pause: Nanos, now: Nanos) {
+        match &mut self.pacing {
+            Pacing::Idle => {}
+            Pacing::Closed { waiting, .. } => waiting.push(Reverse((now + pause.max(1), index as u32))),
+            Pacing::Open { .. } => self.queue_idle(index),
+        }
+    }
+
+    /// Open loop: requests due and not started; for the display, so a Poisson process counts by its mean.
+    pub(super) fn backlog(&self, now: Nanos) -> u64 {
+        let (Pacing::Open { schedule, .. }, Load::Open { rate, .. }) =
+            (&self.pacing, self.shared.compiled.plan.load)
+        else {
+            return 0;
+        };
+        let until = now.min(self.recorder.end);
+        schedule.peek().filter(|arrival| arrival.at < until).map_or(0, |arrival| {
+            1 + ((until - arrival.at) as f64 * rate / self.shared.compiled.threads as f64 / 1e9) as u64
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! What a thread does a few times a second: timeouts, windows, lingering connections.
+
+use super::Engine;
+use super::connection::Stage;
+use crate::cause::ErrorCause;
+use crate::clock::{NEVER, Nanos, nanos};
+use crate::http1::Answer;
+use crate::meter::{Gauges, Meter};
+use crate::outcome::FirstResponse;
+use crate::plan::Plan;
+use crate::shared::Times;
+
+/// Timeouts are looked for this often: a part of the timeout, within these bounds.
+const SWEEPS_PER_TIMEOUT: u64 = 50;
+const SWEEP_MIN: Nanos = 1_000_000;
+const SWEEP_MAX: Nanos = 50_000_000;
+/// How long the server may take to close a connection that it said it would.
+const LINGER: Nanos = 100_000_000;
+
+/// When what is due.
+#[derive(Debug)]
+pub(crate) struct Ticks {
+    /// The next of the moments below.
+    pub(super) next: Nanos,
+    sweep_every: Nanos,
+    next_sweep: Nanos,
+    pub(super) meter: Meter,
+    pub(super) first_answer: Option<(Nanos, Answer, Option<String>)>,
+}
+
+impl Ticks {
+    pub(super) fn idle() -> Self {
+        Self {
+            next: NEVER,
+            sweep_every: SWEEP_MAX,
+            next_sweep: NEVER,
+            meter: Meter::idle(),
+            first_answer: None,
+        }
+    }
+
+    pub(super) fn begin(&mut self, now: Nanos, times: Times, plan: &Plan) {
+        self.sweep_every = (nanos(plan.timeout) / SWEEPS_PER_TIMEOUT).clamp(SWEEP_MIN, SWEEP_MAX);
+        self.next_sweep = now + self.sweep_every;
+        self.meter.begin(now, times, plan);
+        self.next = self.next_sweep.min(self.meter.due());
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn tick(&mut self, now: Nanos) {
+        self.recorder.end = self.shared.end();
+        if now >= self.ticks.next_sweep {
+            self.ticks.next_sweep = now + self.ticks.sweep_every;
+            self.sweep(now);
+        }
+        if now >= self.ticks.meter.due() {
+            let gauges = self.gauges(now);
+            self.ticks.meter.roll(now, &mut self.recorder, gauges, &self.updates);
+        }
+        let ended = now >= self.recorder.end;
+        if ended {
+            self.ticks.meter.end(now);
+        }
+        // The end is a moment to wake up at, too.
+        let end = if ended { NEVER } else { self.recorder.end };
+        self.ticks.next = self.ticks.next_sweep.min(self.ticks.meter.due()).min(end);
+    }
+
+    pub(super) fn last_window(&mut self, now: Nanos) {
+        let gauges = self.gauges(now);
+        self.ticks.meter.last(now, &mut self.recorder, gauges, &self.updates);
+    }
+
+    fn gauges(&self, now: Nanos) -> Gauges {
+        Gauges { thread: self.index, open: self.open, backlog: self.backlog(now) }
+    }
+
+    /// Fails what took too long.
+    fn sweep(&mut self, now: Nanos) {
+        let timeout = nanos(self.shared.compiled.plan.timeout);
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            let since = match (connection.under_way.front(), connection.stage) {
+                (Some(first), _) => first.timing.begun,
+                (None, Stage::Connecting { since } | Stage::Handshaking { since }) => since,
+                (None, Stage::Open | Stage::Closed) => continue,
+            };
+            if now < since.saturating_add(timeout) {
+                continue;
+            }
+            let cause = match connection.stage {
+                Stage::Connecting { .. } | Stage::Handshaking { .. } => ErrorCause::ConnectTimeout,
+                Stage::Open if connection.reader.is_at_start() => ErrorCause::TimeoutBeforeAnswer,
+                Stage::Open => ErrorCause::TimeoutInAnswer,
+                // Nothing is under way on a closed one.
+                Stage::Closed => continue,
+            };
+            self.fail(index, cause, "", now);
+        }
+        while self.lingering.front().is_some_and(|(_, since)| now >= since + LINGER) {
+            self.lingering.pop_front();
+        }
+    }
+
+    pub(super) fn note_first_response(&mut self) {
+        let Some((at, answer, tls)) = self.ticks.first_answer.take() else { return };
+        let first = FirstResponse {
+            status: answer.head.status,
+            server: self.cache.server.take(),
+            head_bytes: u64::from(answer.head.bytes),
+            body_bytes: answer.body_bytes,
+            version: if answer.head.minor == 0 { "HTTP/1.0" } else { "HTTP/1.1" },
+            tls,
+            kept_alive: answer.head.keep_alive,
+        };
+        self.recorder.first_response = Some((at, first));
+    }
+}

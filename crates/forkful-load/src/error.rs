@@ -1,0 +1,99 @@
+//! Why a load could not be run at all. What goes wrong with single requests is [`crate::ErrorCause`].
+
+use std::io;
+
+use crate::cause::ErrorCause;
+
+/// Why a load could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The URL cannot be used; `reason` says which part and what was expected.
+    #[error("`{url}` is no usable URL: {reason}")]
+    Url {
+        /// As given.
+        url: String,
+        /// Which part, and what was expected.
+        reason: String,
+    },
+    /// A value of the plan makes no sense.
+    #[error("{field} {reason}")]
+    Plan {
+        /// The plan's field, in words: `connections`, `rate`.
+        field: &'static str,
+        /// What was expected and what was given.
+        reason: String,
+    },
+    /// The requests of one plan go to different servers.
+    #[error("all requests of a run go to one server, but there are `{first}` and `{second}`")]
+    DifferentServers {
+        /// Scheme, host and port of the first request.
+        first: String,
+        /// Those of another.
+        second: String,
+    },
+    /// The name has no address.
+    #[error("the host name `{host}` has no address")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// The resolver's error.
+        #[source]
+        source: io::Error,
+    },
+    /// Not one connection could be made.
+    #[error("`{target}` cannot be reached: {cause}{}", detail_suffix(.detail))]
+    Unreachable {
+        /// Scheme, host and port, or the path of the unix socket.
+        target: String,
+        /// Why the first connection failed.
+        cause: ErrorCause,
+        /// The system's or the TLS library's words, possibly empty.
+        detail: String,
+    },
+    /// A file of the TLS options cannot be used.
+    #[error("the {what} cannot be used: {reason}")]
+    Tls {
+        /// `certificate authority`, `client certificate`, `client key`.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// More connections than descriptors.
+    #[error("{connections} connections need {needed} open files, but only {limit} are allowed")]
+    Descriptors {
+        /// Connections asked for.
+        connections: usize,
+        /// Descriptors that they need, with those of the engine.
+        needed: u64,
+        /// The hard limit of this process.
+        limit: u64,
+    },
+    /// The system refused something the engine cannot do without.
+    #[error("{what} failed")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl LoadError {
+    /// What the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Url { .. } => Some("write it like http://127.0.0.1:8000/path"),
+            Self::Unreachable { cause, .. } => cause.hint(),
+            Self::Descriptors { .. } => {
+                Some("raise the hard limit (`ulimit -Hn`), or ask for fewer connections")
+            }
+            Self::DifferentServers { .. } => Some("run one load for each server"),
+            Self::Plan { .. } | Self::Resolve { .. } | Self::Tls { .. } | Self::System { .. } => None,
+        }
+    }
+}
+
+fn detail_suffix(detail: &str) -> String {
+    if detail.is_empty() { String::new() } else { format!(" ({detail})") }
+}

@@ -1,0 +1,8 @@
+//! Reading HTTP/1 answers. Pure: bytes in, answers or a named cause out; no socket, no clock.
+
+mod chunked;
+mod head;
+mod reader;
+
+pub(crate) use head::{HeadCache, NO_WORKER};
+pub(crate) use reader::{Answer, Reader, ReaderContext};

@@ -1,0 +1,56 @@
+//! The load engine: sends the requests of a [`Plan`] to one server as fast, or exactly as often, as asked, and
+//! hands back everything that it saw as a [`Report`] of raw facts.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use forkful_load::{Plan, Stop, StopHandle, run};
+//!
+//! let mut plan = Plan::get("http://127.0.0.1:8000/fast")?;
+//! plan.connections = 64;
+//! plan.stop = Stop::Duration(Duration::from_secs(10));
+//! let report = run(&plan, &mut |progress| eprintln!("{:.0} requests/s", progress.per_second), &StopHandle::new())?;
+//! println!("{:.0} requests/s, p99 {} ns", report.per_second(), report.response.value_at_quantile(0.99));
+//! # Ok::<(), forkful_load::LoadError>(())
+//! ```
+//!
+//! **Invariant:** nothing here invents a sample: an open loop times from the moment a request was meant to start, a
+//! closed loop reports what it measured, and both say which they are.
+//! **Invariant:** memory does not grow with the number of requests.
+//! **Invariant:** the engine knows nothing of the daemon, of terminals or of files of results.
+
+pub mod cause;
+mod clock;
+mod coarse;
+mod compiled;
+pub mod dialect;
+mod engine;
+mod error;
+mod http1;
+mod meter;
+mod network;
+mod outcome;
+mod plan;
+mod progress;
+mod random;
+mod recorder;
+pub mod report;
+mod run;
+mod schedule;
+mod shared;
+mod system;
+mod template;
+mod timeline;
+mod tls;
+
+pub use cause::{ErrorCause, ErrorCount, ErrorExample};
+pub use error::LoadError;
+pub use outcome::{
+    Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Host, Kernel, Report, RequestFacts,
+    Sample, ThreadFacts, Window, Worker, new_histogram,
+};
+pub use plan::{
+    Arrivals, BasicAuth, BodyCheck, Expect, HttpVersion, Load, Order, Plan, Request, Reuse, Stop, Think,
+    Threads, TlsOptions, Url,
+};
+pub use progress::{Phase, Progress, StopHandle};
+pub use run::run;

@@ -1,0 +1,192 @@
+//! A thread's windows and its own CPU: the same for both engines.
+
+use std::sync::mpsc::SyncSender;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::clock::{NEVER, Nanos, nanos};
+use crate::outcome::ThreadFacts;
+use crate::plan::Plan;
+use crate::recorder::{Recorder, record_nanos};
+use crate::shared::{Times, Totals, Update};
+
+/// What a thread has open and waiting at the end of a window.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gauges {
+    pub(crate) thread: usize,
+    pub(crate) open: u64,
+    pub(crate) backlog: u64,
+}
+
+/// When windows end, and what a thread knows of itself.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    times: Times,
+    window: Nanos,
+    window_end: Nanos,
+    window_index: u64,
+    measuring: bool,
+    cpu_at_window: f64,
+    window_began: Nanos,
+    cpu_at_measure: f64,
+    switches_at_measure: u64,
+    busy_max: f64,
+    wakes: u64,
+    events: u64,
+    open_max: u64,
+    ended: Option<(Nanos, f64)>,
+}
+
+impl Meter {
+    /// Before the start.
+    pub(crate) fn idle() -> Self {
+        Self {
+            times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
+            window: NEVER,
+            window_end: NEVER,
+            window_index: 0,
+            measuring: false,
+            cpu_at_window: 0.0,
+            window_began: 0,
+            cpu_at_measure: 0.0,
+            switches_at_measure: 0,
+            busy_max: 0.0,
+            wakes: 0,
+            events: 0,
+            open_max: 0,
+            ended: None,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now: Nanos, times: Times, plan: &Plan) {
+        self.times = times;
+        self.window = nanos(plan.window);
+        // Before the measurement windows are for the display, and end where it begins.
+        self.window_end = times.measure_from.min(now.saturating_add(self.window));
+        self.window_began = now;
+        self.cpu_at_window = thread_cpu();
+    }
+
+    /// When the current window ends.
+    pub(crate) fn due(&self) -> Nanos {
+        self.window_end
+    }
+
+    pub(crate) fn opened(&mut self, open: u64) {
+        self.open_max = self.open_max.max(open);
+    }
+
+    /// A wake-up with so many events, the last of which was handled so long after it.
+    #[inline]
+    pub(crate) fn woke(&mut self, recorder: &mut Recorder, events: usize, residency: Nanos) {
+        if self.measuring {
+            self.wakes += 1;
+            self.events += events as u64;
+            record_nanos(&mut recorder.residency, residency);
+        }
+    }
+
+    /// Ends the current window, and begins the one that `now` is in.
+    pub(crate) fn roll(
+        &mut self,
+        now: Nanos,
+        recorder: &mut Recorder,
+        gauges: Gauges,
+        updates: &SyncSender<Update>,
+    ) {
+        self.send(now, recorder, gauges, updates);
+        let Times { measure_from, .. } = self.times;
+        if now < measure_from {
+            self.window_end = measure_from.min(now + self.window);
+            return;
+        }
+        if !self.measuring {
+            self.measuring = true;
+            self.cpu_at_measure = self.cpu_at_window;
+            self.switches_at_measure = involuntary_switches();
+        }
+        self.window_index = (now - measure_from) / self.window;
+        self.window_end = measure_from + (self.window_index + 1) * self.window;
+    }
+
+    /// The measurement is over, though answers may still be awaited.
+    pub(crate) fn end(&mut self, now: Nanos) {
+        self.ended.get_or_insert_with(|| (now, thread_cpu()));
+    }
+
+    /// The thread ends.
+    pub(crate) fn last(
+        &mut self,
+        now: Nanos,
+        recorder: &mut Recorder,
+        gauges: Gauges,
+        updates: &SyncSender<Update>,
+    ) {
+        if !self.measuring && now >= self.times.measure_from {
+            self.roll(now, recorder, gauges, updates);
+        }
+        self.end(now);
+        self.send(now, recorder, gauges, updates);
+        recorder.connections.reached = self.open_max;
+    }
+
+    pub(crate) fn facts(&self) -> ThreadFacts {
+        let (at, cpu) = self.ended.unwrap_or((self.window_began, self.cpu_at_window));
+        let cpu_seconds = if self.measuring { cpu - self.cpu_at_measure } else { 0.0 };
+        let wall = at.saturating_sub(self.times.measure_from) as f64 / 1e9;
+        ThreadFacts {
+            cpu_seconds,
+            busy: if wall > 0.0 { cpu_seconds / wall } else { 0.0 },
+            busy_max: self.busy_max,
+            connections: 0,
+            completed: 0,
+            wakes: self.wakes,
+            events: self.events,
+            involuntary_switches: involuntary_switches().saturating_sub(self.switches_at_measure),
+        }
+    }
+
+    fn send(&mut self, now: Nanos, recorder: &mut Recorder, gauges: Gauges, updates: &SyncSender<Update>) {
+        let mut window = recorder.take_window(self.window_index);
+        window.cpu_seconds = self.roll_cpu(now);
+        window.open_connections = gauges.open;
+        window.backlog = gauges.backlog;
+        let totals = Totals {
+            started: recorder.counts.started,
+            completed: recorder.counts.completed,
+            failed: recorder.counts.failed,
+            errors: recorder.errors_total(),
+            opened: recorder.connections.opened,
+        };
+        let update = Update::Window { thread: gauges.thread, measured: self.measuring, window, totals };
+        // Waits while the display is slow: the queue holds minutes, and nothing may be lost.
+        let _ = updates.send(update);
+    }
+
+    /// The window's CPU, and the next one's beginning.
+    fn roll_cpu(&mut self, now: Nanos) -> f64 {
+        let cpu = thread_cpu();
+        let used = cpu - self.cpu_at_window;
+        let wall = now.saturating_sub(self.window_began);
+        // A sliver of a window says nothing.
+        if self.measuring && wall > self.window / 2 {
+            self.busy_max = self.busy_max.max(used * 1e9 / wall as f64);
+        }
+        self.cpu_at_window = cpu;
+        self.window_began = now;
+        used
+    }
+}
+
+/// CPU of this thread, seconds.
+fn thread_cpu() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Times that the kernel took the CPU from this thread.
+fn involuntary_switches() -> u64 {
+    let status = fs_err::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}

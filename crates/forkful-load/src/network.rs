@@ -1,0 +1,123 @@
+//! Where the server is, and what the system's errors mean.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use crate::LoadError;
+use crate::cause::ErrorCause;
+use crate::plan::Plan;
+
+/// Where connections go.
+#[derive(Debug, Clone)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    Unix(SocketAddrUnix),
+}
+
+/// How a connection attempt went.
+#[derive(Debug)]
+pub(crate) enum Dial {
+    /// Made at once, as over unix sockets.
+    Open(OwnedFd),
+    /// Under way; the descriptor becomes writable.
+    Pending(OwnedFd),
+}
+
+impl Address {
+    /// The address of a plan's server. A name with several addresses gets the first one that accepts a connection:
+    /// `localhost` is often two, and the server listens on one.
+    pub(crate) fn of(plan: &Plan) -> Result<Self, LoadError> {
+        if let Some(path) = &plan.unix_socket {
+            return match SocketAddrUnix::new(path) {
+                Ok(address) => Ok(Self::Unix(address)),
+                Err(error) => Err(LoadError::Plan {
+                    field: "unix socket",
+                    reason: format!(
+                        "`{}` is no usable path ({error}); 107 bytes are allowed",
+                        path.display()
+                    ),
+                }),
+            };
+        }
+        let url = &plan.requests[0].url;
+        let found = (url.host.as_str(), url.port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> =
+            found.map_err(|source| LoadError::Resolve { host: url.host.clone(), source })?.collect();
+        let Some(first) = addresses.first() else {
+            let source = std::io::Error::other("the resolver knows the name but no address");
+            return Err(LoadError::Resolve { host: url.host.clone(), source });
+        };
+        let bound = plan.timeout.min(CHOICE_TIMEOUT);
+        let answering =
+            || addresses.iter().find(|address| TcpStream::connect_timeout(address, bound).is_ok());
+        let chosen = if addresses.len() == 1 { first } else { answering().unwrap_or(first) };
+        Ok(Self::Tcp(*chosen))
+    }
+
+    /// Begins a connection.
+    pub(crate) fn dial(&self) -> Result<Dial, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, result) = match self {
+            Self::Tcp(address) => {
+                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                let result = connect(&socket, address);
+                (socket, result)
+            }
+            Self::Unix(address) => {
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+                let result = connect(&socket, address);
+                (socket, result)
+            }
+        };
+        match result {
+            Ok(()) => Ok(Dial::Open(socket)),
+            Err(Errno::INPROGRESS) => Ok(Dial::Pending(socket)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// For messages.
+    pub(crate) fn describe(&self, plan: &Plan) -> String {
+        match self {
+            Self::Tcp(address) if address.ip().to_string() == plan.requests[0].url.host => {
+                plan.requests[0].url.origin()
+            }
+            Self::Tcp(address) => format!("{} ({address})", plan.requests[0].url.origin()),
+            Self::Unix(_) => {
+                plan.unix_socket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// How long each address of a name is tried.
+const CHOICE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What an error while connecting means.
+pub(crate) fn connect_cause(error: Errno, unix: bool) -> ErrorCause {
+    match error {
+        Errno::MFILE => ErrorCause::TooManyFiles,
+        Errno::NFILE => ErrorCause::TooManyFilesInSystem,
+        Errno::ADDRNOTAVAIL => ErrorCause::AddressNotAvailable,
+        // A unix socket whose queue is full answers EAGAIN at once and will not tell when it is not full any more.
+        Errno::CONNREFUSED | Errno::AGAIN => ErrorCause::ConnectRefused,
+        Errno::TIMEDOUT => ErrorCause::ConnectTimeout,
+        Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE => ErrorCause::ConnectReset,
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN | Errno::NETDOWN => ErrorCause::Unreachable,
+        Errno::NOENT | Errno::ACCESS | Errno::PERM | Errno::NOTSOCK | Errno::PROTOTYPE if unix => {
+            ErrorCause::SocketPath
+        }
+        _ => ErrorCause::ConnectOther,
+    }
+}
+
+/// The system's words for an error, with its number's name left to them.
+pub(crate) fn words(error: Errno) -> String {
+    std::io::Error::from(error).to_string()
+}

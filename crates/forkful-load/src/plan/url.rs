@@ -1,0 +1,155 @@
+//! The parts of a URL that a load needs. Nothing is normalised: what the user wrote is what is sent.
+
+use std::fmt;
+
+use crate::LoadError;
+
+/// An `http` or `https` URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    /// `https`.
+    pub tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub host: String,
+    /// Given, or 80 and 443.
+    pub port: u16,
+    /// Path and query, `/` at least, without a fragment.
+    pub path: String,
+    /// User and password where the URL has them.
+    pub userinfo: Option<(String, String)>,
+}
+
+impl Url {
+    /// Reads a URL. Without a scheme it is `http`.
+    pub fn parse(text: &str) -> Result<Self, LoadError> {
+        let bad = |reason: &str| LoadError::Url { url: text.to_owned(), reason: reason.to_owned() };
+        if let Some(bad_byte) = text.chars().find(|c| c.is_control() || *c == ' ' || !c.is_ascii()) {
+            return Err(bad(&format!("{bad_byte:?} must be percent-encoded")));
+        }
+        let (tls, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            // `host/?to=http://…` has no scheme of its own.
+            Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => {
+                return Err(bad(&format!("the scheme must be http or https, not `{scheme}`")));
+            }
+            _ => (false, text),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        let (userinfo, authority) = match authority.rsplit_once('@') {
+            Some((userinfo, authority)) => {
+                let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+                (Some((percent_decoded(user), percent_decoded(password))), authority)
+            }
+            None => (None, authority),
+        };
+        let (host, port) = host_and_port(authority).map_err(|reason| bad(&reason))?;
+        let path = tail.split('#').next().unwrap_or_default();
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Self { tls, host, port: port.unwrap_or(if tls { 443 } else { 80 }), path, userinfo })
+    }
+
+    /// Host and port as in a `Host` header: the port only when it is not the scheme's.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == if self.tls { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Scheme, host and port.
+    pub fn origin(&self) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority())
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}{}", self.origin(), self.path)
+    }
+}
+
+fn host_and_port(authority: &str) -> Result<(String, Option<u16>), String> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or("the IPv6 address has no closing bracket")?;
+        match after {
+            "" => (host, None),
+            _ => (host, Some(after.strip_prefix(':').ok_or("a port after the bracket starts with a colon")?)),
+        }
+    } else {
+        match authority.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err("an IPv6 address stands in brackets".to_owned());
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        }
+    };
+    if host.is_empty() {
+        return Err("there is no host".to_owned());
+    }
+    let port = match port {
+        None | Some("") => None,
+        Some(port) => match port.parse::<u16>() {
+            Ok(port) if port > 0 => Some(port),
+            _ => return Err(format!("the port must be 1 to 65535, not `{port}`")),
+        },
+    };
+    Ok((host.to_owned(), port))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
+        match hex.and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) if bytes[at] == b'%' => {
+                out.push(byte);
+                at += 3;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_parts() {
+        let url = Url::parse("https://me:se%20cret@[::1]:8443/a?b={id}#c").unwrap();
+        assert_eq!(
+            (url.tls, url.host.as_str(), url.port, url.path.as_str()),
+            (true, "::1", 8443, "/a?b={id}")
+        );
+        assert_eq!(url.userinfo, Some(("me".to_owned(), "se cret".to_owned())));
+        assert_eq!(url.to_string(), "https://[::1]:8443/a?b={id}");
+        assert_eq!(Url::parse("localhost:3000").unwrap().to_string(), "http://localhost:3000/");
+        assert_eq!(Url::parse("http://h:80?q").unwrap().to_string(), "http://h/?q");
+        assert_eq!(Url::parse("h/?to=http://x").unwrap().path, "/?to=http://x");
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, expected) in [
+            ("", "there is no host"),
+            ("http://", "there is no host"),
+            ("ftp://h/", "must be http or https"),
+            ("http://h:99999/", "1 to 65535"),
+            ("http://h:x/", "1 to 65535"),
+            ("http://[::1/", "closing bracket"),
+            ("::1", "brackets"),
+            ("http://h/a b", "percent-encoded"),
+            ("http://h/a\r\nX: y", "percent-encoded"),
+        ] {
+            let error = Url::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

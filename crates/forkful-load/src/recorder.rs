@@ -1,0 +1,387 @@
+//! What one thread counts. Pure: times come in, so that a test can run a whole load on a clock of its own.
+//!
+//! Fixed memory: histograms, counters, one open window, and a bounded number of samples and examples.
+
+mod merge;
+
+use std::time::Duration;
+
+use crate::cause::{ErrorCause, ErrorExample};
+use crate::clock::{NEVER, Nanos};
+use crate::coarse::{Coarse, Sparse};
+use crate::http1::NO_WORKER;
+use crate::outcome::{
+    Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Report, RequestFacts, Sample,
+    new_histogram,
+};
+
+pub(crate) use merge::{Facts, merged};
+
+/// Statuses are below this; the readers see to it.
+const STATUSES: usize = 1_000;
+
+/// A request from its beginning to its end, in the run's time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// Meant to start.
+    pub(crate) intended: Nanos,
+    /// The engine turned to it.
+    pub(crate) begun: Nanos,
+    /// Its first byte was sent.
+    pub(crate) sent: Nanos,
+    /// The first byte of its answer came; 0: not yet.
+    pub(crate) first_byte: Nanos,
+    /// It counts.
+    pub(crate) measured: bool,
+    /// Index of the request in the plan.
+    pub(crate) request: u16,
+}
+
+/// What is told about a complete answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    pub(crate) status: u16,
+    pub(crate) body_bytes: u64,
+    pub(crate) interim: u32,
+    pub(crate) worker: u16,
+    /// The first answer of this worker on this connection.
+    pub(crate) worker_is_new: bool,
+    /// Why the answer is not the wanted one.
+    pub(crate) wrong: Option<ErrorCause>,
+}
+
+/// A part of the measurement as one thread saw it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ThreadWindow {
+    pub(crate) index: u64,
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+    pub(crate) errors: u64,
+    pub(crate) received: u64,
+    pub(crate) times: Sparse,
+    pub(crate) open_connections: u64,
+    pub(crate) backlog: u64,
+    pub(crate) cpu_seconds: f64,
+}
+
+/// What a recorder is told at its beginning.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecorderOptions {
+    /// Beginning of the first window; windows before the measurement have negative indices in
+    /// [`Recorder::take_window`] and are for the display alone.
+    pub(crate) measure_from: Nanos,
+    /// Requests in the plan.
+    pub(crate) requests: usize,
+    /// Parts that share [`Report::SAMPLES_MAX`].
+    pub(crate) threads: usize,
+}
+
+/// One thread's counts.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    options: RecorderOptions,
+    /// From here on answers are late.
+    pub(crate) end: Nanos,
+    /// Requests whose response, total, service and first byte are one and the same: almost all of a closed loop.
+    simple: Histogram,
+    response: Histogram,
+    total: Histogram,
+    service: Histogram,
+    first_byte: Histogram,
+    pub(crate) connect: Histogram,
+    slip: Histogram,
+    pub(crate) residency: Histogram,
+    censored: Histogram,
+    pub(crate) counts: Counts,
+    warmup: Counts,
+    statuses: Box<[u64; STATUSES]>,
+    errors: [u64; ErrorCause::ALL.len()],
+    examples: Vec<(ErrorCause, ErrorExample)>,
+    pub(crate) bytes: Bytes,
+    pub(crate) connections: Connections,
+    workers: Vec<(u64, u64)>,
+    requests: Vec<RequestCounts>,
+    pub(crate) first_response: Option<(Nanos, FirstResponse)>,
+    first_body: Option<u64>,
+    /// Body lengths that differ from this thread's first answer, by length; bounded.
+    lengths: Vec<(u64, u64)>,
+    other_lengths: u64,
+    samples: Vec<Sample>,
+    sample_every: u64,
+    sample_in: u64,
+    window: ThreadWindow,
+    window_times: Coarse,
+    /// The last measured answer or failure.
+    pub(crate) last_end: Nanos,
+}
+
+#[derive(Debug, Clone, Default)]
+struct RequestCounts {
+    started: u64,
+    completed: u64,
+    errors: u64,
+    times: Option<Coarse>,
+}
+
+/// Body lengths that are told apart, beside the first answer's; the rest is counted together.
+const LENGTHS_MAX: usize = 64;
+
+impl Recorder {
+    pub(crate) fn new(options: RecorderOptions) -> Self {
+        let kept = options.requests.min(RequestFacts::HISTOGRAMS_MAX);
+        let with_times = |index: usize| (options.requests > 1 && index < kept).then(Coarse::new);
+        Self {
+            options,
+            end: NEVER,
+            simple: new_histogram(),
+            response: new_histogram(),
+            total: new_histogram(),
+            service: new_histogram(),
+            first_byte: new_histogram(),
+            connect: new_histogram(),
+            slip: new_histogram(),
+            residency: new_histogram(),
+            censored: new_histogram(),
+            counts: Counts::default(),
+            warmup: Counts::default(),
+            statuses: Box::new([0; STATUSES]),
+            errors: [0; ErrorCause::ALL.len()],
+            examples: Vec::new(),
+            bytes: Bytes::default(),
+            connections: Connections::default(),
+            workers: Vec::new(),
+            requests: (0..options.requests)
+                .map(|index| RequestCounts { times: with_times(index), ..RequestCounts::default() })
+                .collect(),
+            first_response: None,
+            first_body: None,
+            lengths: Vec::new(),
+            other_lengths: 0,
+            samples: Vec::new(),
+            sample_every: 1,
+            sample_in: 1,
+            window: ThreadWindow::default(),
+            window_times: Coarse::new(),
+            last_end: 0,
+        }
+    }
+
+    /// Sets the beginning of the measurement, which is known once all threads are ready.
+    pub(crate) fn begin_at(&mut self, measure_from: Nanos) {
+        self.options.measure_from = measure_from;
+    }
+
+    /// The engine turned to a request.
+    #[inline]
+    pub(crate) fn started(&mut self, measured: bool, request: u16) {
+        self.window.started += 1;
+        if measured {
+            self.counts.started += 1;
+            self.requests[usize::from(request)].started += 1;
+        } else {
+            self.warmup.started += 1;
+        }
+    }
+
+    /// Bytes of a request went out; those of its body are among them.
+    #[inline]
+    pub(crate) fn sent(&mut self, measured: bool, bytes: usize, body_bytes: usize) {
+        if measured {
+            self.bytes.sent += bytes as u64;
+            self.bytes.sent_bodies += body_bytes as u64;
+        }
+    }
+
+    /// Bytes of an answer came in.
+    #[inline]
+    pub(crate) fn received(&mut self, measured: bool, bytes: usize) {
+        self.window.received += bytes as u64;
+        if measured {
+            self.bytes.received += bytes as u64;
+        }
+    }
+
+    /// A complete answer.
+    #[inline]
+    pub(crate) fn completed(&mut self, timing: &Timing, ending: &Ending, now: Nanos) {
+        let response = now.saturating_sub(timing.intended);
+        if now < self.end {
+            self.window.completed += 1;
+            self.window_times.record(response);
+        }
+        if !timing.measured {
+            self.completed_warmup(ending, now);
+            return;
+        }
+        if now < self.end {
+            self.counts.completed += 1;
+            self.last_end = now;
+        } else {
+            self.counts.late += 1;
+        }
+        if timing.intended == timing.sent && timing.first_byte == now {
+            record(&mut self.simple, response);
+        } else {
+            record(&mut self.response, response);
+            record(&mut self.total, now - timing.begun);
+            record(&mut self.service, now - timing.sent);
+            record(&mut self.first_byte, timing.first_byte.saturating_sub(timing.sent));
+        }
+        self.statuses[usize::from(ending.status)] += 1;
+        self.bytes.received_bodies += ending.body_bytes;
+        if self.first_body != Some(ending.body_bytes) {
+            self.other_length(ending.body_bytes);
+        }
+        if ending.worker != NO_WORKER {
+            self.answered_by(ending);
+        }
+        let request = &mut self.requests[usize::from(timing.request)];
+        request.completed += 1;
+        if let Some(times) = &mut request.times {
+            times.record(response);
+        }
+        self.counts.interim += u64::from(ending.interim);
+        if let Some(cause) = ending.wrong {
+            request.errors += 1;
+            self.count_error(cause, now, || match cause {
+                ErrorCause::UnexpectedStatus => format!("status {}", ending.status),
+                _ => format!("a body of {} bytes", ending.body_bytes),
+            });
+        }
+        self.sample(timing.intended, response, ending.status);
+    }
+
+    /// A request ended without a complete answer.
+    pub(crate) fn failed(&mut self, timing: &Timing, cause: ErrorCause, detail: &str, now: Nanos) {
+        if !timing.measured {
+            self.warmup.failed += 1;
+            return;
+        }
+        self.counts.failed += 1;
+        self.last_end = now.min(self.end);
+        self.requests[usize::from(timing.request)].errors += 1;
+        let response = now.saturating_sub(timing.intended);
+        if cause.is_timeout() {
+            record(&mut self.response, response);
+            record(&mut self.total, now.saturating_sub(timing.begun));
+            if timing.sent > 0 {
+                record(&mut self.service, now.saturating_sub(timing.sent));
+            }
+        }
+        self.count_error(cause, now, || detail.to_owned());
+        self.sample(timing.intended, response, 0);
+    }
+
+    /// Something is wrong that is no request's end: bytes that nobody asked for.
+    pub(crate) fn stray(&mut self, cause: ErrorCause, detail: &str, now: Nanos) {
+        if now >= self.options.measure_from {
+            self.count_error(cause, now, || detail.to_owned());
+        }
+    }
+
+    /// An open loop's request left, so long after it was meant to.
+    pub(crate) fn slipped(&mut self, timing: &Timing, slip: Nanos) {
+        if timing.measured {
+            record(&mut self.slip, slip);
+        }
+    }
+
+    /// A request was still under way when the drain ended.
+    pub(crate) fn unfinished(&mut self, timing: &Timing, now: Nanos) {
+        if timing.measured {
+            self.counts.unfinished += 1;
+            record(&mut self.censored, now.saturating_sub(timing.intended));
+        } else {
+            self.warmup.unfinished += 1;
+        }
+    }
+
+    /// Errors counted so far.
+    pub(crate) fn errors_total(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
+    /// Ends the current window.
+    pub(crate) fn take_window(&mut self, index: u64) -> ThreadWindow {
+        let times = self.window_times.take();
+        ThreadWindow { index, times, ..std::mem::take(&mut self.window) }
+    }
+
+    #[cold]
+    fn completed_warmup(&mut self, _ending: &Ending, now: Nanos) {
+        if now < self.options.measure_from {
+            self.warmup.completed += 1;
+        } else {
+            self.warmup.late += 1;
+            self.counts.carried_in += u64::from(now < self.end);
+        }
+    }
+
+    #[cold]
+    fn other_length(&mut self, body_bytes: u64) {
+        if self.first_body.is_none() {
+            self.first_body = Some(body_bytes);
+            return;
+        }
+        if let Some((_, count)) = self.lengths.iter_mut().find(|(length, _)| *length == body_bytes) {
+            *count += 1;
+        } else if self.lengths.len() < LENGTHS_MAX {
+            self.lengths.push((body_bytes, 1));
+        } else {
+            self.other_lengths += 1;
+        }
+    }
+
+    fn answered_by(&mut self, ending: &Ending) {
+        let worker = usize::from(ending.worker);
+        if self.workers.len() <= worker {
+            self.workers.resize(worker + 1, (0, 0));
+        }
+        self.workers[worker].0 += 1;
+        self.workers[worker].1 += u64::from(ending.worker_is_new);
+    }
+
+    #[cold]
+    fn count_error(&mut self, cause: ErrorCause, now: Nanos, detail: impl FnOnce() -> String) {
+        self.errors[cause as usize] += 1;
+        self.window.errors += 1;
+        if self.examples.iter().filter(|(known, _)| *known == cause).count() < ErrorExample::PER_CAUSE_MAX {
+            let at = Duration::from_nanos(now.saturating_sub(self.options.measure_from));
+            self.examples.push((cause, ErrorExample { at, detail: detail() }));
+        }
+    }
+
+    /// Keeps every nth request; n doubles whenever the room is used up.
+    #[inline]
+    fn sample(&mut self, intended: Nanos, response: Nanos, status: u16) {
+        self.sample_in -= 1;
+        if self.sample_in > 0 {
+            return;
+        }
+        if self.samples.len() >= Report::SAMPLES_MAX / self.options.threads.max(1) {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.sample_every *= 2;
+        }
+        self.sample_in = self.sample_every;
+        let at = Duration::from_nanos(intended.saturating_sub(self.options.measure_from));
+        self.samples.push(Sample { at, response: Duration::from_nanos(response), status });
+    }
+}
+
+#[inline]
+fn record(histogram: &mut Histogram, value: Nanos) {
+    histogram.saturating_record(value.clamp(1, HISTOGRAM_MAX.as_nanos() as u64));
+}
+
+/// Adds a value to a histogram of another owner.
+pub(crate) fn record_nanos(histogram: &mut Histogram, value: Nanos) {
+    record(histogram, value);
+}
+
+#[cfg(test)]
+#[path = "recorder/tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! From the threads' recorders to one report.
+
+use crate::cause::{ErrorCause, ErrorCount, ErrorExample};
+use crate::outcome::{Counts, Histogram, Report, RequestFacts, Worker};
+
+use super::{Recorder, STATUSES};
+
+/// What a thread hands over at its end, beside its recorder.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) recorder: Recorder,
+    /// Names by the index that the recorder counted.
+    pub(crate) workers: Vec<String>,
+}
+
+/// Puts all threads' counts into `report`. `names` are the plan's requests.
+pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]) -> Report {
+    report.requests = names.iter().map(|name| RequestFacts::named(name.clone())).collect();
+    let mut statuses = [0; STATUSES];
+    parts.sort_by_key(|part| part.recorder.first_response.as_ref().map_or(u64::MAX, |(at, _)| *at));
+    let first_body = parts.iter().find_map(|part| part.recorder.first_body);
+    report.first_response =
+        parts.first().and_then(|part| part.recorder.first_response.clone()).map(|(_, first)| first);
+    for Facts { recorder, workers } in parts {
+        add_counts(&mut report.counts, &recorder.counts);
+        add_counts(&mut report.warmup, &recorder.warmup);
+        for (sum, count) in statuses.iter_mut().zip(recorder.statuses.iter()) {
+            *sum += count;
+        }
+        add_errors(&mut report.errors, &recorder);
+        add_histograms(&mut report, &recorder);
+        report.bytes.sent += recorder.bytes.sent;
+        report.bytes.sent_bodies += recorder.bytes.sent_bodies;
+        report.bytes.received += recorder.bytes.received;
+        report.bytes.received_bodies += recorder.bytes.received_bodies;
+        report.connections.opened += recorder.connections.opened;
+        report.connections.failed += recorder.connections.failed;
+        report.connections.closed_by_server += recorder.connections.closed_by_server;
+        report.connections.reused += recorder.connections.reused;
+        report.length_differs += recorder.lengths_other_than(first_body);
+        add_workers(&mut report.workers, &recorder, &workers);
+        report.samples.extend(&recorder.samples);
+        add_requests(&mut report.requests, recorder);
+    }
+    if let [only] = report.requests.as_mut_slice() {
+        only.response.clone_from(&report.response);
+    }
+    let seen = statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+    report.statuses = seen.map(|(status, count)| (status as u16, *count)).collect();
+    report.errors.sort_by_key(|error| error.cause);
+    report.workers.sort_by(|one, other| natural(&one.name).cmp(&natural(&other.name)));
+    report.samples.sort_by_key(|sample| sample.at);
+    report
+}
+
+/// Numbers before words, and in their order.
+fn natural(name: &str) -> (u64, &str) {
+    (name.parse().unwrap_or(u64::MAX), name)
+}
+
+fn add_counts(sum: &mut Counts, part: &Counts) {
+    sum.started += part.started;
+    sum.completed += part.completed;
+    sum.failed += part.failed;
+    sum.late += part.late;
+    sum.unfinished += part.unfinished;
+    sum.carried_in += part.carried_in;
+    sum.stale_retries += part.stale_retries;
+    sum.interim += part.interim;
+}
+
+fn add_errors(errors: &mut Vec<ErrorCount>, recorder: &Recorder) {
+    for (cause, count) in ErrorCause::ALL.iter().zip(recorder.errors).filter(|(_, count)| *count > 0) {
+        let mut examples: Vec<ErrorExample> = recorder
+            .examples
+            .iter()
+            .filter(|(known, _)| known == cause)
+            .map(|(_, example)| example.clone())
+            .collect();
+        match errors.iter_mut().find(|error| error.cause == *cause) {
+            Some(error) => {
+                error.count += count;
+                error.examples.append(&mut examples);
+                error.examples.sort_by_key(|example| example.at);
+                error.examples.truncate(ErrorExample::PER_CAUSE_MAX);
+            }
+            None => errors.push(ErrorCount { cause: *cause, count, examples }),
+        }
+    }
+}
+
+fn add(sum: &mut Histogram, part: &Histogram) {
+    sum.add(part).expect("all histograms have the same bounds");
+}
+
+fn add_histograms(report: &mut Report, recorder: &Recorder) {
+    for sum in [&mut report.response, &mut report.total, &mut report.service, &mut report.first_byte] {
+        add(sum, &recorder.simple);
+    }
+    add(&mut report.response, &recorder.response);
+    add(&mut report.total, &recorder.total);
+    add(&mut report.service, &recorder.service);
+    add(&mut report.first_byte, &recorder.first_byte);
+    add(&mut report.connect, &recorder.connect);
+    add(&mut report.slip, &recorder.slip);
+    add(&mut report.residency, &recorder.residency);
+    add(&mut report.censored, &recorder.censored);
+}
+
+fn add_workers(workers: &mut Vec<Worker>, recorder: &Recorder, names: &[String]) {
+    for (name, (requests, connections)) in
+        names.iter().zip(&recorder.workers).filter(|(_, counts)| counts.0 > 0)
+    {
+        match workers.iter_mut().find(|worker| worker.name == *name) {
+            Some(worker) => {
+                worker.requests += requests;
+                worker.connections += connections;
+            }
+            None => {
+                workers.push(Worker { name: name.clone(), requests: *requests, connections: *connections });
+            }
+        }
+    }
+}
+
+fn add_requests(requests: &mut [RequestFacts], recorder: Recorder) {
+    for (sum, part) in requests.iter_mut().zip(recorder.requests) {
+        sum.started += part.started;
+        sum.completed += part.completed;
+        sum.errors += part.errors;
+        for (value, count) in
+            part.times.into_iter().flat_map(|mut times| times.take().values().collect::<Vec<_>>())
+        {
+            sum.response.saturating_record_n(value, count);
+        }
+    }
+}
+
+impl RequestFacts {
+    fn named(name: String) -> Self {
+        // Two digits are all that the coarse counts give; a small histogram grows with its largest value.
+        let response = Histogram::new(2).expect("two digits are valid");
+        Self { name, started: 0, completed: 0, errors: 0, response }
+    }
+}
+
+impl Recorder {
+    /// Answers whose body was not `first` bytes long.
+    fn lengths_other_than(&self, first: Option<u64>) -> u64 {
+        let others: u64 = self.lengths.iter().map(|(_, count)| count).sum::<u64>() + self.other_lengths;
+        if self.first_body.is_none() || self.first_body == first {
+            return others;
+        }
+        // This thread's first answer was another one than the run's: all but those of the run's first length.
+        let same =
+            self.lengths.iter().find(|(length, _)| Some(*length) == first).map_or(0, |(_, count)| *count);
+        self.counts.completed + self.counts.late - same
+    }
+}

@@ -1,0 +1,125 @@
+//! All that the printers are given: the plan, the report, what was judged of it, and what only the caller knows.
+
+use std::time::SystemTime;
+
+use super::threshold::Judgement;
+use super::trust::Trust;
+use crate::{Load, Plan, Report, Reuse, Stop, Think};
+
+/// A measurement with its judgements.
+#[derive(Debug, Clone)]
+pub struct Findings<'a> {
+    /// What was asked for.
+    pub plan: &'a Plan,
+    /// What was seen.
+    pub report: &'a Report,
+    /// Whether it can be trusted.
+    pub trust: &'a Trust,
+    /// Whether it is what was expected.
+    pub judgements: &'a [Judgement],
+    /// The command that repeats it.
+    pub command: &'a str,
+    /// When it ended.
+    pub ended_at: SystemTime,
+    /// The target's workers, where they are known.
+    pub workers: Option<&'a Workers>,
+}
+
+/// The workers of the target.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Workers {
+    /// The app's name, where it is one of ours.
+    pub app: Option<String>,
+    /// How their numbers came about, in words.
+    pub source: String,
+    /// In order of slots.
+    pub workers: Vec<WorkerShare>,
+}
+
+/// One worker's part. `None`: not known.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkerShare {
+    /// Slot, pid, or what its header said.
+    pub name: String,
+    /// Process.
+    pub pid: Option<u32>,
+    /// Requests that it answered.
+    pub requests: Option<u64>,
+    /// Connections that it held, when all workers together held most.
+    pub connections: Option<u64>,
+    /// CPU that it used over the measurement, seconds.
+    pub cpu_seconds: Option<f64>,
+}
+
+impl Findings<'_> {
+    /// The URL, or how many there are and the server.
+    pub fn target(&self) -> String {
+        match self.plan.requests.as_slice() {
+            [] => "nothing".to_owned(),
+            [one] => format!("{} {}", one.method, one.url),
+            [first, ..] => format!("{} requests at {}", self.plan.requests.len(), first.url.origin()),
+        }
+    }
+
+    /// What the load was, in one line.
+    pub fn load(&self) -> String {
+        let plan = self.plan;
+        let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let mut parts = vec![many(self.report.connections.asked.max(plan.connections as u64), "connection")];
+        let threads = self.report.threads.len() as u64;
+        if threads > 0 {
+            parts.push(many(threads, "thread"));
+        }
+        parts.push(match plan.load {
+            Load::Closed { think: Think::None } => "closed loop".to_owned(),
+            Load::Closed { think: Think::Fixed(pause) } => format!("closed loop with {pause:?} of thought"),
+            Load::Closed { think: Think::UpTo(pause) } => {
+                format!("closed loop with up to {pause:?} of thought")
+            }
+            Load::Open { rate, .. } => format!("open loop at {rate} requests/s"),
+        });
+        parts.push(match plan.reuse {
+            Reuse::Always => "keep-alive".to_owned(),
+            Reuse::Never => "a connection per request".to_owned(),
+            Reuse::Requests(requests) => format!("{requests} requests per connection"),
+        });
+        if plan.pipelining > 1 {
+            parts.push(format!("{} pipelined", plan.pipelining));
+        }
+        if !plan.warmup.is_zero() {
+            parts.push(format!("{:?} of warm-up", plan.warmup));
+        }
+        parts.push(match plan.stop {
+            Stop::Requests(requests) => many(requests, "request"),
+            Stop::Duration(time) => format!("{time:?}"),
+        });
+        parts.join(", ")
+    }
+
+    /// What the latencies are, in words.
+    pub fn latency_meaning(&self) -> &'static str {
+        match self.plan.load {
+            Load::Closed { .. } => "closed loop: service time under this load",
+            Load::Open { .. } => "open loop: from the moment each request was due",
+        }
+    }
+
+    /// The verdict in one line: what was measured, or why it means nothing.
+    pub fn headline(&self) -> String {
+        use super::spread::{Percentile, duration, thousands};
+        let mut parts = vec![format!("{} requests/s", thousands(self.report.per_second().round() as u64))];
+        for name in ["p50", "p99"] {
+            if let Some(value) =
+                Percentile::named(name).and_then(|percentile| percentile.of(&self.report.response))
+            {
+                parts.push(format!("{name} {}", duration(value as f64)));
+            }
+        }
+        parts.push(match self.report.errors_total() {
+            0 => "no errors".to_owned(),
+            1 => "1 error".to_owned(),
+            errors => format!("{} errors", thousands(errors)),
+        });
+        parts.join(", ")
+    }
+}

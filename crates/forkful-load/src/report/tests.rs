@@ -1,0 +1,264 @@
+//! The report in all its forms.
+
+use std::time::{Duration, SystemTime};
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use super::*;
+use crate::{
+    Arrivals, ErrorCause, ErrorCount, ErrorExample, Load, Plan, Report, RequestFacts, Stop, ThreadFacts,
+    Window,
+};
+
+fn plan() -> Plan {
+    let mut plan = Plan::get("http://127.0.0.1:8000/fast").unwrap();
+    plan.connections = 22;
+    plan.stop = Stop::Duration(Duration::from_secs(10));
+    plan
+}
+
+fn report() -> Report {
+    let mut report = Report::empty("raw epoll, HTTP/1.1");
+    report.elapsed = Duration::from_secs(10);
+    report.counts.started = 20_064;
+    report.counts.completed = 20_000;
+    report.counts.failed = 14;
+    report.counts.late = 50;
+    report.statuses = vec![(200, 19_950), (500, 100)];
+    report.errors = vec![
+        ErrorCount {
+            cause: ErrorCause::ResetBeforeAnswer,
+            count: 14,
+            examples: vec![ErrorExample {
+                at: Duration::from_millis(1_500),
+                detail: "ECONNRESET\r\n".to_owned(),
+            }],
+        },
+        ErrorCount { cause: ErrorCause::UnexpectedStatus, count: 100, examples: Vec::new() },
+    ];
+    for number in 0..20_000_u64 {
+        let nanoseconds = 1_000_000 + (number % 200) * 100_000;
+        for histogram in
+            [&mut report.response, &mut report.total, &mut report.service, &mut report.first_byte]
+        {
+            histogram.record(nanoseconds).unwrap();
+        }
+    }
+    report.connect.record_n(150_000, 22).unwrap();
+    report.bytes.sent = 1_600_000;
+    report.bytes.received = 2_600_000;
+    report.bytes.received_bodies = 120_000;
+    report.connections.asked = 22;
+    report.connections.reached = 22;
+    report.connections.opened = 36;
+    report.connections.reused = 19_986;
+    report.cpu_seconds = 3.0;
+    report.threads = vec![ThreadFacts { busy: 0.3, cpu_seconds: 3.0, ..ThreadFacts::default() }];
+    report.windows = vec![Window {
+        start: Duration::ZERO,
+        length: Duration::from_secs(10),
+        started: 20_064,
+        completed: 20_000,
+        completed_by_thread: vec![20_000],
+        errors: 114,
+        received: 2_600_000,
+        p50: Some(Duration::from_millis(11)),
+        p99: Some(Duration::from_micros(20_800)),
+        max: None,
+        open_connections: 22,
+        backlog: 0,
+        cpu_seconds: 3.0,
+    }];
+    report
+}
+
+struct Told {
+    plan: Plan,
+    report: Report,
+    workers: Option<Workers>,
+    expectations: Vec<&'static str>,
+}
+
+impl Told {
+    fn of(plan: Plan, report: Report) -> Self {
+        Self { plan, report, workers: None, expectations: Vec::new() }
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&Findings) -> T) -> T {
+        let trust = Trust::of(&self.plan, &self.report);
+        let judge = |text: &&str| text.parse::<Threshold>().unwrap().judge(&self.report);
+        let judgements: Vec<Judgement> = self.expectations.iter().map(judge).collect();
+        f(&Findings {
+            plan: &self.plan,
+            report: &self.report,
+            trust: &trust,
+            judgements: &judgements,
+            command: "forkful bench http://127.0.0.1:8000/fast",
+            ended_at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_277_255_042),
+            workers: self.workers.as_ref(),
+        })
+    }
+
+    fn text(&self) -> String {
+        self.with(|findings| text(findings, &|_, text| text.to_owned()))
+    }
+
+    fn json(&self) -> Value {
+        self.with(document)
+    }
+}
+
+#[test]
+fn a_whole_report() {
+    let mut told = Told::of(plan(), report());
+    told.expectations = vec!["p99<20ms", "rps>1000", "p99.99<1s"];
+    told.workers = Some(Workers {
+        app: Some("api".to_owned()),
+        source: "requests by bytes".to_owned(),
+        workers: [(0, 15_000), (1, 5_000)]
+            .map(|(slot, requests)| WorkerShare {
+                name: slot.to_string(),
+                pid: Some(4_000 + slot),
+                requests: Some(requests),
+                connections: Some(11),
+                cpu_seconds: Some(4.5),
+            })
+            .to_vec(),
+    });
+    assert_snapshot!(told.text());
+}
+
+#[test]
+fn an_open_loop_shows_waiting_apart() {
+    let (mut plan, mut report) = (plan(), report());
+    plan.load = Load::Open { rate: 2_000.0, connections_max: 100, arrivals: Arrivals::Even };
+    report.offered = 20_000;
+    report.slip.record_n(50_000, 20_000).unwrap();
+    assert_snapshot!(Told::of(plan, report).text());
+}
+
+#[test]
+fn what_cannot_be_trusted_says_so_in_its_first_line() {
+    let mut report = report();
+    report.threads[0].busy = 0.97;
+    let told = Told::of(plan(), report);
+    let text = told.text();
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.starts_with("NOT TRUSTWORTHY: the generator was the bottleneck (97 % CPU of a thread)"),
+        "{first}"
+    );
+    let document = told.json();
+    assert_eq!(document["trustworthy"], false);
+    assert_eq!(document["generator"]["saturated"], true);
+    assert!(document["headline"].as_str().unwrap().starts_with("not trustworthy: the generator"));
+}
+
+#[test]
+fn percentiles_without_samples_enough_are_left_out() {
+    let mut few = report();
+    for histogram in [&mut few.response, &mut few.first_byte, &mut few.service] {
+        histogram.reset();
+    }
+    few.response.record_n(1_000_000, 500).unwrap();
+    let told = Told::of(plan(), few);
+    let latency = told.json()["latency_ms"].clone();
+    assert_eq!(
+        (latency["p50"].is_number(), &latency["p99"], &latency["p999"]),
+        (true, &Value::Null, &Value::Null)
+    );
+    let text = told.text();
+    assert!(text.contains("p99 needs 1,000 samples; there are 500"), "{text}");
+    assert!(!text.contains("\n  p99.9 "), "{text}");
+}
+
+#[test]
+fn the_keys_of_the_json_are_stable() {
+    let document = Told::of(plan(), report()).json();
+    let expected = [
+        "/requests/completed",
+        "/requests/per_second",
+        "/latency_ms/mean",
+        "/latency_ms/p50",
+        "/latency_ms/p90",
+        "/latency_ms/p99",
+        "/latency_ms/p999",
+        "/latency_ms/max",
+        "/errors/total",
+        "/errors/by_cause/reset_before_answer",
+        "/generator/cpu_seconds",
+        "/generator/saturated",
+        "/trustworthy",
+        "/statuses/500",
+        "/status_classes/2xx",
+        "/connections/reached",
+        "/trust/checks/0/key",
+        "/windows/0/p99_ms",
+        "/target/name",
+        "/plan/connections",
+    ];
+    for pointer in expected {
+        let found = document.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+        assert!(!found.is_null(), "{pointer} is null");
+    }
+    let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
+    assert_snapshot!(format!("{keys:?}"));
+    assert_eq!(document["requests"]["per_second"], 2_000.0);
+    assert_eq!(document["created_at"], "2026-11-21T16:07:35.042Z");
+}
+
+#[test]
+fn the_page_is_the_json_with_plots_that_have_points() {
+    let told = Told::of(plan(), report());
+    let page = told.with(page);
+    let types: Vec<&str> =
+        page["plots"].as_array().unwrap().iter().map(|plot| plot["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["percentiles", "timeline", "timeline", "timeline", "breakdown"]);
+    let points = page["plots"][0]["series"][0]["points"].as_array().unwrap();
+    assert!(points.len() > 50 && points.len() <= 2_000, "{}", points.len());
+    let last = points.last().unwrap()[0].as_f64().unwrap();
+    assert!((0.999..1.0).contains(&last), "ten samples lie beyond the last point, {last}");
+    let rising = points.windows(2).all(|pair| pair[0][1].as_f64() <= pair[1][1].as_f64());
+    assert!(rising, "latency does not fall with the percentile");
+    assert_eq!(page["latency_ms"], told.json()["latency_ms"]);
+}
+
+#[test]
+fn several_requests_are_told_apart() {
+    let mut report = report();
+    report.requests = ["GET /fast", "GET /slow"]
+        .map(|name| RequestFacts {
+            name: name.to_owned(),
+            started: 10_000,
+            completed: 10_000,
+            errors: 0,
+            response: report.response.clone(),
+        })
+        .to_vec();
+    let told = Told::of(plan(), report);
+    assert!(told.text().contains("By request\n"), "{}", told.text());
+    assert_eq!(told.json()["urls"][1]["name"], "GET /slow");
+}
+
+#[test]
+fn nothing_at_all_makes_no_nonsense() {
+    let told = Told::of(plan(), Report::empty("raw epoll, HTTP/1.1"));
+    let text = told.text();
+    assert!(text.starts_with("NOT TRUSTWORTHY: "), "{text}");
+    for nonsense in ["NaN", "inf", "-0"] {
+        assert!(!text.contains(nonsense), "{text}");
+        assert!(!told.json().to_string().contains(nonsense));
+    }
+}
+
+#[test]
+fn the_csv_has_a_line_for_each_window() {
+    assert_snapshot!(csv(&report()));
+}
+
+#[test]
+fn the_hdr_text_ends_at_all_samples() {
+    let hdr = hdr(&report().response);
+    assert_snapshot!(hdr);
+}

@@ -1,0 +1,325 @@
+//! The report for people: plain text of at most 80 columns where that is possible; colour is the caller's.
+
+use std::fmt::Write as _;
+
+use super::findings::{Findings, Workers};
+use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
+use super::trust::Level;
+use crate::{Histogram, Load, Report};
+
+const STRING: &str = "a String takes everything";
+
+/// What a piece of the report is, for whoever colours it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    Plain,
+    /// A heading or a main number.
+    Strong,
+    /// Beside the point.
+    Faint,
+    /// In order.
+    Good,
+    /// Take note.
+    Bad,
+}
+
+/// The report; `paint` colours, or does not.
+pub fn text(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    let mut page = Page { out: String::new(), paint };
+    page.head(findings);
+    page.totals(findings);
+    page.errors(findings.report);
+    page.latency(findings);
+    page.urls(findings.report);
+    if let Some(workers) = findings.workers {
+        page.workers(workers);
+    }
+    page.trust(findings);
+    page.thresholds(findings);
+    page.out
+}
+
+struct Page<'a> {
+    out: String,
+    paint: &'a dyn Fn(Tone, &str) -> String,
+}
+
+impl Page<'_> {
+    fn line(&mut self, text: std::fmt::Arguments<'_>) {
+        writeln!(self.out, "{}", text.to_string().trim_end()).expect(STRING);
+    }
+
+    fn paint(&self, tone: Tone, text: &str) -> String {
+        (self.paint)(tone, text)
+    }
+
+    fn head(&mut self, findings: &Findings) {
+        if !findings.trust.trustworthy() {
+            let sentence = findings.trust.sentence();
+            let sentence = sentence.strip_prefix("not trustworthy: ").unwrap_or(&sentence);
+            let line = self.paint(Tone::Bad, &format!("NOT TRUSTWORTHY: {sentence}"));
+            self.line(format_args!("{line}"));
+            self.out.push('\n');
+        }
+        let target = self.paint(Tone::Strong, &findings.target());
+        self.line(format_args!("{target}"));
+        self.line(format_args!("{}", findings.load()));
+        let engine = self.paint(Tone::Faint, &format!("engine: {}", findings.report.engine));
+        self.line(format_args!("{engine}"));
+        self.out.push('\n');
+    }
+
+    fn totals(&mut self, findings: &Findings) {
+        let report = findings.report;
+        let answers = report.counts.completed + report.counts.carried_in;
+        let rate = self.paint(Tone::Strong, &format!("{} requests/s", decimals(report.per_second())));
+        let early = if report.stopped_early { ", ended early" } else { "" };
+        self.line(format_args!(
+            "Requests     {rate}   {} answers in {}{early}",
+            thousands(answers),
+            duration(report.elapsed.as_nanos() as f64)
+        ));
+        if report.offered > 0 {
+            let Load::Open { rate, .. } = findings.plan.load else { return };
+            self.line(format_args!(
+                "             of {} due ({rate}/s), {} never sent",
+                thousands(report.offered),
+                thousands(report.unsent)
+            ));
+        }
+        let seconds = report.elapsed.as_secs_f64().max(1e-9);
+        self.line(format_args!(
+            "Received     {}/s   {} in all, bodies {}",
+            bytes(report.bytes.received as f64 / seconds),
+            bytes(report.bytes.received as f64),
+            bytes(report.bytes.received_bodies as f64)
+        ));
+        let statuses: Vec<String> = report
+            .statuses
+            .iter()
+            .map(|(status, count)| format!("{status}: {}", thousands(*count)))
+            .collect();
+        let statuses = if statuses.is_empty() { "none".to_owned() } else { statuses.join("   ") };
+        self.line(format_args!("Statuses     {statuses}"));
+        let connections = report.connections;
+        // An open loop opens more than it begins with when all are busy.
+        let reached = match findings.plan.load {
+            Load::Closed { .. } => {
+                format!("{} of {}", thousands(connections.reached), thousands(connections.asked))
+            }
+            Load::Open { .. } => format!("up to {}", thousands(connections.reached)),
+        };
+        self.line(format_args!(
+            "Connections  {reached} reached   {} opened, {} requests on a kept one, {} closed by the target",
+            thousands(connections.opened),
+            thousands(connections.reused),
+            thousands(connections.closed_by_server)
+        ));
+        let counts = report.counts;
+        if counts.stale_retries > 0 {
+            self.line(format_args!(
+                "             {} requests met a connection that the target had just closed, and went on a new one",
+                thousands(counts.stale_retries)
+            ));
+        }
+        if counts.late + counts.unfinished > 0 {
+            self.line(format_args!(
+                "At the end   {} answers came after the time was up, {} did not come",
+                thousands(counts.late),
+                thousands(counts.unfinished)
+            ));
+        }
+    }
+
+    fn errors(&mut self, report: &Report) {
+        let total = report.errors_total();
+        if total == 0 {
+            let none = self.paint(Tone::Good, "none");
+            self.line(format_args!("Errors       {none}"));
+            return;
+        }
+        let ended = (report.counts.completed + report.counts.failed + report.counts.late).max(1);
+        let share = 100.0 * total as f64 / ended as f64;
+        let share = if share < 0.01 { "less than 0.01 %".to_owned() } else { format!("{share:.2} %") };
+        let head = self.paint(Tone::Bad, &format!("{} ({share})", thousands(total)));
+        self.line(format_args!("Errors       {head}"));
+        for error in &report.errors {
+            self.line(format_args!("  {:>10}  {}", thousands(error.count), error.cause.words()));
+            if let Some(example) = error.examples.first().filter(|example| !example.detail.is_empty()) {
+                let at = duration(example.at.as_nanos() as f64);
+                let shown: String =
+                    example.detail.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+                let line = self.paint(Tone::Faint, &format!("e.g. after {at}: {shown}"));
+                self.line(format_args!("              {line}"));
+            }
+            if let Some(hint) = error.cause.hint() {
+                self.line(format_args!("              hint: {hint}"));
+            }
+        }
+    }
+
+    fn latency(&mut self, findings: &Findings) {
+        let report = findings.report;
+        let spread = Spread::of(&report.response);
+        if spread.count == 0 {
+            return;
+        }
+        let title = self.paint(Tone::Strong, "Latency");
+        let meaning = self.paint(Tone::Faint, &format!("({})", findings.latency_meaning()));
+        self.line(format_args!("\n{title} {meaning}"));
+        let phases: Vec<(&str, &Histogram)> = phases(findings);
+        let head = columns(phases.iter().map(|(name, _)| (*name).to_owned()));
+        self.line(format_args!("           {head}"));
+        let row = |name: &str, value: &dyn Fn(&Histogram) -> Option<f64>| {
+            let cells = phases.iter().map(|(_, one)| value(one).map_or("–".to_owned(), duration));
+            format!("  {name:<9}{}", columns(cells))
+        };
+        let some = |histogram: &Histogram, value: f64| (!histogram.is_empty()).then_some(value);
+        let mut rows = vec![
+            row("mean", &|h| some(h, h.mean())),
+            row("deviation", &|h| some(h, h.stdev())),
+            row("min", &|h| some(h, h.min() as f64)),
+        ];
+        // A percentile that no column has samples for is not shown.
+        for percentile in PERCENTILES.iter().filter(|p| phases.iter().any(|(_, h)| p.of(h).is_some())) {
+            rows.push(row(percentile.name, &|h| percentile.of(h).map(|value| value as f64)));
+        }
+        rows.push(row("max", &|h| some(h, h.max() as f64)));
+        for row in rows {
+            self.line(format_args!("{row}"));
+        }
+        if let Some(missing) = PERCENTILES.iter().find(|p| p.of(&report.response).is_none()) {
+            let line = format!(
+                "{} needs {} samples; there are {}",
+                missing.name,
+                thousands(missing.samples_min),
+                thousands(spread.count)
+            );
+            let line = self.paint(Tone::Faint, &line);
+            self.line(format_args!("  {line}"));
+        }
+    }
+
+    fn urls(&mut self, report: &Report) {
+        if report.requests.len() < 2 {
+            return;
+        }
+        let title = self.paint(Tone::Strong, "By request");
+        self.line(format_args!(
+            "\n{title}\n      answers    errors        mean         p50         p99  request"
+        ));
+        for request in &report.requests {
+            let known = |value: Option<f64>| value.map_or("–".to_owned(), duration);
+            let mean = (!request.response.is_empty()).then(|| request.response.mean());
+            let [p50, p99] =
+                [0, 5].map(|index: usize| PERCENTILES[index].of(&request.response).map(|v| v as f64));
+            self.line(format_args!(
+                "  {:>11}{:>10}{:>12}{:>12}{:>12}  {}",
+                thousands(request.completed),
+                thousands(request.errors),
+                known(mean),
+                known(p50),
+                known(p99),
+                request.name
+            ));
+        }
+    }
+
+    fn workers(&mut self, workers: &Workers) {
+        let title = self.paint(Tone::Strong, "Workers");
+        let of = workers.app.as_ref().map(|app| format!(" of {app}")).unwrap_or_default();
+        let source = self.paint(Tone::Faint, &format!("({})", workers.source));
+        self.line(format_args!("\n{title}{of} {source}"));
+        self.line(format_args!("  worker               pid    requests   share   connections    CPU"));
+        let all: u64 = workers.workers.iter().filter_map(|worker| worker.requests).sum();
+        for worker in &workers.workers {
+            let requests = worker.requests.map_or("–".to_owned(), thousands);
+            let share = worker.requests.filter(|_| all > 0);
+            let share =
+                share.map_or("–".to_owned(), |count| format!("{:.1} %", 100.0 * count as f64 / all as f64));
+            self.line(format_args!(
+                "  {:<15}{:>9}{requests:>12}{share:>8}{:>14}{:>9}",
+                worker.name,
+                worker.pid.map_or("–".to_owned(), |pid| pid.to_string()),
+                worker.connections.map_or("–".to_owned(), thousands),
+                worker.cpu_seconds.map_or("–".to_owned(), |seconds| format!("{seconds:.2} s")),
+            ));
+        }
+    }
+
+    fn trust(&mut self, findings: &Findings) {
+        let trust = findings.trust;
+        let title = self.paint(Tone::Strong, "Trust");
+        let verdict = match trust.level() {
+            Level::Fault => self.paint(Tone::Bad, "not trustworthy"),
+            Level::Warning => self.paint(Tone::Bad, "trustworthy, with reservations"),
+            Level::Fine | Level::Note => self.paint(Tone::Good, "trustworthy"),
+        };
+        self.line(format_args!("\n{title}        {verdict}"));
+        for check in &trust.checks {
+            let (mark, tone) = match check.level {
+                Level::Fine => ("  ok", Tone::Faint),
+                Level::Note => ("note", Tone::Plain),
+                Level::Warning => ("warn", Tone::Bad),
+                Level::Fault => ("FAIL", Tone::Bad),
+            };
+            let mark = self.paint(tone, mark);
+            let value = if check.level == Level::Fine {
+                self.paint(Tone::Faint, &check.value)
+            } else {
+                check.value.clone()
+            };
+            self.line(format_args!("  {mark}  {}: {value}", check.name));
+            if check.level > Level::Fine {
+                self.line(format_args!("        {}", check.meaning));
+            }
+        }
+    }
+
+    fn thresholds(&mut self, findings: &Findings) {
+        if findings.judgements.is_empty() {
+            return;
+        }
+        let title = self.paint(Tone::Strong, "Expected");
+        self.line(format_args!("\n{title}"));
+        for judgement in findings.judgements {
+            let mark = match judgement.kept {
+                Some(true) => self.paint(Tone::Good, "  ok"),
+                Some(false) => self.paint(Tone::Bad, "MISS"),
+                None => self.paint(Tone::Bad, "   ?"),
+            };
+            self.line(format_args!("  {mark}  {judgement}"));
+        }
+    }
+}
+
+/// Cells under one another, each at the right of its column.
+fn columns(cells: impl Iterator<Item = String>) -> String {
+    let mut row = String::new();
+    for cell in cells {
+        write!(row, "{cell:>13}").expect(STRING);
+    }
+    row
+}
+
+/// The columns of the table of latencies. In an open loop the time without waiting stands beside the response.
+fn phases<'a>(findings: &Findings<'a>) -> Vec<(&'static str, &'a Histogram)> {
+    let report = findings.report;
+    let mut phases = vec![("response", &report.response)];
+    if matches!(findings.plan.load, Load::Open { .. }) {
+        phases.push(("sent late", &report.slip));
+        phases.push(("once sent", &report.total));
+    }
+    phases.extend([
+        ("connect", &report.connect),
+        ("first byte", &report.first_byte),
+        ("service", &report.service),
+    ]);
+    phases
+}
+
+/// With a fraction where it means something.
+fn decimals(value: f64) -> String {
+    if value >= 1_000.0 { thousands(value.round() as u64) } else { super::spread::three_digits(value) }
+}

@@ -1,0 +1,315 @@
+//! What is expected of a run: `p99<20ms`, `errors<0.1%`, `rps>1000`. Reading such a sentence, and judging it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::spread::{Percentile, duration, thousands};
+use crate::{Histogram, Report};
+
+/// One expectation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    text: String,
+    metric: Metric,
+    comparison: Comparison,
+    /// Nanoseconds, a number, or a share from 0 to 1.
+    limit: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Metric {
+    Latency(Phase, Statistic),
+    Rate,
+    Requests,
+    Errors,
+    ErrorShare,
+    Timeouts,
+    Status(u16),
+    StatusShare(u16),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    Response,
+    Service,
+    FirstByte,
+    Connect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Statistic {
+    Mean,
+    Min,
+    Max,
+    Percentile(Percentile),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// How an expectation came out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// As typed.
+    pub expectation: String,
+    /// What was found, for readers.
+    pub found: String,
+    /// The same as a number, in the unit of the expectation's kind: ms, per second, a count, percent.
+    pub value: Option<f64>,
+    /// Kept, missed, or `None`: there is too little to say.
+    pub kept: Option<bool>,
+}
+
+/// Why a text is no expectation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no expectation: {reason}")]
+pub struct BadThreshold {
+    text: String,
+    reason: String,
+}
+
+/// What can be expected; for messages and help.
+pub const METRICS: &str = "p50, p75, p90, p95, p97.5, p99, p99.9, p99.99, mean, min, max (also first_byte.p99, \
+                           connect.p99, service.p99), rps, requests, errors, timeouts, 2xx to 5xx";
+
+impl FromStr for Threshold {
+    type Err = BadThreshold;
+
+    fn from_str(text: &str) -> Result<Self, BadThreshold> {
+        let bad = |reason: String| BadThreshold { text: text.to_owned(), reason };
+        let at = text
+            .find(['<', '>'])
+            .ok_or_else(|| bad("write it like p99<20ms, errors<0.1% or rps>1000".to_owned()))?;
+        let (name, rest) = (text[..at].trim(), &text[at..]);
+        let (comparison, value) = if let Some(value) = rest.strip_prefix("<=") {
+            (Comparison::LessOrEqual, value)
+        } else if let Some(value) = rest.strip_prefix(">=") {
+            (Comparison::GreaterOrEqual, value)
+        } else if let Some(value) = rest.strip_prefix('<') {
+            (Comparison::Less, value)
+        } else {
+            (Comparison::Greater, &rest[1..])
+        };
+        let metric = metric(name).ok_or_else(|| bad(format!("there is no `{name}`; there are {METRICS}")))?;
+        let (metric, limit) = limit(metric, value.trim()).map_err(bad)?;
+        Ok(Self { text: text.to_owned(), metric, comparison, limit })
+    }
+}
+
+fn metric(name: &str) -> Option<Metric> {
+    let name = name.to_ascii_lowercase();
+    let (phase, statistic) = match name.split_once('.') {
+        Some(("latency" | "response" | "total", statistic)) => (Phase::Response, statistic),
+        Some(("service", statistic)) => (Phase::Service, statistic),
+        Some(("first_byte" | "ttfb", statistic)) => (Phase::FirstByte, statistic),
+        Some(("connect", statistic)) => (Phase::Connect, statistic),
+        _ => (Phase::Response, name.as_str()),
+    };
+    let statistic = match statistic {
+        "mean" | "avg" | "average" => Some(Statistic::Mean),
+        "min" => Some(Statistic::Min),
+        "max" => Some(Statistic::Max),
+        "median" | "med" => Percentile::named("p50").map(Statistic::Percentile),
+        other if other.starts_with('p') => Percentile::named(other).map(Statistic::Percentile),
+        _ => None,
+    };
+    if let Some(statistic) = statistic {
+        return Some(Metric::Latency(phase, statistic));
+    }
+    match name.as_str() {
+        "rps" | "rate" | "requests/s" | "requests.per_second" => Some(Metric::Rate),
+        "requests" | "requests.completed" | "completed" => Some(Metric::Requests),
+        "errors" | "errors.total" => Some(Metric::Errors),
+        "timeouts" => Some(Metric::Timeouts),
+        class => match class.as_bytes() {
+            [digit @ b'1'..=b'5', b'x', b'x'] => Some(Metric::Status(u16::from(digit - b'0'))),
+            _ => None,
+        },
+    }
+}
+
+/// The value in its unit; a percent sign makes a share of a count.
+fn limit(metric: Metric, text: &str) -> Result<(Metric, f64), String> {
+    let split =
+        text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '_')).unwrap_or(text.len());
+    let (digits, unit) = (text[..split].replace([',', '_'], ""), text[split..].trim());
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    match metric {
+        Metric::Latency(..) => {
+            let factor = match unit {
+                "ns" => 1.0,
+                "us" | "µs" | "μs" => 1e3,
+                "ms" => 1e6,
+                "s" => 1e9,
+                "" => return Err(format!("a time needs a unit: {number}ms or {number}s?")),
+                other => return Err(format!("`{other}` is no unit of time; there are ns, us, ms, s")),
+            };
+            Ok((metric, number * factor))
+        }
+        Metric::Errors if unit == "%" => Ok((Metric::ErrorShare, number / 100.0)),
+        Metric::Status(class) if unit == "%" => Ok((Metric::StatusShare(class), number / 100.0)),
+        _ => {
+            let factor = match unit {
+                "" | "/s" => 1.0,
+                "k" => 1e3,
+                "M" => 1e6,
+                other => return Err(format!("`{other}` is no unit of this; there are none, k and M")),
+            };
+            Ok((metric, number * factor))
+        }
+    }
+}
+
+impl Threshold {
+    /// Whether a run kept it.
+    pub fn judge(&self, report: &Report) -> Judgement {
+        let value = self.value(report);
+        let kept = value.map(|value| match self.comparison {
+            Comparison::Less => value < self.limit,
+            Comparison::LessOrEqual => value <= self.limit,
+            Comparison::Greater => value > self.limit,
+            Comparison::GreaterOrEqual => value >= self.limit,
+        });
+        let (found, value) = match (self.metric, value) {
+            (Metric::Latency(..), Some(value)) => (duration(value), Some(value / 1e6)),
+            (Metric::ErrorShare | Metric::StatusShare(_), Some(value)) => {
+                (format!("{:.3} %", value * 100.0), Some(value * 100.0))
+            }
+            (Metric::Rate, Some(value)) => (format!("{value:.1}"), Some(value)),
+            (_, Some(value)) => (thousands(value as u64), Some(value)),
+            (Metric::Latency(phase, Statistic::Percentile(percentile)), None) => {
+                let (have, need) = (histogram(report, phase).len(), percentile.samples_min);
+                (format!("too few samples: {} of {}", thousands(have), thousands(need)), None)
+            }
+            (_, None) => ("nothing was measured".to_owned(), None),
+        };
+        Judgement { expectation: self.text.clone(), found, value, kept }
+    }
+
+    fn value(&self, report: &Report) -> Option<f64> {
+        let ended = report.counts.completed + report.counts.failed + report.counts.late;
+        let share = |count: u64| (ended > 0).then(|| count as f64 / ended as f64);
+        match self.metric {
+            Metric::Latency(phase, statistic) => {
+                let histogram = histogram(report, phase);
+                let some = (!histogram.is_empty()).then_some(histogram);
+                match statistic {
+                    Statistic::Mean => some.map(Histogram::mean),
+                    Statistic::Min => some.map(|histogram| histogram.min() as f64),
+                    Statistic::Max => some.map(|histogram| histogram.max() as f64),
+                    Statistic::Percentile(percentile) => percentile.of(histogram).map(|value| value as f64),
+                }
+            }
+            Metric::Rate => Some(report.per_second()),
+            Metric::Requests => Some(report.counts.completed as f64),
+            Metric::Errors => Some(report.errors_total() as f64),
+            Metric::ErrorShare => share(report.errors_total()),
+            Metric::Timeouts => {
+                let timeouts = report.errors.iter().filter(|error| error.cause.is_timeout());
+                Some(timeouts.map(|error| error.count).sum::<u64>() as f64)
+            }
+            Metric::Status(class) => Some(report.status_class(class) as f64),
+            Metric::StatusShare(class) => share(report.status_class(class)),
+        }
+    }
+}
+
+fn histogram(report: &Report, phase: Phase) -> &Histogram {
+    match phase {
+        Phase::Response => &report.response,
+        Phase::Service => &report.service,
+        Phase::FirstByte => &report.first_byte,
+        Phase::Connect => &report.connect,
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.kept {
+            Some(true) => "kept",
+            Some(false) => "missed",
+            None => "cannot be judged",
+        };
+        write!(formatter, "{} {word} ({})", self.expectation, self.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(text: &str, report: &Report) -> Judgement {
+        text.parse::<Threshold>().unwrap().judge(report)
+    }
+
+    fn report() -> Report {
+        let mut report = Report::empty("test");
+        report.elapsed = std::time::Duration::from_secs(2);
+        report.counts.completed = 2_000;
+        report.statuses = vec![(200, 1_990), (500, 10)];
+        report.response.record_n(10_000_000, 1_980).unwrap();
+        report.response.record_n(30_000_000, 20).unwrap();
+        report.errors = vec![crate::ErrorCount {
+            cause: crate::ErrorCause::UnexpectedStatus,
+            count: 10,
+            examples: Vec::new(),
+        }];
+        report
+    }
+
+    #[test]
+    fn expectations_are_kept_or_missed() {
+        let table = [
+            ("p99<20ms", true),
+            ("p99 < 9.5ms", false),
+            ("p50<=10.1ms", true),
+            ("max<20ms", false),
+            ("mean>0.01s", true),
+            ("errors<0.1%", false),
+            ("errors<=0.5%", true),
+            ("errors<11", true),
+            ("rps>999", true),
+            ("rps>1k", false),
+            ("rps>=1,000", true),
+            ("requests>=2000", true),
+            ("timeouts<1", true),
+            ("5xx<1%", true),
+            ("2xx>99.9%", false),
+        ];
+        for (text, kept) in table {
+            assert_eq!(judged(text, &report()).kept, Some(kept), "{text}: {}", judged(text, &report()));
+        }
+    }
+
+    #[test]
+    fn what_there_are_too_few_samples_for_cannot_be_judged() {
+        let judgement = judged("p99.9<1s", &report());
+        assert_eq!(judgement.to_string(), "p99.9<1s cannot be judged (too few samples: 2,000 of 10,000)");
+        assert_eq!(judged("connect.p50<1s", &report()).kept, None);
+        assert_eq!(judged("errors<1%", &Report::empty("test")).kept, None);
+    }
+
+    #[test]
+    fn a_bad_expectation_says_what_is_wrong() {
+        let table = [
+            ("p99", "`p99` is no expectation: write it like p99<20ms, errors<0.1% or rps>1000"),
+            ("p99<20", "`p99<20` is no expectation: a time needs a unit: 20ms or 20s?"),
+            ("p99<x", "`p99<x` is no expectation: `x` does not begin with a number"),
+            ("p99<2h", "`p99<2h` is no expectation: `h` is no unit of time; there are ns, us, ms, s"),
+            ("rps>1ms", "`rps>1ms` is no expectation: `ms` is no unit of this; there are none, k and M"),
+        ];
+        for (text, message) in table {
+            assert_eq!(text.parse::<Threshold>().unwrap_err().to_string(), message);
+        }
+        let unknown = "p42<1ms".parse::<Threshold>().unwrap_err().to_string();
+        assert!(
+            unknown.starts_with("`p42<1ms` is no expectation: there is no `p42`; there are p50"),
+            "{unknown}"
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! Whether a measurement can be trusted: what could have spoilt it, checked one by one. Pure functions of the
+//! plan and the report; the limits and their reasons are in `docs/MEASURING.md`.
+
+mod generator;
+mod network;
+mod steadiness;
+
+use crate::{Plan, Report};
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// In order.
+    Fine,
+    /// Worth knowing; the numbers hold.
+    Note,
+    /// The numbers may be off a little.
+    Warning,
+    /// The numbers do not say what they seem to say.
+    Fault,
+}
+
+impl Level {
+    /// A stable key.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Fault => "fault",
+        }
+    }
+
+    /// The level of a value that is worse the larger it is.
+    fn above(value: f64, warning: f64, fault: f64) -> Self {
+        if value > fault {
+            Self::Fault
+        } else if value > warning {
+            Self::Warning
+        } else {
+            Self::Fine
+        }
+    }
+}
+
+/// One line of the trust box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// A stable key: `generator_cpu`.
+    pub key: &'static str,
+    /// What was looked at, in words.
+    pub name: &'static str,
+    /// How it came out.
+    pub level: Level,
+    /// What was found, with its unit.
+    pub value: String,
+    /// From where on it would matter.
+    pub limit: String,
+    /// What that means, where it matters.
+    pub meaning: String,
+}
+
+/// The trust box.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// All checks that could be made, in a fixed order.
+    pub checks: Vec<Check>,
+}
+
+impl Trust {
+    /// Judges a run.
+    pub fn of(plan: &Plan, report: &Report) -> Self {
+        let checks = [
+            generator::cpu(report),
+            generator::residency(report),
+            generator::little(plan, report),
+            generator::slip(plan, report),
+            generator::overload(plan, report),
+            steadiness::drift(report),
+            steadiness::stolen(report),
+            network::connections(plan, report),
+            network::ports(report),
+            network::queues(report),
+            network::retransmits(report),
+            Some(samples(report)),
+            Some(unfinished(report)),
+            errors(report),
+        ];
+        Self { checks: checks.into_iter().flatten().collect() }
+    }
+
+    /// The worst of all checks.
+    pub fn level(&self) -> Level {
+        self.checks.iter().map(|check| check.level).max().unwrap_or(Level::Fine)
+    }
+
+    /// Whether the numbers say what they seem to say.
+    pub fn trustworthy(&self) -> bool {
+        self.level() < Level::Fault
+    }
+
+    /// Whether the generator was at its limit.
+    pub fn saturated(&self) -> bool {
+        self.checks.iter().any(|check| check.key == "generator_cpu" && check.level == Level::Fault)
+    }
+
+    /// Checks of a level.
+    pub fn at(&self, level: Level) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(move |check| check.level == level)
+    }
+
+    /// In one sentence.
+    pub fn sentence(&self) -> String {
+        let meanings =
+            |level| self.at(level).map(|check| check.meaning.as_str()).collect::<Vec<_>>().join("; ");
+        match self.level() {
+            Level::Fault => format!("not trustworthy: {}", meanings(Level::Fault)),
+            Level::Warning => format!("trustworthy, but {}", meanings(Level::Warning)),
+            Level::Fine | Level::Note => "trustworthy".to_owned(),
+        }
+    }
+}
+
+/// Too few samples for the percentiles that people ask for.
+fn samples(report: &Report) -> Check {
+    let count = report.response.len();
+    if count == 0 {
+        return Check {
+            key: "samples",
+            name: "samples",
+            level: Level::Fault,
+            value: "0".to_owned(),
+            limit: "at least 1".to_owned(),
+            meaning: "there was no answer to measure".to_owned(),
+        };
+    }
+    let (level, meaning) = match count {
+        ..1_000 => (Level::Note, "too few for p99 (1,000) and p99.9 (10,000), which are left out"),
+        1_000..10_000 => (Level::Note, "too few for p99.9 (10,000), which is left out"),
+        _ => (Level::Fine, ""),
+    };
+    Check {
+        key: "samples",
+        name: "samples",
+        level,
+        value: super::spread::thousands(count),
+        limit: "1,000 for p99, 10,000 for p99.9".to_owned(),
+        meaning: meaning.to_owned(),
+    }
+}
+
+/// Requests that had no answer when the waiting ended: they would all be slow ones.
+fn unfinished(report: &Report) -> Check {
+    let unfinished = report.counts.unfinished;
+    let done = report.response.len().max(1);
+    let share = unfinished as f64 / done as f64;
+    // A hundredth of the samples can be all of the last percentile.
+    let level = if unfinished == 0 { Level::Fine } else { Level::above(share, 0.001, 0.01) };
+    Check {
+        key: "unfinished",
+        name: "without an answer at the end",
+        level,
+        value: super::spread::thousands(unfinished),
+        limit: "0.1 % of the samples".to_owned(),
+        meaning: format!(
+            "{unfinished} requests had no answer when the waiting ended; the tail is longer than shown"
+        ),
+    }
+}
+
+/// Most requests failed.
+fn errors(report: &Report) -> Option<Check> {
+    let ended = report.counts.completed + report.counts.failed + report.counts.late;
+    if ended == 0 {
+        return None;
+    }
+    let share = report.errors_total() as f64 / ended as f64;
+    Some(Check {
+        key: "errors",
+        name: "errors",
+        level: if share > 0.5 { Level::Warning } else { Level::Fine },
+        value: percent(share),
+        limit: "50 %".to_owned(),
+        meaning: format!("{} of the requests failed, so this measures failing", percent(share)),
+    })
+}
+
+/// `12 %`, `0.03 %`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == 0.0 || percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Was it the generator? Its CPU, its delays, and whether its numbers fit together.
+
+use std::time::Duration;
+
+use super::{Check, Level, percent};
+use crate::report::spread::{at, duration, thousands};
+use crate::{Load, Plan, Report, Think};
+
+/// A thread busier than this begins to shape the result; facts: 81 to 91 % distorted results already.
+const BUSY_WARNING: f64 = 0.8;
+/// From here on it is the generator that is measured.
+const BUSY_FAULT: f64 = 0.9;
+/// A shorter run says nothing of CPU shares.
+const CPU_ELAPSED_MIN: Duration = Duration::from_millis(200);
+
+/// CPU of the busiest thread, and what that makes of the generator's ceiling.
+pub(super) fn cpu(report: &Report) -> Option<Check> {
+    if report.elapsed < CPU_ELAPSED_MIN {
+        return None;
+    }
+    let busiest = report.threads.iter().map(|thread| thread.busy).fold(f64::NAN, f64::max);
+    if busiest.is_nan() {
+        return None;
+    }
+    let ceiling = if busiest > 0.0 { report.per_second() / busiest } else { 0.0 };
+    let above = if ceiling >= 1.0 {
+        format!("; it could make about {} requests/s like these", thousands(two_digits(ceiling)))
+    } else {
+        String::new()
+    };
+    let threads = report.threads.len();
+    let of = if threads == 1 {
+        "of its thread".to_owned()
+    } else {
+        format!("of the busiest of {threads} threads")
+    };
+    Some(Check {
+        key: "generator_cpu",
+        name: "generator CPU",
+        level: Level::above(busiest, BUSY_WARNING, BUSY_FAULT),
+        value: format!("{} {of}{above}", percent(busiest)),
+        limit: "80 %; from 90 % on it is the bottleneck".to_owned(),
+        meaning: format!(
+            "the generator was the bottleneck ({} CPU of a thread): the target can do more than this; use more \
+             --threads, or another machine",
+            percent(busiest)
+        ),
+    })
+}
+
+/// Two significant digits: an estimate should look like one.
+fn two_digits(value: f64) -> u64 {
+    let scale = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
+    ((value / scale).round() * scale) as u64
+}
+
+/// How long answers lay in the generator's hands, against the latency that it reports.
+pub(super) fn residency(report: &Report) -> Option<Check> {
+    if report.residency.len() < 100 || report.response.is_empty() {
+        return None;
+    }
+    let p99 = at(&report.residency, 0.99) as f64;
+    let share = p99 / (at(&report.response, 0.5) as f64).max(1.0);
+    Some(Check {
+        key: "batch_residency",
+        name: "answers waiting in the generator, p99",
+        level: Level::above(share, 0.1, 0.5),
+        value: format!("{} ({} of the median latency)", duration(p99), percent(share)),
+        limit: "10 % of the median".to_owned(),
+        meaning: format!(
+            "up to {} of the latency was waiting in the generator itself",
+            percent(share.min(1.0))
+        ),
+    })
+}
+
+/// Little's law: what is under way equals rate times time. In a closed loop it is the number of connections.
+pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
+    if plan.load != (Load::Closed { think: Think::None }) || report.stopped_early {
+        return None;
+    }
+    let slots = report.connections.reached * plan.pipelining.max(1) as u64;
+    let samples = report.total.len();
+    // Beginning and end, and failures that have no sample, must not weigh.
+    if slots == 0 || samples < 50 * slots || report.counts.failed * 100 > samples {
+        return None;
+    }
+    let seconds = report.elapsed.as_secs_f64();
+    let under_way = samples as f64 / seconds * report.total.mean() / 1e9;
+    let off = (under_way / slots as f64 - 1.0).abs();
+    Some(Check {
+        key: "littles_law",
+        name: "Little's law",
+        level: Level::above(off, 0.05, 0.15),
+        value: format!("rate × mean latency = {under_way:.1} of {slots} under way"),
+        limit: "within 5 %".to_owned(),
+        meaning: format!(
+            "rate and latency do not fit together ({} off): connections were idle, or time is unaccounted for",
+            percent(off)
+        ),
+    })
+}
+
+/// Open loop: how late requests were sent.
+pub(super) fn slip(plan: &Plan, report: &Report) -> Option<Check> {
+    if !matches!(plan.load, Load::Open { .. }) || report.slip.is_empty() {
+        return None;
+    }
+    let p99 = at(&report.slip, 0.99) as f64;
+    let limit = (at(&report.response, 0.5) as f64 * 0.05).max(1e6);
+    Some(Check {
+        key: "send_slip",
+        name: "sent late, p99",
+        level: Level::above(p99, limit, limit * 10.0),
+        value: duration(p99),
+        limit: duration(limit),
+        meaning: format!(
+            "1 % of the requests were sent {} late or more; that is part of their latency",
+            duration(p99)
+        ),
+    })
+}
+
+/// Open loop: the target did not keep up, so latencies grow as long as the run lasts.
+pub(super) fn overload(plan: &Plan, report: &Report) -> Option<Check> {
+    let Load::Open { rate, .. } = plan.load else { return None };
+    if report.offered == 0 {
+        return None;
+    }
+    let answered = report.counts.completed + report.counts.carried_in;
+    // What is on its way at the end is no sign of overload.
+    let on_its_way = (rate * at(&report.response, 0.5) as f64 / 1e9).ceil() as u64;
+    let share = (answered + on_its_way) as f64 / report.offered as f64;
+    let level = if share < 0.97 || report.unsent * 100 > report.offered { Level::Fault } else { Level::Fine };
+    Some(Check {
+        key: "overload",
+        name: "answered of the rate asked for",
+        level,
+        value: percent(share.min(1.0)),
+        limit: "97 %".to_owned(),
+        meaning: format!(
+            "the target did not keep up with {rate:.0} requests/s, so latencies only say how long the run was; ask \
+             for a lower --rate"
+        ),
+    })
+}

@@ -1,0 +1,107 @@
+//! Did the network stack get in the way? Connections, ports, queues of listeners, segments sent again.
+
+use super::{Check, Level, percent};
+use crate::report::spread::thousands;
+use crate::{ErrorCause, Load, Plan, Report};
+
+/// Were there as many connections as asked for?
+pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
+    let (asked, reached) = (report.connections.asked, report.connections.reached);
+    if asked == 0 || !matches!(plan.load, Load::Closed { .. }) {
+        return None;
+    }
+    let files =
+        report.errors_of(ErrorCause::TooManyFiles) + report.errors_of(ErrorCause::TooManyFilesInSystem);
+    let why = if files > 0 { " (too many open files: raise `ulimit -n`)" } else { "" };
+    Some(Check {
+        key: "connections",
+        name: "connections reached",
+        level: if reached < asked { Level::Fault } else { Level::Fine },
+        value: format!("{} of {}", thousands(reached), thousands(asked)),
+        limit: "all".to_owned(),
+        meaning: format!("only {reached} of {asked} connections could be made{why}"),
+    })
+}
+
+/// Did local ports run out, or nearly?
+pub(super) fn ports(report: &Report) -> Option<Check> {
+    let failed = report.errors_of(ErrorCause::AddressNotAvailable);
+    let waiting = report.kernel.time_wait_after;
+    let all = report.kernel.local_ports.filter(|ports| *ports > 0);
+    if failed == 0 && (waiting.is_none() || all.is_none()) {
+        return None;
+    }
+    let share = match (waiting, all) {
+        (Some(waiting), Some(all)) => waiting as f64 / all as f64,
+        _ => 0.0,
+    };
+    let level = match (failed, share > 0.8) {
+        (1.., _) => Level::Fault,
+        (0, true) => Level::Note,
+        (0, false) => Level::Fine,
+    };
+    let meaning = if failed > 0 {
+        format!(
+            "{} requests found no free local port: keep connections alive, wait a minute between runs, or set \
+             net.ipv4.tcp_tw_reuse=1",
+            thousands(failed)
+        )
+    } else {
+        "nearly all local ports wait in TIME_WAIT; leave a minute between runs".to_owned()
+    };
+    Some(Check {
+        key: "local_ports",
+        name: "local ports in TIME_WAIT",
+        level,
+        value: match (waiting, all) {
+            (Some(waiting), Some(all)) => format!("{} of {}", thousands(waiting), thousands(all)),
+            _ => format!("{} requests without a port", thousands(failed)),
+        },
+        limit: "none refused".to_owned(),
+        meaning,
+    })
+}
+
+/// Did a listener's queue overflow? Each such connection waits a second, or three.
+pub(super) fn queues(report: &Report) -> Option<Check> {
+    let kernel = report.kernel;
+    let overflows = kernel.listen_overflows?.max(kernel.listen_drops.unwrap_or(0));
+    let opened = report.connections.opened.max(1);
+    let level =
+        if overflows == 0 { Level::Fine } else { Level::above(overflows as f64 / opened as f64, 0.0, 0.01) };
+    Some(Check {
+        key: "listen_queue",
+        name: "listen queue overflows",
+        level,
+        value: thousands(overflows),
+        limit: "0; 1 % of the connections".to_owned(),
+        meaning: format!(
+            "the target's listen queue overflowed {} times: those connections waited 1 or 3 s for the kernel, not \
+             for the app (Node.js queues 511)",
+            thousands(overflows)
+        ),
+    })
+}
+
+/// Were segments sent again?
+pub(super) fn retransmits(report: &Report) -> Option<Check> {
+    let again = report.kernel.retransmits?;
+    let connecting = report.kernel.syn_retransmits.unwrap_or(0);
+    let share = again as f64 / report.counts.started.max(1) as f64;
+    let level = match (connecting, share > 0.001) {
+        (1.., _) | (_, true) => Level::Warning,
+        (0, false) => Level::Fine,
+    };
+    Some(Check {
+        key: "retransmits",
+        name: "segments sent again",
+        level,
+        value: format!("{} ({} of them to connect)", thousands(again), thousands(connecting)),
+        limit: "0.1 % of the requests; none to connect".to_owned(),
+        meaning: format!(
+            "{} segments were sent again ({} to connect, each after 1 s or more): part of the tail is the network",
+            thousands(again),
+            percent(share)
+        ),
+    })
+}

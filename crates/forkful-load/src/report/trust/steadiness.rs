@@ -1,0 +1,86 @@
+//! Did it hold still? Drift over the run, and CPU that others took.
+
+use std::time::Duration;
+
+use super::{Check, Level, percent};
+use crate::Report;
+
+/// A shorter run has no thirds to speak of.
+const DRIFT_ELAPSED_MIN: Duration = Duration::from_secs(3);
+/// So many windows at least.
+const DRIFT_WINDOWS_MIN: usize = 15;
+/// A change must be this many standard errors, or it is noise.
+const ERRORS_OF_MEAN: f64 = 4.0;
+
+/// The rate of the last third against the first.
+pub(super) fn drift(report: &Report) -> Option<Check> {
+    let full = report.windows.iter().map(|window| window.length).max()?;
+    let rates: Vec<f64> = report
+        .windows
+        .iter()
+        .filter(|window| window.length * 10 >= full * 9)
+        .map(|window| window.completed as f64 / window.length.as_secs_f64())
+        .collect();
+    if report.elapsed < DRIFT_ELAPSED_MIN || rates.len() < DRIFT_WINDOWS_MIN || report.stopped_early {
+        return None;
+    }
+    let third = rates.len() / 3;
+    let (first, last) = (moments(&rates[..third]), moments(&rates[rates.len() - third..]));
+    let mean = moments(&rates).0;
+    if mean <= 0.0 {
+        return None;
+    }
+    let change = (last.0 - first.0) / mean;
+    let noise = ((first.1 + last.1) / third as f64).sqrt() / mean;
+    let significant = change.abs() > ERRORS_OF_MEAN * noise;
+    let level = if significant { Level::above(change.abs(), 0.02, 0.2) } else { Level::Fine };
+    let word = if change < 0.0 { "fell" } else { "rose" };
+    Some(Check {
+        key: "drift",
+        name: "rate, last third against first",
+        level,
+        value: format!("{:+.1} % (noise ± {:.1} %)", change * 100.0, ERRORS_OF_MEAN * noise * 100.0),
+        limit: "2 % beyond noise".to_owned(),
+        meaning: format!(
+            "the rate {word} by {} during the run: the target was still warming up, or was slowed down; try --warmup",
+            percent(change.abs())
+        ),
+    })
+}
+
+/// Mean and variance.
+fn moments(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, variance)
+}
+
+/// CPU that the hypervisor or a cgroup's limit took.
+pub(super) fn stolen(report: &Report) -> Option<Check> {
+    let host = report.host;
+    if host.steal.is_none() && host.throttled.is_none() {
+        return None;
+    }
+    let steal = host.steal.unwrap_or(0.0);
+    let seconds = report.elapsed.as_secs_f64().max(1e-9);
+    let throttled = host.throttled.unwrap_or_default().as_secs_f64() / seconds;
+    let worst = steal.max(throttled);
+    let mut level = Level::above(worst, 0.01, 0.05);
+    if host.throttled_times.unwrap_or(0) > 0 {
+        level = level.max(Level::Warning);
+    }
+    let what = if throttled > 0.0 || host.throttled_times.unwrap_or(0) > 0 {
+        format!("this process was throttled by its cgroup for {} of the time", percent(throttled))
+    } else {
+        format!("the hypervisor took {} of the CPU", percent(steal))
+    };
+    Some(Check {
+        key: "throttling",
+        name: "CPU taken away",
+        level,
+        value: format!("stolen {}, throttled {}", percent(steal), percent(throttled)),
+        limit: "1 %; 5 %".to_owned(),
+        meaning: what,
+    })
+}

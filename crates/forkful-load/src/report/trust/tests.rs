@@ -1,0 +1,162 @@
+//! Tables: what spoils a measurement, and what does not.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{Arrivals, ErrorCause, ErrorCount, Load, Plan, Report, Stop, Think, ThreadFacts, Window};
+
+/// Ten seconds of 64 connections at 10,000 answers a second with which all is well.
+fn good() -> (Plan, Report) {
+    let mut plan = Plan::get("http://127.0.0.1:8000/").unwrap();
+    plan.connections = 64;
+    plan.stop = Stop::Duration(Duration::from_secs(10));
+    let mut report = Report::empty("test");
+    report.elapsed = Duration::from_secs(10);
+    report.counts.started = 100_000;
+    report.counts.completed = 100_000;
+    for histogram in [&mut report.response, &mut report.total, &mut report.service] {
+        histogram.record_n(6_400_000, 100_000).unwrap();
+    }
+    report.residency.record_n(20_000, 50_000).unwrap();
+    report.connections.asked = 64;
+    report.connections.reached = 64;
+    report.connections.opened = 64;
+    report.threads = vec![ThreadFacts { busy: 0.3, ..ThreadFacts::default() }];
+    report.windows = windows(|_| 1_000);
+    report.host.steal = Some(0.0);
+    report.host.throttled = Some(Duration::ZERO);
+    report.kernel.listen_overflows = Some(0);
+    report.kernel.retransmits = Some(0);
+    report.kernel.time_wait_after = Some(3);
+    report.kernel.local_ports = Some(28_232);
+    (plan, report)
+}
+
+fn windows(completed: impl Fn(u64) -> u64) -> Vec<Window> {
+    (0..100)
+        .map(|number| Window {
+            start: Duration::from_millis(number * 100),
+            length: Duration::from_millis(100),
+            started: 0,
+            completed: completed(number),
+            completed_by_thread: Vec::new(),
+            errors: 0,
+            received: 0,
+            p50: None,
+            p99: None,
+            max: None,
+            open_connections: 64,
+            backlog: 0,
+            cpu_seconds: 0.0,
+        })
+        .collect()
+}
+
+fn open(plan: &mut Plan, report: &mut Report, rate: f64) {
+    plan.load = Load::Open { rate, connections_max: 1_000, arrivals: Arrivals::Even };
+    report.offered = (rate * 10.0) as u64;
+    report.slip.record_n(10_000, 100_000).unwrap();
+}
+
+type Change = fn(&mut Plan, &mut Report);
+
+#[test]
+fn a_good_run_is_trusted_without_a_word() {
+    let (plan, report) = good();
+    let trust = Trust::of(&plan, &report);
+    assert_eq!(trust.level(), Level::Fine, "{:#?}", trust.checks);
+    assert_eq!(trust.sentence(), "trustworthy");
+    assert!(trust.trustworthy() && !trust.saturated());
+}
+
+#[test]
+fn each_way_to_spoil_a_run_is_named_and_weighed() {
+    let table: [(&str, Level, Change); 30] = [
+        ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
+        ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
+        ("generator_cpu", Level::Fault, |_, report| {
+            report.threads.push(ThreadFacts { busy: 0.97, ..ThreadFacts::default() });
+        }),
+        ("batch_residency", Level::Warning, |_, report| {
+            report.residency.record_n(1_000_000, 50_000).unwrap();
+        }),
+        ("batch_residency", Level::Fault, |_, report| report.residency.record_n(4_000_000, 50_000).unwrap()),
+        ("littles_law", Level::Warning, |_, report| report.connections.reached = 70),
+        ("littles_law", Level::Fault, |_, report| report.connections.reached = 100),
+        ("send_slip", Level::Fine, |plan, report| open(plan, report, 10_000.0)),
+        ("send_slip", Level::Warning, |plan, report| {
+            open(plan, report, 10_000.0);
+            report.slip.record_n(3_000_000, 100_000).unwrap();
+        }),
+        ("send_slip", Level::Fault, |plan, report| {
+            open(plan, report, 10_000.0);
+            report.slip.record_n(30_000_000, 100_000).unwrap();
+        }),
+        ("overload", Level::Fine, |plan, report| open(plan, report, 10_000.0)),
+        ("overload", Level::Fault, |plan, report| open(plan, report, 11_000.0)),
+        ("drift", Level::Warning, |_, report| report.windows = windows(|number| 1_000 + number)),
+        ("drift", Level::Fault, |_, report| report.windows = windows(|number| 1_000 + 10 * number)),
+        ("drift", Level::Fine, |_, report| report.windows = windows(|number| 1_000 + number % 7 * 30)),
+        ("throttling", Level::Warning, |_, report| report.host.steal = Some(0.03)),
+        ("throttling", Level::Fault, |_, report| report.host.steal = Some(0.06)),
+        ("throttling", Level::Warning, |_, report| report.host.throttled_times = Some(1)),
+        ("throttling", Level::Fault, |_, report| report.host.throttled = Some(Duration::from_secs(1))),
+        ("connections", Level::Fault, |_, report| report.connections.asked = 65),
+        ("local_ports", Level::Note, |_, report| report.kernel.time_wait_after = Some(28_000)),
+        ("local_ports", Level::Fault, |_, report| {
+            report.errors = vec![count(ErrorCause::AddressNotAvailable, 1)];
+        }),
+        ("listen_queue", Level::Fault, |_, report| report.kernel.listen_overflows = Some(1)),
+        ("listen_queue", Level::Warning, |_, report| {
+            report.kernel.listen_overflows = Some(1);
+            report.connections.opened = 10_000;
+        }),
+        ("retransmits", Level::Fine, |_, report| report.kernel.retransmits = Some(5)),
+        ("retransmits", Level::Warning, |_, report| report.kernel.retransmits = Some(500)),
+        ("retransmits", Level::Warning, |_, report| report.kernel.syn_retransmits = Some(1)),
+        ("unfinished", Level::Warning, |_, report| report.counts.unfinished = 200),
+        ("unfinished", Level::Fault, |_, report| report.counts.unfinished = 2_000),
+        ("errors", Level::Warning, |_, report| {
+            report.errors = vec![count(ErrorCause::UnexpectedStatus, 60_000)];
+        }),
+    ];
+    for (number, (key, level, change)) in table.into_iter().enumerate() {
+        let (mut plan, mut report) = good();
+        change(&mut plan, &mut report);
+        let trust = Trust::of(&plan, &report);
+        let check = trust.checks.iter().find(|check| check.key == key);
+        let check = check.unwrap_or_else(|| panic!("row {number}: no check {key}"));
+        assert_eq!(check.level, level, "row {number}: {check:#?}");
+        assert_eq!(trust.trustworthy(), level < Level::Fault, "row {number}");
+        if level == Level::Fault {
+            assert_eq!(trust.sentence(), format!("not trustworthy: {}", check.meaning));
+        }
+    }
+}
+
+fn count(cause: ErrorCause, count: u64) -> ErrorCount {
+    ErrorCount { cause, count, examples: Vec::new() }
+}
+
+#[test]
+fn what_cannot_be_judged_is_not_judged() {
+    let (mut plan, mut report) = good();
+    plan.load = Load::Closed { think: Think::Fixed(Duration::from_secs(1)) };
+    report.elapsed = Duration::from_millis(100);
+    report.host = crate::Host::default();
+    report.kernel = crate::Kernel::default();
+    let keys: Vec<&str> = Trust::of(&plan, &report).checks.iter().map(|check| check.key).collect();
+    assert_eq!(keys, ["batch_residency", "connections", "samples", "unfinished", "errors"]);
+}
+
+#[test]
+fn no_answer_at_all_is_not_trusted_and_few_are_noted() {
+    let (plan, _) = good();
+    assert!(!Trust::of(&plan, &Report::empty("test")).trustworthy());
+    let mut few = Report::empty("test");
+    few.response.record_n(1_000_000, 999).unwrap();
+    let trust = Trust::of(&plan, &few);
+    let check = trust.checks.iter().find(|check| check.key == "samples").unwrap();
+    assert_eq!(check.level, Level::Note);
+    assert!(check.meaning.contains("p99 (1,000)"));
+}

@@ -1,0 +1,173 @@
+//! What the threads of a run share. Nothing of it is touched for each request: numbers of requests are claimed in
+//! blocks, the rest is read.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::clock::{Clock, NEVER, Nanos};
+use crate::compiled::Compiled;
+use crate::recorder::ThreadWindow;
+
+/// Numbers that a thread claims at once: so few at the end that no thread waits for another's.
+const CLAIM_MAX: u64 = 256;
+/// A thread claims this part of what would be its share of the rest.
+const CLAIM_PARTS: u64 = 8;
+/// Requests of ramp and warm-up have numbers from here on, so that no number occurs twice in a run.
+pub(crate) const WARMUP_NUMBERS: u64 = 1_000_000_000_000;
+
+/// Hands out the numbers 0 to `limit`, each once.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    next: AtomicU64,
+    base: u64,
+    limit: u64,
+    threads: u64,
+}
+
+/// The numbers that a thread has claimed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Claim {
+    next: u64,
+    end: u64,
+}
+
+impl Numbers {
+    pub(crate) fn new(base: u64, limit: u64, threads: usize) -> Self {
+        Self { next: AtomicU64::new(0), base, limit, threads: threads as u64 }
+    }
+
+    /// The next number, if there is one.
+    #[inline]
+    pub(crate) fn take(&self, claim: &mut Claim) -> Option<u64> {
+        if claim.next == claim.end && !self.claim(claim) {
+            return None;
+        }
+        let number = claim.next;
+        claim.next += 1;
+        Some(self.base + number)
+    }
+
+    #[cold]
+    fn claim(&self, claim: &mut Claim) -> bool {
+        let mut at = self.next.load(Ordering::Relaxed);
+        loop {
+            let left = self.limit.saturating_sub(at);
+            if left == 0 {
+                return false;
+            }
+            let size = (left / (self.threads * CLAIM_PARTS)).clamp(1, CLAIM_MAX).min(left);
+            match self.next.compare_exchange_weak(at, at + size, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    *claim = Claim { next: at, end: at + size };
+                    return true;
+                }
+                Err(now) => at = now,
+            }
+        }
+    }
+}
+
+/// The moments of a run, fixed once all threads are ready.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) start: Nanos,
+    pub(crate) ramp_end: Nanos,
+    pub(crate) measure_from: Nanos,
+}
+
+/// What all threads see.
+pub(crate) struct Shared {
+    pub(crate) compiled: Compiled,
+    pub(crate) clock: Clock,
+    pub(crate) warmup_numbers: Numbers,
+    pub(crate) numbers: Numbers,
+    /// End of the measurement; set once the start is known, and earlier by whoever ends the run.
+    end: AtomicU64,
+    times: Mutex<Option<Times>>,
+    started: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(compiled: Compiled, limit: u64) -> Self {
+        let threads = compiled.threads;
+        Self {
+            compiled,
+            clock: Clock::new(),
+            warmup_numbers: Numbers::new(WARMUP_NUMBERS, u64::MAX, threads),
+            numbers: Numbers::new(0, limit, threads),
+            end: AtomicU64::new(NEVER),
+            times: Mutex::new(None),
+            started: Condvar::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) -> Nanos {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Moves the end to `at` if that is earlier.
+    pub(crate) fn end_at(&self, at: Nanos) {
+        self.end.fetch_min(at, Ordering::Relaxed);
+    }
+
+    /// Lets the threads begin.
+    pub(crate) fn start(&self, times: Times) {
+        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
+        self.started.notify_all();
+    }
+
+    /// Waits for [`Shared::start`].
+    pub(crate) fn wait_for_start(&self) -> Times {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(times) = *times {
+                return times;
+            }
+            times = self.started.wait(times).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What a thread tells about ten times a second.
+#[derive(Debug)]
+pub(crate) enum Update {
+    /// Its first connections are made, or have failed: how many, and why the first failure.
+    Ready { opened: u64, failure: Option<(crate::ErrorCause, String)> },
+    /// A window ended. `measured`: it is part of the measurement.
+    Window { thread: usize, measured: bool, window: ThreadWindow, totals: Totals },
+    /// It has nothing more to do in the measurement.
+    Measured,
+}
+
+/// A thread's counts so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) errors: u64,
+    pub(crate) opened: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_is_handed_out_once_whatever_the_threads() {
+        for (limit, threads) in [(1, 4), (3, 2), (1_000, 3), (100_000, 4)] {
+            let numbers = Numbers::new(10, limit, threads);
+            let mut all: Vec<u64> = std::thread::scope(|scope| {
+                let take_all = || {
+                    let mut claim = Claim::default();
+                    std::iter::from_fn(|| numbers.take(&mut claim)).collect::<Vec<_>>()
+                };
+                let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take_all)).collect();
+                handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
+            });
+            all.sort_unstable();
+            assert_eq!(all, (10..10 + limit).collect::<Vec<_>>());
+        }
+    }
+}

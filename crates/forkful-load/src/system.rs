@@ -1,0 +1,173 @@
+//! What the kernel counts beside a run: the network, the machine's CPU, throttling, memory.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::outcome::{Host, Kernel};
+
+/// Counters at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    network: Vec<(String, u64)>,
+    time_wait: Option<u64>,
+    /// Jiffies of all CPUs: busy, stolen, all.
+    cpu: Option<(u64, u64, u64)>,
+    /// Times throttled, and for how long.
+    throttled: Option<(u64, Duration)>,
+    /// CPU of this process, seconds.
+    pub(crate) process_cpu: f64,
+}
+
+impl Snapshot {
+    pub(crate) fn take() -> Self {
+        let mut network = table(&read("/proc/net/netstat"));
+        network.extend(table(&read("/proc/net/snmp")));
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        Self {
+            network,
+            time_wait: time_wait(&read("/proc/net/sockstat")),
+            cpu: cpu(&read("/proc/stat")),
+            throttled: throttled(),
+            process_cpu: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9,
+        }
+    }
+
+    fn counter(&self, name: &str) -> Option<u64> {
+        self.network.iter().find(|(known, _)| known == name).map(|(_, count)| *count)
+    }
+
+    /// The network's counters since `before`.
+    pub(crate) fn kernel_since(&self, before: &Self) -> Kernel {
+        let difference = |name| Some(self.counter(name)?.saturating_sub(before.counter(name)?));
+        Kernel {
+            retransmits: difference("Tcp.RetransSegs"),
+            syn_retransmits: difference("TcpExt.TCPSynRetrans"),
+            timeouts: difference("TcpExt.TCPTimeouts"),
+            listen_overflows: difference("TcpExt.ListenOverflows"),
+            listen_drops: difference("TcpExt.ListenDrops"),
+            time_wait_before: before.time_wait,
+            time_wait_after: self.time_wait,
+            local_ports: local_ports(&read("/proc/sys/net/ipv4/ip_local_port_range")),
+        }
+    }
+
+    /// The machine since `before`.
+    pub(crate) fn host_since(&self, before: &Self) -> Host {
+        let part = |pick: fn((u64, u64, u64)) -> u64| {
+            let (now, then) = (self.cpu?, before.cpu?);
+            let all = now.2.saturating_sub(then.2);
+            (all > 0).then(|| pick(now).saturating_sub(pick(then)) as f64 / all as f64)
+        };
+        let throttled = self.throttled.zip(before.throttled);
+        Host {
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            busy: part(|cpu| cpu.0),
+            steal: part(|cpu| cpu.1),
+            throttled_times: throttled.map(|(now, then)| now.0.saturating_sub(then.0)),
+            throttled: throttled.map(|(now, then)| now.1.saturating_sub(then.1)),
+            descriptors_max: getrlimit(Resource::Nofile).current,
+        }
+    }
+}
+
+/// Allows as many descriptors as are needed, within the hard limit; what is allowed then.
+pub(crate) fn allow_descriptors(needed: u64) -> Result<(), u64> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let raised = Rlimit { current: Some(needed.min(hard)), maximum: limit.maximum };
+    if hard >= needed && setrlimit(Resource::Nofile, raised).is_ok() { Ok(()) } else { Err(hard) }
+}
+
+/// Resident memory of this process now and at most, bytes.
+pub(crate) fn memory() -> (u64, u64) {
+    let status = read("/proc/self/status");
+    let kilobytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    (kilobytes("VmRSS:") * 1024, kilobytes("VmHWM:") * 1024)
+}
+
+fn read(path: &str) -> String {
+    fs_err::read_to_string(path).unwrap_or_default()
+}
+
+/// `/proc/net/snmp` and `netstat`: pairs of lines, names and numbers, each with the group in front.
+fn table(text: &str) -> Vec<(String, u64)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut entries = Vec::new();
+    for pair in lines.chunks_exact(2) {
+        let (Some((group, names)), Some((_, values))) = (pair[0].split_once(':'), pair[1].split_once(':'))
+        else {
+            continue;
+        };
+        for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+            if let Ok(value) = value.parse() {
+                entries.push((format!("{group}.{name}"), value));
+            }
+        }
+    }
+    entries
+}
+
+/// `TCP: inuse 5 orphan 0 tw 12 …`
+fn time_wait(text: &str) -> Option<u64> {
+    let words: Vec<&str> = text.lines().find(|line| line.starts_with("TCP:"))?.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "tw")?;
+    words.get(at + 1)?.parse().ok()
+}
+
+/// `cpu user nice system idle iowait irq softirq steal …`
+fn cpu(text: &str) -> Option<(u64, u64, u64)> {
+    let numbers: Vec<u64> = text
+        .lines()
+        .find_map(|line| line.strip_prefix("cpu "))?
+        .split_whitespace()
+        .take(8)
+        .map_while(|number| number.parse().ok())
+        .collect();
+    let all = numbers.iter().sum::<u64>();
+    let idle = numbers.get(3)? + numbers.get(4)?;
+    Some((all - idle, *numbers.get(7)?, all))
+}
+
+/// The cgroup's `cpu.stat`, version 2.
+fn throttled() -> Option<(u64, Duration)> {
+    let own = read("/proc/self/cgroup");
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let text = read(&format!("/sys/fs/cgroup{}/cpu.stat", path.trim_end_matches('/')));
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse::<u64>().ok()
+    };
+    Some((value("nr_throttled ")?, Duration::from_micros(value("throttled_usec ")?)))
+}
+
+fn local_ports(text: &str) -> Option<u64> {
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse::<u64>().ok());
+    let (first, last) = (numbers.next()?, numbers.next()?);
+    Some((last + 1).saturating_sub(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        let text = "Tcp: RtoMin RetransSegs\nTcp: 200 17\nTcpExt: ListenDrops X\nTcpExt: 3 -1\n";
+        assert_eq!(
+            table(text),
+            [("Tcp.RtoMin".into(), 200), ("Tcp.RetransSegs".into(), 17), ("TcpExt.ListenDrops".into(), 3)]
+        );
+        assert_eq!(time_wait("sockets: used 1\nTCP: inuse 5 orphan 0 tw 12 alloc 9\n"), Some(12));
+        assert_eq!(cpu("cpu  10 0 20 60 5 0 3 2 0 0\ncpu0 1\n"), Some((35, 2, 100)));
+        assert_eq!(local_ports("32768\t60999\n"), Some(28_232));
+        assert_eq!((table(""), time_wait(""), cpu("")), (Vec::new(), None, None));
+    }
+}

@@ -1,0 +1,144 @@
+//! TLS for the engines: whom to trust, who to be, and what went wrong in words.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use crate::LoadError;
+use crate::cause::ErrorCause;
+use crate::plan::{HttpVersion, TlsOptions};
+
+/// Configuration and server name for one plan.
+pub(crate) fn client(
+    options: &TlsOptions,
+    host: &str,
+    http: HttpVersion,
+) -> Result<(Arc<ClientConfig>, ServerName<'static>), LoadError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable("TLS library", &error))?;
+    let builder = if options.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
+    } else {
+        builder.with_root_certificates(roots(options.authorities.as_deref())?)
+    };
+    let mut config = match (&options.client_certificate, &options.client_key) {
+        (None, None) => builder.with_no_client_auth(),
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(certificate, "client certificate")?;
+            let key = PrivateKeyDer::from_pem_slice(&read(key, "client key")?)
+                .map_err(|error| unusable("client key", &format!("{}: {error}", key.display())))?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| unusable("client certificate", &error))?
+        }
+        (Some(_), None) => return Err(unusable("client certificate", &"there is no client key with it")),
+        (None, Some(_)) => return Err(unusable("client key", &"there is no client certificate with it")),
+    };
+    config.alpn_protocols = match http {
+        HttpVersion::Http10 => Vec::new(),
+        HttpVersion::Http11 => vec![b"http/1.1".to_vec()],
+        HttpVersion::Http2 => vec![b"h2".to_vec()],
+    };
+    let name = options.server_name.as_deref().unwrap_or(host).to_owned();
+    let server_name = ServerName::try_from(name.clone())
+        .map_err(|error| unusable("server name", &format!("`{name}`: {error}")))?;
+    Ok((Arc::new(config), server_name))
+}
+
+/// What an error of the TLS library means, before or after the handshake.
+pub(crate) fn cause(error: &Error, handshaking: bool) -> ErrorCause {
+    match error {
+        Error::InvalidCertificate(_) | Error::NoCertificatesPresented => ErrorCause::TlsCertificate,
+        _ if handshaking => ErrorCause::TlsHandshake,
+        _ => ErrorCause::TlsBroken,
+    }
+}
+
+fn roots(file: Option<&Path>) -> Result<RootCertStore, LoadError> {
+    let mut store = RootCertStore::empty();
+    if let Some(file) = file {
+        for certificate in certificates(file, "certificate authority")? {
+            store.add(certificate).map_err(|error| unusable("certificate authority", &error))?;
+        }
+    } else {
+        // Unreadable ones among the system's are the system's affair; without any, the check fails and says so.
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    Ok(store)
+}
+
+fn certificates(file: &Path, what: &'static str) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&read(file, what)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| unusable(what, &format!("{}: {error}", file.display())))?;
+    if chain.is_empty() {
+        return Err(unusable(what, &format!("{}: there is no certificate in it", file.display())));
+    }
+    Ok(chain)
+}
+
+fn read(file: &Path, what: &'static str) -> Result<Vec<u8>, LoadError> {
+    fs_err::read(file).map_err(|error| unusable(what, &error))
+}
+
+fn unusable(what: &'static str, reason: &dyn std::fmt::Display) -> LoadError {
+    LoadError::Tls { what, reason: reason.to_string() }
+}
+
+/// Accepts any certificate, as `insecure` asks for; signatures are still checked.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,220 @@
+//! Servers that misbehave: each gets its name in the report, nothing hangs, nothing panics.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use crate::support::{Peer, Server, ok};
+use forkful_load::{
+    BodyCheck, ErrorCause, LoadError, Plan, Report, Request, Reuse, Stop, StopHandle, Threads, run,
+};
+
+/// Twelve requests; a run of them is over long before this, or it hangs.
+const HANG: Duration = Duration::from_secs(60);
+
+fn plan(server: &Server) -> Plan {
+    let mut plan = Plan::get(&server.url("/")).unwrap();
+    plan.connections = 3;
+    plan.threads = Threads::Count(1);
+    plan.timeout = Duration::from_millis(300);
+    plan.stop = Stop::Requests(12);
+    plan
+}
+
+fn go(plan: &Plan) -> Report {
+    let begun = Instant::now();
+    let report = run(plan, &mut |_| {}, &StopHandle::new()).unwrap();
+    assert!(begun.elapsed() < HANG);
+    assert_eq!(report.counts.started, 12, "{:?}", report.counts);
+    assert_eq!(report.counts.completed + report.counts.failed, 12, "{:?}", report.counts);
+    report
+}
+
+/// All twelve requests end with one of these causes.
+fn all_fail(causes: &[ErrorCause], handle: impl Fn(&mut Peer) + Send + Sync + 'static) {
+    let report = go(&plan(&Server::new(handle)));
+    let named: u64 = causes.iter().map(|cause| report.errors_of(*cause)).sum();
+    assert_eq!((report.counts.failed, named), (12, 12), "{causes:?} but {:?}", report.errors);
+}
+
+#[test]
+fn closes_at_once() {
+    let causes = [ErrorCause::ClosedBeforeAnswer, ErrorCause::ResetBeforeAnswer, ErrorCause::SendFailed];
+    all_fail(&causes, super::support::Peer::close);
+}
+
+#[test]
+fn closes_after_the_request() {
+    all_fail(&[ErrorCause::ClosedBeforeAnswer], |peer| {
+        peer.request();
+        peer.close();
+    });
+}
+
+#[test]
+fn resets() {
+    all_fail(&[ErrorCause::ResetBeforeAnswer], |peer| {
+        peer.request();
+        peer.reset();
+    });
+}
+
+#[test]
+fn never_answers() {
+    all_fail(&[ErrorCause::TimeoutBeforeAnswer], |peer| {
+        peer.request();
+        peer.hold();
+    });
+}
+
+#[test]
+fn answers_garbage() {
+    all_fail(&[ErrorCause::NotHttp], |peer| {
+        peer.request();
+        peer.send(b"\x00\xff not http at all\r\n\r\n");
+        peer.hold();
+    });
+}
+
+#[test]
+fn half_a_body_and_then_nothing() {
+    all_fail(&[ErrorCause::TimeoutInAnswer], |peer| {
+        peer.request();
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+        peer.hold();
+    });
+}
+
+#[test]
+fn half_a_body_and_then_the_end() {
+    all_fail(&[ErrorCause::ClosedInAnswer], |peer| {
+        peer.request();
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+        peer.close();
+    });
+}
+
+#[test]
+fn a_megabyte_of_headers() {
+    all_fail(&[ErrorCause::HeadTooLarge], |peer| {
+        peer.request();
+        peer.send(format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(1 << 20)).as_bytes());
+        peer.hold();
+    });
+}
+
+#[test]
+fn an_impossible_chunk() {
+    all_fail(&[ErrorCause::BadChunk], |peer| {
+        peer.request();
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n");
+        peer.hold();
+    });
+}
+
+#[test]
+fn a_huge_chunk_that_never_ends() {
+    all_fail(&[ErrorCause::TimeoutInAnswer], |peer| {
+        peer.request();
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffff\r\n");
+        while peer.send(&[0; 1024]) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+#[test]
+fn continues_for_ever() {
+    all_fail(&[ErrorCause::TooManyInterim], |peer| {
+        peer.request();
+        peer.send(&b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100));
+        peer.hold();
+    });
+}
+
+#[test]
+fn a_hundred_continue_is_passed_over() {
+    let server = Server::answering(|_| Some([b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), ok("x")].concat()));
+    let report = go(&plan(&server));
+    assert_eq!((report.counts.completed, report.counts.interim, report.errors_total()), (12, 12, 0));
+}
+
+#[test]
+fn more_than_was_asked_for() {
+    let server = Server::answering(|_| Some(ok("x").repeat(2)));
+    let report = go(&plan(&server));
+    assert_eq!(report.counts.completed + report.counts.failed, 12);
+    assert!(report.errors_of(ErrorCause::UnaskedBytes) > 0, "{:?}", report.errors);
+}
+
+#[test]
+fn ends_every_third_connection() {
+    let server = Server::new(|peer| {
+        if peer.number % 3 == 2 {
+            return peer.reset();
+        }
+        while peer.request().is_some() && peer.send(&ok("x")) {}
+    });
+    let mut plan = plan(&server);
+    plan.reuse = Reuse::Never;
+    let report = go(&plan);
+    assert_eq!((report.counts.completed, report.counts.failed), (8, 4), "{:?}", report.errors);
+    assert!(
+        report.errors.iter().all(|error| error.cause.is_closed_or_reset()
+            || matches!(error.cause, ErrorCause::SendFailed | ErrorCause::ConnectReset)),
+        "{:?}",
+        report.errors
+    );
+}
+
+#[test]
+fn a_body_that_is_not_the_expected_one() {
+    let server = Server::answering(|number| Some(ok(if number % 3 == 0 { "bad" } else { "good" })));
+    let mut plan = plan(&server);
+    for (check, errors) in [
+        (BodyCheck::Equals(b"good".to_vec()), 4),
+        (BodyCheck::Contains(b"oo".to_vec()), 4),
+        (BodyCheck::Contains(b"d".to_vec()), 0),
+    ] {
+        plan.expect.body = Some(check);
+        let report = go(&plan);
+        assert_eq!(report.errors_of(ErrorCause::UnexpectedBody), errors);
+        assert_eq!((report.counts.completed, report.length_differs > 0), (12, true));
+    }
+}
+
+#[test]
+fn nobody_there() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for reuse in [Reuse::Always, Reuse::Never] {
+        let mut plan = Plan::get(&format!("http://127.0.0.1:{port}/")).unwrap();
+        plan.reuse = reuse;
+        let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err();
+        assert!(
+            matches!(error, LoadError::Unreachable { cause: ErrorCause::ConnectRefused, .. }),
+            "{error:?}"
+        );
+        assert!(error.to_string().starts_with(&format!("`http://127.0.0.1:{port}` cannot be reached")));
+    }
+}
+
+#[test]
+fn plans_that_make_no_sense_are_refused() {
+    type Change = fn(&mut Plan);
+    let changes: [(Change, &str); 9] = [
+        (|plan| plan.connections = 0, "connections must be at least 1, not 0"),
+        (|plan| plan.stop = Stop::Requests(49), "requests to send (49) are fewer than connections (50)"),
+        (|plan| plan.stop = Stop::Duration(Duration::ZERO), "duration must be longer"),
+        (|plan| plan.threads = Threads::Count(0), "threads must be 1 to 1024, not 0"),
+        (|plan| plan.pipelining = 0, "pipelining must be 1"),
+        (|plan| plan.timeout = Duration::ZERO, "timeout must be longer"),
+        (|plan| plan.requests.clear(), "requests must be 1"),
+        (|plan| plan.requests.push(Request::get("http://other/").unwrap()), "go to one server"),
+        (|plan| plan.unix_socket = Some("x".repeat(200).into()), "no usable path"),
+    ];
+    for (change, expected) in changes {
+        let mut plan = Plan::get("http://127.0.0.1:1/").unwrap();
+        change(&mut plan);
+        let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

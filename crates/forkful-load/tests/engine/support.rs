@@ -1,0 +1,117 @@
+//! Servers for the engine's tests: a thread per connection, in this process, doing exactly what a test says.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What a server saw.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub connections: AtomicU64,
+    pub requests: AtomicU64,
+    /// First lines of the requests.
+    pub lines: Mutex<Vec<String>>,
+}
+
+/// A server on a free port of loopback; its threads end with the process.
+pub(crate) struct Server {
+    pub address: SocketAddr,
+    pub seen: Arc<Seen>,
+}
+
+/// A connection that a test's handler talks to.
+pub(crate) struct Peer {
+    pub stream: TcpStream,
+    /// Number of the connection, from 0.
+    pub number: u64,
+    pub seen: Arc<Seen>,
+    rest: Vec<u8>,
+}
+
+impl Server {
+    pub(crate) fn new(handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Seen::default());
+        let (handle, shared) = (Arc::new(handle), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let number = shared.connections.fetch_add(1, Ordering::SeqCst);
+                stream.set_nodelay(true).unwrap();
+                let (handle, seen) = (Arc::clone(&handle), Arc::clone(&shared));
+                std::thread::spawn(move || handle(&mut Peer { stream, number, seen, rest: Vec::new() }));
+            }
+        });
+        Self { address, seen }
+    }
+
+    /// Answers every request with what `answer` makes of its number; `None` closes.
+    pub(crate) fn answering(answer: impl Fn(u64) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
+        Self::new(move |peer| {
+            while let Some(number) = peer.request() {
+                match answer(number) {
+                    Some(bytes) if peer.stream.write_all(&bytes).is_ok() => {}
+                    _ => break,
+                }
+            }
+        })
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.seen.requests.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Peer {
+    /// Reads one request without a body; its number among all of the server. `None`: the client is gone.
+    pub(crate) fn request(&mut self) -> Option<u64> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some(end) = self.rest.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                let head: Vec<u8> = self.rest.drain(..end + 4).collect();
+                let line = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
+                self.seen.lines.lock().unwrap().push(line);
+                return Some(self.seen.requests.fetch_add(1, Ordering::SeqCst));
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) | Err(_) => return None,
+                Ok(length) => self.rest.extend_from_slice(&buffer[..length]),
+            }
+        }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Keeps the connection open until the client closes it.
+    pub(crate) fn hold(&mut self) {
+        let mut buffer = [0; 1024];
+        while matches!(self.stream.read(&mut buffer), Ok(length) if length > 0) {}
+    }
+
+    /// Ends the connection with a reset.
+    pub(crate) fn reset(&mut self) {
+        let linger = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
+        linger.unwrap();
+    }
+
+    pub(crate) fn close(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A complete answer.
+pub(crate) fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}

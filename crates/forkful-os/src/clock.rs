@@ -1,0 +1,28 @@
+//! Local time.
+
+/// How many seconds local time is ahead of UTC at a time in milliseconds since the Unix epoch; by `TZ`, else by the
+/// system's setting. 0 when that cannot be told.
+pub fn utc_offset_seconds(at_ms: u64) -> i32 {
+    let Ok(at) = libc::time_t::try_from(at_ms / 1000) else { return 0 };
+    // SAFETY: a structure of integers and a pointer, for which zeros are valid.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call. It reads the environment, which nothing in this program changes.
+    let known = unsafe { libc::localtime_r(&raw const at, &raw mut local) };
+    if known.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{read_all, start_shell};
+
+    #[test]
+    fn agrees_with_date() {
+        let at_ms = 1_770_091_506_789;
+        let (_child, output) = start_shell("date -d @1770091506 +%z", &[("PATH", "/usr/bin:/bin")]);
+        let text = read_all(output);
+        let number: i32 = text.trim().parse().unwrap();
+        let expected = number / 100 * 3600 + number % 100 * 60;
+        assert_eq!(super::utc_offset_seconds(at_ms), expected);
+        assert_eq!(super::utc_offset_seconds(u64::MAX), 0);
+    }
+}

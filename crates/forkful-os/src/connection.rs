@@ -1,0 +1,101 @@
+//! What has become of an accepted TCP connection.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `tcp_info` of `linux/tcp.h` up to `tcpi_bytes_sent` (Linux 4.19), which the libc crate's does not have.
+const INFO_BYTES: usize = 208;
+const BYTES_RECEIVED: usize = 128;
+const NOT_SENT_BYTES: usize = 144;
+const BYTES_SENT: usize = 200;
+
+/// `TCP_CLOSE_WAIT`: the client has sent its end, which counts as a byte received.
+const CLOSE_WAIT: u8 = 8;
+
+/// Whether nobody has read from or written to a connection since it was accepted, whichever process has it.
+///
+/// `ENOTSUP` where the kernel does not count bytes (before 4.19, other than TCP).
+pub fn is_untouched(connection: BorrowedFd<'_>) -> io::Result<bool> {
+    let unread = rustix::io::ioctl_fionread(connection)?;
+    let info = tcp_info(connection)?;
+    let long = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    let short = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    let received = long(BYTES_RECEIVED) - u64::from(info[0] == CLOSE_WAIT).min(long(BYTES_RECEIVED));
+    Ok(received <= unread && long(BYTES_SENT) == 0 && short(NOT_SENT_BYTES) == 0)
+}
+
+fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<[u8; INFO_BYTES]> {
+    let mut info = [0_u8; INFO_BYTES];
+    let mut length = INFO_BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into the buffer, which has as many.
+    let result = unsafe {
+        libc::getsockopt(
+            connection.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 if length as usize == INFO_BYTES => Ok(info),
+        0 => Err(rustix::io::Errno::NOTSUP.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn accepted() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    fn is_untouched_soon(server: &TcpStream, unread: u64) -> bool {
+        while rustix::io::ioctl_fionread(server).unwrap() < unread {
+            std::thread::yield_now();
+        }
+        is_untouched(server.as_fd()).unwrap()
+    }
+
+    #[test]
+    fn a_connection_is_untouched_until_somebody_reads_or_writes() {
+        let (mut client, mut server) = accepted();
+        assert!(is_untouched(server.as_fd()).unwrap());
+        client.write_all(b"request").unwrap();
+        assert!(is_untouched_soon(&server, 7));
+        assert_eq!(server.read(&mut [0; 3]).unwrap(), 3);
+        assert!(!is_untouched(server.as_fd()).unwrap());
+
+        let (client, mut server) = accepted();
+        server.write_all(b"greeting").unwrap();
+        assert!(!is_untouched(server.as_fd()).unwrap());
+        drop(client);
+    }
+
+    #[test]
+    fn the_end_that_a_client_sends_is_no_touch() {
+        let (mut client, server) = accepted();
+        client.write_all(b"request").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert!(is_untouched_soon(&server, 7));
+        let (mut client, mut server) = accepted();
+        client.write_all(b"request").unwrap();
+        assert_eq!(server.read(&mut [0; 16]).unwrap(), 7);
+        client.shutdown(Shutdown::Write).unwrap();
+        assert!(!is_untouched(server.as_fd()).unwrap());
+    }
+
+    #[test]
+    fn of_other_sockets_it_cannot_be_told() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(is_untouched(ours.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! Open TCP connections of a port, with what the kernel counted on each, and the processes that hold them.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::netlink;
+
+/// One end of an open TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Which socket it is; a process that holds it has it among its [`super::socket_inodes`]. 0: nobody holds it, as
+    /// before it is accepted.
+    pub inode: u64,
+    /// Payload that came in and was acknowledged, since the connection was made.
+    pub received_bytes: u64,
+}
+
+/// The established connections whose own port is `port`.
+pub fn connections_at(port: u16) -> io::Result<Vec<Connection>> {
+    let mut found = Vec::new();
+    netlink::established(port, |socket, remote, received_bytes| {
+        found.push(Connection { local: socket.local, remote, inode: socket.inode, received_bytes });
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::procinfo::socket_inodes;
+
+    #[test]
+    fn a_connection_is_listed_with_its_holder_and_the_bytes_that_came_in() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[7; 1_000]).unwrap();
+        server.read_exact(&mut [0; 1_000]).unwrap();
+        let found = connections_at(address.port()).unwrap();
+        let ours: Vec<_> = found.iter().filter(|one| one.remote == client.local_addr().unwrap()).collect();
+        assert_eq!(ours.len(), 1, "{found:?}");
+        assert_eq!((ours[0].local, ours[0].received_bytes), (address, 1_000));
+        assert!(socket_inodes(std::process::id()).unwrap().contains(&ours[0].inode));
+        drop(client);
+        drop(server);
+    }
+}

@@ -1,0 +1,248 @@
+//! Options of `bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use forkful_load::dialect::Dialect;
+use forkful_load::report::Threshold;
+
+const HELP: &str = "\
+A closed loop (the default) sends a connection's next request when it has the answer to the last: it finds
+out how much the target can do. With --rate the loop is open: requests start when they are due, whatever the
+target does, and latencies count from then: it finds out what users of that rate see. docs/MEASURING.md says
+more, also what the trust box checks.
+
+The report ends with a trust box. A measurement that cannot be trusted says so in its first line. Percentiles
+that there are too few samples for are left out: p99 needs 1,000, p99.9 needs 10,000.
+
+--as speaks the language of ab, siege, loadtest, autocannon or wrk: their flags behind `--`, their report,
+and on stderr a note wherever theirs would have been wrong.
+
+A file of --urls-file has a request on each line: [WEIGHT] [METHOD] URL [BODY|@FILE]; # begins a comment.
+
+Exit codes of bench:
+  0  measured, and all that was expected holds
+  1  it could not be done
+  2  the command line is wrong (with --as: as the tool exits)
+  5  measured, but an expectation was missed
+  6  what was measured cannot be trusted, or an expectation cannot be judged
+  7  the target cannot be reached
+When several hold, the largest is told.
+
+Examples:
+  forkful bench http://127.0.0.1:8000/fast
+  forkful bench -c 200 -d 30s --warmup 5s http://127.0.0.1:8000/fast
+  forkful bench --rate 2000 -d 1m --html result.html http://127.0.0.1:8000/fast
+  forkful bench -n 10000 --expect 'p99<20ms' 'errors<0.1%' 'rps>1000' http://127.0.0.1:8000/
+  forkful bench -m POST -H 'Content-Type: application/json' --body '{\"n\":{id}}' http://127.0.0.1:8000/items
+  forkful bench --weights 9,1 http://127.0.0.1:8000/fast http://127.0.0.1:8000/slow
+  forkful bench --json http://127.0.0.1:8000/ | jq .latency_ms.p99
+  forkful bench --as ab -- -k -n 5000 -c 500 http://127.0.0.1:8000/fast
+  forkful bench --as wrk -- -t2 -c100 -d10s --latency http://127.0.0.1:8000/fast";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct BenchArgs {
+    /// Where to. Several, of one server, are taken in turns, or by --weights.
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// Take the flags of this tool, behind `--`, and print its report.
+    #[arg(long = "as", value_name = "TOOL", value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// Flags of that tool.
+    #[arg(last = true, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub(crate) tool_args: Vec<String>,
+    #[command(flatten)]
+    pub(crate) load: BenchLoadArgs,
+    #[command(flatten)]
+    pub(crate) request: BenchRequestArgs,
+    #[command(flatten)]
+    pub(crate) connection: BenchConnectionArgs,
+    #[command(flatten)]
+    pub(crate) output: BenchOutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct BenchLoadArgs {
+    /// Connections, exactly so many (50, or -n where that is less).
+    #[arg(long, short, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub(crate) connections: Option<usize>,
+    /// Requests, exactly so many.
+    #[arg(long, short = 'n', value_name = "NUMBER")]
+    pub(crate) requests: Option<u64>,
+    /// How long, exactly (10s). With -n: whichever ends first.
+    #[arg(long, short, value_name = "DURATION", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Requests per second: an open loop.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) rate: Option<f64>,
+    /// With --rate: gaps at random, as of many independent users, and not all the same.
+    #[arg(long, requires = "rate")]
+    pub(crate) poisson: bool,
+    /// With --rate: the most connections that may be opened when all are busy (10000).
+    #[arg(long, value_name = "NUMBER", requires = "rate")]
+    pub(crate) connections_max: Option<usize>,
+    /// Full load before the measurement, not counted.
+    #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = duration)]
+    pub(crate) warmup: Duration,
+    /// Grow to the full load over this time, before it is counted.
+    #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = duration)]
+    pub(crate) ramp: Duration,
+    /// A pause between an answer and the next request: `100ms`, or `0-100ms` at random.
+    #[arg(long, value_name = "DURATION", value_parser = think, conflicts_with = "rate")]
+    pub(crate) think: Option<forkful_load::Think>,
+    /// How long an answer may take.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// End after so many errors.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_errors: Option<u64>,
+    /// Threads of the generator (one for each eight cores).
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) threads: Option<usize>,
+    /// Seed of all that is random.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub(crate) struct BenchRequestArgs {
+    /// Method (GET, or POST with a body).
+    #[arg(long, short, value_name = "METHOD")]
+    pub(crate) method: Option<String>,
+    /// A header as `Name: value`. Repeatable.
+    #[arg(long, short = 'H', value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// The body. `{id}` in it, in headers and in URLs is the number of the request.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) body: Option<String>,
+    /// The body, from a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "body")]
+    pub(crate) body_file: Option<PathBuf>,
+    /// Leave `{id}` as it is.
+    #[arg(long)]
+    pub(crate) literal: bool,
+    /// Basic authentication as user:password.
+    #[arg(long, short, value_name = "USER:PASSWORD")]
+    pub(crate) user: Option<String>,
+    /// A file of requests, see below.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) urls_file: Option<PathBuf>,
+    /// Take URLs at random, so often each: `9,1`.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pub(crate) weights: Vec<u32>,
+    /// The statuses that are right (all below 400).
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
+    pub(crate) expect_status: Vec<u16>,
+    /// What every body contains.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) expect_body: Option<String>,
+    /// A file that every body equals.
+    #[arg(long, value_name = "FILE", conflicts_with = "expect_body")]
+    pub(crate) expect_body_file: Option<PathBuf>,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct BenchConnectionArgs {
+    /// A connection for each request.
+    #[arg(long, visible_alias = "no-keep-alive")]
+    pub(crate) no_keepalive: bool,
+    /// A new connection after so many requests.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "no_keepalive")]
+    pub(crate) reconnect: Option<u32>,
+    /// Requests that may be under way on a connection; with --http2: streams.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) pipelining: usize,
+    /// HTTP/2: over TLS, or in the clear with prior knowledge.
+    #[arg(long)]
+    pub(crate) http2: bool,
+    /// HTTP/1.0.
+    #[arg(long, conflicts_with = "http2")]
+    pub(crate) http10: bool,
+    /// Connect to this unix socket; the URL says only what to ask for.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unix_socket: Option<PathBuf>,
+    /// Take any certificate.
+    #[arg(long, short = 'k')]
+    pub(crate) insecure: bool,
+    /// Trust these authorities (PEM).
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// The client's certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The client's key (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// The name to ask for and to check in the certificate.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server_name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct BenchOutputArgs {
+    /// What must hold: `p99<20ms`, `errors<0.1%`, `rps>1000`. Several.
+    #[arg(long, value_name = "EXPECTATION", num_args = 1..)]
+    pub(crate) expect: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the course of the run, a line for each tenth of a second; `-` is stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the percentiles in `HdrHistogram`'s text format; `-` is stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr: Option<PathBuf>,
+    /// Write a page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Count by worker: a response header that names the one that answered.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) worker_header: Option<String>,
+    /// Show no progress.
+    #[arg(long)]
+    pub(crate) no_progress: bool,
+}
+
+impl BenchArgs {
+    /// URLs and expectations apart: `--expect` takes all that follows it, and no URL has a `<` or `>`.
+    pub(crate) fn sorted(&self) -> Result<(Vec<String>, Vec<Threshold>), forkful_load::report::BadThreshold> {
+        let (texts, behind): (Vec<&String>, Vec<&String>) =
+            self.output.expect.iter().partition(|text| text.contains(['<', '>']) || !looks_like_url(text));
+        let urls = self.urls.iter().chain(behind).cloned().collect();
+        let thresholds = texts.into_iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        Ok((urls, thresholds))
+    }
+}
+
+fn looks_like_url(text: &str) -> bool {
+    text.contains(['/', ':'])
+}
+
+fn dialect(text: &str) -> Result<Dialect, String> {
+    Dialect::ALL.into_iter().find(|dialect| dialect.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+        format!("expected {}", names.join(", "))
+    })
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    if text.parse::<f64>().is_ok() {
+        return Err(format!("a time needs a unit: {text}s or {text}ms?"));
+    }
+    forkful_config::parse_duration(text).ok_or_else(|| "expected a time as 500ms, 10s, 2m or 1h".to_owned())
+}
+
+fn think(text: &str) -> Result<forkful_load::Think, String> {
+    match text.split_once('-') {
+        Some(("0" | "0s" | "0ms", most)) => Ok(forkful_load::Think::UpTo(duration(most)?)),
+        Some(_) => Err("expected a pause as 100ms, or as 0-100ms".to_owned()),
+        None => Ok(forkful_load::Think::Fixed(duration(text)?)),
+    }
+}

@@ -1,0 +1,100 @@
+//! Options of the verbs about configurations, and of the small ones that print one thing.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful init             a small forkful.config.js to begin with
+  forkful init full        the same with everything that can be said, explained
+  forkful ecosystem simple > my.config.js")]
+pub(crate) struct InitArgs {
+    /// How much is in it; simple by default.
+    #[arg(value_enum)]
+    pub(crate) kind: Option<InitKind>,
+    /// The file; forkful.config.js by default, stdout when that is no terminal.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite a file that is there.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitKind {
+    Simple,
+    Full,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is started and no daemon is asked. A fault ends with exit code 2; warnings do not.
+
+Examples:
+  forkful validate
+  forkful validate ecosystem.config.js --env production
+  forkful validate --schema > forkful.schema.json      for editors")]
+pub(crate) struct ValidateArgs {
+    /// Config files; this directory's by default.
+    #[arg(value_name = "CONFIG")]
+    pub(crate) configs: Vec<String>,
+    /// Choose the blocks `env_NAME`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+    /// Print the JSON Schema of a configuration.
+    #[arg(long)]
+    pub(crate) schema: bool,
+    /// Print what each app comes to as JSON, environment left out.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful id api       [ 0, 2 ]")]
+pub(crate) struct IdArgs {
+    /// Name of the app.
+    #[arg(value_name = "APP")]
+    pub(crate) target: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful pid api
+  kill -USR2 $(forkful pid 3)")]
+pub(crate) struct PidArgs {
+    /// Name or id of the app; without one the daemon's own process id is printed.
+    #[arg(value_name = "APP")]
+    pub(crate) target: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Values that are secrets by their name or their look are not shown.
+
+Examples:
+  forkful env api
+  forkful env 0 --show-secrets | grep DATABASE_URL")]
+pub(crate) struct EnvArgs {
+    /// Name or id of the app.
+    #[arg(value_name = "APP")]
+    pub(crate) target: String,
+    /// Show secrets too.
+    #[arg(long)]
+    pub(crate) show_secrets: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Secrets are left out, so that it can be put into a bug report.
+
+Examples:
+  forkful report > report.txt")]
+pub(crate) struct ReportArgs {}

@@ -1,0 +1,54 @@
+//! Options of `experiment`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each is a report of somebody else about Node.js on many cores, made again on this machine: the sample app
+is started as one process and as a cluster in a private home, loaded as the report says, and what was found
+is put beside what was reported. Everything stays on the loopback and is ended after. Nothing is installed:
+without Express the apps run on a small stand-in, and the result says so.
+
+Examples:
+  forkful experiment list
+  forkful experiment slow-fast
+  forkful experiment 4 --full --html heavy.html
+  forkful experiment all --json > found.json")]
+pub(crate) struct ExperimentArgs {
+    /// Name or number of an experiment, `all`, or `list`.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The original's own numbers, where they take more than a minute or two.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// A part of the usual length, as 0.1, to see that it works.
+    #[arg(long, value_name = "PART", conflicts_with = "full", value_parser = part)]
+    pub(crate) scale: Option<f64>,
+    /// Workers of the cluster; by default one per core.
+    #[arg(long, short, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) instances: Option<u16>,
+    /// Where the page goes; by default forkful-experiment-NAME.html in this directory.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_html")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write no page.
+    #[arg(long)]
+    pub(crate) no_html: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Directory of the sample apps; by default `examples` here or of Forkful's repository.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) examples: Option<PathBuf>,
+    /// Seed of the random order of arms; printed, so that a run can be repeated.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part > 0.0 && part <= 1.0 => Ok(part),
+        _ => Err("expected a number above 0, up to 1".to_owned()),
+    }
+}

@@ -1,0 +1,145 @@
+//! Options of the verbs that keep apps over a reboot, bring them back, and take them over from PM2.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What should run is saved by itself at every change, in $FORKFUL_HOME/state.json. `save` writes a copy that
+`resurrect --saved` comes back to. Values that came with your environment are not saved, but for
+harmless ones such as PATH: put them into a file that `env_file` names, or save them with --with-env.
+
+Examples:
+  forkful save
+  forkful save --with-env")]
+pub(crate) struct SaveArgs {
+    /// Save even if there is no app.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// From now on also save values that came with the environment of `start`.
+    #[arg(long)]
+    pub(crate) with_env: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Values that were not saved are taken from this command's environment, and from the files that
+`env_file` named. Apps that exist are left as they are.
+
+Examples:
+  forkful resurrect
+  forkful resurrect --saved     what `forkful save` wrote, instead of what ran last")]
+pub(crate) struct ResurrectArgs {
+    /// What `save` wrote, instead of what ran last.
+    #[arg(long)]
+    pub(crate) saved: bool,
+    /// Return at once instead of when the apps are ready.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful cleardump")]
+pub(crate) struct ClearArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    #[command(subcommand)]
+    pub(crate) from: ImportFrom,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportFrom {
+    /// Start the apps that PM2 runs, or has saved.
+    Pm2(ImportPm2Args),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A PM2 that runs is asked; else its dump.pm2 is read. PM2 and its apps are left alone: end them with
+`pm2 kill` first when they listen on the same ports, or with --stop-pm2.
+
+Examples:
+  forkful import pm2 --dry-run
+  forkful import pm2 --stop-pm2
+  forkful import pm2 --file /backup/dump.pm2 --only api,worker")]
+pub(crate) struct ImportPm2Args {
+    /// PM2's folder.
+    #[arg(long, env = "PM2_HOME", value_name = "FOLDER", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// Read this dump, and do not ask PM2.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Only the apps of these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Show what would be started, as a configuration file.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// With --dry-run: show the values of secrets too.
+    #[arg(long)]
+    pub(crate) show_env: bool,
+    /// End PM2 and its apps first; they can be started again with `pm2 resurrect`.
+    #[arg(long)]
+    pub(crate) stop_pm2: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a platform the machine is asked. As root the service is put in place for all to see; without
+the rights, the commands to do it are printed and nothing is done, with exit code 1.
+
+Examples:
+  forkful startup                       a systemd unit of yours
+  forkful startup --system              a unit of the system's, run as you
+  forkful startup openrc --print        only show it")]
+pub(crate) struct StartupArgs {
+    /// What starts services on this machine.
+    #[arg(value_enum)]
+    pub(crate) platform: Option<Platform>,
+    /// A service of the system, started before anybody logs in; the default for root.
+    #[arg(long)]
+    pub(crate) system: bool,
+    /// The user that a service of the system runs as; you by default.
+    #[arg(long, short, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// The home directory of that user.
+    #[arg(long, visible_alias = "hp", value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+    /// The service's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service_name: Option<String>,
+    /// Wait for the network before anything is started.
+    #[arg(long, alias = "wait-ip")]
+    pub(crate) wait_network: bool,
+    /// Show the file and change nothing.
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+/// What starts services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Platform {
+    #[value(alias = "ubuntu", alias = "centos", alias = "arch", alias = "oracle", alias = "debian")]
+    Systemd,
+    #[value(alias = "gentoo", alias = "alpine")]
+    Openrc,
+    #[value(alias = "darwin", alias = "macos")]
+    Launchd,
+}

@@ -1,0 +1,162 @@
+//! Options of `compare` and `tune`: which app, which request, how much time.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Every arm is started by this command on a free port, which it is told as PORT, and ended after. Arms
+run in blocks of random order, each on a fresh server: first at saturation, then at 50 and 80 % of the
+weaker arm's capacity, where latencies can be compared. Without arms: single,cluster.
+Arms: single (plain node), cluster (Forkful, one worker per core), workers=1,2,4, pool=1,4
+(UV_THREADPOOL_SIZE), balance=direct,exact,shared, node=PATH,PATH, node-cluster, pm2. The first is what the
+others are compared with. Two scripts are compared with each other.
+The verdict is one of faster, slower, no difference, inconclusive; docs/COMPARE.md says by which rule.
+
+Examples:
+  forkful compare server.js --path /fast
+  forkful compare server.js --path /fast --html result.html --budget 2m
+  forkful compare server.js --path /pool --arms pool=1,4 -i 1
+  forkful compare old.js new.js --path / --arms cluster
+  forkful compare server.js --path / --arms single,cluster,node-cluster,pm2
+  forkful compare server.js --path / --aa             what can this machine tell at all?")]
+pub(crate) struct CompareArgs {
+    /// One script or config file, or two scripts.
+    #[arg(required = true, value_name = "SCRIPT|CONFIG", num_args = 1..=2)]
+    pub(crate) targets: Vec<String>,
+    /// What is compared.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) arms: Option<String>,
+    /// Compare the last arm with itself, to learn what this machine can tell.
+    #[arg(long)]
+    pub(crate) aa: bool,
+    /// Number of blocks, instead of as many as the budget allows (6 to 18).
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) blocks: Option<usize>,
+    /// Leave out the windows at equal rates.
+    #[arg(long)]
+    pub(crate) no_latency: bool,
+    #[command(flatten)]
+    pub(crate) lab: LabArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Candidates race: all are measured in rounds of random order, and those that are certainly worse than
+the best are dropped. Of what is left the smallest within 2 % of the best is chosen, because workers cost
+memory and connections. The thread pool is looked at only if its size makes a difference.
+
+Examples:
+  forkful tune server.js --path /heavy
+  forkful tune server.js --path /heavy --workers 1-8 --budget 5m
+  forkful tune forkful.config.json --path /heavy --apply")]
+pub(crate) struct TuneArgs {
+    /// A script or a config file.
+    #[arg(value_name = "SCRIPT|CONFIG")]
+    pub(crate) target: String,
+    /// Numbers of workers to try, as 1,2,4 or 1-8; by default 1, 2, 4 … up to two for each core.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) workers: Option<String>,
+    /// Sizes of the thread pool to try, as 1,4,16; by default those that may matter.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) pools: Option<String>,
+    /// Write the choice into the config file (forkful.config.json is made when there is none).
+    #[arg(long)]
+    pub(crate) apply: bool,
+    #[command(flatten)]
+    pub(crate) lab: LabArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    /// Arguments of the script.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+    /// Time for all of it.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub(crate) budget: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a page with plots.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Seed of the random order; printed, so that a run can be repeated.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    #[command(flatten)]
+    pub(crate) app: LabAppArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub(crate) struct RequestArgs {
+    /// Path and query of the route.
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub(crate) path: String,
+    /// Method.
+    #[arg(long, short, value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+    /// A header as `Name: value`. Repeatable.
+    #[arg(long, short = 'H', value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// The body; `@FILE` reads a file.
+    #[arg(long, short, value_name = "TEXT|@FILE")]
+    pub(crate) body: Option<String>,
+    /// The statuses that are right; by default all below 400.
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
+    pub(crate) expect_status: Vec<u16>,
+    /// Connections; by default as many as saturate the app.
+    #[arg(long, short, value_name = "NUMBER")]
+    pub(crate) connections: Option<usize>,
+    /// A connection for each request.
+    #[arg(long)]
+    pub(crate) no_keep_alive: bool,
+    /// Threads of the load generator.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "App")]
+pub(crate) struct LabAppArgs {
+    /// Workers of a cluster: a number, `max` for one per core.
+    #[arg(long, short, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(crate) instances: Option<String>,
+    /// Working directory; by default this one.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// KEY=VALUE adds a variable; NAME chooses the config's block `env_NAME`. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE|NAME")]
+    pub(crate) env: Vec<String>,
+    /// Config files: the app of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+    /// Program that runs the script.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) interpreter: Option<String>,
+    /// Arguments of the interpreter, split as a shell does.
+    #[arg(long, visible_alias = "interpreter-args", value_name = "ARGS", allow_hyphen_values = true)]
+    pub(crate) node_args: Option<String>,
+    /// How connections are spread over a cluster's workers; auto by default.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) balance: Option<super::app::BalanceArg>,
+    /// Do not preload the agent.
+    #[arg(long)]
+    pub(crate) no_agent: bool,
+    /// The port that the app listens on, when it is not the one that PORT says.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// How long a server may take to listen.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) start_timeout: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    forkful_config::parse_duration(text)
+        .ok_or_else(|| "expected milliseconds, or a text as 500ms, 10s, 2m or 1h".to_owned())
+}

@@ -1,0 +1,98 @@
+//! `forkful api`: for programs that use the daemon's socket by themselves, such as the npm package. It starts
+//! the daemon, and turns what users write about apps into complete definitions; both are answered in JSON.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+
+use forkful_api::types::AppDefinition;
+use forkful_config::AppOptions;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::cli::{ApiArgs, ApiVerb};
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use crate::specs::{Caller, Specs};
+
+/// The longest request; the environment of a process has at most 6 MB on Linux.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+
+/// Where a daemon is.
+#[derive(Serialize)]
+struct Connected {
+    socket: PathBuf,
+    version: &'static str,
+}
+
+/// Which apps are asked for, by whom.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    /// A configuration file; relative paths start at `cwd`.
+    #[serde(default)]
+    file: Option<PathBuf>,
+    /// Or a configuration.
+    #[serde(default)]
+    config: Option<Box<RawValue>>,
+    /// What messages call the configuration.
+    #[serde(default = "options")]
+    config_name: String,
+    /// The caller's working directory, absolute.
+    cwd: PathBuf,
+    /// The caller's environment.
+    env: BTreeMap<String, String>,
+    /// The `env_<name>` block to choose.
+    #[serde(default)]
+    env_name: Option<String>,
+    /// Only apps of these names.
+    #[serde(default)]
+    only: Vec<String>,
+}
+
+fn options() -> String {
+    "options".to_owned()
+}
+
+#[derive(Serialize)]
+struct Definitions {
+    apps: Vec<AppDefinition>,
+}
+
+pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
+    match args.verb {
+        ApiVerb::Connect => {
+            connection::needed(home).await?;
+            output::print_json(&Connected { socket: home.socket(), version: connection::VERSION })?;
+        }
+        ApiVerb::Definitions => output::print_json(&Definitions { apps: definitions(read_request()?)? })?,
+    }
+    Ok(Exit::Done)
+}
+
+fn read_request() -> Result<Request, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(REQUEST_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?;
+    serde_json::from_str(&text).map_err(|e| {
+        Failure::caused(Exit::WrongUse, anyhow::Error::new(e).context("the request makes no sense"))
+    })
+}
+
+fn definitions(request: Request) -> Result<Vec<AppDefinition>, Failure> {
+    if !request.cwd.is_absolute() {
+        let error = format!("cwd must be an absolute path, but is {}", request.cwd.display());
+        return Err(Failure::new(Exit::WrongUse, error));
+    }
+    let Request { file, config, config_name, cwd, env, env_name, only } = request;
+    let file = file.map(|file| cwd.join(file));
+    let specs = Specs::of(Caller { cwd, env, env_name, only });
+    let apps = match (file, config) {
+        (Some(file), None) => specs.apps_of_config(&file, &AppOptions::default())?,
+        (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,
+        _ => return Err(Failure::new(Exit::WrongUse, "name either a file or a config")),
+    };
+    Ok(apps.iter().map(AppDefinition::from).collect())
+}

@@ -1,0 +1,168 @@
+//! `forkful bench`: a load on a server, and what came of it.
+
+mod files;
+mod plan;
+mod progress;
+mod tool;
+mod workers;
+
+use std::time::SystemTime;
+
+use forkful_load::report::{self, Findings, Judgement, Tone, Trust};
+use forkful_load::{LoadError, Plan, run};
+
+use super::lab;
+use crate::cli::BenchArgs;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::paint::Paint;
+use progress::Live;
+use workers::Watched;
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let hint = error.hint().map(str::to_owned);
+        let exit = match &error {
+            LoadError::Unreachable { .. } | LoadError::Resolve { .. } => Exit::Unreachable,
+            LoadError::Url { .. } | LoadError::Plan { .. } | LoadError::DifferentServers { .. } => {
+                Exit::WrongUse
+            }
+            LoadError::Tls { .. } | LoadError::Descriptors { .. } | LoadError::System { .. } => Exit::Failed,
+        };
+        Self { error: error.into(), hint, exit }
+    }
+}
+
+pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
+    let (urls, thresholds) = args.sorted().map_err(|error| Failure::new(Exit::WrongUse, error))?;
+    if let Some(dialect) = args.dialect {
+        return tool::run(dialect, args, &urls);
+    }
+    if !args.tool_args.is_empty() {
+        return Err(Failure::new(Exit::WrongUse, "what stands behind `--` is for a tool named by --as"));
+    }
+    let plan = plan::of(args, &urls)?;
+    files::check(&args.output)?;
+    let stop = lab::interruptible()?;
+    let mut watched = Watched::find(&plan);
+    let report = {
+        let live = Live::new(args.output.no_progress, plan::time_limit(args));
+        run(
+            &plan,
+            &mut |progress| {
+                live.show(progress, &stop);
+                watched.look(progress);
+            },
+            &stop,
+        )?
+    };
+    let trust = Trust::of(&plan, &report);
+    let judgements: Vec<Judgement> = thresholds.iter().map(|threshold| threshold.judge(&report)).collect();
+    let workers = watched.found(&report);
+    let command = this_command();
+    let findings = Findings {
+        plan: &plan,
+        report: &report,
+        trust: &trust,
+        judgements: &judgements,
+        command: &command,
+        ended_at: SystemTime::now(),
+        workers: workers.as_ref(),
+    };
+    tell(args, &findings)?;
+    Ok(exit(&trust, &judgements))
+}
+
+/// Prints the report and writes the files.
+fn tell(args: &BenchArgs, findings: &Findings) -> Result<(), Failure> {
+    let out = &args.output;
+    if out.json {
+        output::print_json(&report::document(findings))?;
+    } else if !files::take_stdout(out) {
+        let paint = Paint::stdout();
+        output::print(&report::text(findings, &|tone, text| painted(paint, tone, text)))?;
+    }
+    files::write(out, findings)
+}
+
+fn painted(paint: Paint, tone: Tone, text: &str) -> String {
+    match tone {
+        Tone::Plain => text.to_owned(),
+        Tone::Strong => paint.bold(text),
+        Tone::Faint => paint.dim(text),
+        Tone::Good => paint.cyan(text),
+        Tone::Bad => paint.red(text),
+    }
+}
+
+/// How the command ends: what cannot be trusted weighs more than what was missed.
+fn exit(trust: &Trust, judgements: &[Judgement]) -> Exit {
+    if !trust.trustworthy() || judgements.iter().any(|judgement| judgement.kept.is_none()) {
+        Exit::NotTrustworthy
+    } else if judgements.iter().any(|judgement| judgement.kept == Some(false)) {
+        Exit::ExpectationMissed
+    } else {
+        Exit::Done
+    }
+}
+
+/// This command, to be typed again. A password is not repeated.
+fn this_command() -> String {
+    let mut words: Vec<String> = vec!["forkful".to_owned()];
+    let mut secret = false;
+    for word in std::env::args().skip(1) {
+        let shown = match word.strip_prefix("--user=") {
+            Some(_) => "--user=…".to_owned(),
+            None if secret => "…".to_owned(),
+            None => word.clone(),
+        };
+        secret = !secret && matches!(word.as_str(), "--user" | "-u");
+        words.push(shown);
+    }
+    shell_words::join(words)
+}
+
+/// The plan's URL, for whoever asks which server it is.
+fn server(plan: &Plan) -> Option<(&str, u16)> {
+    plan.requests.first().map(|request| (request.url.host.as_str(), request.url.port))
+}
+
+#[cfg(test)]
+mod tests {
+    use forkful_load::report::{Check, Level};
+
+    use super::*;
+
+    fn trust(level: Level) -> Trust {
+        let (value, limit, meaning) = (String::new(), String::new(), String::new());
+        Trust { checks: vec![Check { key: "drift", name: "drift", level, value, limit, meaning }] }
+    }
+
+    fn judgements(kept: &[Option<bool>]) -> Vec<Judgement> {
+        let judgement = |kept: &Option<bool>| Judgement {
+            expectation: "p99<1s".to_owned(),
+            found: String::new(),
+            value: None,
+            kept: *kept,
+        };
+        kept.iter().map(judgement).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_trusted_weighs_more_than_what_was_missed() {
+        let table: [(Level, &[Option<bool>], Exit); 9] = [
+            (Level::Fine, &[], Exit::Done),
+            (Level::Fine, &[Some(true), Some(true)], Exit::Done),
+            (Level::Fine, &[Some(true), Some(false)], Exit::ExpectationMissed),
+            (Level::Fine, &[Some(false), None], Exit::NotTrustworthy),
+            (Level::Note, &[Some(true)], Exit::Done),
+            (Level::Warning, &[Some(true)], Exit::Done),
+            (Level::Warning, &[Some(false)], Exit::ExpectationMissed),
+            (Level::Fault, &[Some(true)], Exit::NotTrustworthy),
+            (Level::Fault, &[Some(false)], Exit::NotTrustworthy),
+        ];
+        for (level, kept, expected) in table {
+            assert_eq!(exit(&trust(level), &judgements(kept)), expected, "{level:?} {kept:?}");
+        }
+    }
+}

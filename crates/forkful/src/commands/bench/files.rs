@@ -1,0 +1,64 @@
+//! The files that were asked for.
+
+use std::path::{Path, PathBuf};
+
+use forkful_load::report::{self, Findings};
+
+use crate::cli::BenchOutputArgs;
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+/// Before minutes of load are spent: can the files be written at all, and is stdout promised once only?
+pub(super) fn check(out: &BenchOutputArgs) -> Result<(), Failure> {
+    let promised = [out.json, is_stdout(out.csv.as_ref()), is_stdout(out.hdr.as_ref())]
+        .iter()
+        .filter(|yes| **yes)
+        .count();
+    if promised > 1 {
+        return Err(Failure::new(Exit::WrongUse, "only one of --json, --csv - and --hdr - can have stdout"));
+    }
+    for path in [&out.csv, &out.hdr, &out.html].into_iter().flatten().filter(|path| path.as_os_str() != "-") {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            let error = format!("{}: there is no folder {}", path.display(), folder.display());
+            return Err(Failure::new(Exit::WrongUse, error));
+        }
+    }
+    Ok(())
+}
+
+fn is_stdout(path: Option<&PathBuf>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// Whether a file takes the place of the report.
+pub(super) fn take_stdout(out: &BenchOutputArgs) -> bool {
+    is_stdout(out.csv.as_ref()) || is_stdout(out.hdr.as_ref())
+}
+
+/// Writes them.
+pub(super) fn write(out: &BenchOutputArgs, findings: &Findings) -> Result<(), Failure> {
+    if let Some(path) = &out.csv {
+        put(path, &report::csv(findings.report))?;
+    }
+    if let Some(path) = &out.hdr {
+        put(path, &report::hdr(&findings.report.response))?;
+    }
+    if let Some(path) = &out.html {
+        forkful_lab::page::write(path, &report::page(findings)).map_err(|e| {
+            Failure::caused(
+                Exit::Failed,
+                anyhow::Error::new(e).context(format!("cannot write {}", path.display())),
+            )
+        })?;
+        output::note(&format!("the page with plots is {}", path.display()));
+    }
+    Ok(())
+}
+
+fn put(path: &Path, text: &str) -> Result<(), Failure> {
+    if path.as_os_str() == "-" {
+        return output::print(text);
+    }
+    fs_err::write(path, text).map_err(|error| Failure::caused(Exit::Failed, error.into()))
+}

@@ -1,0 +1,260 @@
+//! From options to a plan.
+
+use std::path::Path;
+use std::time::Duration;
+
+use forkful_load::{
+    Arrivals, BasicAuth, BodyCheck, Expect, HttpVersion, Load, Order, Plan, Request, Reuse, Stop, Think,
+    Threads, TlsOptions, Url,
+};
+
+use crate::cli::{BenchArgs, BenchRequestArgs};
+use crate::exit::{Exit, Failure};
+
+/// Connections, where nothing is said.
+const CONNECTIONS: usize = 50;
+
+/// Seconds, where neither requests nor a time is given.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// The most connections of an open loop, where nothing is said.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// A file of requests may have so many.
+const REQUESTS_MAX: usize = 10_000;
+
+/// The plan that the options ask for.
+pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
+    let mut plan = Plan::of(requests(args, urls)?);
+    let weighted =
+        !args.request.weights.is_empty() || plan.requests.iter().any(|request| request.weight != 1);
+    plan.order = if weighted { Order::Weighted { seed: args.load.seed } } else { Order::InOrder };
+    load(&mut plan, args);
+    plan.warmup = args.load.warmup;
+    plan.ramp = args.load.ramp;
+    plan.timeout = args.load.timeout;
+    plan.drain = plan.drain.min(plan.timeout);
+    plan.errors_max = args.load.max_errors;
+    plan.threads = args.load.threads.map_or(Threads::Auto, Threads::Count);
+    let connection = &args.connection;
+    plan.reuse = match (connection.no_keepalive, connection.reconnect) {
+        (true, _) => Reuse::Never,
+        (false, Some(requests)) => Reuse::Requests(requests),
+        (false, None) => Reuse::Always,
+    };
+    plan.pipelining = connection.pipelining;
+    plan.http = match (connection.http2, connection.http10) {
+        (true, _) => HttpVersion::Http2,
+        (false, true) => HttpVersion::Http10,
+        (false, false) => HttpVersion::Http11,
+    };
+    plan.unix_socket.clone_from(&connection.unix_socket);
+    plan.tls = TlsOptions {
+        insecure: connection.insecure,
+        authorities: connection.cacert.clone(),
+        client_certificate: connection.cert.clone(),
+        client_key: connection.key.clone(),
+        server_name: connection.server_name.clone(),
+    };
+    plan.expect = expect(&args.request)?;
+    plan.worker_header.clone_from(&args.output.worker_header);
+    Ok(plan)
+}
+
+fn load(plan: &mut Plan, args: &BenchArgs) {
+    let load = &args.load;
+    let default = load.requests.map_or(CONNECTIONS, |requests| CONNECTIONS.min(requests.max(1) as usize));
+    plan.connections = load.connections.unwrap_or(default);
+    plan.stop = match load.requests {
+        Some(requests) => Stop::Requests(requests),
+        None => Stop::Duration(load.duration.unwrap_or(DURATION)),
+    };
+    plan.load = match load.rate {
+        Some(rate) => Load::Open {
+            rate,
+            connections_max: load.connections_max.unwrap_or(CONNECTIONS_MAX.max(plan.connections)),
+            arrivals: if load.poisson { Arrivals::Poisson { seed: load.seed } } else { Arrivals::Even },
+        },
+        None => Load::Closed { think: load.think.unwrap_or(Think::None) },
+    };
+}
+
+/// Where a number of requests and a time were given: the time, which the plan does not hold.
+pub(super) fn time_limit(args: &BenchArgs) -> Option<Duration> {
+    args.load.requests.and(args.load.duration)
+}
+
+fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> {
+    let options = &args.request;
+    let template = template(options)?;
+    let mut requests = Vec::new();
+    for url in urls {
+        requests.push(with_url(&template, url)?);
+    }
+    if let Some(path) = &options.urls_file {
+        let text = fs_err::read_to_string(path).map_err(|error| Failure::new(Exit::WrongUse, error))?;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let place = format!("{}:{}", path.display(), number + 1);
+            requests.push(of_line(&template, line, &place)?);
+        }
+    }
+    if requests.is_empty() {
+        return Err(Failure::new(Exit::WrongUse, "there is no URL")
+            .hint("the usage is `forkful bench [OPTIONS] URL`; --help says more"));
+    }
+    if requests.len() > REQUESTS_MAX {
+        let error = format!("there are {} requests, and {REQUESTS_MAX} are the most", requests.len());
+        return Err(Failure::new(Exit::WrongUse, error).hint("`{id}` in a URL is the number of the request"));
+    }
+    weigh(&mut requests, &options.weights)?;
+    Ok(requests)
+}
+
+fn weigh(requests: &mut [Request], weights: &[u32]) -> Result<(), Failure> {
+    if weights.is_empty() {
+        return Ok(());
+    }
+    if weights.len() != requests.len() {
+        let error = format!("--weights has {} numbers for {} URLs", weights.len(), requests.len());
+        return Err(Failure::new(Exit::WrongUse, error));
+    }
+    for (request, weight) in requests.iter_mut().zip(weights) {
+        request.weight = *weight;
+    }
+    Ok(())
+}
+
+/// What all requests share.
+fn template(options: &BenchRequestArgs) -> Result<Request, Failure> {
+    let body = match (&options.body, &options.body_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(path)) => read(path)?,
+        (None, None) => Vec::new(),
+    };
+    let default = if body.is_empty() { "GET" } else { "POST" };
+    let basic_auth = options.user.as_ref().map(|text| {
+        let (user, password) = text.split_once(':').unwrap_or((text, ""));
+        BasicAuth { user: user.to_owned(), password: password.to_owned() }
+    });
+    Ok(Request {
+        method: options.method.clone().unwrap_or_else(|| default.to_owned()),
+        url: Url::parse("http://unused/")?,
+        headers: options.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?,
+        body,
+        weight: 1,
+        counter: !options.literal,
+        basic_auth,
+    })
+}
+
+fn header(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(Failure::new(Exit::WrongUse, format!("--header {text:?} is not `Name: value`"))),
+    }
+}
+
+fn with_url(template: &Request, url: &str) -> Result<Request, Failure> {
+    let mut request = template.clone();
+    request.url = Url::parse(url)?;
+    if let (None, Some((user, password))) = (&request.basic_auth, &request.url.userinfo) {
+        request.basic_auth = Some(BasicAuth { user: user.clone(), password: password.clone() });
+    }
+    Ok(request)
+}
+
+/// `[WEIGHT] [METHOD] URL [BODY|@FILE]`.
+fn of_line(template: &Request, line: &str, place: &str) -> Result<Request, Failure> {
+    let bad = |reason: String| {
+        Failure::new(Exit::WrongUse, format!("{place}: {reason}"))
+            .hint("a line is [WEIGHT] [METHOD] URL [BODY|@FILE]")
+    };
+    let mut rest = line;
+    let mut next = || {
+        let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        rest = after.trim_start();
+        word.to_owned()
+    };
+    let mut word = next();
+    let weight = match word.parse::<u32>() {
+        Ok(weight) => {
+            word = next();
+            weight
+        }
+        Err(_) => 1,
+    };
+    let is_method = !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
+    let method = is_method.then(|| std::mem::replace(&mut word, next()));
+    if word.is_empty() {
+        return Err(bad("there is no URL".to_owned()));
+    }
+    let mut request = with_url(template, &word).map_err(|failure| bad(failure.error.to_string()))?;
+    request.weight = weight;
+    if let Some(file) = rest.strip_prefix('@') {
+        request.body = read(Path::new(file))?;
+    } else if !rest.is_empty() {
+        request.body = rest.as_bytes().to_vec();
+    }
+    match method {
+        Some(method) => request.method = method,
+        None if !rest.is_empty() && request.method == "GET" => "POST".clone_into(&mut request.method),
+        None => {}
+    }
+    Ok(request)
+}
+
+fn expect(options: &BenchRequestArgs) -> Result<Expect, Failure> {
+    let body = match (&options.expect_body, &options.expect_body_file) {
+        (Some(text), _) => Some(BodyCheck::Contains(text.clone().into_bytes())),
+        (None, Some(path)) => Some(BodyCheck::Equals(read(path)?)),
+        (None, None) => None,
+    };
+    Ok(Expect { statuses: options.expect_status.clone(), body })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs_err::read(path).map_err(|error| Failure::new(Exit::WrongUse, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: &str) -> Result<Request, String> {
+        let mut template = Request::get("http://h/").unwrap();
+        template.headers = vec![("A".to_owned(), "b".to_owned())];
+        of_line(&template, line, "f:1").map_err(|failure| failure.error.to_string())
+    }
+
+    #[test]
+    fn lines_have_a_weight_a_method_and_a_body_or_none_of_them() {
+        let told = |line: &str| {
+            let request = request(line).unwrap();
+            let body = String::from_utf8(request.body).unwrap();
+            format!("{} {} {} [{body}]", request.weight, request.method, request.url)
+        };
+        assert_eq!(told("http://h/a"), "1 GET http://h/a []");
+        assert_eq!(told("9 http://h/a"), "9 GET http://h/a []");
+        assert_eq!(told("3 PUT http://h/a  x y"), "3 PUT http://h/a [x y]");
+        assert_eq!(told("http://h/a {\"n\":1}"), "1 POST http://h/a [{\"n\":1}]");
+        assert_eq!(request("http://h/a").unwrap().headers.len(), 1);
+    }
+
+    #[test]
+    fn a_bad_line_names_its_place() {
+        assert_eq!(request("9 GET").unwrap_err(), "f:1: there is no URL");
+        assert!(request("ftp://h/").unwrap_err().starts_with("f:1: `ftp://h/` is no usable URL"));
+    }
+
+    #[test]
+    fn users_of_a_url_are_its_basic_authentication() {
+        let auth = request("http://me:secret@h/").unwrap().basic_auth.unwrap();
+        assert_eq!((auth.user.as_str(), auth.password.as_str()), ("me", "secret"));
+    }
+}

@@ -1,0 +1,99 @@
+//! What is seen while the load runs: a line in a terminal, nothing in a pipe.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use forkful_load::report::spread::{duration, thousands};
+use forkful_load::{Phase, Progress, StopHandle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Steps of the bar.
+const STEPS: u64 = 1_000;
+
+/// The live line; it is gone when this is dropped.
+#[derive(Debug)]
+pub(super) struct Live {
+    bar: ProgressBar,
+    limit: Option<Duration>,
+}
+
+impl Live {
+    /// `limit`: end a run of so many requests when this time is up.
+    pub(super) fn new(hidden: bool, limit: Option<Duration>) -> Self {
+        let shown = !hidden && stderr().is_terminal();
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}")
+            .expect("the template is a constant that parses");
+        Self { bar: ProgressBar::with_draw_target(Some(STEPS), target).with_style(style), limit }
+    }
+
+    /// Shows where the run stands, and ends it where its time is up.
+    pub(super) fn show(&self, progress: &Progress, stop: &StopHandle) {
+        if progress.phase == Phase::Measuring && self.limit.is_some_and(|limit| progress.elapsed >= limit) {
+            stop.stop();
+        }
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_position((progress.done * STEPS as f64) as u64);
+        self.bar.set_message(line(progress));
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Rate, percentiles and errors of the last moment.
+fn line(progress: &Progress) -> String {
+    let phase = match progress.phase {
+        Phase::Connecting => "connecting",
+        Phase::Ramp => "ramp",
+        Phase::Warmup => "warm-up",
+        Phase::Measuring => "",
+        Phase::Draining => "waiting for the last answers",
+    };
+    let time = |time: Option<Duration>| time.map_or("–".to_owned(), |time| duration(time.as_nanos() as f64));
+    let mut parts = vec![
+        format!("{}/s", thousands(progress.per_second.round() as u64)),
+        format!("p50 {}", time(progress.p50)),
+        format!("p99 {}", time(progress.p99)),
+        format!("{} errors", thousands(progress.errors)),
+        format!("{} open", thousands(progress.open_connections)),
+    ];
+    if progress.backlog > 0 {
+        parts.push(format!("{} waiting", thousands(progress.backlog)));
+    }
+    if !phase.is_empty() {
+        parts.insert(0, phase.to_owned());
+    }
+    parts.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_has_rate_percentiles_and_errors() {
+        let mut progress = Progress {
+            phase: Phase::Measuring,
+            elapsed: Duration::from_secs(1),
+            done: 0.1,
+            started: 1_000,
+            completed: 999,
+            errors: 1,
+            per_second: 12_345.6,
+            p50: Some(Duration::from_micros(1_500)),
+            p99: None,
+            open_connections: 64,
+            backlog: 0,
+        };
+        assert_eq!(line(&progress), "12,346/s  p50 1.50 ms  p99 –  1 errors  64 open");
+        progress.phase = Phase::Warmup;
+        progress.backlog = 7;
+        assert_eq!(line(&progress), "warm-up  12,346/s  p50 1.50 ms  p99 –  1 errors  64 open  7 waiting");
+    }
+}

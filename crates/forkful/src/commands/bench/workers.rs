@@ -1,0 +1,212 @@
+//! Which worker got what, where the target is an app of the daemon.
+//!
+//! The daemon says which processes the workers are. While the load runs, the kernel is asked which of the port's
+//! connections each of them holds, how many bytes came in on each connection, and how much CPU each process used. The
+//! requests are shared out by those bytes: exact where all requests are alike and connections are kept, and left out
+//! where connections live for one request only. An app that names the worker in a response header
+//! (`--worker-header`) is counted by that instead.
+
+mod traffic;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use forkful_api::types::AppView;
+use forkful_load::report::{WorkerShare, Workers};
+use forkful_load::{Phase, Plan, Progress, Report};
+use forkful_os::procinfo::{self, connections_at, socket_inodes};
+
+use crate::connection;
+use crate::home::Home;
+use traffic::{CONNECTIONS_MAX, Seen, Traffic};
+
+/// Between two looks at the connections; a look takes about a microsecond for each.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The workers of the target, looked at while the load runs.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    app: Option<App>,
+    header: bool,
+}
+
+#[derive(Debug)]
+struct App {
+    name: String,
+    /// `None`: a unix socket.
+    port: Option<u16>,
+    workers: Vec<Worker>,
+    traffic: Traffic,
+    /// Since the measurement began; `None` before.
+    looked_at: Option<Duration>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Worker {
+    slot: u16,
+    pid: u32,
+    cpu_first: Option<Duration>,
+    cpu_last: Option<Duration>,
+}
+
+impl Watched {
+    /// Asks the daemon, if there is one, whether the target is an app of it. Whatever goes wrong here costs a table,
+    /// not the measurement.
+    pub(super) fn find(plan: &Plan) -> Self {
+        Self { app: app(plan), header: plan.worker_header.is_some() }
+    }
+
+    /// Looks at the workers now and then while it is measured, and once more at the end.
+    pub(super) fn look(&mut self, progress: &Progress) {
+        let Some(app) = &mut self.app else { return };
+        match progress.phase {
+            Phase::Measuring => {
+                let due = app.looked_at.is_none_or(|at| progress.elapsed.saturating_sub(at) >= LOOK_INTERVAL);
+                if due {
+                    app.looked_at = Some(progress.elapsed);
+                    app.look();
+                }
+            }
+            Phase::Draining if !app.ended => {
+                app.ended = true;
+                app.look();
+            }
+            _ => {}
+        }
+    }
+
+    /// What was found.
+    pub(super) fn found(self, report: &Report) -> Option<Workers> {
+        if !report.workers.is_empty() {
+            return Some(by_header(self.app, report));
+        }
+        if self.header {
+            crate::output::warn("no answer had the header of --worker-header");
+        }
+        Some(self.app?.told(report))
+    }
+}
+
+impl App {
+    fn look(&mut self) {
+        for worker in &mut self.workers {
+            let now = procinfo::cpu_time(worker.pid).ok();
+            worker.cpu_first = worker.cpu_first.or(now);
+            worker.cpu_last = now.or(worker.cpu_last);
+        }
+        let Some(port) = self.port else { return };
+        let Ok(connections) = connections_at(port) else { return };
+        if connections.len() > CONNECTIONS_MAX {
+            return;
+        }
+        let mut holders = HashMap::new();
+        for (index, worker) in self.workers.iter().enumerate() {
+            let inodes = socket_inodes(worker.pid).unwrap_or_default();
+            holders.extend(inodes.into_iter().map(|inode| (inode, index)));
+        }
+        let seen: Vec<Seen> = connections
+            .iter()
+            .filter_map(|one| {
+                let worker = *holders.get(&one.inode)?;
+                Some(Seen { inode: one.inode, worker, received: one.received_bytes })
+            })
+            .collect();
+        self.traffic.look(&seen);
+    }
+
+    fn told(self, report: &Report) -> Workers {
+        let count = self.workers.len();
+        let connections = self.traffic.connections(count);
+        let requests = self.traffic.requests(count, report.counts.completed, report.bytes.sent);
+        let source = match (&requests, self.port) {
+            (Some(_), _) => "requests by the bytes that each worker's connections received",
+            (None, Some(_)) => "connections ended too soon to be told apart: only CPU is known",
+            (None, None) => "a unix socket: only CPU is known",
+        };
+        let seen = requests.is_some();
+        let workers = self.workers.iter().enumerate().map(|(index, worker)| WorkerShare {
+            name: worker.slot.to_string(),
+            pid: Some(worker.pid),
+            requests: requests.as_ref().map(|requests| requests[index]),
+            connections: seen.then(|| connections[index]),
+            cpu_seconds: worker.cpu_seconds(),
+        });
+        Workers { workers: workers.collect(), app: Some(self.name), source: source.to_owned() }
+    }
+}
+
+impl Worker {
+    fn cpu_seconds(&self) -> Option<f64> {
+        let (first, last) = self.cpu_first.zip(self.cpu_last)?;
+        Some(last.saturating_sub(first).as_secs_f64())
+    }
+}
+
+/// As the app's own header counts them, with the CPU of the daemon's worker of that pid or slot.
+fn by_header(app: Option<App>, report: &Report) -> Workers {
+    let known = |name: &str| {
+        let workers = &app.as_ref()?.workers;
+        let by_pid = workers.iter().find(|worker| worker.pid.to_string() == name);
+        by_pid.or_else(|| workers.iter().find(|worker| worker.slot.to_string() == name))
+    };
+    let workers = report.workers.iter().map(|counted| {
+        let worker = known(&counted.name);
+        WorkerShare {
+            name: counted.name.clone(),
+            pid: worker.map(|worker| worker.pid),
+            requests: Some(counted.requests),
+            connections: Some(counted.connections),
+            cpu_seconds: worker.and_then(Worker::cpu_seconds),
+        }
+    });
+    let workers = workers.collect();
+    Workers { workers, source: "as a response header says".to_owned(), app: app.map(|app| app.name) }
+}
+
+/// The daemon's app that listens where the plan goes.
+fn app(plan: &Plan) -> Option<App> {
+    let home = Home::locate().ok()?;
+    if !home.socket().exists() {
+        return None;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().ok()?;
+    let list = runtime.block_on(async {
+        let mut client = connection::running(&home).await.ok()??;
+        client.list().await.ok()
+    })?;
+    let view = list.apps.into_iter().find(|view| listens_at(view, plan))?;
+    let workers: Vec<Worker> = view
+        .workers
+        .iter()
+        .filter_map(|worker| {
+            Some(Worker { slot: worker.slot, pid: worker.pid?, cpu_first: None, cpu_last: None })
+        })
+        .collect();
+    let port = plan.unix_socket.is_none().then(|| super::server(plan).map(|(_, port)| port)).flatten();
+    (!workers.is_empty()).then(|| App {
+        name: view.definition.name,
+        port,
+        workers,
+        traffic: Traffic::default(),
+        looked_at: None,
+        ended: false,
+    })
+}
+
+fn listens_at(view: &AppView, plan: &Plan) -> bool {
+    if let Some(path) = &plan.unix_socket {
+        return view.listening.iter().any(|address| address.contains(&*path.to_string_lossy()));
+    }
+    let Some((host, port)) = super::server(plan) else { return false };
+    let local =
+        (host, port).to_socket_addrs().is_ok_and(|mut found| found.any(|address| is_local(address.ip())));
+    let ending = format!(":{port}");
+    local && view.listening.iter().any(|address| address.ends_with(&ending))
+}
+
+/// Whether an address is one of this machine: whatever can be bound is.
+fn is_local(address: IpAddr) -> bool {
+    address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
+}

@@ -1,0 +1,64 @@
+//! `forkful compare`: one arm against another, by load test.
+
+use forkful_lab::arms::{self, Defaults};
+use forkful_lab::compare::{Setup, compare};
+use forkful_lab::text;
+
+use super::lab;
+use crate::cli::CompareArgs;
+use crate::exit::{Exit, Failure};
+
+/// What is compared when nothing is said.
+const ARMS: &str = "single,cluster";
+
+/// The same for two scripts.
+const ARMS_OF_TWO: &str = "single";
+
+pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
+    let target = lab::target(&args.lab.request)?;
+    let apps = args
+        .targets
+        .iter()
+        .map(|target| lab::app(target, &args.lab.app, &args.lab.args))
+        .collect::<Result<Vec<_>, _>>()?;
+    let workers = match &args.lab.app.instances {
+        Some(_) => apps[0].instances,
+        None => forkful_os::cores::usable_cores().count,
+    };
+    let defaults = Defaults { workers, workers_given: args.lab.app.instances.is_some(), apps: apps.len() };
+    let list = args.arms.as_deref().unwrap_or(if apps.len() > 1 { ARMS_OF_TWO } else { ARMS });
+    let arms = if args.aa { arms::self_test(list, defaults)? } else { arms::parse(list, defaults)? };
+    let seed = lab::seed(&args.lab);
+    let heading = lab::heading(&args.targets.join(" "), &apps[0], &target, seed, args.lab.seed.is_some());
+    let setup = Setup {
+        apps,
+        arms,
+        target,
+        forkful: this_program()?,
+        port: args.lab.app.port,
+        start_timeout: args.lab.app.start_timeout,
+        budget: args.lab.budget,
+        blocks: args.blocks,
+        connections: args.lab.request.connections,
+        keep_alive: !args.lab.request.no_keep_alive,
+        threads: args.lab.request.threads.map(usize::from),
+        with_latency: !args.no_latency && !args.aa,
+        self_test: args.aa,
+        seed,
+        stop: lab::interruptible()?,
+        heading,
+    };
+    let document = {
+        let mut watch = lab::Watch::new(args.lab.json);
+        compare(&setup, &mut watch)?
+    };
+    lab::show(&document, &text::compare(&document), &args.lab)?;
+    Ok(Exit::Done)
+}
+
+/// Where this program is, to start private clusters with.
+pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
+    std::env::current_exe().map_err(|e| {
+        Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot tell where this program is"))
+    })
+}

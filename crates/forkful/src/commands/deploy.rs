@@ -1,0 +1,178 @@
+//! `forkful deploy`: brings an app to other machines by the system's ssh and git, as the `deploy`
+//! section of its configuration says.
+
+mod host;
+mod script;
+
+use std::path::Path;
+use std::process::Command;
+
+use forkful_config::DeployTarget;
+
+use crate::cli::DeployArgs;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::specs::Specs;
+use script::Order;
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    config: String,
+    target: String,
+    order: Order,
+}
+
+pub(super) fn run(args: &DeployArgs) -> Result<Exit, Failure> {
+    let specs = Specs::new(&[], &[])?;
+    let request = request(&args.words)?;
+    let targets = specs.load(Path::new(&request.config))?.deploy_targets()?;
+    let target = find(&targets, &request)?;
+    if matches!(request.order, Order::Update(_)) {
+        if !args.force {
+            check_local_work()?;
+        }
+        before_update(target)?;
+    }
+    let outcomes = host::run_all(target, &script::script(target, &request.order));
+    let failed: Vec<_> = outcomes.iter().filter_map(|o| Some((&o.host, o.fault.as_ref()?))).collect();
+    if failed.is_empty() {
+        return Ok(Exit::Done);
+    }
+    let lines: Vec<String> = failed.iter().map(|(host, fault)| format!("{host}: {fault}")).collect();
+    let error = match (failed.len(), outcomes.len()) {
+        (1, 1) => lines.join(""),
+        (some, all) => format!("{some} of {all} hosts failed\n{}", lines.join("\n")),
+    };
+    Err(Failure::new(Exit::Failed, error))
+}
+
+/// `[file] <target> [order]`, in PM2's words.
+fn request(words: &[String]) -> Result<Request, Failure> {
+    let mut words = words.iter().map(String::as_str);
+    let mut first = words.next();
+    let config = match first.filter(|word| crate::specs::is_config(word)) {
+        Some(config) => {
+            first = words.next();
+            config.to_owned()
+        }
+        None => match forkful_config::find_default(Path::new("")) {
+            Some(path) => path.to_string_lossy().into_owned(),
+            None => {
+                return Err(Failure::new(Exit::WrongUse, "this directory holds no config file")
+                    .hint("name it first, as in `forkful deploy ecosystem.config.js production`"));
+            }
+        },
+    };
+    let Some(target) = first else {
+        return Err(Failure::new(Exit::WrongUse, "no target is named")
+            .hint("name a block of `deploy`, as in `forkful deploy production`"));
+    };
+    let rest: Vec<&str> = words.collect();
+    Ok(Request { config, target: target.to_owned(), order: order(&rest)? })
+}
+
+fn order(words: &[&str]) -> Result<Order, Failure> {
+    let wrong = |error: String| {
+        Failure::new(Exit::WrongUse, error)
+            .hint("orders are setup, update, revert, list, curr, prev, exec and ref")
+    };
+    let number = |text: &str| {
+        text.parse::<u32>()
+            .ok()
+            .filter(|number| *number < 10_000)
+            .ok_or_else(|| wrong(format!("`{text}` is no number of deployments")))
+    };
+    Ok(match words {
+        [] | ["update"] => Order::Update(None),
+        ["setup"] => Order::Setup,
+        ["ref", reference] if !reference.starts_with('-') => Order::Update(Some((*reference).to_owned())),
+        ["revert"] => Order::Revert(1),
+        ["revert", steps] => Order::Revert(number(steps)?),
+        ["list"] => Order::List,
+        ["curr" | "current"] => Order::Show(0),
+        ["prev" | "previous"] => Order::Show(1),
+        ["exec" | "run", command @ ..] if !command.is_empty() => Order::Exec(command.join(" ")),
+        other => return Err(wrong(format!("`{}` is no order", other.join(" ")))),
+    })
+}
+
+fn find<'a>(targets: &'a [DeployTarget], request: &Request) -> Result<&'a DeployTarget, Failure> {
+    targets.iter().find(|target| target.name == request.target).ok_or_else(|| {
+        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        let hint = if names.is_empty() {
+            "it has no `deploy` section; `forkful init full` shows one".to_owned()
+        } else {
+            format!("there is {}", names.join(", "))
+        };
+        Failure::new(Exit::WrongUse, format!("{} has no target `{}`", request.config, request.target))
+            .hint(hint)
+    })
+}
+
+/// What is not committed and pushed would not be deployed, which is seldom meant.
+fn check_local_work() -> Result<(), Failure> {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    // Outside of a repository there is nothing that could be forgotten.
+    let Some(changes) = git(&["status", "--porcelain", "--untracked-files=no"]) else { return Ok(()) };
+    let refuse = |error: String, hint: &str| Err(Failure::new(Exit::Failed, error).hint(hint));
+    if let Some(first) = changes.lines().next() {
+        let file = first.get(2..).unwrap_or(first).trim();
+        let more = match changes.lines().count() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        return refuse(
+            format!("{file}{more} is not committed"),
+            "commit it, or deploy without it with --force",
+        );
+    }
+    let unpushed = git(&["rev-list", "--count", "@{upstream}..HEAD"]).unwrap_or_default();
+    match unpushed.parse::<u32>() {
+        Ok(0) | Err(_) => Ok(()),
+        Ok(count) => refuse(
+            format!(
+                "{} not pushed",
+                if count == 1 { "1 commit is".to_owned() } else { format!("{count} commits are") }
+            ),
+            "push, or deploy without them with --force",
+        ),
+    }
+}
+
+fn before_update(target: &DeployTarget) -> Result<(), Failure> {
+    let Some(command) = &target.hooks.pre_deploy_local else { return Ok(()) };
+    let output = Command::new("/bin/sh").args(["-ec", command]).output();
+    let output = output.map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    output::talk(&output::format::visible(&String::from_utf8_lossy(&output.stderr)));
+    output::print(&String::from_utf8_lossy(&output.stdout))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("pre-deploy-local ended with {}", output.status))
+        .hint("nothing was deployed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_pm2s_words() {
+        let order = |line: &str| super::order(&line.split_whitespace().collect::<Vec<_>>()).ok();
+        assert_eq!(order(""), Some(Order::Update(None)));
+        assert_eq!(order("ref v1.2"), Some(Order::Update(Some("v1.2".to_owned()))));
+        assert_eq!(order("ref --upload-pack=x"), None);
+        assert_eq!(order("revert"), Some(Order::Revert(1)));
+        assert_eq!(order("revert 3"), Some(Order::Revert(3)));
+        assert_eq!(order("revert x"), None);
+        assert_eq!(order("exec npm test"), Some(Order::Exec("npm test".to_owned())));
+        assert_eq!(order("exec"), None);
+        assert_eq!(order("curr"), Some(Order::Show(0)));
+        assert_eq!(order("prev"), Some(Order::Show(1)));
+        assert_eq!(order("steup"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! `forkful import pm2`: the apps that PM2 runs, or has saved, become apps here.
+
+mod pm2;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use forkful_api::types::{ActionReply, AppDefinition, StartRequest};
+use forkful_config::{AppOptions, Format};
+use serde_json::Value;
+
+use super::act::tell;
+use crate::cli::{ImportArgs, ImportFrom, ImportPm2Args};
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use crate::output::progress::Progress;
+use crate::specs::Specs;
+
+/// The most bytes of a dump, or of PM2's answer: some 10,000 processes with large environments.
+const DUMP_BYTES_MAX: u64 = 256 << 20;
+
+pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure> {
+    let ImportFrom::Pm2(args) = &args.from;
+    let pm2_home = pm2_home(args)?;
+    let is_running = args.file.is_none() && pm2::is_running(&pm2_home);
+    let (processes, source) = processes(args, &pm2_home, is_running)?;
+    let imported = pm2::config(&processes, &pm2_home);
+    for note in &imported.notes {
+        output::note(note);
+    }
+    if args.dry_run {
+        return show(&imported.config, args.show_env);
+    }
+    if imported.config["apps"].as_array().is_none_or(Vec::is_empty) {
+        return Err(Failure::new(Exit::NoSuchApp, format!("{source} holds no app")));
+    }
+    let definitions = definitions(&imported.config, args)?;
+    if is_running && args.stop_pm2 {
+        stop_pm2(&pm2_home)?;
+    }
+    let mut client = connection::needed(home).await?;
+    let known = client.list().await?.apps;
+    let (there, new): (Vec<_>, Vec<_>) = definitions
+        .into_iter()
+        .partition(|definition| known.iter().any(|app| app.definition.name == definition.name));
+    for definition in &there {
+        output::note(&format!("{}: exists already: left as it is", definition.name));
+    }
+    let mut reply = ActionReply { apps: Vec::new() };
+    if !new.is_empty() {
+        let _progress = Progress::start(super::start::doing(&new));
+        reply = client.start(&StartRequest { apps: new, wait: true }).await?;
+    }
+    if is_running && !args.stop_pm2 {
+        output::note(
+            "PM2 still runs the same apps; `pm2 kill` ends them, and then `forkful restart all` takes their ports",
+        );
+    }
+    tell(&mut client, vec![("imported", reply)], args.json).await
+}
+
+fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
+    if let Some(home) = args.home.as_ref().filter(|home| !home.as_os_str().is_empty()) {
+        return Ok(home.clone());
+    }
+    match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Ok(Path::new(&home).join(".pm2")),
+        None => Err(Failure::new(Exit::WrongUse, "neither PM2_HOME nor HOME is set")
+            .hint("name PM2's folder with --home, or a dump with --file")),
+    }
+}
+
+/// What PM2 knows of its processes, and where that is from.
+fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec<Value>, String), Failure> {
+    let dump = args.file.clone().unwrap_or_else(|| home.join("dump.pm2"));
+    if is_running {
+        match pm2::ask(home, DUMP_BYTES_MAX) {
+            Ok(list) => return Ok((list, "PM2".to_owned())),
+            Err(fault) => {
+                output::warn(&format!("PM2 runs but cannot be asked ({fault}): its dump is read instead"));
+            }
+        }
+    }
+    let source = dump.display().to_string();
+    match pm2::read_dump(&dump, DUMP_BYTES_MAX) {
+        Ok(list) => Ok((list, source)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.file.is_none() => {
+            let error =
+                format!("no PM2 is running with its folder at {}, and it has saved nothing", home.display());
+            Err(Failure::new(Exit::NoSuchApp, error)
+                .hint("`pm2 save` writes a dump; --home or PM2_HOME names another folder"))
+        }
+        Err(error) => {
+            let error = anyhow::Error::new(error).context(format!("cannot read {source}"));
+            Err(Failure::caused(Exit::WrongUse, error).hint("it must be what `pm2 save` wrote"))
+        }
+    }
+}
+
+/// Apps from a configuration, checked as if a user had written it.
+fn definitions(config: &Value, args: &ImportPm2Args) -> Result<Vec<AppDefinition>, Failure> {
+    let specs = Specs::new(&[], &args.only)?;
+    let file = forkful_config::parse(&config.to_string(), Format::Json, Path::new("pm2"))?;
+    let apps = specs.resolved(file, &AppOptions::default())?;
+    Ok(apps.iter().map(AppDefinition::from).collect())
+}
+
+fn show(config: &Value, show_env: bool) -> Result<Exit, Failure> {
+    let mut config = config.clone();
+    if !show_env {
+        pm2::redact(&mut config);
+    }
+    output::print_json(&config)?;
+    Ok(Exit::Done)
+}
+
+/// Ends PM2 after it has saved its list, so that nothing is lost whatever comes.
+fn stop_pm2(home: &Path) -> Result<(), Failure> {
+    for arguments in [&["save", "--force"][..], &["kill"]] {
+        let status = Command::new("pm2").args(arguments).env("PM2_HOME", home).output();
+        let fault = match status {
+            Ok(output) if output.status.success() => continue,
+            Ok(output) => format!("it ended with {}", output.status),
+            Err(error) => error.to_string(),
+        };
+        return Err(Failure::new(Exit::Failed, format!("`pm2 {}` failed: {fault}", arguments.join(" ")))
+            .hint("end PM2 by hand, then import its dump"));
+    }
+    Ok(())
+}

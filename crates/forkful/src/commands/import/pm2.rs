@@ -1,0 +1,287 @@
+//! What PM2 says of its processes, turned into a configuration as a user would write it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use forkful_core::spec::environment::shown_value;
+use serde_json::{Map, Value, json};
+
+/// A configuration, and what is worth knowing about it.
+pub(super) struct Imported {
+    pub(super) config: Value,
+    pub(super) notes: Vec<String>,
+}
+
+/// Attributes that PM2 keeps under the names that they have in a configuration.
+const SAME_NAME: &[&str] = &[
+    "name",
+    "namespace",
+    "args",
+    "node_args",
+    "instance_var",
+    "increment_var",
+    "max_memory_restart",
+    "kill_timeout",
+    "listen_timeout",
+    "wait_ready",
+    "shutdown_with_message",
+    "autorestart",
+    "autostart",
+    "stop_exit_codes",
+    "min_uptime",
+    "max_restarts",
+    "restart_delay",
+    "exp_backoff_restart_delay",
+    "cron_restart",
+    "watch",
+    "ignore_watch",
+    "watch_options",
+    "watch_delay",
+    "log_type",
+    "log_date_format",
+    "merge_logs",
+    "disable_logs",
+    "time",
+    "treekill",
+    "source_map_support",
+    "uid",
+    "gid",
+];
+
+/// Variables of PM2 itself in an app's environment.
+const OWN_VARIABLES: &[&str] = &[
+    "unique_id",
+    "NODE_APP_INSTANCE",
+    "pm_id",
+    "PM2_HOME",
+    "PM2_USAGE",
+    "PM2_JSON_PROCESSING",
+    "PM2_INTERACTOR_PROCESSING",
+];
+
+/// Variables of the shell that PM2 was started from, which say nothing to an app.
+const SHELL_VARIABLES: &[&str] =
+    &["_", "OLDPWD", "PWD", "SHLVL", "TERM", "COLORTERM", "LS_COLORS", "LESSOPEN", "LESSCLOSE"];
+
+/// Whether a PM2 of this folder is running. Asking it otherwise would start one.
+pub(super) fn is_running(home: &Path) -> bool {
+    let pid = fs_err::read_to_string(home.join("pm2.pid")).unwrap_or_default();
+    let is_alive =
+        pid.trim().parse::<u32>().is_ok_and(|pid| Path::new("/proc").join(pid.to_string()).exists());
+    is_alive && home.join("rpc.sock").exists()
+}
+
+/// The list of a PM2 that runs.
+pub(super) fn ask(home: &Path, bytes_max: u64) -> Result<Vec<Value>, String> {
+    let mut child = Command::new("pm2")
+        .args(["jlist", "--silent"])
+        .env("PM2_HOME", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("`pm2 jlist`: {error}"))?;
+    let mut text = String::new();
+    let read = child.stdout.take().map(|pipe| pipe.take(bytes_max).read_to_string(&mut text));
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if let Some(Err(error)) = read {
+        return Err(error.to_string());
+    }
+    // Banners and warnings may come before the list, on lines of their own.
+    let list = text.lines().rev().find(|line| line.starts_with('[')).unwrap_or_default();
+    if !status.success() || list.is_empty() {
+        return Err(format!("`pm2 jlist` ended with {status} and no list"));
+    }
+    let list: Vec<Value> = serde_json::from_str(list).map_err(|error| format!("its list: {error}"))?;
+    Ok(list.into_iter().map(|mut process| process["pm2_env"].take()).filter(Value::is_object).collect())
+}
+
+/// The list that `pm2 save` wrote.
+pub(super) fn read_dump(path: &Path, bytes_max: u64) -> io::Result<Vec<Value>> {
+    let mut text = String::new();
+    fs_err::File::open(path)?.take(bytes_max).read_to_string(&mut text)?;
+    serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// One app per name; processes of the same name are its workers.
+pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
+    let mut notes = Vec::new();
+    let mut order: Vec<String> = Vec::new();
+    let mut groups: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    for process in processes {
+        let Some(name) = process["name"].as_str() else { continue };
+        if process["pmx_module"] == true {
+            notes.push(format!(
+                "{name} is a module of PM2 and is left out; logs are rotated here without one"
+            ));
+            continue;
+        }
+        let group = groups.entry(name.to_owned()).or_default();
+        if group.is_empty() {
+            order.push(name.to_owned());
+        }
+        group.push(process);
+    }
+    let mut apps: Vec<Value> = order.iter().map(|name| app(&groups[name], home)).collect();
+    for app in &mut apps {
+        notes.extend(drop_lost_patterns(app));
+    }
+    Imported { config: json!({ "apps": apps }), notes }
+}
+
+/// Regular expressions become `{}` in what PM2 writes.
+fn drop_lost_patterns(app: &mut Value) -> Option<String> {
+    let patterns = app["ignore_watch"].as_array_mut()?;
+    let all = patterns.len();
+    patterns.retain(serde_json::Value::is_string);
+    let lost = patterns.len() < all;
+    if patterns.is_empty() {
+        app.as_object_mut()?.remove("ignore_watch");
+    }
+    let name = app["name"].as_str().unwrap_or_default();
+    lost.then(|| {
+        format!("{name}: PM2 does not keep regular expressions of `ignore_watch`: start it from its own config to have them")
+    })
+}
+
+fn app(processes: &[&Value], home: &Path) -> Value {
+    let first = processes[0];
+    let mut app = Map::new();
+    let mut put = |key: &str, value: &Value| {
+        if !value.is_null() && *value != json!([]) {
+            app.insert(key.to_owned(), value.clone());
+        }
+    };
+    put("name", &first["name"]);
+    put("script", &first["pm_exec_path"]);
+    put("cwd", &first["pm_cwd"]);
+    put("interpreter", &first["exec_interpreter"]);
+    let is_cluster = first["exec_mode"] == "cluster_mode";
+    put("exec_mode", &json!(if is_cluster { "cluster" } else { "fork" }));
+    if is_cluster || processes.len() > 1 {
+        put("instances", &json!(processes.len()));
+    }
+    for key in SAME_NAME.iter().filter(|key| **key != "name") {
+        put(key, &first[*key]);
+    }
+    for (key, path) in
+        [("out_file", "pm_out_log_path"), ("error_file", "pm_err_log_path"), ("log_file", "pm_log_path")]
+    {
+        put(key, &json!(log_file(first, path, home)));
+    }
+    if processes.iter().all(|process| process["status"] == "stopped") {
+        put("autostart", &json!(false));
+    }
+    let blocks = first
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, value)| key.starts_with("env_") && value.is_object());
+    for (key, value) in blocks {
+        put(key, value);
+    }
+    put("env", &Value::Object(environment(processes)));
+    // What PM2's caller had is in `env`; what this command's caller has is another matter.
+    put("filter_env", &json!(true));
+    Value::Object(app)
+}
+
+/// A log file that the user chose. PM2's own places are not kept, and neither is the worker's number.
+fn log_file(process: &Value, key: &str, home: &Path) -> Option<String> {
+    let path = Path::new(process[key].as_str()?);
+    if path.starts_with(home) {
+        return None;
+    }
+    let merged = process["merge_logs"] == true;
+    let stem = path.file_stem()?.to_str()?;
+    let ending = process["pm_id"].as_u64().map(|id| format!("-{id}"));
+    let plain =
+        match ending.filter(|_| !merged).and_then(|ending| stem.strip_suffix(&ending).map(str::to_owned)) {
+            None => return Some(path.display().to_string()),
+            Some(plain) => plain,
+        };
+    let name = match path.extension() {
+        Some(extension) => format!("{plain}.{}", extension.to_string_lossy()),
+        None => plain,
+    };
+    Some(path.with_file_name(name).display().to_string())
+}
+
+/// The variables that PM2 gives the app, without its own. One that grows from worker to worker begins
+/// at the least.
+fn environment(processes: &[&Value]) -> Map<String, Value> {
+    let first = processes[0];
+    let name = first["name"].as_str().unwrap_or_default();
+    let increment = first["increment_var"].as_str();
+    let instance = first["instance_var"].as_str();
+    let mut env = Map::new();
+    for (key, value) in first["env"].as_object().into_iter().flatten() {
+        // PM2 leaves `<name>: {}` behind for every app.
+        let is_own = OWN_VARIABLES.contains(&key.as_str())
+            || Some(key.as_str()) == instance
+            || (key == name && (value == "{}" || *value == json!({})));
+        if is_own || SHELL_VARIABLES.contains(&key.as_str()) || value.is_null() {
+            continue;
+        }
+        env.insert(key.clone(), value.clone());
+    }
+    if let Some(key) = increment {
+        let number = |process: &&Value| {
+            let value = &process["env"][key];
+            value.as_i64().or_else(|| value.as_str()?.parse().ok())
+        };
+        if let Some(least) = processes.iter().filter_map(number).min() {
+            env.insert(key.to_owned(), json!(least));
+        }
+    }
+    env
+}
+
+/// Hides the values of secrets.
+pub(super) fn redact(config: &mut Value) {
+    for app in config["apps"].as_array_mut().into_iter().flatten() {
+        for (key, block) in app.as_object_mut().into_iter().flatten() {
+            if key != "env" && !key.starts_with("env_") {
+                continue;
+            }
+            for (name, value) in block.as_object_mut().into_iter().flatten() {
+                if let Value::String(text) = value {
+                    *text = shown_value(name, text).to_owned();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_of_one_name_are_workers_of_one_app() {
+        let process = |id: u64, port: &str| {
+            json!({
+                "name": "api", "pm_id": id, "pm_exec_path": "/srv/a.js", "pm_cwd": "/srv", "exec_mode": "cluster_mode",
+                "exec_interpreter": "node", "node_args": [], "status": "online", "increment_var": "PORT",
+                "pm_out_log_path": format!("/var/log/api-{id}.log"), "pm_err_log_path": format!("/srv/pm/.pm2/logs/api-error-{id}.log"),
+                "kill_timeout": 3000, "vizion": true, "ignore_watch": ["x", {}], "env_live": { "A": "1" },
+                "env": { "PORT": port, "api": "{}", "unique_id": "x", "PM2_HOME": "/srv/pm/.pm2", "DB": "postgres://u:p@h/d", "SHLVL": "1" },
+            })
+        };
+        let module = json!({ "name": "pm2-logrotate", "pmx_module": true });
+        let mut imported =
+            config(&[process(0, "3001"), process(1, "3000"), module], Path::new("/srv/pm/.pm2"));
+        assert_eq!(imported.notes.len(), 2);
+        redact(&mut imported.config);
+        assert_eq!(
+            imported.config,
+            json!({ "apps": [{
+                "name": "api", "script": "/srv/a.js", "cwd": "/srv", "interpreter": "node", "exec_mode": "cluster",
+                "instances": 2, "increment_var": "PORT", "kill_timeout": 3000, "ignore_watch": ["x"], "out_file": "/var/log/api.log",
+                "env_live": { "A": "1" }, "env": { "PORT": 3000, "DB": "[redacted]" }, "filter_env": true,
+            }] })
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! The version of an app, from the `package.json` nearest to its script.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use forkful_api::jlist::JlistEntry;
+use serde::Deserialize;
+
+/// The largest `package.json` that is read.
+const PACKAGE_BYTES_MAX: u64 = 1 << 20;
+
+/// How many directories upwards it is looked for.
+const DIRECTORIES_MAX: usize = 32;
+
+#[derive(Deserialize)]
+struct Package {
+    version: Option<String>,
+}
+
+/// Gives each app the version that its package has.
+pub(super) fn fill_in(entries: &mut [JlistEntry]) {
+    let mut known: HashMap<PathBuf, Option<String>> = HashMap::new();
+    for entry in entries {
+        let script = PathBuf::from(&entry.pm2_env.pm_exec_path);
+        let version = known.entry(script).or_insert_with_key(|script| nearest(script));
+        if let Some(version) = version {
+            entry.pm2_env.version.clone_from(version);
+        }
+    }
+}
+
+fn nearest(script: &Path) -> Option<String> {
+    let directories = script.parent()?.ancestors().take(DIRECTORIES_MAX);
+    let package = directories.map(|directory| directory.join("package.json")).find(|path| path.is_file())?;
+    if fs_err::metadata(&package).ok()?.len() > PACKAGE_BYTES_MAX {
+        return None;
+    }
+    let package: Package = serde_json::from_slice(&fs_err::read(&package).ok()?).ok()?;
+    package.version
+}

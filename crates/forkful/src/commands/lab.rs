@@ -1,0 +1,247 @@
+//! What `compare` and `tune` share: the app and the request that the command line describes, the progress bar, and
+//! that Ctrl-C ends what was started.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forkful_config::AppOptions;
+use forkful_core::spec::AppSpec;
+use forkful_lab::LabError;
+use forkful_lab::document::{Heading, Machine, TargetDocument};
+use forkful_lab::target::Target;
+use forkful_load::StopHandle;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+use crate::cli::{LabAppArgs, LabArgs, RequestArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::format::visible;
+use crate::output::paint::Paint;
+use crate::output::{self};
+use crate::specs::Specs;
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let hint = error.hint();
+        let exit = match &error {
+            LabError::Arms { .. } | LabError::Plan { .. } | LabError::Missing { .. } => Exit::WrongUse,
+            LabError::Interrupted => Exit::App(130),
+            _ => Exit::Failed,
+        };
+        Self { error: error.into(), hint, exit }
+    }
+}
+
+/// The one app that a script or a config file names, complete.
+pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Result<AppSpec, Failure> {
+    let only: Vec<String> = args.only.iter().cloned().collect();
+    let specs = Specs::new(&args.env, &only)?;
+    let options = AppOptions {
+        args: (!script_args.is_empty()).then(|| script_args.to_vec()),
+        cwd: args.cwd.clone(),
+        interpreter: args.interpreter.clone(),
+        node_args: args.node_args.as_deref().map(words).transpose()?,
+        balance: args.balance.map(Into::into),
+        agent: args.no_agent.then_some(false),
+        instances: args.instances.clone().map(Into::into),
+        env: args
+            .env
+            .iter()
+            .filter_map(|text| text.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        ..AppOptions::default()
+    };
+    let path = Path::new(target);
+    if !forkful_config::is_config(path) {
+        return specs.app_of_command_line(target, &options);
+    }
+    let mut apps = specs.apps_of_config(path, &options)?;
+    if apps.len() > 1 {
+        let names: Vec<String> = apps.iter().map(|app| app.name.to_string()).collect();
+        return Err(Failure::new(
+            Exit::WrongUse,
+            format!("{target} has {} apps: {}", apps.len(), names.join(", ")),
+        )
+        .hint("`--only NAME` says which one is meant"));
+    }
+    apps.pop().ok_or_else(|| Failure::new(Exit::WrongUse, format!("{target} has no app")))
+}
+
+fn words(text: &str) -> Result<Vec<String>, Failure> {
+    shell_words::split(text).map_err(|_| {
+        Failure::new(Exit::WrongUse, format!("--node-args {text:?} has a quote that is not closed"))
+    })
+}
+
+/// The request.
+pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
+    if !args.path.starts_with('/') {
+        return Err(Failure::new(Exit::WrongUse, format!("--path {:?} does not begin with `/`", args.path))
+            .hint("name the route without host and port, as in `--path /fast`"));
+    }
+    let header = |text: &String| match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(Failure::new(Exit::WrongUse, format!("--header {text:?} has no name before a colon"))
+            .hint("write it as --header 'Name: value'")),
+    };
+    let body = match args.body.as_deref() {
+        None => Vec::new(),
+        Some(text) => match text.strip_prefix('@') {
+            Some(file) => fs_err::read(file).map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?,
+            None => text.as_bytes().to_vec(),
+        },
+    };
+    Ok(Target {
+        method: args.method.to_ascii_uppercase(),
+        path: args.path.clone(),
+        headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
+        body,
+        statuses: args.expect_status.clone(),
+    })
+}
+
+/// Who, where and when; the headline comes with the result.
+pub(super) fn heading(script: &str, app: &AppSpec, target: &Target, seed: u64, seed_given: bool) -> Heading {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Heading {
+        headline: String::new(),
+        details: Vec::new(),
+        forkful: crate::connection::VERSION.to_owned(),
+        created_at_ms: now.as_millis() as u64,
+        command: command_line(seed, seed_given),
+        seed,
+        target: TargetDocument {
+            script: script.to_owned(),
+            method: target.method.clone(),
+            path: target.path.clone(),
+        },
+        machine: Machine::look(&app.launch.program),
+    }
+}
+
+/// This command, with the seed.
+fn command_line(seed: u64, seed_given: bool) -> String {
+    let mut words: Vec<String> =
+        std::iter::once("forkful".to_owned()).chain(std::env::args().skip(1)).collect();
+    if !seed_given {
+        let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        words.splice(place..place, ["--seed".to_owned(), seed.to_string()]);
+    }
+    shell_words::join(words)
+}
+
+/// The seed that was given, or one from the clock, small enough to be typed.
+pub(super) fn seed(args: &LabArgs) -> u64 {
+    args.seed.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::from(now.subsec_nanos() ^ now.as_secs() as u32) % 1_000_000
+    })
+}
+
+/// A handle that Ctrl-C, SIGTERM and a closed terminal pull. A second signal of the kind ends the program at once.
+pub(super) fn interruptible() -> Result<StopHandle, Failure> {
+    let stop = StopHandle::new();
+    let failed = |e: std::io::Error| {
+        Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot handle signals"))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let handle = stop.clone();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            use tokio::signal::unix::{SignalKind, signal};
+            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let made: std::io::Result<Vec<_>> = kinds.into_iter().map(signal).collect();
+            let mut signals = match made {
+                Ok(signals) => signals,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            drop(ready.send(Ok(())));
+            let [interrupt, terminate, hangup] = &mut signals[..] else { unreachable!("three were made") };
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            handle.stop();
+            output::talk("\nending what was started…\n");
+            // The program ends when everything else has ended; a second signal does not wait for that.
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::process::exit(130);
+        });
+    });
+    is_ready.recv().unwrap_or(Ok(())).map_err(failed)?;
+    Ok(stop)
+}
+
+/// What is being done, as a bar on a terminal and not at all in a pipe.
+#[derive(Debug)]
+pub(super) struct Watch {
+    bar: ProgressBar,
+    notes: bool,
+}
+
+/// Steps of the bar.
+const STEPS: u64 = 1000;
+
+impl Watch {
+    /// `json`: whoever reads JSON wants no sentences beside it.
+    pub(super) fn new(json: bool) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(
+            Some(STEPS),
+            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
+        );
+        let style = ProgressStyle::with_template("{bar:24} {elapsed} {wide_msg}")
+            .expect("the template is a constant that parses");
+        bar.set_style(style);
+        bar.enable_steady_tick(std::time::Duration::from_millis(200));
+        Self { bar, notes: !json }
+    }
+}
+
+impl forkful_lab::progress::Observer for Watch {
+    fn stage(&mut self, stage: &forkful_lab::progress::Stage) {
+        self.bar.set_position((stage.done * STEPS as f64) as u64);
+        self.bar.set_message(visible(&stage.text));
+    }
+
+    fn note(&mut self, text: &str) {
+        if self.notes {
+            self.bar.suspend(|| output::talk(&format!("{}\n", Paint::stderr().dim(&visible(text)))));
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Shows a document: as JSON or text on stdout, and as a page where one was asked for.
+pub(super) fn show(document: &impl serde::Serialize, text: &str, args: &LabArgs) -> Result<(), Failure> {
+    if args.json {
+        output::print_json(document)?;
+    } else {
+        output::print(text)?;
+    }
+    if let Some(path) = &args.html {
+        let value = serde_json::to_value(document).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+        forkful_lab::page::write(path, &value).map_err(|e| {
+            Failure::caused(
+                Exit::Failed,
+                anyhow::Error::new(e).context(format!("cannot write {}", path.display())),
+            )
+        })?;
+        output::note(&format!("the page with plots is {}", path.display()));
+    }
+    Ok(())
+}

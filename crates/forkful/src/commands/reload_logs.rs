@@ -1,0 +1,11 @@
+//! `forkful reloadLogs`: all log files are opened anew, under their names.
+
+use super::act::{Words, act, request};
+use crate::cli::ReloadLogsArgs;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+
+pub(super) async fn run(home: &Home, args: &ReloadLogsArgs) -> Result<Exit, Failure> {
+    let words = Words { verb: "reload_logs", doing: "opening the logs of", done: "logs opened anew" };
+    act(home, words, request(vec!["all".to_owned()], false), args.json).await
+}

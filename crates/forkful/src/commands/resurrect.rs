@@ -1,0 +1,38 @@
+//! `forkful resurrect`: starts what was saved.
+
+use forkful_api::saved::ResurrectRequest;
+
+use super::act::tell;
+use crate::cli::ResurrectArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use crate::output::progress::Progress;
+
+pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failure> {
+    let was_running = connection::running(home).await?.is_some();
+    let mut client = connection::needed(home).await?;
+    let (env, warnings) = forkful_config::caller_environment();
+    for warning in &warnings {
+        output::warn(&warning.to_string());
+    }
+    let request = ResurrectRequest { saved: args.saved, env, wait: !args.no_wait };
+    let reply = {
+        let _progress = Progress::start("starting what was saved…".to_owned());
+        client.resurrect(&request).await
+    };
+    match reply {
+        Ok(reply) => {
+            let done = if args.no_wait { "starting" } else { "resurrected" };
+            tell(&mut client, vec![(done, reply)], args.json).await
+        }
+        Err(error) => {
+            if !was_running {
+                // A daemon that was started for nothing does not stay.
+                client.kill().await.ok();
+            }
+            Err(error.into())
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `forkful save`: the desired state into a file of its own, to come back to.
+
+use forkful_api::saved::SaveRequest;
+use forkful_core::spec::environment::has_secret_name;
+
+use crate::cli::SaveArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use crate::output::format::count;
+
+pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
+    let Some(mut client) = connection::running(home).await? else {
+        return Err(Failure::new(Exit::Failed, "no daemon is running, so there is nothing to save")
+            .hint("what ran last is saved already; `forkful resurrect` starts it"));
+    };
+    let reply = client.save(&SaveRequest { with_env: args.with_env, force: args.force }).await?;
+    if args.json {
+        output::print_json(&reply)?;
+        return Ok(Exit::Done);
+    }
+    output::print(&format!("{} saved in {}\n", count(reply.apps.len(), "app"), reply.path))?;
+    let left_out: Vec<_> = reply.apps.iter().map(|app| (app, worth_telling(&app.left_out))).collect();
+    for (app, names) in left_out.iter().filter(|(_, names)| !names.is_empty()) {
+        output::note(&format!("{}: values that are not saved: {}", app.name, shortened(names)));
+    }
+    if left_out.iter().any(|(_, names)| !names.is_empty()) {
+        output::note("put what the apps need into a file that `env_file` names, or save it with --with-env");
+    }
+    Ok(Exit::Done)
+}
+
+/// Variables of the shell that say nothing to an app.
+const SHELL_VARIABLES: &[&str] =
+    &["_", "COLORTERM", "LS_COLORS", "OLDPWD", "PWD", "SHLVL", "TERM", "FORKFUL_HOME", "DISPLAY"];
+
+/// The most names that one note lists.
+const NAMES_SHOWN: usize = 8;
+
+/// What an app may miss, secrets first.
+fn worth_telling(names: &[String]) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| !SHELL_VARIABLES.contains(name)).collect();
+    names.sort_by_key(|name| !has_secret_name(name));
+    names
+}
+
+fn shortened(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

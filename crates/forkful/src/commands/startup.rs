@@ -1,0 +1,253 @@
+//! `forkful startup` and `forkful unstartup`: the daemon, and with it the apps, start with the machine.
+//! Where the rights are missing, the exact commands are printed instead.
+
+mod templates;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cli::{Platform, StartupArgs};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use forkful_os::users;
+use templates::Service;
+
+/// Where programs are looked for that no directory of the caller's PATH was kept for.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A service file, where it belongs, and what makes it work.
+struct Plan {
+    file: PathBuf,
+    text: String,
+    /// Commands after the file is there, as words.
+    enable: Vec<Vec<String>>,
+    /// Commands before it is removed.
+    disable: Vec<Vec<String>>,
+    /// Whether root's rights are needed.
+    needs_root: bool,
+    /// What is left to do by hand.
+    hint: Option<String>,
+}
+
+pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
+    let plan = plan(home, args)?;
+    if args.print {
+        output::print(&plan.text)?;
+        return Ok(Exit::Done);
+    }
+    if plan.needs_root && !is_root() {
+        return show_commands(&plan);
+    }
+    write(&plan)?;
+    for command in &plan.enable {
+        perform(command)?;
+    }
+    output::print(&format!("{} is there: the daemon starts with the machine\n", plan.file.display()))?;
+    if let Some(hint) = &plan.hint {
+        output::note(hint);
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
+    let plan = plan(home, args)?;
+    if !plan.file.exists() {
+        output::print(&format!("{} is not there: nothing starts with the machine\n", plan.file.display()))?;
+        return Ok(Exit::Done);
+    }
+    if plan.needs_root && !is_root() {
+        let lines: String =
+            plan.disable.iter().map(|command| format!("sudo {}\n", command.join(" "))).collect();
+        output::print(&format!("{lines}sudo rm {}\n", plan.file.display()))?;
+        return Err(no_rights(&plan));
+    }
+    for command in &plan.disable {
+        // A service that is not known any more is as good as disabled.
+        if let Err(failure) = perform(command) {
+            output::warn(&format!("{}", failure.error));
+        }
+    }
+    fs_err::remove_file(&plan.file).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    output::print(&format!("{} is gone: nothing starts with the machine any more\n", plan.file.display()))?;
+    Ok(Exit::Done)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn plan(home: &Home, args: &StartupArgs) -> Result<Plan, Failure> {
+    let platform = match args.platform {
+        Some(platform) => platform,
+        None => detect().ok_or_else(|| {
+            Failure::new(Exit::WrongUse, "cannot tell what starts services on this machine")
+                .hint("name it: systemd, openrc or launchd; --print shows the file")
+        })?,
+    };
+    let of_system = args.system || args.user.is_some() || is_root() || platform == Platform::Openrc;
+    let service = service(home, args, of_system)?;
+    Ok(match platform {
+        Platform::Systemd => systemd(&service, of_system),
+        Platform::Openrc => openrc(&service),
+        Platform::Launchd => launchd(&service, of_system),
+    })
+}
+
+fn detect() -> Option<Platform> {
+    if Path::new("/run/systemd/system").exists() {
+        Some(Platform::Systemd)
+    } else if Path::new("/sbin/openrc-run").exists() {
+        Some(Platform::Openrc)
+    } else if Path::new("/bin/launchctl").exists() {
+        Some(Platform::Launchd)
+    } else {
+        None
+    }
+}
+
+fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    let own = users::user_by_id(rustix::process::geteuid().as_raw());
+    let user = match &args.user {
+        Some(name) => Some(users::find_user(name).ok_or_else(|| {
+            Failure::new(Exit::WrongUse, format!("there is no user `{name}`"))
+                .hint("`getent passwd` lists them")
+        })?),
+        None => own.clone(),
+    };
+    let user_home = args
+        .home
+        .clone()
+        .or_else(|| user.as_ref().map(|user| PathBuf::from(&user.home)))
+        .unwrap_or_else(|| PathBuf::from("/"));
+    let is_other =
+        args.home.is_some() || user.as_ref().map(|user| user.uid) != own.as_ref().map(|own| own.uid);
+    let forkful_home = if is_other { user_home.join(".forkful") } else { home.path().to_owned() };
+    let name = args.service_name.clone().unwrap_or_else(|| "forkful".to_owned());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
+    if name.is_empty() || !name.chars().all(is_plain) {
+        return Err(Failure::new(Exit::WrongUse, format!("{name:?} cannot be the name of a service"))
+            .hint("letters, digits, `-`, `_`, `.` and `@` are possible"));
+    }
+    Ok(Service {
+        name,
+        program,
+        home: forkful_home,
+        user_home,
+        user: of_system.then(|| user.map_or_else(|| "root".to_owned(), |user| user.name)),
+        path: search_path(),
+        wait_network: args.wait_network,
+    })
+}
+
+/// The caller's PATH, absolute directories only, so that apps find the same programs after a boot.
+fn search_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let is_fit =
+        |part: &&str| part.starts_with('/') && !part.contains(|c: char| c.is_whitespace() || c == '%');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split(':').filter(is_fit).chain(PATH_DEFAULT.split(':')) {
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    parts.join(":")
+}
+
+fn words(line: &[&str]) -> Vec<String> {
+    line.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn systemd(service: &Service, of_system: bool) -> Plan {
+    let unit = format!("{}.service", service.name);
+    let systemctl = |rest: &[&str]| {
+        let first: &[&str] = if of_system { &["systemctl"] } else { &["systemctl", "--user"] };
+        words(&[first, rest].concat())
+    };
+    let folder = if of_system {
+        PathBuf::from("/etc/systemd/system")
+    } else {
+        let config = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty());
+        config.map_or_else(|| service.user_home.join(".config"), PathBuf::from).join("systemd/user")
+    };
+    let linger = "your units end when you log out, and start when you log in; `loginctl enable-linger` has them start with the machine and stay";
+    Plan {
+        file: folder.join(&unit),
+        text: templates::systemd(service),
+        enable: vec![systemctl(&["daemon-reload"]), systemctl(&["enable", &unit])],
+        disable: vec![systemctl(&["disable", &unit])],
+        needs_root: of_system,
+        hint: (!of_system).then(|| linger.to_owned()),
+    }
+}
+
+fn openrc(service: &Service) -> Plan {
+    Plan {
+        file: Path::new("/etc/init.d").join(&service.name),
+        text: templates::openrc(service),
+        enable: vec![
+            words(&["chmod", "+x", &format!("/etc/init.d/{}", service.name)]),
+            words(&["rc-update", "add", &service.name, "default"]),
+        ],
+        disable: vec![words(&["rc-update", "del", &service.name, "default"])],
+        needs_root: true,
+        hint: None,
+    }
+}
+
+fn launchd(service: &Service, of_system: bool) -> Plan {
+    let label = format!("{}.plist", service.name);
+    let file = if of_system {
+        Path::new("/Library/LaunchDaemons").join(label)
+    } else {
+        service.user_home.join("Library/LaunchAgents").join(label)
+    };
+    let path = file.display().to_string();
+    Plan {
+        text: templates::launchd(service),
+        enable: vec![words(&["launchctl", "load", "-w", &path])],
+        disable: vec![words(&["launchctl", "unload", "-w", &path])],
+        needs_root: of_system,
+        hint: None,
+        file,
+    }
+}
+
+fn write(plan: &Plan) -> Result<(), Failure> {
+    let written = plan
+        .file
+        .parent()
+        .map_or(Ok(()), fs_err::create_dir_all)
+        .and_then(|()| fs_err::write(&plan.file, &plan.text));
+    written.map_err(|e| Failure::caused(Exit::Failed, e.into()))
+}
+
+fn perform(command: &[String]) -> Result<(), Failure> {
+    let line = command.join(" ");
+    let output = Command::new(&command[0]).args(&command[1..]).output().map_err(|e| {
+        Failure::caused(Exit::Failed, anyhow::Error::new(e).context(format!("cannot run `{line}`")))
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Failure::new(Exit::Failed, format!("`{line}` ended with {}: {said}", output.status))
+        .hint("the file is in place; run the command by hand when its cause is mended"))
+}
+
+/// What to do with root's rights: the file as a here-document, then the commands.
+fn show_commands(plan: &Plan) -> Result<Exit, Failure> {
+    let enable: String = plan.enable.iter().map(|command| format!("sudo {}\n", command.join(" "))).collect();
+    output::print(&format!(
+        "sudo tee {file} > /dev/null <<'END'\n{text}END\n{enable}",
+        file = plan.file.display(),
+        text = plan.text
+    ))?;
+    Err(no_rights(plan))
+}
+
+fn no_rights(plan: &Plan) -> Failure {
+    Failure::new(Exit::Failed, format!("only root may write {}", plan.file.display()))
+        .hint("run the commands above, or `sudo forkful startup --user <you>`")
+}

@@ -1,0 +1,324 @@
+//! The files by which systemd, `OpenRC` and launchd start the daemon. Texts in, text out: nothing is
+//! looked up or written here.
+
+use std::path::PathBuf;
+
+/// What a service file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Service {
+    /// The service's name.
+    pub(super) name: String,
+    /// This program.
+    pub(super) program: PathBuf,
+    /// `$FORKFUL_HOME` of the user.
+    pub(super) home: PathBuf,
+    /// The user's home directory.
+    pub(super) user_home: PathBuf,
+    /// The user that it runs as; `None` for a service of one's own.
+    pub(super) user: Option<String>,
+    /// Where programs are found.
+    pub(super) path: String,
+    /// Wait for the network.
+    pub(super) wait_network: bool,
+}
+
+/// From the first signal to the end of everything: workers get their own kill timeouts within it.
+const STOP_SECONDS: u32 = 90;
+
+/// How long systemd waits for a sign of life; the daemon gives one every half of it.
+const WATCHDOG_SECONDS: u32 = 30;
+
+/// A unit of systemd (systemd.service(5), systemd.exec(5)).
+pub(super) fn systemd(service: &Service) -> String {
+    let is_own = service.user.is_none();
+    let target = if is_own { "default.target" } else { "multi-user.target" };
+    let network = if service.wait_network {
+        "Wants=network-online.target\nAfter=network-online.target\n"
+    } else {
+        "After=network.target\n"
+    };
+    let user = service.user.as_ref().map(|user| format!("User={user}\n")).unwrap_or_default();
+    let (program, home) = (quoted(&service.program), service.home.display());
+    // Rights that a manager of Node.js apps never needs. Not among them: MemoryDenyWriteExecute, which
+    // no JIT survives, and anything that hides files from the apps.
+    let hardening = if is_own {
+        "NoNewPrivileges=yes\n"
+    } else {
+        "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelTunables=yes\nProtectKernelModules=yes\n\
+         ProtectControlGroups=yes\nProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n\
+         AmbientCapabilities=CAP_NET_BIND_SERVICE\n"
+    };
+    format!(
+        "# Written by `forkful startup`; `forkful unstartup` removes it.\n\
+         [Unit]\n\
+         Description=Forkful, which keeps Node.js apps up\n\
+         {network}StartLimitIntervalSec=0\n\
+         \n\
+         [Service]\n\
+         Type=notify\n\
+         NotifyAccess=main\n\
+         {user}Environment=FORKFUL_HOME={home}\n\
+         Environment=PATH={path}\n\
+         # Values that apps need and that are not saved, as NAME=value.\n\
+         EnvironmentFile=-{home}/environment\n\
+         ExecStart={program} daemon --resurrect\n\
+         ExecReload={program} reload all\n\
+         Restart=on-failure\n\
+         RestartSec=1\n\
+         WatchdogSec={WATCHDOG_SECONDS}\n\
+         TimeoutStartSec=120\n\
+         TimeoutStopSec={STOP_SECONDS}\n\
+         KillMode=mixed\n\
+         LimitNOFILE=1048576\n\
+         OOMPolicy=continue\n\
+         Delegate=yes\n\
+         {hardening}\
+         \n\
+         [Install]\n\
+         WantedBy={target}\n",
+        path = service.path,
+    )
+}
+
+/// A service script of `OpenRC` (openrc-run(8)).
+pub(super) fn openrc(service: &Service) -> String {
+    let user = service.user.as_deref().unwrap_or("root");
+    let after = if service.wait_network { "need net" } else { "after net" };
+    format!(
+        "#!/sbin/openrc-run\n\
+         # Written by `forkful startup`; `forkful unstartup` removes it.\n\
+         description=\"Forkful, which keeps Node.js apps up\"\n\
+         supervisor=supervise-daemon\n\
+         command={program}\n\
+         command_args=\"daemon --resurrect\"\n\
+         command_user={user}\n\
+         retry=\"TERM/{STOP_SECONDS}/KILL/5\"\n\
+         respawn_delay=1\n\
+         export FORKFUL_HOME={home}\n\
+         export HOME={user_home}\n\
+         export PATH={path}\n\
+         \n\
+         depend() {{\n\
+         \t{after}\n\
+         }}\n",
+        program = shell(&service.program.display().to_string()),
+        home = shell(&service.home.display().to_string()),
+        user_home = shell(&service.user_home.display().to_string()),
+        path = shell(&service.path),
+    )
+}
+
+/// A property list of launchd (launchd.plist(5)).
+pub(super) fn launchd(service: &Service) -> String {
+    let user = service.user.as_ref().map_or_else(String::new, |user| {
+        format!("  <key>UserName</key>\n  <string>{}</string>\n", xml(user))
+    });
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
+         <plist version=\"1.0\">\n\
+         <dict>\n\
+         \x20 <key>Label</key>\n\
+         \x20 <string>{name}</string>\n\
+         {user}\
+         \x20 <key>ProgramArguments</key>\n\
+         \x20 <array>\n\
+         \x20   <string>{program}</string>\n\
+         \x20   <string>daemon</string>\n\
+         \x20   <string>--resurrect</string>\n\
+         \x20 </array>\n\
+         \x20 <key>EnvironmentVariables</key>\n\
+         \x20 <dict>\n\
+         \x20   <key>FORKFUL_HOME</key>\n\
+         \x20   <string>{home}</string>\n\
+         \x20   <key>PATH</key>\n\
+         \x20   <string>{path}</string>\n\
+         \x20 </dict>\n\
+         \x20 <key>RunAtLoad</key>\n\
+         \x20 <true/>\n\
+         \x20 <key>KeepAlive</key>\n\
+         \x20 <dict>\n\
+         \x20   <key>SuccessfulExit</key>\n\
+         \x20   <false/>\n\
+         \x20 </dict>\n\
+         \x20 <key>ExitTimeOut</key>\n\
+         \x20 <integer>{STOP_SECONDS}</integer>\n\
+         \x20 <key>StandardErrorPath</key>\n\
+         \x20 <string>{home}/daemon.log</string>\n\
+         </dict>\n\
+         </plist>\n",
+        name = xml(&service.name),
+        program = xml(&service.program.display().to_string()),
+        home = xml(&service.home.display().to_string()),
+        path = xml(&service.path),
+    )
+}
+
+/// A path as one word of a systemd command line.
+fn quoted(path: &std::path::Path) -> String {
+    let text = path.display().to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    if text.contains(char::is_whitespace) { format!("\"{text}\"") } else { text }
+}
+
+fn shell(text: &str) -> String {
+    shell_words::quote(text).into_owned()
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use insta::assert_snapshot;
+
+    fn service(user: Option<&str>) -> Service {
+        Service {
+            name: "forkful".to_owned(),
+            program: "/usr/local/bin/forkful".into(),
+            home: "/home/ann/.forkful".into(),
+            user_home: "/home/ann".into(),
+            user: user.map(str::to_owned),
+            path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
+            wait_network: user.is_some(),
+        }
+    }
+
+    #[test]
+    fn a_unit_of_the_system_runs_as_its_user_and_may_do_little() {
+        assert_snapshot!(systemd(&service(Some("ann"))), @"
+        # Written by `forkful startup`; `forkful unstartup` removes it.
+        [Unit]
+        Description=Forkful, which keeps Node.js apps up
+        Wants=network-online.target
+        After=network-online.target
+        StartLimitIntervalSec=0
+
+        [Service]
+        Type=notify
+        NotifyAccess=main
+        User=ann
+        Environment=FORKFUL_HOME=/home/ann/.forkful
+        Environment=PATH=/usr/local/bin:/usr/bin:/bin
+        # Values that apps need and that are not saved, as NAME=value.
+        EnvironmentFile=-/home/ann/.forkful/environment
+        ExecStart=/usr/local/bin/forkful daemon --resurrect
+        ExecReload=/usr/local/bin/forkful reload all
+        Restart=on-failure
+        RestartSec=1
+        WatchdogSec=30
+        TimeoutStartSec=120
+        TimeoutStopSec=90
+        KillMode=mixed
+        LimitNOFILE=1048576
+        OOMPolicy=continue
+        Delegate=yes
+        NoNewPrivileges=yes
+        ProtectSystem=full
+        ProtectKernelTunables=yes
+        ProtectKernelModules=yes
+        ProtectControlGroups=yes
+        ProtectClock=yes
+        RestrictRealtime=yes
+        RestrictSUIDSGID=yes
+        LockPersonality=yes
+        AmbientCapabilities=CAP_NET_BIND_SERVICE
+
+        [Install]
+        WantedBy=multi-user.target
+        ");
+    }
+
+    #[test]
+    fn a_unit_of_ones_own_has_no_user() {
+        assert_snapshot!(systemd(&service(None)), @"
+        # Written by `forkful startup`; `forkful unstartup` removes it.
+        [Unit]
+        Description=Forkful, which keeps Node.js apps up
+        After=network.target
+        StartLimitIntervalSec=0
+
+        [Service]
+        Type=notify
+        NotifyAccess=main
+        Environment=FORKFUL_HOME=/home/ann/.forkful
+        Environment=PATH=/usr/local/bin:/usr/bin:/bin
+        # Values that apps need and that are not saved, as NAME=value.
+        EnvironmentFile=-/home/ann/.forkful/environment
+        ExecStart=/usr/local/bin/forkful daemon --resurrect
+        ExecReload=/usr/local/bin/forkful reload all
+        Restart=on-failure
+        RestartSec=1
+        WatchdogSec=30
+        TimeoutStartSec=120
+        TimeoutStopSec=90
+        KillMode=mixed
+        LimitNOFILE=1048576
+        OOMPolicy=continue
+        Delegate=yes
+        NoNewPrivileges=yes
+
+        [Install]
+        WantedBy=default.target
+        ");
+    }
+
+    #[test]
+    fn other_systems_have_their_own_files() {
+        assert_snapshot!(openrc(&service(Some("ann"))), @r#"
+        #!/sbin/openrc-run
+        # Written by `forkful startup`; `forkful unstartup` removes it.
+        description="Forkful, which keeps Node.js apps up"
+        supervisor=supervise-daemon
+        command=/usr/local/bin/forkful
+        command_args="daemon --resurrect"
+        command_user=ann
+        retry="TERM/90/KILL/5"
+        respawn_delay=1
+        export FORKFUL_HOME=/home/ann/.forkful
+        export HOME=/home/ann
+        export PATH=/usr/local/bin:/usr/bin:/bin
+
+        depend() {
+        	need net
+        }
+        "#);
+        let strange = Service { home: "/srv/a & b/.forkful".into(), ..service(None) };
+        assert_snapshot!(launchd(&strange), @r#"
+        <?xml version="1.0" encoding="UTF-8"?>
+        <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+        <plist version="1.0">
+        <dict>
+          <key>Label</key>
+          <string>forkful</string>
+          <key>ProgramArguments</key>
+          <array>
+            <string>/usr/local/bin/forkful</string>
+            <string>daemon</string>
+            <string>--resurrect</string>
+          </array>
+          <key>EnvironmentVariables</key>
+          <dict>
+            <key>FORKFUL_HOME</key>
+            <string>/srv/a &amp; b/.forkful</string>
+            <key>PATH</key>
+            <string>/usr/local/bin:/usr/bin:/bin</string>
+          </dict>
+          <key>RunAtLoad</key>
+          <true/>
+          <key>KeepAlive</key>
+          <dict>
+            <key>SuccessfulExit</key>
+            <false/>
+          </dict>
+          <key>ExitTimeOut</key>
+          <integer>90</integer>
+          <key>StandardErrorPath</key>
+          <string>/srv/a &amp; b/.forkful/daemon.log</string>
+        </dict>
+        </plist>
+        "#);
+        assert!(openrc(&strange).contains("FORKFUL_HOME='/srv/a & b/.forkful'"));
+    }
+}

@@ -1,0 +1,101 @@
+//! `forkful tune`: the best number of workers and size of the thread pool, by measurement; `--apply` writes them down.
+
+use std::path::{Path, PathBuf};
+
+use forkful_config::NodeEvaluator;
+use forkful_lab::compare::Setup;
+use forkful_lab::document::{Patch, TuneDocument};
+use forkful_lab::patch::{self, Change, PatchError};
+use forkful_lab::text;
+use forkful_lab::tune::{TuneSetup, parse_pools, parse_workers, pilot_arms, tune};
+
+use super::compare::this_program;
+use super::lab;
+use crate::cli::TuneArgs;
+use crate::exit::{Exit, Failure};
+
+/// Where a choice goes when there is no configuration yet.
+const FRESH: &str = "forkful.config.json";
+
+pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
+    let target = lab::target(&args.lab.request)?;
+    let app = lab::app(&args.target, &args.lab.app, &args.lab.args)?;
+    let seed = lab::seed(&args.lab);
+    let heading = lab::heading(&args.target, &app, &target, seed, args.lab.seed.is_some());
+    let workers = args.workers.as_deref().map(parse_workers).transpose()?;
+    let pools = args.pools.as_deref().map(parse_pools).transpose()?;
+    let cores = forkful_os::cores::usable_cores().count;
+    let setup = TuneSetup {
+        setup: Setup {
+            arms: pilot_arms(cores, workers.as_deref()),
+            apps: vec![app],
+            target,
+            forkful: this_program()?,
+            port: args.lab.app.port,
+            start_timeout: args.lab.app.start_timeout,
+            budget: args.lab.budget,
+            blocks: None,
+            connections: args.lab.request.connections,
+            keep_alive: !args.lab.request.no_keep_alive,
+            threads: args.lab.request.threads.map(usize::from),
+            with_latency: false,
+            self_test: false,
+            seed,
+            stop: lab::interruptible()?,
+            heading,
+        },
+        workers,
+        pools,
+    };
+    let mut document = {
+        let mut watch = lab::Watch::new(args.lab.json);
+        tune(&setup, &mut watch)?
+    };
+    let patched = suggest(args, &setup, &mut document);
+    lab::show(&document, &text::tune(&document), &args.lab)?;
+    patched.map(|()| Exit::Done)
+}
+
+/// Where the choice would go, and with `--apply` puts it there.
+fn suggest(args: &TuneArgs, setup: &TuneSetup, document: &mut TuneDocument) -> Result<(), Failure> {
+    if document.table.is_empty() {
+        return Ok(());
+    }
+    let choice = &document.choice;
+    let pool = (choice.pool != setup.present_pool()).then_some(choice.pool);
+    let change = Change { workers: choice.workers, pool };
+    let name = setup.setup.apps[0].name.as_str();
+    let (file, is_new) = place(&args.target);
+    let mut patch = Patch { file: file.display().to_string(), applied: false, text: change.text() };
+    let result = if args.apply { apply(&file, is_new, name, &args.target, change) } else { Ok(()) };
+    patch.applied = args.apply && result.is_ok();
+    document.patch = Some(patch);
+    result
+}
+
+/// The configuration that holds the app, and whether it has to be made.
+fn place(target: &str) -> (PathBuf, bool) {
+    if forkful_config::is_config(Path::new(target)) {
+        return (PathBuf::from(target), false);
+    }
+    match forkful_config::find_default(Path::new("")) {
+        Some(path) => (path, false),
+        None => (PathBuf::from(FRESH), true),
+    }
+}
+
+fn apply(file: &Path, is_new: bool, name: &str, script: &str, change: Change) -> Result<(), Failure> {
+    if is_new {
+        return fs_err::write(file, patch::fresh(name, script, change))
+            .map_err(|e| Failure::caused(Exit::Failed, e.into()));
+    }
+    let cwd = std::env::current_dir().map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    let (env, _warnings) = forkful_config::caller_environment();
+    patch::apply(file, name, change, &NodeEvaluator::new(cwd, env)).map_err(|error| {
+        let hint = format!("write it there by hand: {}", change.text().replace('\n', ", "));
+        match error {
+            PatchError::Config(error) => Failure::from(error),
+            error => Failure::caused(Exit::Failed, error.into()).hint(hint),
+        }
+    })
+}

@@ -1,0 +1,235 @@
+//! `forkful bench`: its options, its numbers against the server's own, how it exits.
+
+use std::process::{Output, Stdio};
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::http::Server;
+use crate::sandbox::Sandbox;
+use crate::terminal::{shown, terminal};
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The code of a run: `code` where its document trusts it, and 6 where it does not. A loaded machine may well be
+/// what was measured, and that must not fail a test of something else.
+fn assert_exits(output: &Output, code: i32) {
+    let document = json(output);
+    let expected = if document["trustworthy"].as_bool().unwrap() { code } else { 6 };
+    assert_eq!(output.status.code(), Some(expected), "{}", document["trust"]);
+}
+
+#[test]
+fn wrong_command_lines_are_refused_with_a_reason() {
+    let table: [(&[&str], &str); 14] = [
+        (&[], "there is no URL"),
+        (&["http://"], "`http://` is no usable URL: there is no host"),
+        (&["ftp://h/"], "the scheme must be http or https, not `ftp`"),
+        (&["-d", "10", "http://h/"], "a time needs a unit: 10s or 10ms?"),
+        (&["-c", "0", "http://127.0.0.1:1/"], "connections"),
+        (&["-n", "0", "http://127.0.0.1:1/"], "requests"),
+        (&["-n", "2", "-c", "5", "http://127.0.0.1:1/"], "connections"),
+        (&["--rate", "0", "http://127.0.0.1:1/"], "rate"),
+        (&["-H", "x", "http://h/"], "--header \"x\" is not `Name: value`"),
+        (&["--weights", "1,2", "http://h/"], "--weights has 2 numbers for 1 URLs"),
+        (&["http://h/", "--expect", "p42<1ms"], "`p42<1ms` is no expectation: there is no `p42`"),
+        (&["--as", "jmeter", "http://h/"], "expected ab, siege, loadtest, autocannon, wrk"),
+        (&["--json", "--csv", "-", "http://h/"], "only one of --json, --csv - and --hdr - can have stdout"),
+        (&["http://a/", "http://b/"], "all requests of a run go to one server"),
+    ];
+    let sandbox = Sandbox::new();
+    for (args, what) in table {
+        let output = sandbox.run(&[&["bench"][..], args].concat());
+        let stderr = text(&output.stderr);
+        assert_eq!((code(&output), stderr.contains(what)), (2, true), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_target_that_cannot_be_reached_has_its_own_code() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.transcript(&["bench", "-n", "5", "http://127.0.0.1:1/"]), @"
+    exit: 7
+    --- stderr
+    error: `http://127.0.0.1:1` cannot be reached: connection refused (Connection refused (os error 111))
+
+    hint: is the server running, and on this port?
+    ");
+}
+
+#[test]
+fn requests_are_as_many_as_asked_for_and_as_the_server_counted() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let output = sandbox.run(&["bench", "--json", "-n", "2000", "-c", "7", &server.url("/error")]);
+    let document = json(&output);
+    assert_eq!(document["requests"]["completed"], 2_000);
+    assert_eq!(server.answered(), 2_000);
+    assert_eq!(document["statuses"]["500"], 400);
+    assert_eq!(document["errors"]["total"], 400);
+    assert_eq!(document["errors"]["by_cause"]["unexpected_status"], 400);
+    assert_eq!(document["connections"]["reached"], 7);
+    assert!(document["latency_ms"]["p99"].is_number(), "{document}");
+    assert!(document["latency_ms"]["p999"].is_null(), "2,000 samples say nothing of p99.9");
+    assert!(document["generator"]["cpu_seconds"].is_number());
+    assert_eq!(output.stderr, b"", "nothing but the document in a pipe");
+}
+
+#[test]
+fn bodies_headers_counters_and_urls_reach_the_server() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/echo?n={id}");
+    let args = [
+        "bench",
+        "--json",
+        "-n",
+        "1",
+        "-m",
+        "PUT",
+        "--body",
+        "b{id}",
+        "--expect-body",
+        "PUT /echo?n=0 b0",
+        &url,
+    ];
+    assert_eq!(json(&sandbox.run(&args))["errors"]["total"], 0);
+    let wrong = ["bench", "--json", "-n", "1", "--expect-body", "something else", &server.url("/")];
+    assert_eq!(json(&sandbox.run(&wrong))["errors"]["by_cause"]["unexpected_body"], 1);
+    let status = ["bench", "--json", "-n", "1", "--expect-status", "404", &server.url("/")];
+    assert_eq!(json(&sandbox.run(&status))["errors"]["by_cause"]["unexpected_status"], 1);
+    sandbox.write("urls.txt", &format!("# two\n{}\nPOST {} x y\n", server.url("/"), server.url("/echo")));
+    let document = json(&sandbox.run(&["bench", "--json", "-n", "10", "-c", "1", "--urls-file", "urls.txt"]));
+    let urls: Vec<(&str, u64)> = document["urls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|url| (url["name"].as_str().unwrap(), url["completed"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(urls, [("GET /", 5), ("POST /echo", 5)]);
+}
+
+#[test]
+fn expectations_decide_how_it_exits() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/error");
+    let run = |first: &[&str], expectations: &[&str]| {
+        sandbox.run(&[first, &["-n", "1500", "-c", "3", &url, "--expect"], expectations].concat())
+    };
+    let table: [(&[&str], &[Value], i32); 3] = [
+        (&["errors<=20%", "p99<60s", "rps>0.001"], &[true.into(), true.into(), true.into()], 0),
+        (&["errors<1%", "p99<60s"], &[false.into(), true.into()], 5),
+        (&["p99.9<60s"], &[Value::Null], 6),
+    ];
+    for (expectations, kept, code) in table {
+        let output = run(&["bench", "--json"], expectations);
+        let document = json(&output);
+        let thresholds = document["thresholds"].as_array().unwrap();
+        let found: Vec<&Value> = thresholds.iter().map(|threshold| &threshold["kept"]).collect();
+        assert_eq!(found, kept.iter().collect::<Vec<_>>(), "{}", document["thresholds"]);
+        assert_exits(&output, code);
+    }
+    let report = text(&run(&["bench"], &["errors<1%", "p99.9<60s"]).stdout);
+    assert!(report.contains("MISS  errors<1% missed (20.000 %)"), "{report}");
+    assert!(report.contains("p99.9<60s cannot be judged (too few samples: 1,500 of 10,000)"), "{report}");
+}
+
+#[test]
+fn urls_may_stand_behind_expectations() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let output = sandbox.run(&["bench", "--json", "-n", "5", "--expect", "requests>=5", &server.url("/")]);
+    assert_eq!(json(&output)["thresholds"][0]["kept"], true);
+    assert_exits(&output, 0);
+}
+
+#[test]
+fn files_are_written_as_asked_for() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/");
+    let files = ["--csv", "r.csv", "--hdr", "r.hdr", "--html", "r.html"];
+    let output = sandbox.run(&[&["bench", "--json", "-n", "300", "-c", "3", &url][..], &files].concat());
+    assert_exits(&output, 0);
+    assert_eq!(text(&output.stderr), "note: the page with plots is r.html\n");
+    let read = |name: &str| fs_err::read_to_string(sandbox.work().join(name)).unwrap();
+    let rows: u64 = read("r.csv")
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(2).unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(rows, 300, "the windows hold all answers");
+    assert!(read("r.hdr").contains("#[Max     ="), "{}", read("r.hdr"));
+    assert!(read("r.html").contains(&format!("GET {url}")));
+    let stdout = sandbox.run(&["bench", "-n", "5", "-c", "1", "--hdr", "-", &url]).stdout;
+    assert!(text(&stdout).trim_start().starts_with("Value"), "{}", text(&stdout));
+    let missing = sandbox.run(&["bench", "-n", "5", "--csv", "no/r.csv", &url]);
+    assert_eq!(code(&missing), 2);
+    assert!(text(&missing.stderr).contains("there is no folder no"), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn a_terminal_sees_progress_and_a_pipe_does_not() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/");
+    let args = ["bench", "-d", "1s", "-c", "2", url.as_str()];
+    let (ours, theirs) = terminal(120);
+    let mut command = sandbox.command(&args);
+    let status = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(theirs).status().unwrap();
+    drop(command);
+    assert!(status.code().is_some());
+    let seen = shown(ours);
+    assert!(seen.contains("/s  p50 ") && seen.contains("2 open"), "{seen:?}");
+    let piped = sandbox.run(&args);
+    assert_eq!(text(&piped.stderr), "");
+    assert!(!text(&piped.stdout).contains('\x1b'));
+}
+
+#[test]
+fn the_command_can_be_repeated_but_tells_no_password() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let document = json(&sandbox.run(&["bench", "--json", "-n", "1", "-u", "me:secret", &server.url("/")]));
+    let command = document["command"].as_str().unwrap();
+    assert!(command.starts_with("forkful bench --json -n 1 -u ") && !command.contains("secret"), "{command}");
+}
+
+#[test]
+fn an_app_s_workers_are_told_apart_and_their_requests_add_up() {
+    const SERVER: &str =
+        "require('node:http').createServer((_, answer) => answer.end('hello')).listen(0, '127.0.0.1');";
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", SERVER);
+    let started = sandbox.run(&["start", "app.js", "-i", "2", "--name", "api"]);
+    assert_eq!(code(&started), 0, "{}", text(&started.stderr));
+    let list = json(&sandbox.run(&["list", "--json"]));
+    let address = list["apps"][0]["listening"][0].as_str().unwrap();
+    let pids: Vec<&Value> =
+        list["apps"][0]["workers"].as_array().unwrap().iter().map(|worker| &worker["pid"]).collect();
+    let port = address.rsplit(':').next().unwrap();
+    let document = json(&sandbox.run(&[
+        "bench",
+        "--json",
+        "-c",
+        "16",
+        "-d",
+        "2s",
+        &format!("http://127.0.0.1:{port}/"),
+    ]));
+    let workers = &document["workers"];
+    assert_eq!(workers["app"], "api");
+    let rows = workers["workers"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| &row["pid"]).collect::<Vec<_>>(), pids);
+    let sum = |key: &str| rows.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("connections"), 16, "{workers}");
+    // Each worker's share is rounded.
+    let completed = document["requests"]["completed"].as_u64().unwrap();
+    assert!(sum("requests").abs_diff(completed) <= 2, "{} of {completed}: {workers}", sum("requests"));
+}

@@ -1,0 +1,230 @@
+//! `forkful bench --as …` beside the real tools, where they are installed: line by line with the numbers masked, and
+//! the counts that do not depend on time by value. Without the tools the layouts are held by snapshots in
+//! `forkful-load`.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::http::Server;
+use crate::sandbox::Sandbox;
+
+/// Both outputs of a tool's run; `None` where it is not installed, which is said.
+fn real(tool: &str, args: &[&str], sandbox: &Sandbox) -> Option<Output> {
+    let ran = Command::new(tool).args(args).current_dir(sandbox.work()).stdin(Stdio::null()).output();
+    match ran {
+        Ok(output) => Some(output),
+        Err(_) => {
+            eprintln!("{tool} is not installed: nothing to stand beside");
+            None
+        }
+    }
+}
+
+fn ours(tool: &str, args: &[&str], sandbox: &Sandbox) -> Output {
+    sandbox.run(&[&["bench", "--as", tool, "--"][..], args].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Lines with every number as `N`, units that change with its size as `U`, runs of blanks and of table borders as one.
+fn masked(text: &str) -> Vec<String> {
+    text.lines().map(mask).filter(|line| !line.is_empty()).collect()
+}
+
+fn mask(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        let word: String = word.chars().map(|c| if c == '─' { '-' } else { c }).collect();
+        let mut out = String::new();
+        for c in word.chars() {
+            let c = if c.is_ascii_digit() { 'N' } else { c };
+            let is_part = matches!(c, '.' | ',') && out.ends_with('N');
+            if !(is_part || (c == 'N' && out.ends_with('N')) || (c == '-' && out.ends_with('-'))) {
+                out.push(c);
+            }
+        }
+        for unit in ["Nus", "Nms", "Ns", "Nm", "Nk", "NM", "NKB", "NMB", "NB", "NGB"] {
+            if out == unit {
+                "N".clone_into(&mut out);
+            }
+        }
+        if !matches!(out.as_str(), "kB" | "MB" | "B" | "GB") {
+            words.push(out);
+        }
+    }
+    words.join(" ")
+}
+
+/// What stands behind a label.
+fn field(text: &str, label: &str) -> String {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label));
+    line.unwrap_or_else(|| panic!("no {label:?} in {text}")).trim().to_owned()
+}
+
+#[test]
+fn as_ab_every_line_and_every_count_is_ab_s() {
+    for (flags, path) in [
+        (&["-n", "300", "-c", "10"][..], "/"),
+        (&["-n", "200", "-c", "10", "-k"], "/"),
+        (&["-n", "120", "-c", "4", "-l"], "/pid"),
+        (&["-n", "100", "-c", "5"], "/error"),
+        (&["-S", "-n", "50"], "/"),
+        (&["-d", "-q", "-n", "50"], "/"),
+        (&["-p", "body", "-T", "text/plain", "-n", "40", "-c", "4"], "/echo"),
+    ] {
+        let (sandbox, server) = (Sandbox::new(), Server::start());
+        sandbox.write("body", "x=1");
+        let url = server.url(path);
+        let args = [flags, &[url.as_str()]].concat();
+        let Some(theirs) = real("ab", &args, &sandbox) else { return };
+        let before = server.answered();
+        let ours = ours("ab", &args, &sandbox);
+        let (theirs_text, ours_text) = (text(&theirs.stdout), text(&ours.stdout));
+        // Beside the three lines that say who speaks, and what ab doubts about its own spread.
+        let report = |text: &str| -> Vec<String> {
+            let lines = masked(text).into_iter().skip(3);
+            lines
+                .filter(|line| {
+                    !["WARNING", "ERROR", "These", "deviation apart"].iter().any(|w| line.starts_with(w))
+                })
+                .collect()
+        };
+        assert_eq!(report(&ours_text), report(&theirs_text), "{flags:?} {path}\n{ours_text}");
+        let labels = [
+            "Document Length:",
+            "Concurrency Level:",
+            "Complete requests:",
+            "Failed requests:",
+            "HTML transferred:",
+        ];
+        for label in labels {
+            if label == "HTML transferred:" && path != "/" {
+                continue;
+            }
+            assert_eq!(field(&ours_text, label), field(&theirs_text, label), "{flags:?} {path}");
+        }
+        let asked: u64 = field(&ours_text, "Complete requests:").parse().unwrap();
+        assert_eq!(server.answered() - before, asked, "{flags:?}");
+        let told: Vec<String> = masked(&text(&theirs.stderr));
+        assert_eq!(masked(&text(&ours.stderr))[..told.len()], told, "{flags:?}: progress");
+    }
+}
+
+#[test]
+fn as_ab_a_body_that_changes_is_no_failure_and_a_note_says_why() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let output = ours("ab", &["-n", "120", "-c", "4", &server.url("/pid")], &sandbox);
+    assert_eq!(field(&text(&output.stdout), "Failed requests:"), "0");
+    let notes = text(&output.stderr);
+    assert!(notes.contains("ab would have counted 80 of these answers as failed (Length)"), "{notes}");
+}
+
+#[test]
+fn as_wrk_every_line_is_wrk_s() {
+    for (flags, path) in
+        [(&["-t2", "-c10", "-d1s", "--latency"][..], "/"), (&["-t1", "-c3", "-d1"], "/error")]
+    {
+        let (sandbox, server) = (Sandbox::new(), Server::start());
+        let url = server.url(path);
+        let args = [flags, &[url.as_str()]].concat();
+        let Some(theirs) = real("wrk", &args, &sandbox) else { return };
+        let ours = ours("wrk", &args, &sandbox);
+        let (theirs, ours) = (text(&theirs.stdout), text(&ours.stdout));
+        assert_eq!(masked(&ours), masked(&theirs), "{flags:?} {path}\n{ours}\n{theirs}");
+    }
+}
+
+#[test]
+fn as_siege_every_line_and_every_count_is_siege_s() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    sandbox.write("rc", "json_output = false\nquiet = false\nverbose = false\nparser = false\ncolor = off\n");
+    for (flags, path) in [
+        (&["-R", "rc", "-c", "4", "-r", "10", "-b"][..], "/"),
+        (&["-R", "rc", "-c", "5", "-r", "20", "-b"], "/error"),
+        (&["-R", "rc", "-j", "-c", "4", "-r", "10", "-b"], "/"),
+        (&["-R", "rc", "-c", "2", "-t", "1S", "-b"], "/"),
+    ] {
+        let url = server.url(path);
+        let args = [flags, &[url.as_str()]].concat();
+        let Some(theirs) = real("siege", &args, &sandbox) else { return };
+        let ours = ours("siege", &args, &sandbox);
+        let is_json = flags.contains(&"-j");
+        let pick = |output: &Output| {
+            let text = text(if is_json { &output.stdout } else { &output.stderr });
+            // Who speaks, what siege says of single hits, and our notes are left out.
+            let kept: Vec<&str> = text
+                .lines()
+                .filter(|line| {
+                    !line.starts_with("** ") && !line.contains("==>") && !line.starts_with("note:")
+                })
+                .collect();
+            kept.join("\n")
+        };
+        let (theirs, ours) = (pick(&theirs), pick(&ours));
+        let ours = ours.split("warning:").next().unwrap_or_default().to_owned();
+        assert_eq!(masked(&ours), masked(&theirs), "{flags:?}\n{ours}\n{theirs}");
+        if !is_json && !flags.contains(&"-t") && path == "/" {
+            for label in
+                ["Transactions:", "Availability:", "Successful transactions:", "Failed transactions:"]
+            {
+                assert_eq!(field(&ours, label), field(&theirs, label), "{flags:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn as_loadtest_every_line_and_every_count_is_loadtest_s() {
+    for (flags, path) in [
+        (&["-n", "300", "-c", "10", "-k", "--cores", "1"][..], "/"),
+        (&["-n", "100", "-c", "5", "--cores", "1"], "/"),
+        (&["-t", "1", "-c", "2", "--cores", "1"], "/"),
+    ] {
+        let (sandbox, server) = (Sandbox::new(), Server::start());
+        let url = server.url(path);
+        let args = [flags, &[url.as_str()]].concat();
+        let Some(theirs) = real("loadtest", &args, &sandbox) else { return };
+        let ours = ours("loadtest", &args, &sandbox);
+        let (theirs, ours) = (text(&theirs.stdout), text(&ours.stdout));
+        assert_eq!(masked(&ours), masked(&theirs), "{flags:?}\n{ours}\n{theirs}");
+        for label in ["Target URL:", "Concurrent clients:", "Agent:", "Total errors:"] {
+            assert_eq!(field(&ours, label), field(&theirs, label), "{flags:?}");
+        }
+    }
+}
+
+#[test]
+fn as_autocannon_every_line_is_autocannon_s() {
+    for (flags, path) in [
+        (&["-c", "5", "-a", "200", "-l", "--renderStatusCodes"][..], "/error"),
+        (&["-c", "4", "-d", "2", "-p", "2"], "/"),
+    ] {
+        let (sandbox, server) = (Sandbox::new(), Server::start());
+        let url = server.url(path);
+        let args = [flags, &[url.as_str()]].concat();
+        let Some(theirs) = real("autocannon", &args, &sandbox) else { return };
+        let ours = ours("autocannon", &args, &sandbox);
+        let report = |output: &Output| {
+            let text = text(&output.stderr);
+            let end = text.find("note:").or(text.find("warning:")).unwrap_or(text.len());
+            text[..end].to_owned()
+        };
+        let (theirs, ours) = (report(&theirs), report(&ours));
+        assert_eq!(masked(&ours), masked(&theirs), "{flags:?}\n{ours}\n{theirs}");
+    }
+}
+
+#[test]
+fn a_tool_s_usage_goes_where_the_tool_sends_it() {
+    let sandbox = Sandbox::new();
+    for (tool, args, code) in [
+        ("ab", &["-n", "1"][..], 22),
+        ("wrk", &[], 1),
+        ("siege", &["--foo"], 1),
+        ("loadtest", &["--foo"], 255),
+        ("autocannon", &["-c"], 1),
+    ] {
+        assert_eq!(ours(tool, args, &sandbox).status.code(), Some(code), "{tool}");
+    }
+}

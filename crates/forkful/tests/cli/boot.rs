@@ -1,0 +1,119 @@
+//! The daemon as a service: what it tells a service manager, and the files that start it.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::sandbox::{Guarded, Sandbox};
+use crate::settled::settled;
+use insta::assert_snapshot;
+
+/// An ear for what a service manager would hear.
+fn ear(sandbox: &Sandbox) -> UnixDatagram {
+    let ear = UnixDatagram::bind(sandbox.work().join("notify")).unwrap();
+    ear.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    ear
+}
+
+fn heard(ear: &UnixDatagram) -> String {
+    let mut bytes = [0; 256];
+    let length = ear.recv(&mut bytes).expect("nothing was told in time");
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+#[test]
+fn a_service_brings_the_apps_back_says_that_it_is_ready_and_gives_signs_of_life() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "require('http').createServer(() => {}).listen(0);");
+    sandbox.run(&["start", "server.js", "--name", "api"]);
+    sandbox.run(&["kill"]);
+    let ear = ear(&sandbox);
+    let mut service = sandbox.command(&["daemon", "--resurrect"]);
+    service.env("NOTIFY_SOCKET", sandbox.work().join("notify")).env("WATCHDOG_USEC", "400000");
+    let mut service = Guarded::spawn(&mut service);
+    assert_eq!(heard(&ear), "READY=1\nSTATUS=1 apps started");
+    assert_snapshot!(settled(&sandbox.transcript(&["list"])), @"
+    exit: 0
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    assert_eq!(heard(&ear), "WATCHDOG=1");
+    assert_eq!(heard(&ear), "WATCHDOG=1");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap(),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    while heard(&ear) != "STOPPING=1" {}
+    assert!(service.child.wait().unwrap().success());
+    // What ran when the machine was shut down is there after the next boot.
+    let state = fs_err::read_to_string(sandbox.home().join("state.json")).unwrap();
+    assert!(state.contains("\"api\""), "{state}");
+}
+
+#[test]
+fn apps_in_the_foreground_tell_the_service_manager_too() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "require('http').createServer(() => {}).listen(0);");
+    let ear = ear(&sandbox);
+    let mut command = sandbox.command(&["run", "server.js", "-i", "2"]);
+    command.env("NOTIFY_SOCKET", sandbox.work().join("notify"));
+    let _run = Guarded::spawn(&mut command);
+    assert_eq!(heard(&ear), "READY=1\nSTATUS=1 apps started");
+}
+
+#[test]
+fn a_second_service_of_one_home_does_not_begin() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "require('http').createServer(() => {}).listen(0);");
+    sandbox.run(&["start", "server.js"]);
+    assert_snapshot!(sandbox.transcript(&["daemon", "--resurrect"]), @"
+    exit: 4
+    --- stderr
+    forkful: another daemon holds [sandbox]/home/forkful.lock
+    error: another daemon holds [sandbox]/home/forkful.lock
+    ");
+}
+
+#[test]
+fn service_files_are_shown_and_need_rights() {
+    let sandbox = Sandbox::new();
+    let shown = |args: &[&str]| {
+        let mut command = sandbox.command(args);
+        let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
+        sandbox
+            .told(&output)
+            .replace(env!("CARGO_BIN_EXE_forkful"), "[forkful]")
+            .replace("User=root\n", "User=[user]\n")
+    };
+    let unit = shown(&["startup", "systemd", "--system", "--print"]);
+    for line in [
+        "Type=notify",
+        "WatchdogSec=30",
+        "ExecStart=[forkful] daemon --resurrect",
+        "Environment=FORKFUL_HOME=[sandbox]/home",
+    ] {
+        assert!(unit.contains(&format!("{line}\n")), "{line} is not in {unit}");
+    }
+    assert!(shown(&["startup", "openrc", "--print"]).contains("supervisor=supervise-daemon\n"));
+    assert!(shown(&["startup", "launchd", "--print"]).contains("<key>KeepAlive</key>"));
+    assert_snapshot!(shown(&["startup", "systemd", "--service-name", "a b"]), @r#"
+    exit: 2
+    --- stderr
+    error: "a b" cannot be the name of a service
+
+    hint: letters, digits, `-`, `_`, `.` and `@` are possible
+    "#);
+    assert_snapshot!(shown(&["startup", "systemd", "--user", "no-such-user"]), @"
+    exit: 2
+    --- stderr
+    error: there is no user `no-such-user`
+
+    hint: `getent passwd` lists them
+    ");
+    assert_snapshot!(shown(&["unstartup", "systemd", "--system", "--service-name", "forkful-not-there"]), @"
+    exit: 0
+    --- stdout
+    /etc/systemd/system/forkful-not-there.service is not there: nothing starts with the machine
+    ");
+}

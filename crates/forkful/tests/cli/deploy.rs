@@ -1,0 +1,309 @@
+//! Deployments over git, to this machine and through `ssh`. The host's own `ssh` and `sshd` are
+//! tested in `tests/e2e/deploy.test.mjs`; here a program of that name shows what it was asked for.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use crate::sandbox::{Sandbox, exists};
+use insta::assert_snapshot;
+
+/// A sandbox with a repository `origin.git`, a clone of it in `work/app`, and a target.
+struct Shop {
+    sandbox: Sandbox,
+}
+
+impl Shop {
+    fn new(target: &str) -> Self {
+        let shop = Self { sandbox: Sandbox::new() };
+        let work = shop.sandbox.work();
+        shop.git(".", &["init", "--quiet", "--bare", "--initial-branch=main", "origin.git"]);
+        shop.git(".", &["clone", "--quiet", "origin.git", "app"]);
+        let config = format!(
+            "{{ \"apps\": [{{ \"script\": \"app.js\" }}],\n  \"deploy\": {{ \"live\": {{ \"repo\": \"{0}/origin.git\", \"ref\": \"origin/main\", \"path\": \"{0}/there\",\n    {target} }} }} }}\n",
+            work.display()
+        );
+        fs_err::write(work.join("app/forkful.config.json"), config).unwrap();
+        shop.commit("one");
+        shop
+    }
+
+    fn git(&self, directory: &str, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args([
+                "-c",
+                "user.name=Ann",
+                "-c",
+                "user.email=ann@example.com",
+                "-c",
+                "advice.detachedHead=false",
+            ])
+            .args(args)
+            .current_dir(self.sandbox.work().join(directory))
+            .env("HOME", self.sandbox.work())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// A version that is committed and pushed.
+    fn commit(&self, version: &str) {
+        fs_err::write(self.sandbox.work().join("app/version"), version).unwrap();
+        self.git("app", &["add", "."]);
+        self.git("app", &["commit", "--quiet", "-m", version]);
+        self.git("app", &["push", "--quiet", "origin", "HEAD:main"]);
+        self.git("app", &["branch", "--quiet", "--set-upstream-to=origin/main"]);
+    }
+
+    fn deploy(&self, args: &[&str]) -> String {
+        self.deploy_with(args, &std::env::var("PATH").unwrap())
+    }
+
+    fn deploy_with(&self, args: &[&str], path: &str) -> String {
+        let mut command = self.sandbox.command(&["deploy"]);
+        let output = command
+            .args(args)
+            .current_dir(self.sandbox.work().join("app"))
+            .env("PATH", path)
+            .output()
+            .unwrap();
+        let told = self.sandbox.told(&output);
+        regex::Regex::new(r"\b[0-9a-f]{7}\b").unwrap().replace_all(&told, "[commit]").into_owned()
+    }
+
+    fn version_there(&self) -> String {
+        fs_err::read_to_string(self.sandbox.work().join("there/current/version")).unwrap()
+    }
+}
+
+#[test]
+fn a_version_is_set_up_brought_listed_and_taken_back() {
+    let shop = Shop::new(
+        r#""host": "localhost", "env": { "GREETING": "it's me" }, "pre-deploy-local": "echo local",
+           "pre-setup": "echo before setup", "post-setup": "echo after setup", "pre-deploy": "echo before",
+           "post-deploy": "echo \"$GREETING\" with $(cat version)""#,
+    );
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stdout
+    local
+    --- stderr
+    [sandbox]/work/there/source is not there: set it up first
+    error: localhost: [sandbox]/work/there/source is not there: set it up first
+    ");
+    assert_snapshot!(shop.deploy(&["live", "setup"]), @"
+    exit: 0
+    --- stdout
+    before setup
+    after setup
+    set up at [commit] one
+    ");
+    assert_snapshot!(shop.deploy(&["live", "setup"]), @"
+    exit: 1
+    --- stdout
+    before setup
+    --- stderr
+    [sandbox]/work/there/source is there already: it was set up before
+    error: localhost: [sandbox]/work/there/source is there already: it was set up before
+    ");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 0
+    --- stdout
+    local
+    before
+    it's me with one
+    deployed [commit] one
+    ");
+    shop.commit("two");
+    shop.git("app", &["tag", "v2"]);
+    shop.git("app", &["push", "--quiet", "origin", "v2"]);
+    assert_snapshot!(shop.deploy(&["forkful.config.json", "live", "update"]), @"
+    exit: 0
+    --- stdout
+    local
+    before
+    it's me with two
+    deployed [commit] two
+    ");
+    assert_eq!(shop.version_there(), "two");
+    assert_snapshot!(shop.deploy(&["live", "curr"]), @"
+    exit: 0
+    --- stdout
+    [commit] two
+    ");
+    assert_snapshot!(shop.deploy(&["live", "prev"]), @"
+    exit: 0
+    --- stdout
+    [commit] one
+    ");
+    assert_snapshot!(shop.deploy(&["live", "revert"]), @"
+    exit: 0
+    --- stdout
+    it's me with one
+    deployed [commit] one
+    ");
+    assert_eq!(shop.version_there(), "one");
+    let list = shop.deploy(&["live", "list"]);
+    assert_eq!(list.matches("[commit]").count(), 3, "{list}");
+    assert_snapshot!(shop.deploy(&["live", "ref", "v2"]), @"
+    exit: 0
+    --- stdout
+    local
+    before
+    it's me with two
+    deployed [commit] two
+    ");
+    assert_eq!(shop.version_there(), "two");
+    assert_snapshot!(shop.deploy(&["live", "ref", "v9"]), @"
+    exit: 1
+    --- stdout
+    local
+    --- stderr
+    there is no v9 in [sandbox]/work/origin.git
+    error: localhost: there is no v9 in [sandbox]/work/origin.git
+    ");
+    assert_snapshot!(shop.deploy(&["live", "revert", "9"]), @"
+    exit: 1
+    --- stderr
+    there are not 9 deployments to go back
+    error: localhost: there are not 9 deployments to go back
+    ");
+    assert_snapshot!(shop.deploy(&["live", "exec", "pwd; exit 3"]), @"
+    exit: 1
+    --- stdout
+    [sandbox]/work/there/current
+    --- stderr
+    error: localhost: it ended with exit status: 3:
+    ");
+    assert!(exists(&shop.sandbox.work().join("there/shared/logs")));
+}
+
+#[test]
+fn what_is_not_committed_or_pushed_is_not_forgotten() {
+    let shop = Shop::new(r#""host": "localhost", "post-deploy": "true""#);
+    shop.deploy(&["live", "setup"]);
+    fs_err::write(shop.sandbox.work().join("app/version"), "edited").unwrap();
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    error: version is not committed
+
+    hint: commit it, or deploy without it with --force
+    ");
+    assert_snapshot!(shop.deploy(&["live", "--force"]), @"
+    exit: 0
+    --- stdout
+    deployed [commit] one
+    ");
+    shop.git("app", &["commit", "--quiet", "-am", "not pushed"]);
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    error: 1 commit is not pushed
+
+    hint: push, or deploy without them with --force
+    ");
+}
+
+#[test]
+fn a_version_that_fails_or_is_not_healthy_is_taken_back_where_that_is_wanted() {
+    let shop = Shop::new(
+        r#""host": "localhost", "post-deploy": "test $(cat version) != broken\ntrue", "health": "test $(cat version) != sick",
+           "health-timeout": "1s", "rollback": true"#,
+    );
+    shop.deploy(&["live", "setup"]);
+    shop.commit("broken");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    [commit] was not deployed: post-deploy failed; back at [commit] one
+    error: localhost: [commit] was not deployed: post-deploy failed; back at [commit] one
+    ");
+    assert_eq!(shop.version_there(), "one");
+    shop.commit("sick");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    [commit] was not deployed: it is not healthy after 1 s; back at [commit] one
+    error: localhost: [commit] was not deployed: it is not healthy after 1 s; back at [commit] one
+    ");
+    assert_eq!(shop.version_there(), "one");
+    shop.commit("well");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 0
+    --- stdout
+    deployed [commit] well
+    ");
+}
+
+#[test]
+fn several_hosts_are_reached_by_ssh_with_the_targets_options() {
+    let shop = Shop::new(
+        r#""host": ["one", "two", "gone"], "user": "ann", "port": 2222, "key": "/keys/id", "forward-agent": true,
+           "ssh_options": ["StrictHostKeyChecking=no"], "post-deploy": "echo \"as $AS\"""#,
+    );
+    let bin = shop.sandbox.work().join("bin");
+    fs_err::create_dir(&bin).unwrap();
+    let ssh = "#!/bin/sh\nfor last; do :; done\necho \"$*\" | sed 's| /bin/sh -c .*||' | head -n 1 >> \"$0.log\"\n\
+               case \"$*\" in *ann@gone*) echo 'connect to host gone port 2222: refused' >&2; exit 255;; esac\n\
+               case \"$*\" in *ann@one*) export AS=one;; *) export AS=two; last=$(printf %s \"$last\" | sed 's|/there|/there2|');; esac\n\
+               exec /bin/sh -c \"$last\"\n";
+    fs_err::write(bin.join("ssh"), ssh).unwrap();
+    fs_err::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let sorted = |told: String| {
+        let mut lines: Vec<&str> = told.lines().collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    assert_snapshot!(sorted(shop.deploy_with(&["live", "setup"], &path)), @"
+    --- stderr
+    --- stdout
+    error: 1 of 3 hosts failed
+    exit: 1
+    gone | connect to host gone port 2222: refused
+    gone: ssh could not connect or log in: connect to host gone port 2222: refused
+    one | set up at [commit] one
+    two | set up at [commit] one
+    ");
+    assert_snapshot!(sorted(shop.deploy_with(&["live"], &path)), @"
+    --- stderr
+    --- stdout
+    error: 1 of 3 hosts failed
+    exit: 1
+    gone | connect to host gone port 2222: refused
+    gone: ssh could not connect or log in: connect to host gone port 2222: refused
+    one | as one
+    one | deployed [commit] one
+    two | as two
+    two | deployed [commit] one
+    ");
+    let log = fs_err::read_to_string(bin.join("ssh.log")).unwrap();
+    assert_snapshot!(log.lines().find(|line| line.contains("@one")).unwrap(), @"-o BatchMode=yes -p 2222 -i /keys/id -A -o StrictHostKeyChecking=no -- ann@one");
+}
+
+#[test]
+fn wrong_words_are_explained() {
+    let shop = Shop::new(r#""host": "localhost""#);
+    assert_snapshot!(shop.deploy(&["prod"]), @"
+    exit: 2
+    --- stderr
+    error: forkful.config.json has no target `prod`
+
+    hint: there is live
+    ");
+    assert_snapshot!(shop.deploy(&["live", "steup"]), @"
+    exit: 2
+    --- stderr
+    error: `steup` is no order
+
+    hint: orders are setup, update, revert, list, curr, prev, exec and ref
+    ");
+    assert_snapshot!(shop.deploy(&["forkful.config.json"]), @"
+    exit: 2
+    --- stderr
+    error: no target is named
+
+    hint: name a block of `deploy`, as in `forkful deploy production`
+    ");
+}

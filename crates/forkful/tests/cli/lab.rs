@@ -1,0 +1,180 @@
+//! `forkful compare` and `forkful tune`: what goes wrong is told, a short run has its whole document, and nothing is
+//! left running or lying about. No figure is judged here.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{Guarded, Sandbox, stdout};
+
+/// A server that answers `/fast` and nothing else.
+const SERVER: &str = "require('http').createServer((q, s) => {
+    if (q.url === '/fast') return s.end('ok');
+    s.statusCode = 404; s.end('no');
+}).listen(Number(process.env.PORT));";
+
+/// How long anything may take here; a bound, not an expectation.
+const BOUND: Duration = Duration::from_secs(90);
+
+/// A sandbox whose temporary directory is its own, so that what is left in it can be seen.
+struct Lab {
+    sandbox: Sandbox,
+    temporary: PathBuf,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let temporary = sandbox.work().join("t");
+        fs_err::create_dir(&temporary).unwrap();
+        sandbox.write("server.js", SERVER);
+        Self { sandbox, temporary }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.sandbox.command(args);
+        command.env("TMPDIR", &self.temporary);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn fails(&self, args: &[&str], exit: i32) -> String {
+        let output = self.run(args);
+        let told = self.sandbox.told(&output);
+        assert_eq!(output.status.code(), Some(exit), "{told}");
+        self.nothing_is_left();
+        told
+    }
+
+    /// No file in the temporary directory, and no process whose environment or arguments name it.
+    fn nothing_is_left(&self) {
+        let files: Vec<_> =
+            fs_err::read_dir(&self.temporary).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(files.is_empty(), "{files:?}");
+        let mark = self.temporary.to_string_lossy().into_owned();
+        let marked = |pid: &str| {
+            let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&read("environ")).contains(&mark)
+                || String::from_utf8_lossy(&read("cmdline")).contains(&mark)
+        };
+        let alive: Vec<String> = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && marked(name))
+            .collect();
+        assert!(alive.is_empty(), "{alive:?}");
+    }
+}
+
+#[test]
+fn a_wrong_path_is_told_for_a_plain_process_and_for_a_cluster() {
+    let lab = Lab::new();
+    for arms in ["single,cluster", "cluster,single", "node-cluster,single"] {
+        let told = lab.fails(&["compare", "server.js", "--path", "/wrong", "--arms", arms], 1);
+        let arm = arms.split(',').next().unwrap();
+        assert!(told.contains(&format!("error: {arm}: GET /wrong is answered with status 404")), "{told}");
+        assert!(told.contains("hint: `--path` names the route"), "{told}");
+    }
+}
+
+#[test]
+fn an_app_that_does_not_start_is_told_with_its_last_words() {
+    let lab = Lab::new();
+    lab.sandbox.write("broken.js", "throw new Error('no database');");
+    for arms in ["single,cluster", "cluster,single"] {
+        let told = lab.fails(&["compare", "broken.js", "--arms", arms], 1);
+        assert!(told.contains("ended with exit code 1") && told.contains("no database"), "{told}");
+    }
+    lab.sandbox.write("idle.js", "setInterval(() => {}, 1000);");
+    let told = lab.fails(&["compare", "idle.js", "--start-timeout", "300ms"], 1);
+    assert!(told.contains("single: the app did not listen on a TCP port"), "{told}");
+}
+
+#[test]
+fn what_makes_no_sense_is_wrong_use() {
+    let lab = Lab::new();
+    for (args, expected) in [
+        (&["compare", "server.js", "--arms", "single"][..], "at least two arms"),
+        (&["compare", "server.js", "--arms", "single,duo"], "no arm of that name"),
+        (&["compare", "server.js", "--path", "fast"], "does not begin with `/`"),
+        (&["compare", "server.js", "--budget", "1s"], "no time to measure"),
+        (&["compare", "server.js", "--blocks", "1"], "no spread"),
+        (&["compare", "server.js", "-c", "0"], "0 connections"),
+        (&["compare", "server.js", "-H", "nonsense"], "no name before a colon"),
+        (&["compare", "missing.js"], "does not exist"),
+        (
+            &["compare", "server.js", "--arms", "node=/nowhere/node,/bin/node", "--path", "/fast"],
+            "is no program",
+        ),
+        (&["tune", "server.js", "--workers", "0"], "a number from 1 to 1024"),
+        (&["tune", "server.js", "--pools", "1-500"], "a number from 1 to 1024"),
+    ] {
+        let told = lab.fails(args, 2);
+        assert!(told.contains(expected), "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn a_short_comparison_has_its_document_and_its_page() {
+    let lab = Lab::new();
+    let page = lab.sandbox.work().join("page.html");
+    let output = lab.run(&[
+        "compare",
+        "server.js",
+        "--path",
+        "/fast",
+        "--budget",
+        "6s",
+        "--blocks",
+        "2",
+        "--seed",
+        "7",
+        "--json",
+        "--html",
+        "page.html",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let names: Vec<&str> =
+        document["arms"].as_array().unwrap().iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["single", "cluster"]);
+    assert!(document["throughput"]["ratio"].as_f64().unwrap() > 0.0);
+    assert_eq!(document["throughput"]["ci95"].as_array().unwrap().len(), 2);
+    assert!(document["latency"].get("p99").is_some());
+    let words = ["faster", "slower", "no difference", "inconclusive"];
+    assert!(words.contains(&document["verdict"].as_str().unwrap()), "{}", document["verdict"]);
+    assert!(document["command"].as_str().unwrap().ends_with("--seed 7 --json --html page.html"));
+    assert_eq!(document["arms"][0]["errors"]["total"], 0);
+    assert!(document["arms"][1]["memory_bytes"].as_u64().unwrap() > 1 << 20);
+    let html = fs_err::read_to_string(&page).unwrap();
+    assert!(
+        html.contains("<!doctype html") || html.contains("<!DOCTYPE html"),
+        "{}",
+        &html[..200.min(html.len())]
+    );
+    lab.nothing_is_left();
+}
+
+#[test]
+fn an_interruption_ends_everything_that_was_started() {
+    let lab = Lab::new();
+    for arms in ["cluster,single", "single,cluster"] {
+        let mut command = lab.command(&["compare", "server.js", "--path", "/fast", "--arms", arms]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = Guarded::spawn(&mut command);
+        let deadline = Instant::now() + BOUND;
+        // The first server's directory is there: something has been started.
+        while fs_err::read_dir(&lab.temporary).unwrap().next().is_none() {
+            assert!(Instant::now() < deadline, "nothing was started");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = rustix::process::Pid::from_child(&run.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        assert_eq!(run.child.wait().unwrap().code(), Some(130));
+        lab.nothing_is_left();
+    }
+}

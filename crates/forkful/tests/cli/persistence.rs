@@ -1,0 +1,345 @@
+//! What runs is saved by itself, comes back after a crash, and can be taken over from PM2.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::sandbox::{Sandbox, exists, stdout};
+use crate::settled::{settled, wait_until};
+use insta::assert_snapshot;
+
+const SERVER: &str = "require('http').createServer((q, r) => r.end('ok')).listen(0);";
+
+/// Ends the daemon as a crash would, and waits until it is gone.
+fn crash(sandbox: &Sandbox) {
+    let ping: serde_json::Value = serde_json::from_str(&stdout(&sandbox.run(&["ping", "--json"]))).unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(ping["pid"].as_i64().unwrap()).unwrap()).unwrap();
+    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+    rustix::process::pidfd_send_signal(&handle, rustix::process::Signal::KILL).unwrap();
+    let mut ended = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
+    let bound = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut ended, Some(&bound)).unwrap(), 1, "the daemon does not end");
+}
+
+fn state(sandbox: &Sandbox) -> serde_json::Value {
+    serde_json::from_str(&fs_err::read_to_string(sandbox.home().join("state.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.run(&["start", "server.js", "--name", "api", "-i", "2", "--listen-timeout", "60s"]);
+    sandbox.run(&["start", "server.js", "--name", "resting"]);
+    sandbox.run(&["start", "server.js", "--name", "gone"]);
+    sandbox.run(&["start", "server.js", "--name", "later", "--no-autostart"]);
+    sandbox.run(&["stop", "resting"]);
+    sandbox.run(&["delete", "gone"]);
+    crash(&sandbox);
+    assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
+    exit: 0
+    --- stdout
+    api resurrected (2 workers)
+    resting resurrected
+    later resurrected
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | resting | fork | - | - | 0 | stopped | - | - |
+    | 3 | later | fork | - | - | 0 | stopped | - | - |
+    ");
+    // Started by a daemon that never heard of the commands before.
+    crash(&sandbox);
+    sandbox.run(&["start", "server.js", "--name", "new"]);
+    assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
+    exit: 0
+    --- stdout
+    api resurrected (2 workers)
+    resting resurrected
+    later resurrected
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 3 | resting | fork | - | - | 0 | stopped | - | - |
+    | 4 | later | fork | - | - | 0 | stopped | - | - |
+    ");
+    let names: Vec<_> = state(&sandbox)["apps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|app| app["definition"]["name"].clone())
+        .collect();
+    assert_eq!(names, ["new", "api", "resting", "later"]);
+}
+
+#[test]
+fn secrets_of_the_caller_are_not_written_unless_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "console.log(process.env.OWN, process.env.FROM_FILE, process.env.SECRET_X); setInterval(() => {}, 1e6);");
+    sandbox.write(".env", "FROM_FILE=file-value\n");
+    sandbox.write(
+        "forkful.config.json",
+        r#"{ "apps": [{ "script": "server.js", "env_file": ".env", "env": { "OWN": "own-value" } }] }"#,
+    );
+    let started = sandbox.command(&["start"]).env("SECRET_X", "secret-value").output().unwrap();
+    assert_eq!(started.status.code(), Some(0), "{}", sandbox.told(&started));
+    let text = fs_err::read_to_string(sandbox.home().join("state.json")).unwrap();
+    assert!(
+        text.contains("own-value") && !text.contains("secret-value") && !text.contains("file-value"),
+        "{text}"
+    );
+    let mode = fs_err::metadata(sandbox.home().join("state.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_snapshot!(sandbox.transcript(&["save"]), @"
+    exit: 0
+    --- stdout
+    1 app saved in [sandbox]/home/dump.json
+    --- stderr
+    note: server: values that are not saved: SECRET_X
+    note: put what the apps need into a file that `env_file` names, or save it with --with-env
+    ");
+    crash(&sandbox);
+    let back = sandbox.command(&["resurrect"]).env("SECRET_X", "from-resurrect").output().unwrap();
+    assert_snapshot!(settled(&sandbox.told(&back)), @"
+    exit: 0
+    --- stdout
+    server resurrected (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    let log = sandbox.home().join("logs/server-out.log");
+    wait_until(|| fs_err::read_to_string(&log).is_ok_and(|text| text.lines().count() == 2));
+    assert_snapshot!(fs_err::read_to_string(&log).unwrap(), @"
+    own-value file-value secret-value
+    own-value file-value from-resurrect
+    ");
+    assert_snapshot!(sandbox.transcript(&["save", "--with-env"]), @"
+    exit: 0
+    --- stdout
+    1 app saved in [sandbox]/home/dump.json
+    ");
+    assert!(fs_err::read_to_string(sandbox.home().join("dump.json")).unwrap().contains("from-resurrect"));
+    crash(&sandbox);
+    sandbox.write(".env", "FROM_FILE='");
+    assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
+    exit: 0
+    --- stdout
+    server resurrected (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: server: [sandbox]/work/.env cannot be read, so its variables are missing: line 1: a quote is not closed
+    ");
+}
+
+#[test]
+fn saving_and_clearing_have_their_answers() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.transcript(&["save"]), @"
+    exit: 1
+    --- stderr
+    error: no daemon is running, so there is nothing to save
+
+    hint: what ran last is saved already; `forkful resurrect` starts it
+    ");
+    assert_snapshot!(sandbox.transcript(&["resurrect"]), @"
+    exit: 3
+    --- stderr
+    error: there is nothing saved
+
+    hint: `forkful start` starts an app, and what runs is saved by itself
+    ");
+    assert_snapshot!(sandbox.transcript(&["cleardump"]), @"
+    exit: 0
+    --- stdout
+    nothing was saved
+    ");
+    sandbox.write("server.js", SERVER);
+    sandbox.run(&["start", "server.js"]);
+    assert_snapshot!(sandbox.transcript(&["save", "--json"]), @r#"
+    exit: 0
+    --- stdout
+    {
+      "path": "[sandbox]/home/dump.json",
+      "apps": [
+        {
+          "name": "server",
+          "left_out": [
+            "FORKFUL_HOME"
+          ]
+        }
+      ]
+    }
+    "#);
+    sandbox.run(&["delete", "all"]);
+    assert_snapshot!(sandbox.transcript(&["save"]), @"
+    exit: 1
+    --- stderr
+    error: there is no app to save
+
+    hint: `--force` saves that there is none
+    ");
+    assert_snapshot!(settled(&sandbox.transcript(&["resurrect", "--saved"])), @"
+    exit: 0
+    --- stdout
+    server resurrected (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 1 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
+    exit: 0
+    --- stdout
+    server resurrected
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 1 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: server: exists already: left as it is
+    ");
+    assert_snapshot!(sandbox.transcript(&["cleardump"]), @"
+    exit: 0
+    --- stdout
+    [sandbox]/home/dump.json removed
+    ");
+    assert!(exists(&sandbox.home().join("state.json")), "what runs is still kept");
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_kept_aside_and_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.run(&["start", "server.js", "--name", "api"]);
+    sandbox.run(&["save"]);
+    crash(&sandbox);
+    fs_err::write(sandbox.home().join("state.json"), "{ torn").unwrap();
+    assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
+    exit: 1
+    --- stdout
+    api resurrected (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    error: saved state: [sandbox]/home/state.json is no saved state: key must be a string at line 1 column 3; it is kept as [sandbox]/home/state.broken.json
+    ");
+    assert_eq!(fs_err::read_to_string(sandbox.home().join("state.broken.json")).unwrap(), "{ torn");
+}
+
+/// As PM2 7.0.3 writes it, with what the apps need of it.
+const DUMP: &str = r#"[
+  { "name": "api", "exec_mode": "cluster_mode", "pm_exec_path": "[work]/server.js", "pm_cwd": "[work]", "exec_interpreter": "node",
+    "node_args": [], "instance_var": "NODE_APP_INSTANCE", "kill_timeout": 3000, "autostart": true, "autorestart": true, "treekill": true,
+    "pmx": true, "vizion": true, "km_link": false, "status": "online", "namespace": "shop", "unique_id": "4f1c",
+    "pm_out_log_path": "[pm2]/logs/api-out-0.log", "pm_err_log_path": "[pm2]/logs/api-error-0.log", "pm_pid_path": "[pm2]/pids/api-0.pid",
+    "env": { "PATH": "[path]", "HOME": "/root", "API_TOKEN": "abc", "PM2_HOME": "[pm2]", "unique_id": "4f1c", "api": "{}" } },
+  { "name": "api", "exec_mode": "cluster_mode", "pm_exec_path": "[work]/server.js", "pm_cwd": "[work]", "exec_interpreter": "node",
+    "node_args": [], "status": "online", "namespace": "shop", "env": { "PATH": "[path]" } },
+  { "name": "shell", "exec_mode": "fork_mode", "pm_exec_path": "[work]/loop.sh", "pm_cwd": "[work]", "exec_interpreter": "bash",
+    "args": ["a b"], "merge_logs": true, "status": "stopped", "pm_out_log_path": "[work]/shell.log", "env": { "PATH": "[path]" } },
+  { "name": "pm2-logrotate", "pmx_module": true, "pm_exec_path": "/x.js", "env": {} }
+]"#;
+
+#[test]
+fn the_apps_of_pm2_are_taken_over_from_its_dump() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.write("loop.sh", "while true; do sleep 1; done\n");
+    assert_snapshot!(sandbox.transcript(&["import", "pm2"]), @"
+    exit: 3
+    --- stderr
+    error: no PM2 is running with its folder at [sandbox]/.pm2, and it has saved nothing
+
+    hint: `pm2 save` writes a dump; --home or PM2_HOME names another folder
+    ");
+    let pm2 = sandbox.work().join("pm2");
+    let dump = DUMP
+        .replace("[work]", &sandbox.work().display().to_string())
+        .replace("[pm2]", &pm2.display().to_string())
+        .replace("[path]", &std::env::var("PATH").unwrap());
+    fs_err::create_dir(&pm2).unwrap();
+    fs_err::write(pm2.join("dump.pm2"), dump).unwrap();
+    let import = |args: &[&str]| {
+        let mut command = sandbox.command(&["import", "pm2"]);
+        let output = command.args(args).env("PM2_HOME", &pm2).output().unwrap();
+        settled(&sandbox.told(&output).replace(&std::env::var("PATH").unwrap(), "[path]"))
+    };
+    assert_snapshot!(import(&["--dry-run"]), @r#"
+    exit: 0
+    --- stdout
+    {
+      "apps": [
+        {
+          "name": "api",
+          "script": "[sandbox]/work/server.js",
+          "cwd": "[sandbox]/work",
+          "interpreter": "node",
+          "exec_mode": "cluster",
+          "instances": 2,
+          "namespace": "shop",
+          "instance_var": "NODE_APP_INSTANCE",
+          "kill_timeout": 3000,
+          "autorestart": true,
+          "autostart": true,
+          "treekill": true,
+          "env": {
+            "PATH": "[path]",
+            "HOME": "/root",
+            "API_TOKEN": "[redacted]"
+          },
+          "filter_env": true,
+          "ignore_watch": null
+        },
+        {
+          "name": "shell",
+          "script": "[sandbox]/work/loop.sh",
+          "cwd": "[sandbox]/work",
+          "interpreter": "bash",
+          "exec_mode": "fork",
+          "args": [
+            "a b"
+          ],
+          "merge_logs": true,
+          "out_file": "[sandbox]/work/shell.log",
+          "autostart": false,
+          "env": {
+            "PATH": "[path]"
+          },
+          "filter_env": true,
+          "ignore_watch": null
+        }
+      ]
+    }
+    --- stderr
+    note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    "#);
+    assert_snapshot!(import(&[]), @"
+    exit: 0
+    --- stdout
+    api imported (2 workers)
+    shell imported
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | shell | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    ");
+    assert_snapshot!(import(&[]), @"
+    exit: 0
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | shell | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    note: api: exists already: left as it is
+    note: shell: exists already: left as it is
+    ");
+    fs_err::write(pm2.join("dump.pm2"), "[").unwrap();
+    assert_snapshot!(import(&[]), @"
+    exit: 2
+    --- stderr
+    error: cannot read [sandbox]/work/pm2/dump.pm2
+    caused by: EOF while parsing a list at line 1 column 1
+
+    hint: it must be what `pm2 save` wrote
+    ");
+}

@@ -1,0 +1,107 @@
+//! The repository's own rules, as far as they can be read off its files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file above this is split.
+const LINES_MAX: usize = 700;
+/// Folders whose files are sources of ours.
+const SOURCES: [&str; 7] = ["crates/", "agent/", "tests/", "bench/", "examples/", "dev/", "docs/"];
+/// The one crate that may talk to the kernel where no safe wrapper exists.
+const UNSAFE_HOME: &str = "crates/forkful-os/";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every text file of ours that git knows or would take, by its path from the root.
+fn files() -> Vec<(String, String)> {
+    let list = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the files");
+    assert!(list.status.success(), "not a git checkout: {}", String::from_utf8_lossy(&list.stderr));
+    let is_ours = |name: &&str| {
+        let lock = name.ends_with("package-lock.json");
+        !lock && (!name.contains('/') || SOURCES.iter().any(|folder| name.starts_with(folder)))
+    };
+    let names = String::from_utf8(list.stdout).unwrap();
+    names
+        .lines()
+        .filter(is_ours)
+        // Removed, or no text.
+        .filter_map(|name| Some((name.to_owned(), fs_err::read_to_string(root().join(name)).ok()?)))
+        .collect()
+}
+
+fn is_source(name: &str) -> bool {
+    [".rs", ".mjs", ".cjs", ".js", ".ts"].iter().any(|extension| name.ends_with(extension))
+}
+
+/// Fails with all that break a rule.
+fn none(faults: Vec<String>, rule: &str) {
+    assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
+}
+
+#[test]
+fn no_source_is_too_long() {
+    let files = files();
+    assert!(files.len() > 100, "only {} files were found", files.len());
+    let long = files.iter().filter(|(name, _)| is_source(name)).filter_map(|(name, text)| {
+        let lines = text.lines().count();
+        (lines > LINES_MAX).then(|| format!("{name}: {lines} lines"))
+    });
+    none(long.collect(), &format!("a file has at most {LINES_MAX} lines"));
+}
+
+#[test]
+fn every_rust_file_says_what_it_is_for() {
+    let silent = files()
+        .into_iter()
+        .filter(|(name, text)| name.ends_with(".rs") && !text.trim_start().starts_with("//!"))
+        .map(|(name, _)| name);
+    none(silent.collect(), "a file opens with `//!`");
+}
+
+#[test]
+fn only_one_crate_is_unsafe() {
+    // In pieces, so that this file does not name what it looks for.
+    let words = [["un", "safe {"].concat(), ["un", "safe fn"].concat(), ["un", "safe impl"].concat()];
+    let found = files()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".rs") && !name.starts_with(UNSAFE_HOME))
+        .filter(|(_, text)| words.iter().any(|word| text.contains(word.as_str())))
+        .map(|(name, _)| name);
+    none(found.collect(), "what is not checked by the compiler lives in forkful-os");
+}
+
+#[test]
+fn lints_are_expected_with_a_reason_not_allowed() {
+    let allow = ["[al", "low("].concat();
+    let found = files()
+        .into_iter()
+        .filter(|(name, text)| name.ends_with(".rs") && text.contains(allow.as_str()))
+        .map(|(name, _)| name);
+    none(found.collect(), "`#[expect(…, reason)]` says when it is of no more use");
+}
+
+#[test]
+fn nothing_depends_on_one_machine() {
+    let root = root().display().to_string();
+    // In pieces, as above. An example's home is nobody's.
+    let homes = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
+    let is_of_a_machine = |word: &str| {
+        let at_home = homes.iter().any(|home| word.starts_with(home.as_str()));
+        let is_example = ["/home/ann", "/home/logs/"].iter().any(|example| word.starts_with(example));
+        at_home && !is_example || word.starts_with(&format!("{root}/"))
+    };
+    let faults = files().into_iter().flat_map(|(name, text)| {
+        let hits = text.lines().enumerate().filter_map(|(number, line)| {
+            let mut words = line.split(|c: char| c.is_whitespace() || "\"'`(=,".contains(c));
+            words.find(|word| is_of_a_machine(word)).map(|word| format!("{name}:{}: {word}", number + 1))
+        });
+        hits.collect::<Vec<_>>()
+    });
+    none(faults.collect(), "no path of somebody's machine");
+}

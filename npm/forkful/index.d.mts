@@ -1,0 +1,2 @@
+export * from './index.js';
+export { remove as delete } from './index.js';

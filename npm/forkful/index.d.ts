@@ -1,0 +1,345 @@
+// Types of `forkful`. What each command means is in its documentation; this says what goes in and what comes out.
+/// <reference types="node" />
+
+/** A worker's state, in PM2's words. */
+export type Status = 'online' | 'launching' | 'stopping' | 'stopped' | 'errored' | 'waiting restart';
+
+/** Whom a command is for: the name of an app, the id of a worker, or `'all'`. */
+export type Target = string | number;
+
+/** What a user says about an app. Keys are those of a configuration file; more of them are known than are listed. */
+export interface App {
+  /** A file, a program, or a shell command line. */
+  script: string;
+  name?: string;
+  namespace?: string;
+  args?: string | string[];
+  cwd?: string;
+  /** A number, `'max'` for one per core, or negative for all cores but so many. */
+  instances?: number | 'max' | string;
+  exec_mode?: 'cluster' | 'fork' | 'cluster_mode' | 'fork_mode';
+  interpreter?: string;
+  node_args?: string | string[];
+  env?: Record<string, string | number | boolean>;
+  port?: number;
+  balance?: 'auto' | 'direct' | 'exact' | 'shared' | 'sticky';
+  autorestart?: boolean;
+  max_restarts?: number;
+  min_uptime?: number | string;
+  restart_delay?: number | string;
+  exp_backoff_restart_delay?: number | string;
+  stop_exit_codes?: number | number[];
+  wait_ready?: boolean;
+  listen_timeout?: number | string;
+  kill_timeout?: number | string;
+  kill_signal?: string | number;
+  drain_timeout?: number | string;
+  out_file?: string;
+  error_file?: string;
+  merge_logs?: boolean;
+  time?: boolean;
+  agent?: boolean;
+  [key: string]: unknown;
+}
+
+/** How `start`, `restart` and `reload` go about it. */
+export interface How {
+  /** Resolve only when each app is ready or has failed; true unless said otherwise. */
+  wait?: boolean;
+  /** Only these apps of a configuration. */
+  only?: string | string[];
+  /** The `env_<name>` block of a configuration to choose. */
+  envName?: string;
+  /** Where relative paths start; the process's own directory unless said otherwise. */
+  cwd?: string;
+}
+
+/** What became of a command for one app. */
+export interface AppOutcome {
+  name: string;
+  ok: boolean;
+  /** Ids of the workers that were touched. */
+  pm_ids: number[];
+  error: string | null;
+  hint: string | null;
+  notes: string[];
+  /** The last lines of stderr of the worker that failed. */
+  stderr_tail: string[];
+}
+
+/** An app as the daemon sees it now. */
+export interface AppView {
+  /** What was asked for, complete, without the environment's values. */
+  definition: { name: string; program: string; script: string | null; args: string[]; cwd: string; mode: 'cluster' | 'fork'; instances: number; [key: string]: unknown };
+  env_names: string[];
+  /** As `tcp://127.0.0.1:3000`. */
+  listening: string[];
+  created_at_ms: number;
+  dispatch: DispatchView[];
+  workers: WorkerView[];
+}
+
+/** Counters of one listening address. */
+export interface DispatchView {
+  address: string;
+  mode: 'auto' | 'direct' | 'exact' | 'shared' | 'sticky';
+  handed_over: number;
+  rescued: number;
+  suspected: number;
+  steered: number;
+}
+
+/** A worker as the daemon sees it now. */
+export interface WorkerView {
+  pm_id: number;
+  slot: number;
+  pid: number | null;
+  status: Status;
+  restarts: number;
+  unstable_restarts: number;
+  started_at_ms: number | null;
+  cpu_percent: number;
+  memory_bytes: number;
+  out_log_path: string;
+  error_log_path: string;
+  last_exit: string | null;
+  exit_code: number | null;
+  reason: string | null;
+  stderr_tail: string[];
+  dropped_log_lines: number;
+  /** What it reports about itself with `@pm2/io`. */
+  reports: { metrics: Record<string, Metric>; actions: Action[]; options: Record<string, unknown> };
+}
+
+export interface Metric {
+  value: unknown;
+  unit?: string;
+  type?: string;
+  historic?: boolean;
+}
+
+export interface Action {
+  action_name: string;
+  action_type: string | null;
+  arity: number | null;
+}
+
+export interface Ping {
+  version: string;
+  api: number;
+  pid: number;
+  started_at_ms: number;
+}
+
+/** One line of an app's output. */
+export interface LogLine {
+  app: string;
+  /** Null for a file that several workers write to. */
+  pm_id: number | null;
+  stream: 'out' | 'err';
+  /** Null for lines that were read from disk. */
+  at_ms: number | null;
+  line: string;
+}
+
+/** What became of a message or an action at one worker. */
+export interface WorkerReply {
+  app: string;
+  pm_id: number;
+  error: string | null;
+  /** An action's result. */
+  result?: unknown;
+}
+
+/** A worker in PM2's shape. */
+export interface Process {
+  /** 0 when there is no process. */
+  pid: number;
+  name: string;
+  pm2_env: Pm2Env;
+  pm_id: number;
+  monit: { memory: number; cpu: number };
+}
+
+/** PM2's bag of configuration and state; the environment's variables are in it too. */
+export interface Pm2Env {
+  name: string;
+  namespace: string;
+  pm_id: number;
+  status: Status;
+  restart_time: number;
+  unstable_restarts: number;
+  pm_uptime: number;
+  created_at: number;
+  exec_mode: 'cluster_mode' | 'fork_mode';
+  instances: number;
+  NODE_APP_INSTANCE: number;
+  pm_exec_path: string;
+  pm_cwd: string;
+  exec_interpreter: string;
+  pm_out_log_path: string;
+  pm_err_log_path: string;
+  axm_actions: Action[];
+  axm_monitor: Record<string, Metric>;
+  exit_code?: number;
+  env?: Record<string, string>;
+  [key: string]: unknown;
+}
+
+/** A step in the life of a worker. */
+export interface ProcessEvent {
+  type: 'process:event';
+  event: 'online' | 'exit' | 'start' | 'stop' | 'restart' | 'reload' | 'delete' | 'restart overlimit';
+  /** Whether a command asked for it. */
+  manually: boolean;
+  at_ms: number;
+  app: string;
+  pm_id: number;
+  pid: number | null;
+  /** The worker in PM2's shape, without its environment. */
+  process: Pm2Env;
+}
+
+/** What a worker said by `process.send`. */
+export interface MessageEvent {
+  type: 'process:msg';
+  at_ms: number;
+  app: string;
+  pm_id: number;
+  message: unknown;
+}
+
+export interface LogEvent extends LogLine {
+  type: 'log:out' | 'log:err';
+}
+
+/** Events were left out here, because they came faster than they were read. */
+export interface SkippedEvent {
+  type: 'events:skipped';
+  count: number;
+}
+
+/** The daemon ends, and with it the stream. */
+export interface EndingEvent {
+  type: 'daemon:ending';
+  at_ms: number;
+}
+
+export type Event = ProcessEvent | MessageEvent | LogEvent | SkippedEvent | EndingEvent;
+
+/** What comes from the daemon as it happens. Left by `break`, ended by `close()`. */
+export interface Stream<T> extends AsyncIterableIterator<T> {
+  /** Resolves when the stream has begun: what happens from then on is in it. */
+  readonly ready: Promise<void>;
+  close(): void;
+}
+
+export interface EventsOptions {
+  /** Only these; they need not exist yet. */
+  targets?: Target | Target[];
+  /** Lines of output too. */
+  logs?: boolean;
+  /** What apps say by `process.send` too. */
+  messages?: boolean;
+  signal?: AbortSignal;
+}
+
+export interface LogsOptions {
+  targets?: Target | Target[];
+  /** So many lines from the end of each file; 15 unless said otherwise. */
+  lines?: number;
+  /** Go on with new lines. */
+  follow?: boolean;
+  stream?: 'out' | 'err';
+  signal?: AbortSignal;
+}
+
+export interface ClientOptions {
+  /** The daemon's directory; `$FORKFUL_HOME`, or `~/.forkful`. */
+  home?: string;
+  /** The native program; `$FORKFUL_BIN`, or the one of the platform's package. */
+  binary?: string;
+  /** What is odd about a configuration; a warning of the process unless said otherwise. */
+  onWarning?: (text: string) => void;
+}
+
+/** A fault that Forkful explains. */
+export class ForkfulError extends Error {
+  code: 'BAD_REQUEST' | 'NO_SUCH_TARGET' | 'CONFLICT' | 'INTERNAL' | 'FAILED' | 'NO_DAEMON' | 'OTHER_VERSION' | 'NO_BINARY' | 'LOST';
+  /** What to do about it. */
+  hint?: string;
+  /** App by app, when one of them did not do what was asked. */
+  outcomes?: AppOutcome[];
+}
+
+/** One user's daemon. Methods do what the functions of the same names do, for this daemon. */
+export class Client {
+  constructor(options?: ClientOptions);
+  readonly home: string;
+  connect(): Promise<Ping>;
+  ping(): Promise<Ping | null>;
+  list(): Promise<AppView[]>;
+  describe(target: Target): Promise<AppView[]>;
+  jlist(options?: { showSecrets?: boolean }): Promise<Process[]>;
+  environment(target: Target, options?: { showSecrets?: boolean }): Promise<Record<string, Record<string, string>>>;
+  start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
+  start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+  restart(what: Target | Target[] | App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+  reload(what: Target | Target[] | App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+  stop(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
+  delete(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
+  scale(target: Target, instances: number | string, how?: { wait?: boolean }): Promise<AppOutcome[]>;
+  flush(targets?: Target | Target[]): Promise<AppOutcome[]>;
+  reset(targets?: Target | Target[]): Promise<AppOutcome[]>;
+  signal(targets: Target | Target[], signal: string | number): Promise<AppOutcome[]>;
+  send(targets: Target | Target[], message: unknown): Promise<WorkerReply[]>;
+  trigger(targets: Target | Target[], action: string, params?: unknown, options?: { timeoutMs?: number }): Promise<WorkerReply[]>;
+  logs(options?: LogsOptions): Stream<LogLine>;
+  events(options?: EventsOptions): Stream<Event>;
+  /** Runs a verb of the command line; gives what it printed. */
+  command(args: string[]): Promise<string>;
+  kill(): Promise<AppOutcome[]>;
+}
+
+/** A client of a daemon, which is started if need be and unless `start` is false. */
+export function connect(options?: ClientOptions & { start?: boolean }): Promise<Client>;
+/** The path of the native program. */
+export function binaryPath(): string;
+
+/** Starts a script with options, or the apps of a configuration file; the daemon too, if it does not run. */
+export function start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
+/** Starts apps. */
+export function start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+/** Stops apps and starts them again; with a configuration, as it says. */
+export const restart: Client['restart'];
+/** Replaces workers one by one without losing a request; with a configuration, as it says. */
+export const reload: Client['reload'];
+export const stop: Client['stop'];
+/** Stops apps and forgets them. */
+export const remove: Client['delete'];
+declare const del: Client['delete'];
+export { del as delete };
+/** Gives an app another number of workers: `4`, `'+2'`, `'-1'`. */
+export const scale: Client['scale'];
+/** All apps; none when no daemon runs. */
+export const list: Client['list'];
+export const describe: Client['describe'];
+/** All workers in PM2's shape, with secrets redacted unless they are asked for. */
+export const jlist: Client['jlist'];
+/** The environment of apps by name, with secrets redacted unless they are asked for. */
+export const environment: Client['environment'];
+export const logs: Client['logs'];
+export const events: Client['events'];
+/** Empties log files. */
+export const flush: Client['flush'];
+/** Zeroes the counters of restarts. */
+export const reset: Client['reset'];
+export const signal: Client['signal'];
+/** Sends a message to `process.on('message')` in workers. */
+export const send: Client['send'];
+/** Performs an action that apps have registered with `@pm2/io`. */
+export const trigger: Client['trigger'];
+/** The daemon; null when none runs. */
+export const ping: Client['ping'];
+/** Stops all apps and ends the daemon. */
+export const kill: Client['kill'];

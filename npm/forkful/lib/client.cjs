@@ -1,0 +1,266 @@
+'use strict';
+// One user's daemon, as an object. Every method is a request to its socket; those that start apps start the daemon first
+// when it does not run.
+const { constants } = require('node:os');
+
+const { runCommand } = require('./command.cjs');
+const { definitionsOf, isConfig } = require('./definitions.cjs');
+const { ForkfulError } = require('./errors.cjs');
+const { homePath, socketPath } = require('./home.cjs');
+const { ask, open } = require('./http.cjs');
+const { fillInVersions } = require('./package-version.cjs');
+const { Stream, eventsOf, jsonLinesOf } = require('./streams.cjs');
+
+/** The version of the daemon's API that this package speaks. */
+const API_VERSION = 1;
+
+/** Options of `start`, `restart` and `reload` that say how, and are no part of an app. */
+const HOW = ['wait', 'only', 'envName', 'cwd'];
+
+/** @param {unknown} targets */
+function targetList(targets) {
+  const list = [targets].flat().map(String);
+  if (list.length === 0 || targets === undefined || targets === null) {
+    throw new ForkfulError('BAD_REQUEST', 'no target', { hint: 'name an app, an id, or `all`' });
+  }
+  return list;
+}
+
+/** @param {string | number} signal */
+function signalNumber(signal) {
+  if (typeof signal === 'number') return signal;
+  const upper = signal.toUpperCase();
+  const number = constants.signals[upper.startsWith('SIG') ? upper : `SIG${upper}`];
+  if (number === undefined) throw new ForkfulError('BAD_REQUEST', `\`${signal}\` is no signal`, { hint: 'write it as SIGUSR2, USR2 or 12' });
+  return number;
+}
+
+/** Parts options that say how from those that describe an app. @param {object} options */
+function part(options) {
+  const entries = Object.entries(options);
+  return {
+    how: Object.fromEntries(entries.filter(([key]) => HOW.includes(key))),
+    app: Object.fromEntries(entries.filter(([key]) => !HOW.includes(key))),
+  };
+}
+
+const isStopped = (worker) => worker.status === 'stopped' || worker.status === 'errored';
+
+/** The outcomes of a command; throws when an app did not do what was asked. */
+function settled(reply, verb) {
+  const failed = reply.apps.filter((app) => !app.ok);
+  if (failed.length === 0) return reply.apps;
+  const message = failed.map((app) => `${app.name}: ${app.error ?? `did not ${verb}`}`).join('; ');
+  throw new ForkfulError('FAILED', message, { hint: failed.find((app) => app.hint)?.hint, outcomes: reply.apps });
+}
+
+/** See `index.d.ts` for what each method takes and gives. */
+class Client {
+  #socket;
+  #binary;
+  #onWarning;
+
+  /** @param {{ home?: string, binary?: string, onWarning?: (text: string) => void }} [options] */
+  constructor({ home, binary, onWarning } = {}) {
+    this.home = homePath(home);
+    this.#socket = socketPath(this.home);
+    this.#binary = binary;
+    this.#onWarning = onWarning ?? ((text) => process.emitWarning(text, 'ForkfulWarning'));
+  }
+
+  /** The daemon, started if need be; throws when it is of another version. */
+  async connect() {
+    let ping = await this.ping();
+    if (ping === null) {
+      await runCommand(this.home, ['api', 'connect'], { binary: this.#binary });
+      ping = await this.#get('/v1/ping');
+    }
+    if (ping.api !== API_VERSION) {
+      throw new ForkfulError('OTHER_VERSION', `the daemon (pid ${ping.pid}) is version ${ping.version} (API ${ping.api}), but this package speaks API ${API_VERSION}`, {
+        hint: '`forkful kill` ends it and its apps; then start them with this version',
+      });
+    }
+    return ping;
+  }
+
+  #get(path) {
+    return ask(this.#socket, { method: 'GET', path });
+  }
+
+  #post(path, body) {
+    return ask(this.#socket, { method: 'POST', path, body });
+  }
+
+  /** A question whose answer is known when no daemon runs. */
+  async #orWithout(question, answer) {
+    try {
+      return await question();
+    } catch (error) {
+      if (error.code === 'NO_DAEMON') return answer;
+      throw error;
+    }
+  }
+
+  ping() {
+    return this.#orWithout(() => this.#get('/v1/ping'), null);
+  }
+
+  async list() {
+    return (await this.#orWithout(() => this.#get('/v1/apps'), { apps: [] })).apps;
+  }
+
+  async describe(target) {
+    return (await this.#asked(target, () => this.#get(`/v1/apps/${encodeURIComponent(String(target))}`))).apps;
+  }
+
+  async jlist({ showSecrets = false } = {}) {
+    const list = await this.#orWithout(() => this.#get(`/v1/jlist?show_secrets=${showSecrets}`), []);
+    return fillInVersions(list);
+  }
+
+  async environment(target, { showSecrets = false } = {}) {
+    const path = `/v1/environment/${encodeURIComponent(String(target))}?show_secrets=${showSecrets}`;
+    return (await this.#asked(target, () => this.#get(path))).apps;
+  }
+
+  /** Without a daemon there is no app that could be meant. */
+  async #asked(targets, question) {
+    const reply = await this.#orWithout(question, null);
+    if (reply !== null) return reply;
+    throw new ForkfulError('NO_SUCH_TARGET', `no app or worker \`${[targets].flat().join(', ')}\``, { hint: 'no daemon is running' });
+  }
+
+  async #act(verb, targets, { wait = true, ...more } = {}) {
+    const list = targetList(targets);
+    const reply = await this.#asked(list, () => this.#post(`/v1/actions/${verb}`, { targets: list, wait, ...more }));
+    return settled(reply, verb);
+  }
+
+  /** The definitions that a call of `start`, `restart` or `reload` means. */
+  definitions(what, options = {}) {
+    const { how, app } = part(options);
+    const given = typeof what === 'string' && !isConfig(what) ? { ...app, script: what } : what;
+    return definitionsOf(this.home, given, { ...how, binary: this.#binary, onWarning: this.#onWarning });
+  }
+
+  async start(what, options = {}) {
+    const definitions = await this.definitions(what, options);
+    await this.connect();
+    const wait = options.wait ?? true;
+    const known = await this.list();
+    const isAsleep = (name) => {
+      const app = known.find((view) => view.definition.name === name);
+      return app !== undefined && app.workers.every(isStopped);
+    };
+    const again = definitions.filter((definition) => isAsleep(definition.name));
+    const fresh = definitions.filter((definition) => !isAsleep(definition.name));
+    const outcomes = [];
+    if (fresh.length > 0) outcomes.push(...(await this.#post('/v1/apps', { apps: fresh, wait })).apps);
+    if (again.length > 0) outcomes.push(...(await this.#replace('restart', again, wait)).apps);
+    return settled({ apps: outcomes }, 'start');
+  }
+
+  #replace(verb, definitions, wait) {
+    const targets = definitions.map((definition) => definition.name);
+    return this.#post(`/v1/actions/${verb}`, { targets, wait, definitions });
+  }
+
+  /** What `restart` and `reload` share: targets that exist, or configurations whose new apps are started. */
+  async #roll(verb, what, options) {
+    const isTarget = typeof what === 'number' || (typeof what === 'string' && !isConfig(what));
+    if (isTarget || (Array.isArray(what) && what.every((target) => typeof target !== 'object'))) {
+      return this.#act(verb, what, { wait: options.wait });
+    }
+    return this.rollTo(verb, await this.definitions(what, options), options);
+  }
+
+  /** Gives apps new definitions; those that do not exist are started. */
+  async rollTo(verb, definitions, { wait = true } = {}) {
+    await this.connect();
+    const known = new Map((await this.list()).map((app) => [app.definition.name, app]));
+    const [old, fresh] = [true, false].map((is) => definitions.filter(({ name }) => known.has(name) === is));
+    const outcomes = [];
+    if (old.length > 0) outcomes.push(...(await this.#replace(verb, old, wait)).apps);
+    // A reload leaves the number of workers alone.
+    const scaled = verb === 'reload' ? old.filter(({ name, instances }) => known.get(name).workers.length !== instances) : [];
+    for (const { name, instances } of scaled) await this.#act('scale', name, { instances, wait });
+    if (fresh.length > 0) outcomes.push(...(await this.#post('/v1/apps', { apps: fresh, wait })).apps);
+    return settled({ apps: outcomes }, verb);
+  }
+
+  restart(what, options = {}) {
+    return this.#roll('restart', what, options);
+  }
+
+  reload(what, options = {}) {
+    return this.#roll('reload', what, options);
+  }
+
+  stop(targets, options) {
+    return this.#act('stop', targets, options);
+  }
+
+  delete(targets, options) {
+    return this.#act('delete', targets, options);
+  }
+
+  async scale(target, instances, options) {
+    return this.#act('scale', target, { ...options, instances: await this.#number(target, instances) });
+  }
+
+  /** `3`, or `'+2'` and `'-1'` from what there is. */
+  async #number(target, instances) {
+    const text = String(instances);
+    if (!/^[+-]?\d+$/.test(text)) throw new ForkfulError('BAD_REQUEST', `${text} is no number of workers`, { hint: 'write 4, "+2" or "-1"' });
+    if (!/^[+-]/.test(text)) return Number(text);
+    const [app] = await this.describe(target);
+    return app.workers.length + Number(text);
+  }
+
+  flush(targets = 'all') {
+    return this.#act('flush', targets);
+  }
+
+  reset(targets = 'all') {
+    return this.#act('reset', targets);
+  }
+
+  async signal(targets, signal) {
+    return this.#act('signal', targets, { signal: signalNumber(signal) });
+  }
+
+  async send(targets, message) {
+    const list = targetList(targets);
+    return (await this.#asked(list, () => this.#post('/v1/messages', { targets: list, message }))).workers;
+  }
+
+  async trigger(targets, action, params, { timeoutMs = 30_000 } = {}) {
+    const list = targetList(targets);
+    const body = { targets: list, action, params: params ?? null, timeout_ms: timeoutMs };
+    return (await this.#asked(list, () => this.#post('/v1/trigger', body))).workers;
+  }
+
+  logs({ targets = [], lines = 15, follow = false, stream, signal } = {}) {
+    const query = new URLSearchParams({ targets: [targets].flat().join(','), lines: String(lines), follow: String(follow) });
+    if (stream) query.set('stream', stream);
+    return new Stream(open(this.#socket, { method: 'GET', path: `/v1/logs?${query}`, signal }), jsonLinesOf);
+  }
+
+  events({ targets = [], logs = false, messages = false, signal } = {}) {
+    const query = new URLSearchParams({ targets: [targets].flat().join(','), logs: String(logs), messages: String(messages) });
+    return new Stream(open(this.#socket, { method: 'GET', path: `/v1/events?${query}`, signal }), eventsOf);
+  }
+
+  /** Runs a verb of the command line. */
+  async command(args, options) {
+    return (await runCommand(this.home, args, { binary: this.#binary, ...options })).stdout;
+  }
+
+  /** Ends the daemon and all apps, as the command does: it also waits for the process to be gone. */
+  async kill() {
+    if ((await this.ping()) === null) return [];
+    return JSON.parse(await this.command(['kill', '--json'])).apps;
+  }
+}
+
+module.exports = { Client };

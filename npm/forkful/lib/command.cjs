@@ -1,0 +1,52 @@
+'use strict';
+// The native program, run for what it alone can do: start the daemon, and read configurations.
+const { spawn } = require('node:child_process');
+
+const { binaryPath } = require('./binary.cjs');
+const { ForkfulError } = require('./errors.cjs');
+
+/** Exit codes of the command, see `forkful --help`, as codes of errors. */
+const EXIT_CODES = { 1: 'FAILED', 2: 'BAD_REQUEST', 3: 'NO_SUCH_TARGET', 4: 'NO_DAEMON' };
+
+/** The error that the command has told on stderr: `error: …`, `caused by: …`, a blank line, `hint: …`. */
+function toldError(code, stderr) {
+  const lines = stderr.trimEnd().split('\n');
+  const hint = lines.find((line) => line.startsWith('hint: '));
+  const first = lines.findIndex((line) => line.startsWith('error: '));
+  const told = lines.slice(Math.max(first, 0)).filter((line) => line !== '' && !line.startsWith('hint: '));
+  const message = told.map((line) => line.replace(/^ *(error|caused by): /, '').trim()).join(': ');
+  return new ForkfulError(EXIT_CODES[code] ?? 'FAILED', message || `the command ended with ${code}`, {
+    hint: hint?.slice('hint: '.length),
+  });
+}
+
+/** What it warns of, one text each. */
+function warnings(stderr) {
+  return stderr.split('\n').filter((line) => line.startsWith('warning: ')).map((line) => line.slice('warning: '.length));
+}
+
+/**
+ * Runs the native program to its end.
+ * @param {string} home
+ * @param {string[]} args
+ * @param {{ input?: string, binary?: string, env?: NodeJS.ProcessEnv, cwd?: string }} [options]
+ * @returns {Promise<{ stdout: string, warnings: string[] }>} rejects with what it said when it fails
+ */
+function runCommand(home, args, { input = '', binary = binaryPath(), env = process.env, cwd } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(binary, args, { stdio: 'pipe', cwd, env: { ...env, FORKFUL_HOME: home, NO_COLOR: '1' } });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text) => { stdout += text; });
+    child.stderr.setEncoding('utf8').on('data', (text) => { stderr += text; });
+    // It ends before it has read all of a request that makes no sense.
+    child.stdin.on('error', () => {});
+    child.stdin.end(input);
+    child.on('error', (cause) => reject(new ForkfulError('NO_BINARY', `cannot run ${binary}: ${cause.message}`, { cause })));
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve({ stdout, warnings: warnings(stderr) });
+      else reject(toldError(code ?? signal, stderr));
+    });
+  });
+}
+
+module.exports = { runCommand };

@@ -1,0 +1,53 @@
+'use strict';
+// From what a caller says about apps to complete definitions, as the daemon wants them. The native program reads
+// configurations, so that a script and the command line mean the same.
+const { basename, extname } = require('node:path');
+
+const { runCommand } = require('./command.cjs');
+const { ForkfulError } = require('./errors.cjs');
+
+const DATA_EXTENSIONS = ['.json', '.json5', '.jsonc', '.yaml', '.yml', '.toml'];
+const SCRIPT_EXTENSIONS = ['.js', '.cjs', '.mjs', '.ts', '.mts', '.cts'];
+
+/** Whether a text names a configuration and not a script; the native program's rule. @param {string} text */
+function isConfig(text) {
+  const extension = extname(text);
+  return DATA_EXTENSIONS.includes(extension)
+    || (SCRIPT_EXTENSIONS.includes(extension) && basename(text).includes('.config.'));
+}
+
+/** Strings of an environment; what is undefined is not in it. @param {NodeJS.ProcessEnv} env */
+function plainEnvironment(env) {
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined).map(([name, value]) => [name, String(value)]));
+}
+
+/** A configuration as it travels: paths and functions that JSON does not know are the caller's fault, and named. */
+function asConfig(what) {
+  if (Array.isArray(what)) return { apps: what };
+  if ('apps' in what || 'pm2' in what) return what;
+  return { apps: [what] };
+}
+
+/**
+ * @param {string} home
+ * @param {string | object | object[]} what a configuration file, an app, apps, or `{ apps }`
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, only?: string | string[], binary?: string, onWarning?: (text: string) => void }} [context]
+ * @returns {Promise<object[]>}
+ */
+async function definitionsOf(home, what, { cwd = process.cwd(), env = process.env, envName, only, binary, onWarning } = {}) {
+  if (typeof what !== 'string' && (what === null || typeof what !== 'object')) {
+    throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
+  }
+  const request = {
+    ...(typeof what === 'string' ? { file: what } : { config: asConfig(what) }),
+    cwd,
+    env: plainEnvironment(env),
+    env_name: envName,
+    only: only === undefined ? [] : [only].flat().flatMap((names) => names.split(/[, ]+/)).filter(Boolean),
+  };
+  const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request), binary });
+  warnings.forEach((text) => onWarning?.(text));
+  return JSON.parse(stdout).apps;
+}
+
+module.exports = { definitionsOf, isConfig };

@@ -1,0 +1,73 @@
+'use strict';
+// Runs the native program in place of this one. Newer versions of Node.js can become it; older ones start
+// it, hand it every signal, and end as it ends.
+const { spawn } = require('node:child_process');
+const { readFileSync } = require('node:fs');
+const { constants } = require('node:os');
+
+const { binaryPath } = require('./binary.cjs');
+
+/** Signals that are for the native program. SIGKILL and SIGSTOP cannot be caught, faults are our own. */
+const FORWARDED = [
+  'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2', 'SIGCONT', 'SIGTSTP', 'SIGWINCH', 'SIGALRM',
+];
+
+/** Of these, the ones that a terminal sends to every process in its foreground. */
+const FROM_TERMINALS = new Set(['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTSTP', 'SIGWINCH']);
+
+/** Whether the terminal sends its signals to this process and its child alike. */
+function isInForeground() {
+  try {
+    const stat = readFileSync('/proc/self/stat', 'latin1');
+    const [, , group, , , foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return group === foreground;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} binary @param {string[]} args */
+function stayAndForward(binary, args) {
+  const child = spawn(binary, args, { stdio: 'inherit' });
+  for (const signal of FORWARDED) {
+    process.on(signal, () => {
+      // One that came from the terminal has reached the child too; a second one would mean "at once".
+      if (!FROM_TERMINALS.has(signal) || !isInForeground()) child.kill(signal);
+      if (signal === 'SIGTSTP') process.kill(process.pid, 'SIGSTOP');
+    });
+  }
+  child.on('error', (error) => {
+    process.stderr.write(`error: cannot run ${binary}: ${error.message}\n`);
+    process.exit(126);
+  });
+  child.on('exit', (code, signal) => {
+    if (signal === null) process.exit(code ?? 1);
+    // Ends by the same signal, so that whoever waits sees the truth.
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+    // It is ignored by somebody's wish: then as shells put it.
+    setImmediate(() => process.exit(128 + constants.signals[signal]));
+  });
+}
+
+function launch() {
+  let binary;
+  try {
+    binary = binaryPath();
+  } catch (error) {
+    process.stderr.write(`error: ${error.message}\n${error.hint ? `\nhint: ${error.hint}\n` : ''}`);
+    process.exitCode = 127;
+    return;
+  }
+  const args = process.argv.slice(2);
+  if (typeof process.execve === 'function') {
+    try {
+      process.execve(binary, [binary, ...args], process.env);
+    } catch {
+      // Not on this platform, or not permitted: the other way.
+    }
+  }
+  stayAndForward(binary, args);
+}
+
+launch();

@@ -1,0 +1,128 @@
+'use strict';
+// PM2's bus of events: an emitter whose names may hold `*`, fed by the daemon's stream.
+const { EventEmitter } = require('node:events');
+
+const NAMESPACE = 'default';
+
+/** A name with `*` as an expression; each `*` is a group, and what it stood for is given to the listener first. */
+function expression(name) {
+  const parts = name.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('(.+)')}$`);
+}
+
+class Bus {
+  #listeners = [];
+  #namespaces = new Map();
+
+  /** @param {string} name @param {(...values: any[]) => void} listener */
+  on(name, listener) {
+    this.#listeners.push({ name, pattern: name.includes('*') ? expression(name) : null, listener });
+    return this;
+  }
+
+  once(name, listener) {
+    const once = (...values) => {
+      this.off(name, once);
+      listener(...values);
+    };
+    return this.on(name, once);
+  }
+
+  /** Takes a listener away; without one, all of that name. */
+  off(name, listener) {
+    this.#listeners = this.#listeners.filter((entry) => entry.name !== name || (listener !== undefined && entry.listener !== listener));
+    return this;
+  }
+
+  listeners(name) {
+    return this.#listeners.filter((entry) => entry.name === name).map((entry) => entry.listener);
+  }
+
+  emit(name, data) {
+    for (const entry of [...this.#listeners]) {
+      if (entry.pattern === null) {
+        if (entry.name === name) entry.listener(data);
+        continue;
+      }
+      const match = entry.pattern.exec(name);
+      if (match) entry.listener(...match.slice(1), data);
+    }
+    return true;
+  }
+
+  /** Learns of namespaces, which lines and messages do not carry. @param {object[]} list */
+  learn(list) {
+    for (const { name, pm2_env: env } of list) this.#namespaces.set(name, env.namespace);
+  }
+
+  #who({ app, pm_id }) {
+    return { pm_id, name: app, rev: null, namespace: this.#namespaces.get(app) ?? NAMESPACE };
+  }
+
+  /** Passes an event of the daemon on, as PM2 would put it. */
+  take(event) {
+    switch (event.type) {
+      case 'process:event':
+        this.#namespaces.set(event.app, event.process.namespace);
+        return this.emit(event.type, { event: event.event, manually: event.manually, process: event.process, at: event.at_ms });
+      case 'log:out':
+      case 'log:err':
+        return this.emit(event.type, { process: this.#who(event), at: event.at_ms, data: `${event.line}\n` });
+      case 'process:msg':
+        return this.#message(event);
+      case 'daemon:ending':
+        return this.emit('pm2:kill', { status: 'killed', msg: 'the daemon has ended' });
+      default:
+        return this.emit(event.type, event);
+    }
+  }
+
+  /** A message with a type and data is an event of that type. */
+  #message(event) {
+    const { message, at_ms: at } = event;
+    const process = this.#who(event);
+    if (message !== null && typeof message === 'object' && message.type && message.data) {
+      return this.emit(message.type, { at, data: message.data, process });
+    }
+    const { pm_id, name, namespace } = process;
+    return this.emit('process:msg', { at, raw: message, process: { pm_id, name, namespace } });
+  }
+}
+
+/** The connection behind a bus, for those who listen to its end. */
+class BusSocket extends EventEmitter {
+  #stream;
+
+  constructor(stream) {
+    super();
+    this.#stream = stream;
+  }
+
+  close() {
+    this.#stream.close();
+  }
+}
+
+/**
+ * A bus that is connected.
+ * @param {import('../client.cjs').Client} client
+ */
+async function connectBus(client) {
+  const stream = client.events({ logs: true, messages: true });
+  const [bus, socket] = [new Bus(), new BusSocket(stream)];
+  await stream.ready;
+  bus.learn(await client.jlist());
+  bus.sock = socket;
+  bus.close = () => socket.close();
+  const pass = async () => {
+    for await (const event of stream) bus.take(event);
+  };
+  pass().then(() => socket.emit('close'), (error) => {
+    socket.emit('close');
+    // A listener's own fault, or a stream that makes no sense: not for us to swallow.
+    process.nextTick(() => { throw error; });
+  });
+  return { bus, socket };
+}
+
+module.exports = { Bus, connectBus };

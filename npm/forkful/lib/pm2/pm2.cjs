@@ -1,0 +1,403 @@
+'use strict';
+// PM2's functions: their names, their callbacks, their results. Each is a promise inside; a caller that gives no
+// callback gets it.
+const { mkdtempSync, rmSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const { join } = require('node:path');
+
+const { Client } = require('../client.cjs');
+const { connectBus } = require('./bus.cjs');
+const { startAny } = require('./start.cjs');
+const { acted, meaning, started } = require('./shapes.cjs');
+
+const { version } = require('../../package.json');
+
+/** Verbs that only the command line knows. */
+const COMMAND_LINE = {
+  clearDump: 'cleardump', deploy: 'deploy', report: 'report', resurrect: 'resurrect', serve: 'serve', startup: 'startup',
+  uninstallStartup: 'unstartup',
+};
+
+/** What PM2 has for its own service or its own insides. */
+const GONE = [
+  'install', 'uninstall', 'launchModules', 'link', 'unlink', 'login', 'logout', 'register', 'monitorState', 'profile', 'openDashboard',
+  'clearSetup', 'get', 'set', 'multiset', 'unset', 'conf', 'update', 'pullAndReload', 'pullAndRestart', 'pullCommitId', 'backward', 'forward', 'autoinstall', 'deepUpdate', 'inspect',
+];
+
+/** Parts a callback, if it is last, from what comes before it. @param {any[]} values */
+function part(values) {
+  const given = [...values];
+  while (given.length > 0 && given.at(-1) === undefined) given.pop();
+  const callback = typeof given.at(-1) === 'function' ? given.pop() : null;
+  return { given, callback };
+}
+
+/** Runs work for a callback, or for whoever awaits. @param {((error: any, result?: any) => void) | null} callback */
+function answer(callback, work) {
+  const done = work();
+  if (callback === null) {
+    // Nobody may be waiting; that is how it was asked for.
+    done.catch(() => {});
+    return done;
+  }
+  // Outside of the promise, so that a fault of the callback is the caller's own uncaught exception.
+  done.then((result) => process.nextTick(callback, null, result), (error) => process.nextTick(callback, error));
+  return undefined;
+}
+
+class Pm2 {
+  #client;
+  #buses = new Set();
+  #startedDaemon = false;
+  #endDaemon = null;
+
+  /** @param {{ cwd?: string, pm2_home?: string, independent?: boolean, daemon_mode?: boolean }} [options] */
+  constructor({ cwd, pm2_home, independent = false, daemon_mode = true } = {}) {
+    if (cwd) process.chdir(cwd);
+    this.cwd = process.cwd();
+    this.daemon_mode = daemon_mode;
+    this._temporary = independent ? mkdtempSync(join(tmpdir(), 'forkful-')) : null;
+    this._home = this._temporary ?? pm2_home;
+    this.#client = null;
+  }
+
+  get pm2_home() {
+    return this.Client.home;
+  }
+
+  /** The client; made late, because scripts set the environment after they have required us. */
+  get Client() {
+    const client = new Client({ home: this._home });
+    if (this.#client === null || this.#client.home !== client.home) this.#client = client;
+    return this.#client;
+  }
+
+  connect(...values) {
+    const { given, callback } = part(values);
+    const noDaemon = given[0] === true || !this.daemon_mode;
+    return answer(callback, async () => {
+      const isNew = (await this.Client.ping()) === null;
+      await this.Client.connect();
+      if (isNew && noDaemon) this.#endWithUs();
+      const home = this.pm2_home;
+      const socket = join(home, 'forkful.sock');
+      return { new_pm2_instance: isNew, rpc_socket_file: socket, pub_socket_file: socket, pm2_home: home };
+    });
+  }
+
+  /** A daemon that was started for this script ends with it. */
+  #endWithUs() {
+    this.#startedDaemon = true;
+    const { spawnSync } = require('node:child_process');
+    const { binaryPath } = require('../binary.cjs');
+    const env = { ...process.env, FORKFUL_HOME: this.pm2_home };
+    this.#endDaemon = () => spawnSync(binaryPath(), ['kill'], { env, stdio: 'ignore' });
+    process.once('exit', this.#endDaemon);
+  }
+
+  disconnect(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      for (const socket of this.#buses) socket.close();
+      this.#buses.clear();
+      if (!this.#startedDaemon) return undefined;
+      this.#startedDaemon = false;
+      process.off('exit', this.#endDaemon);
+      await this.Client.kill();
+      return undefined;
+    });
+  }
+
+  close(...values) {
+    return this.disconnect(...values);
+  }
+
+  /** Ends an independent instance and removes its home. */
+  destroy(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      await this.disconnect();
+      await this.Client.kill();
+      if (this._temporary) rmSync(this._temporary, { recursive: true, force: true });
+      return this.pm2_home;
+    });
+  }
+
+  launchBus(callback) {
+    const open = async () => {
+      await this.Client.connect();
+      const { bus, socket } = await connectBus(this.Client);
+      this.#buses.add(socket);
+      socket.once('close', () => this.#buses.delete(socket));
+      return { bus, socket };
+    };
+    open().then(({ bus, socket }) => process.nextTick(callback, null, bus, socket), (error) => process.nextTick(callback, error));
+  }
+
+  disconnectBus() {
+    for (const socket of this.#buses) socket.close();
+  }
+
+  /** The workers that a target means; throws, as PM2 does, when there are none. */
+  async #meant(target) {
+    const list = await this.#list();
+    const meant = list.filter(meaning(target));
+    if (meant.length === 0) throw new Error(String(target) === 'all' ? 'process name not found' : 'process or namespace not found');
+    return meant;
+  }
+
+  /** PM2 gives the whole environment to its callers; so do we, they are the same user. */
+  #list() {
+    return this.Client.jlist({ showSecrets: true });
+  }
+
+  /** The same workers as they are now. */
+  async #again(entries) {
+    const ids = new Set(entries.map((entry) => entry.pm_id));
+    return (await this.#list()).filter((entry) => ids.has(entry.pm_id));
+  }
+
+  start(...values) {
+    const { given, callback } = part(values);
+    return answer(callback, async () => {
+      const { names, ids, restarted } = await startAny(this.Client, given[0], given[1]);
+      const touched = (await this.#list()).filter((entry) => names.has(entry.name) && (ids === null || ids.has(entry.pm_id)));
+      return touched.map(restarted ? (entry) => acted(entry) : started);
+    });
+  }
+
+  #roll(verb, values) {
+    const { given: [target, options = {}], callback } = part(values);
+    return answer(callback, async () => {
+      const client = this.Client;
+      if (typeof target === 'object' || /\.(json5?|ya?ml|toml)$|\.config\.[cm]?[jt]s$/.test(String(target))) {
+        const { names } = await startAny(client, target, { ...options, verb });
+        return (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));
+      }
+      const meant = await this.#meant(target);
+      if (options.updateEnv || options.env) await this.#withEnvironment(verb, meant, options);
+      else await client[verb](meant.map((entry) => entry.pm_id));
+      return (await this.#again(meant)).map((entry) => acted(entry));
+    });
+  }
+
+  /** Gives apps new variables; workers cannot differ from each other in them, so whole apps are taken. */
+  async #withEnvironment(verb, meant, { updateEnv, env }) {
+    const names = new Set(meant.map((entry) => entry.name));
+    const definitions = [];
+    for (const name of names) {
+      const [{ definition }] = await this.Client.describe(name);
+      const { [name]: old } = await this.Client.environment(name, { showSecrets: true });
+      definitions.push({ ...definition, env: { ...old, ...(updateEnv ? process.env : {}), ...env } });
+    }
+    await this.Client.rollTo(verb, definitions);
+  }
+
+  restart(...values) {
+    return this.#roll('restart', values);
+  }
+
+  reload(...values) {
+    return this.#roll('reload', values);
+  }
+
+  gracefulReload(...values) {
+    return this.reload(...values);
+  }
+
+  stop(target, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      const meant = await this.#meant(target);
+      await this.Client.stop(meant.map((entry) => entry.pm_id));
+      return (await this.#again(meant)).map((entry) => acted(entry));
+    });
+  }
+
+  delete(target, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      const meant = await this.#meant(target);
+      await this.Client.delete(meant.map((entry) => entry.pm_id));
+      return meant.map((entry) => acted(entry, { status: 'stopped' }));
+    });
+  }
+
+  scale(name, number, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      await this.#meant(name);
+      await this.Client.scale(name, number);
+      return { success: true };
+    });
+  }
+
+  list(...values) {
+    const { callback } = part(values);
+    return answer(callback, () => this.#list());
+  }
+
+  describe(target, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => (await this.#list()).filter((entry) => entry.name === String(target) || String(entry.pm_id) === String(target)));
+  }
+
+  getPID(...values) {
+    const { given: [name], callback } = part(values);
+    return answer(callback, async () => (await this.#list()).filter(name === undefined ? () => true : meaning(name)).map((entry) => entry.pid));
+  }
+
+  getProcessIdByName(name, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => (await this.#list()).filter((entry) => entry.name === String(name)).map((entry) => entry.pm_id));
+  }
+
+  env(target, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => (await this.#meant(target))[0].pm2_env.env);
+  }
+
+  reset(target, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      await this.Client.reset((await this.#meant(target)).map((entry) => entry.pm_id));
+      return { success: true };
+    });
+  }
+
+  flush(...values) {
+    const { given: [target = 'all'], callback } = part(values);
+    return answer(callback, async () => {
+      const ids = (await this.#list()).filter(meaning(target)).map((entry) => entry.pm_id);
+      if (ids.length > 0) await this.Client.flush(ids);
+      return this.#list();
+    });
+  }
+
+  reloadLogs(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      await this.Client.command(['reloadLogs']);
+      return {};
+    });
+  }
+
+  dump(...values) {
+    const { given: [force], callback } = part(values);
+    return answer(callback, async () => {
+      if ((await this.#list()).length === 0 && !force) throw new Error('Process list empty, cannot save empty list');
+      await this.Client.command(force ? ['save', '--force'] : ['save']);
+      return { success: true };
+    });
+  }
+
+  killDaemon(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      await this.Client.kill();
+      return { success: true };
+    });
+  }
+
+  kill(...values) {
+    return this.killDaemon(...values);
+  }
+
+  ping(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      await this.Client.connect();
+      return { msg: 'pong' };
+    });
+  }
+
+  getVersion(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => (await this.Client.ping())?.version ?? version);
+  }
+
+  /** `(id, packet)` or `({ id, topic, data, type })`. */
+  sendDataToProcessId(...values) {
+    const { given, callback } = part(values);
+    const [id, packet] = given.length === 1 ? [given[0].id, given[0]] : given;
+    return answer(callback, async () => {
+      const message = { ...packet, id };
+      const entry = (await this.#list()).find(({ pm_id }) => String(pm_id) === String(id));
+      if (entry === undefined) throw new Error(`Process with ID <${id}> unknown.`);
+      if (entry.pid === 0) throw new Error(`Process with ID <${id}> offline.`);
+      const [{ error }] = await this.Client.send(id, message);
+      if (error) throw new Error(`${entry.name}: ${error}`);
+      return { success: true, data: message };
+    });
+  }
+
+  sendSignalToProcessName(signal, name, ...values) {
+    return this.#signal(signal, name, values);
+  }
+
+  sendSignalToProcessId(signal, id, ...values) {
+    return this.#signal(signal, id, values);
+  }
+
+  #signal(signal, target, values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      const meant = (await this.#list()).filter(meaning(target));
+      if (meant.length === 0) throw new Error('Unknown process name');
+      await this.Client.signal(meant.map((entry) => entry.pm_id), signal);
+      return this.#list();
+    });
+  }
+
+  trigger(target, action, ...values) {
+    const { given: [params], callback } = part(values);
+    return answer(callback, async () => {
+      const meant = (await this.#list()).filter(meaning(target));
+      const able = meant.filter(({ pm2_env: env }) => env.axm_actions.some((known) => known.action_name === action));
+      if (able.length === 0) throw new Error('Unknown process');
+      const workers = await this.Client.trigger(able.map((entry) => entry.pm_id), action, params);
+      const failed = workers.find((worker) => worker.error);
+      if (failed) throw new Error(`${failed.app}: ${failed.error}`);
+      const namespaces = new Map(able.map((entry) => [entry.pm_id, entry.pm2_env.namespace]));
+      return workers.map(({ app, pm_id, result }) => ({
+        process: { pm_id, name: app, rev: null, namespace: namespaces.get(pm_id) },
+        return: result,
+      }));
+    });
+  }
+
+  /** `{ id or name, msg, opts }`: an action whose answer nobody waits for. */
+  msgProcess({ id, name, msg, opts }, ...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      const meant = (await this.#list()).filter(meaning(id ?? name));
+      const able = meant.filter(({ pm2_env: env }) => env.axm_actions.some((known) => known.action_name === msg));
+      if (able.length > 0) await this.Client.send(able.map((entry) => entry.pm_id), opts === undefined ? msg : { msg, opts, id, name });
+      return { process_count: able.length, success: true };
+    });
+  }
+
+  sendLineToStdin(id, line, ...values) {
+    const { callback } = part(values);
+    return answer(callback, () => this.Client.command(['send', String(id), String(line)]));
+  }
+}
+
+for (const [name, verb] of Object.entries(COMMAND_LINE)) {
+  Pm2.prototype[name] = function run(...values) {
+    const { given, callback } = part(values);
+    const words = given.filter((value) => typeof value === 'string' || typeof value === 'number').map(String);
+    return answer(callback, () => this.Client.command([verb, ...words]));
+  };
+}
+
+for (const name of GONE) {
+  Pm2.prototype[name] = function gone(...values) {
+    const { callback } = part(values);
+    return answer(callback, async () => {
+      throw new Error(`Forkful has no ${name}: it belongs to PM2's service or modules`);
+    });
+  };
+}
+
+module.exports = { Pm2 };

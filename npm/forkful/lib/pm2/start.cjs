@@ -1,0 +1,72 @@
+'use strict';
+// The many forms of PM2's `start`: a script, a configuration file, an object, or an app that is there already.
+const { isConfig } = require('../definitions.cjs');
+const { meaning } = require('./shapes.cjs');
+
+/** PM2's options that say how, beside those that describe an app. */
+const HOW = ['updateEnv', 'force', 'parallel', 'only', 'verb', 'env_name', 'silent', 'attach', 'watch_only'];
+
+const isOnline = (entry) => entry.pm2_env.status !== 'stopped' && entry.pm2_env.status !== 'errored';
+
+/** Parts PM2's options into what describes an app and what says how. */
+function part(options) {
+  const app = {};
+  const how = {};
+  for (const [key, value] of Object.entries(options)) (HOW.includes(key) ? how : app)[key] = value;
+  return { app, how };
+}
+
+/** A name that is free: `api-2`. */
+function freeName(name, taken) {
+  for (let number = 2; ; number += 1) if (!taken.has(`${name}-${number}`)) return `${name}-${number}`;
+}
+
+/** Starts an app that is there already: what of it is stopped, or all of it anew. */
+async function startExisting(client, target, list) {
+  const meant = list.filter(meaning(target));
+  if (meant.length === 0) return null;
+  await client.connect();
+  await client.restart(meant.map((entry) => entry.pm_id));
+  return { names: new Set(meant.map((entry) => entry.name)), ids: new Set(meant.map((entry) => entry.pm_id)), restarted: true };
+}
+
+/** A script with options: an app of that name that runs is an error, unless it is forced. */
+async function startScript(client, script, options, list) {
+  const { app, how } = part(options);
+  let definitions = await client.definitions({ ...app, script });
+  const taken = new Map(list.map((entry) => [entry.name, entry]));
+  for (const { name } of definitions) {
+    const running = list.some((entry) => entry.name === name && isOnline(entry));
+    if (running && !how.force) throw new Error('Script already launched');
+    if (running) definitions = definitions.map((definition) => ({ ...definition, name: freeName(name, taken) }));
+  }
+  await client.rollTo('restart', definitions);
+  return { names: new Set(definitions.map(({ name }) => name)), ids: null, restarted: false };
+}
+
+/** A configuration: its new apps are started, those that are there take it over. */
+async function startConfig(client, what, options, list) {
+  const { how } = part(options);
+  const definitions = await client.definitions(what, { only: how.only, envName: how.env_name ?? (typeof options.env === 'string' ? options.env : undefined) });
+  const known = new Set(list.map((entry) => entry.name));
+  await client.rollTo(how.verb ?? 'restart', definitions);
+  const names = new Set(definitions.map(({ name }) => name));
+  return { names, ids: null, restarted: definitions.every(({ name }) => known.has(name)) };
+}
+
+/**
+ * Starts whatever it is.
+ * @param {import('../client.cjs').Client} client
+ * @returns {Promise<{ names: Set<string>, ids: Set<number> | null, restarted: boolean }>}
+ */
+async function startAny(client, what, options = {}) {
+  const list = await client.jlist();
+  if (typeof what === 'object' && what !== null) return startConfig(client, what, options, list);
+  const text = String(what);
+  if (isConfig(text)) return startConfig(client, text, options, list);
+  const existing = Object.keys(options).length === 0 && !text.includes('/') && list.some((entry) => entry.name === text || String(entry.pm_id) === text);
+  if (existing) return startExisting(client, text, list);
+  return startScript(client, text, options, list);
+}
+
+module.exports = { startAny };

@@ -1,0 +1,98 @@
+'use strict';
+// Streams of the daemon as async iterators: lines of JSON, and server-sent events.
+
+/** The longest line of a stream: a line of an app's log of many megabytes, escaped as JSON. */
+const LINE_CHARACTERS_MAX = 256 * 1024 * 1024;
+
+/** The lines of a stream of text, without their newlines. @param {AsyncIterable<string>} chunks */
+async function* linesOf(chunks) {
+  let parts = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    const lines = chunk.split('\n');
+    const rest = lines.pop();
+    for (const line of lines) {
+      yield parts.length > 0 ? parts.join('') + line : line;
+      parts = [];
+      length = 0;
+    }
+    if (rest !== '') parts.push(rest);
+    length += rest.length;
+    if (length > LINE_CHARACTERS_MAX) throw new Error('a line without an end came from the daemon');
+  }
+}
+
+/** Events of `text/event-stream`, as `{ type, ...data }`. @param {AsyncIterable<string>} chunks */
+async function* eventsOf(chunks) {
+  let type = 'message';
+  let data = '';
+  for await (const line of linesOf(chunks)) {
+    if (line.startsWith('event: ')) type = line.slice(7);
+    else if (line.startsWith('data: ')) data += line.slice(6);
+    else if (line === '' && data !== '') {
+      yield { type, ...JSON.parse(data) };
+      type = 'message';
+      data = '';
+    }
+  }
+}
+
+/** Values of a stream with a JSON text on each line. @param {AsyncIterable<string>} chunks */
+async function* jsonLinesOf(chunks) {
+  for await (const line of linesOf(chunks)) if (line !== '') yield JSON.parse(line);
+}
+
+/**
+ * What a stream of the daemon yields. Ends when the daemon ends it, at `close()`, and when a `for await` loop is left.
+ * @template T
+ */
+class Stream {
+  #response = null;
+  #values;
+  #closed = false;
+
+  /**
+   * @param {Promise<import('node:http').IncomingMessage>} opening
+   * @param {(chunks: AsyncIterable<string>) => AsyncGenerator<T>} parse
+   */
+  constructor(opening, parse) {
+    /** Resolves when the stream has begun: what happens from then on is in it. */
+    this.ready = opening.then((response) => {
+      this.#response = response;
+      if (this.#closed) response.destroy();
+      this.#values = parse(response.setEncoding('utf8'));
+    });
+    // Whoever reads the stream is told; who only waits for `ready` too.
+    this.ready.catch(() => {});
+  }
+
+  [Symbol.asyncIterator]() {
+    return this;
+  }
+
+  /** The next value. @returns {Promise<IteratorResult<T>>} */
+  async next() {
+    try {
+      await this.ready;
+      return this.#closed ? { done: true, value: undefined } : await this.#values.next();
+    } catch (error) {
+      // A daemon that is gone ends its streams; so does `close`.
+      const cut = error.code === 'ECONNRESET' || error.code === 'ERR_STREAM_PREMATURE_CLOSE' || error.name === 'AbortError';
+      if (this.#closed || cut) return { done: true, value: undefined };
+      throw error;
+    }
+  }
+
+  async return(value) {
+    this.close();
+    return { done: true, value };
+  }
+
+  /** Ends the stream. */
+  close() {
+    this.#closed = true;
+    this.#response?.destroy();
+  }
+}
+
+module.exports = { Stream, eventsOf, jsonLinesOf };

@@ -1,0 +1,324 @@
+// The package's functions against the real binary.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { Client, ForkfulError, connect } from '../forkful/index.mjs';
+import * as forkful from '../forkful/index.mjs';
+
+import { binary, sandbox, waitUntil, within } from './lib/sandbox.mjs';
+
+const APP = new URL('./fixtures/app.js', import.meta.url).pathname;
+const METRICS = new URL('./fixtures/metrics.cjs', import.meta.url).pathname;
+
+/** A client of a sandbox's daemon. */
+function clientOf(t) {
+  const { home, ...box } = sandbox(t);
+  const warnings = [];
+  const client = new Client({ home, binary: binary(), onWarning: (text) => warnings.push(text) });
+  return { ...box, home, client, warnings };
+}
+
+/** Reads events until one is as wanted; gives all that came. */
+async function eventsUntil(stream, isLast) {
+  const seen = [];
+  await within('the event', (async () => {
+    for (;;) {
+      const { done, value } = await stream.next();
+      if (done) throw new Error(`the stream ended after ${JSON.stringify(seen)}`);
+      seen.push(value);
+      if (isLast(value)) return;
+    }
+  })());
+  return seen;
+}
+
+test('without a daemon there is nothing, and nothing is started', async (t) => {
+  const { client, home } = clientOf(t);
+  assert.equal(await client.ping(), null);
+  assert.deepEqual(await client.list(), []);
+  assert.deepEqual(await client.jlist(), []);
+  assert.deepEqual(await client.kill(), []);
+  await assert.rejects(client.stop('api'), { name: 'ForkfulError', code: 'NO_SUCH_TARGET' });
+  await assert.rejects(connect({ home, start: false }), { code: 'NO_DAEMON' });
+  await assert.rejects(client.events().ready, { code: 'NO_DAEMON' });
+  await assert.rejects(client.events().next(), { code: 'NO_DAEMON' });
+});
+
+test('the functions of the module speak with the daemon of the environment', async (t) => {
+  const { env } = sandbox(t);
+  const before = { ...process.env };
+  t.after(() => { process.env = before; });
+  process.env = { ...before, FORKFUL_HOME: env.FORKFUL_HOME, FORKFUL_BIN: binary() };
+  const outcomes = await forkful.start(APP, { name: 'api', instances: 2 });
+  assert.deepEqual(outcomes.map(({ name, ok, pm_ids }) => ({ name, ok, pm_ids: pm_ids.sort() })), [{ name: 'api', ok: true, pm_ids: [0, 1] }]);
+  assert.equal((await forkful.list())[0].workers.length, 2);
+  assert.equal((await forkful.describe('api'))[0].definition.mode, 'cluster');
+  assert.equal((await forkful.ping()).pid > 0, true);
+  await forkful.scale('api', '+1');
+  await forkful.scale('api', 2);
+  await forkful.stop(1);
+  assert.deepEqual((await forkful.list())[0].workers.map(({ status }) => status), ['online', 'stopped']);
+  await forkful.restart('api');
+  await forkful.reload('api');
+  await forkful.reset('api');
+  await forkful.flush('api');
+  assert.deepEqual((await forkful.list())[0].workers.map(({ status, restarts }) => [status, restarts]), [['online', 0], ['online', 0]]);
+  await forkful.remove('api');
+  await forkful.kill();
+  assert.equal(await forkful.ping(), null);
+});
+
+test('an app is a script, an object, several, or a configuration file', async (t) => {
+  const { client, write, directory } = clientOf(t);
+  write('one/forkful.config.cjs', `module.exports = { apps: [{ name: 'file', script: ${JSON.stringify(APP)}, env_production: { MODE: 'production' } }, { name: 'left-out', script: ${JSON.stringify(APP)} }] }`);
+  await client.start({ script: APP, name: 'object', env: { ANSWER: 42 } });
+  await client.start([{ script: APP, name: 'first' }, { script: APP, name: 'second' }]);
+  await client.start({ apps: [{ script: 'fixtures/app.js', name: 'relative' }] }, { cwd: new URL('.', import.meta.url).pathname });
+  await client.start('one/forkful.config.cjs', { cwd: directory, envName: 'production', only: 'file' });
+  assert.deepEqual((await client.list()).map((app) => app.definition.name).sort(), ['file', 'first', 'object', 'relative', 'second']);
+  assert.equal((await client.environment('object')).object.ANSWER, '42');
+  assert.equal((await client.environment('file')).file.MODE, 'production');
+});
+
+test('what is wrong is an error that says so', async (t) => {
+  const { client, warnings } = clientOf(t);
+  await assert.rejects(client.start({ script: APP, max_restarts: 'many' }), (error) => {
+    assert.ok(error instanceof ForkfulError);
+    assert.equal(error.code, 'BAD_REQUEST');
+    assert.match(error.message, /max_restarts/);
+    assert.match(error.message, /many/);
+    return true;
+  });
+  await assert.rejects(client.start('no-such-file.js'), { code: 'BAD_REQUEST', message: /no-such-file\.js/ });
+  await assert.rejects(client.start(17), { code: 'BAD_REQUEST' });
+  await client.start({ script: APP, name: 'api', instance: 3 });
+  assert.match(warnings.join('\n'), /instance.*did you mean `instances`/);
+  await assert.rejects(client.start({ script: APP, name: 'api' }), { code: 'CONFLICT', message: /api/ });
+  await assert.rejects(client.stop('nobody'), { code: 'NO_SUCH_TARGET', message: /nobody/ });
+  await assert.rejects(client.signal('api', 'SIGNONE'), { code: 'BAD_REQUEST' });
+  await assert.rejects(client.scale('api', 'few'), { code: 'BAD_REQUEST' });
+  await assert.rejects(client.stop(undefined), { code: 'BAD_REQUEST' });
+});
+
+test('an app that does not start is a failure with its outcome', async (t) => {
+  const { client, write } = clientOf(t);
+  const script = write('broken.cjs', `console.error('it is broken'); process.exit(3);`);
+  await assert.rejects(client.start({ script, name: 'broken', max_restarts: 1, min_uptime: 5000 }), (error) => {
+    assert.equal(error.code, 'FAILED');
+    assert.equal(error.outcomes[0].ok, false);
+    assert.deepEqual(error.outcomes[0].stderr_tail, ['it is broken']);
+    return true;
+  });
+  assert.notEqual((await client.list())[0].workers[0].status, 'online');
+});
+
+test('a stopped app starts again by the same call, with what is said of it now', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api', env: { STEP: 1 } });
+  await client.stop('api');
+  await client.start({ script: APP, name: 'api', env: { STEP: 2 } });
+  assert.equal((await client.environment('api')).api.STEP, '2');
+  await client.reload({ script: APP, name: 'api', env: { STEP: 3 }, instances: 2 });
+  assert.equal((await client.environment('api')).api.STEP, '3');
+  await client.restart([{ script: APP, name: 'api', env: { STEP: 4 }, instances: 3 }, { script: APP, name: 'new' }]);
+  const apps = await client.list();
+  assert.deepEqual(apps.map((app) => [app.definition.name, app.workers.length]), [['api', 3], ['new', 1]]);
+});
+
+test('secrets are redacted, unless they are asked for', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api', args: ['--token', 'hunter2', '--level=3'], env: { DB_PASSWORD: 'hunter2', LINK: 'postgres://u:hunter2@h/d', PLAIN: 'yes', NODE_ENV: 'test' } });
+  const hidden = await client.jlist();
+  assert.doesNotMatch(JSON.stringify(hidden), /hunter2/);
+  assert.equal(hidden[0].pm2_env.env.PLAIN, 'yes');
+  assert.equal(hidden[0].pm2_env.NODE_ENV, 'test');
+  assert.doesNotMatch(JSON.stringify(await client.environment('api')), /hunter2/);
+  const shown = await client.jlist({ showSecrets: true });
+  assert.equal(shown[0].pm2_env.env.DB_PASSWORD, 'hunter2');
+  assert.deepEqual([hidden, shown].map(([{ pm2_env: { args } }]) => args), [['--token', '[redacted]', '--level=3'], ['--token', 'hunter2', '--level=3']]);
+  assert.equal((await client.environment(0, { showSecrets: true })).api.LINK, 'postgres://u:hunter2@h/d');
+  assert.doesNotMatch(await client.command(['jlist']), /hunter2/);
+  assert.match(await client.command(['jlist', '--show-env']), /hunter2/);
+  assert.match(await client.command(['prettylist']), /DB_PASSWORD: '\[redacted\]'/);
+});
+
+test('events tell the steps of a life, lines and messages, also of apps that come later', async (t) => {
+  const { client } = clientOf(t);
+  await client.connect();
+  const stream = client.events({ targets: 'api', logs: true, messages: true });
+  await stream.ready;
+  await client.start({ script: APP, name: 'other' });
+  await client.start({ script: APP, name: 'api', instances: 1 });
+  await client.send('api', { topic: 'plain', data: 'x\ny' });
+  const first = await eventsUntil(stream, (event) => event.type === 'process:msg' && event.message?.plain === 'x\ny');
+  assert.ok(first.every((event) => event.app === 'api'));
+  const steps = (events) => events.filter(({ type }) => type === 'process:event').map(({ event, manually }) => [event, manually]);
+  assert.deepEqual(steps(first), [['online', false], ['start', true]]);
+  // Lines and messages come by different ways: the line may have been first.
+  const isLine = (event) => event.type === 'log:out' && event.line.startsWith('got {');
+  if (!first.some(isLine)) first.push(...await eventsUntil(stream, isLine));
+  assert.ok(first.some((event) => event.type === 'log:out' && event.line === 'listening'));
+
+  await client.send('api', { topic: 'exit', data: { code: 7 } });
+  const crash = await eventsUntil(stream, (event) => event.event === 'online');
+  assert.deepEqual(steps(crash), [['exit', false], ['online', false]]);
+  assert.equal(crash.find((event) => event.event === 'exit').process.exit_code, 7);
+
+  await client.reload('api');
+  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'reload')), [['online', false], ['reload', true]]);
+  await client.restart('api');
+  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'restart')), [['exit', false], ['online', false], ['restart', true]]);
+  await client.delete('api');
+  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'delete')), [['exit', false], ['delete', true]]);
+  await client.kill();
+  await eventsUntil(stream, (event) => event.type === 'daemon:ending');
+  assert.equal((await stream.next()).done, true);
+});
+
+test('an app that is given up tells so', async (t) => {
+  const { client, write } = clientOf(t);
+  await client.connect();
+  const stream = client.events();
+  await stream.ready;
+  const script = write('broken.cjs', 'process.exit(3);');
+  await client.start({ script, name: 'broken', max_restarts: 2, min_uptime: 5000, restart_delay: 1 }).catch(() => {});
+  const seen = await eventsUntil(stream, (event) => event.event === 'restart overlimit');
+  assert.equal(seen.at(-1).process.status, 'errored');
+});
+
+test('a stream ends when it is closed, and when its loop is left', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api' });
+  const closed = client.events();
+  await closed.ready;
+  const waiting = closed.next();
+  closed.close();
+  assert.equal((await within('the end', waiting)).done, true);
+  for await (const line of client.logs({ targets: 'api', follow: true, lines: 10 })) {
+    assert.equal(line.app, 'api');
+    break;
+  }
+  const controller = new AbortController();
+  const aborted = client.events({ signal: controller.signal });
+  await aborted.ready;
+  controller.abort();
+  assert.equal((await within('the end', aborted.next())).done, true);
+});
+
+test('logs are read back and followed', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api' });
+  await waitUntil('the line', async () => {
+    const lines = [];
+    for await (const line of client.logs({ targets: ['api'], lines: 5, stream: 'out' })) lines.push(line.line);
+    return lines.includes('listening');
+  });
+  const stream = client.logs({ targets: 'api', lines: 0, follow: true });
+  await stream.ready;
+  await client.send(0, { topic: 'none', data: 1 });
+  const { value } = await within('a line', stream.next());
+  assert.deepEqual([value.app, value.stream, value.line], ['api', 'out', 'got {"topic":"none","data":1}']);
+  stream.close();
+});
+
+test('messages go to workers that run, and to nobody else', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api', instances: 2 });
+  await client.start({ script: '/bin/sleep', args: '1000', name: 'sleep', interpreter: 'none' });
+  await client.stop(1);
+  const replies = await client.send('all', { topic: 'none' });
+  assert.deepEqual(replies.map(({ pm_id, error }) => [pm_id, error]), [[0, null], [1, 'it does not run'], [2, 'it has no channel to send messages by']]);
+  await assert.rejects(client.send('api', { cmd: 'NODE_CLUSTER', act: 'disconnect' }), { code: 'BAD_REQUEST' });
+  await assert.rejects(client.send('nobody', 1), { code: 'NO_SUCH_TARGET' });
+  const [{ error }] = await client.send(0, { topic: 'none', data: 'x'.repeat(600 * 1024) });
+  assert.match(error, /at most 512000 bytes/);
+  assert.equal((await client.list())[0].workers[0].status, 'online');
+});
+
+test('a worker that does not read its messages keeps its channel', async (t) => {
+  const { client, write, directory } = clientOf(t);
+  // It blocks until there is a file, so that no speed of the messages matters.
+  const free = join(directory, 'free');
+  const script = write('stuck.cjs', `
+    const { existsSync } = require('fs');
+    process.on('message', (message) => {
+      if (message === 'block') { console.log('blocked'); while (!existsSync(${JSON.stringify(free)})); console.log('free'); }
+      else if (message === 'last') console.log('last');
+    });
+    require('http').createServer((_q, r) => r.end()).listen(0);`);
+  await client.start({ script, name: 'stuck', instances: 1 });
+  const stream = client.logs({ lines: 0, follow: true });
+  await stream.ready;
+  await client.send('stuck', 'block');
+  assert.equal((await stream.next()).value.line, 'blocked');
+  const results = [];
+  for (let count = 0; count < 40; count += 1) results.push((await client.send('stuck', 'x'.repeat(100_000)))[0].error);
+  assert.equal(results[0], null);
+  assert.match(results.at(-1), /does not read its messages/);
+  write('free', '');
+  assert.equal((await within('it turns again', stream.next())).value.line, 'free');
+  await waitUntil('room', async () => (await client.send('stuck', 'last'))[0].error === null);
+  assert.equal((await within('the last message', stream.next())).value.line, 'last');
+  assert.equal((await client.list())[0].workers[0].restarts, 0);
+});
+
+test('metrics and actions of @pm2/io', async (t) => {
+  const { client } = clientOf(t);
+  const io = new URL(import.meta.resolve('@pm2/io')).pathname;
+  await client.start({ script: METRICS, name: 'metrics', env: { PM2_IO: io } });
+  const worker = await waitUntil('metrics', async () => {
+    const [{ workers: [first] }] = await client.describe('metrics');
+    return first.reports.metrics.Hits?.value === 2 && first.reports.actions.length >= 3 && first;
+  });
+  assert.deepEqual(worker.reports.metrics['Active users'], { value: 7, historic: true, type: 'app/users', unit: 'users' });
+  assert.deepEqual(worker.reports.actions.find(({ action_name: name }) => name === 'plain'), { action_name: 'plain', action_type: 'custom', arity: 1 });
+  const [{ pm2_env: env }] = await client.jlist();
+  assert.equal(env.axm_monitor.Hits.value, 2);
+  assert.ok(env.axm_actions.some(({ action_name: name }) => name === 'double'));
+
+  assert.deepEqual(await client.trigger('metrics', 'plain'), [{ app: 'metrics', pm_id: 0, error: null, result: { ok: 1 } }]);
+  assert.deepEqual((await client.trigger(0, 'double', 21))[0].result, { doubled: 42 });
+  assert.match((await client.trigger(0, 'none'))[0].error, /it has no action `none`; it has .*double/);
+  assert.match((await client.trigger(0, 'silent', null, { timeoutMs: 100 }))[0].error, /did not answer within 100 ms/);
+
+  const pending = client.trigger(0, 'silent');
+  await client.signal(0, 'SIGKILL');
+  assert.match((await within('an answer', pending))[0].error, /it ended before it answered/);
+
+  assert.equal(await waitUntil('it is back', () => client.command(['trigger', 'metrics', 'double', '4']).catch(() => null)), '[metrics:0]={"doubled":8}\n');
+  await assert.rejects(client.command(['trigger', 'metrics', 'none']), { code: 'FAILED', message: /`none` was not performed by metrics \(worker 0\)/ });
+  const described = await waitUntil('its metrics', async () => {
+    const text = await client.command(['describe', 'metrics']);
+    return text.includes('Hits') && text;
+  });
+  assert.match(described, /metric +Hits: 2\n/);
+  assert.match(described, / {2}actions [\s\S]*\bdouble\b/);
+});
+
+test('what is no daemon is said to be none', async (t) => {
+  const { home, client } = clientOf(t);
+  mkdirSync(home, { mode: 0o700 });
+  const server = createServer((socket) => socket.resume().end('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'));
+  server.listen(join(home, 'forkful.sock'));
+  await once(server, 'listening');
+  await assert.rejects(client.list(), { code: 'LOST', message: /makes no sense/ });
+  server.close();
+  await once(server, 'close');
+  const cut = createServer((socket) => socket.resume().end('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{'));
+  cut.listen(join(home, 'forkful.sock'));
+  await once(cut, 'listening');
+  await assert.rejects(client.list(), { code: 'LOST', message: /before its reply/ });
+  cut.close();
+  await once(cut, 'close');
+});
+
+test('a hundred questions at once are all answered', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api' });
+  const answers = await Promise.all(Array.from({ length: 100 }, () => client.list()));
+  assert.ok(answers.every((apps) => apps.length === 1));
+});

@@ -1,0 +1,113 @@
+// What `forkful/pm2` does that is not compared call by call with PM2: other homes, no daemon, promises, metrics.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { PACKAGE, binary, processesOf, sandbox, waitUntil } from './lib/sandbox.mjs';
+
+const APP = new URL('./fixtures/app.js', import.meta.url).pathname;
+const METRICS = new URL('./fixtures/metrics.cjs', import.meta.url).pathname;
+
+/** Runs the body of a script that has `pm2`, `assert` and `APP`; gives what it printed. */
+function run(box, body) {
+  const path = box.write('script.cjs', `
+    const pm2 = require(${JSON.stringify(join(PACKAGE, 'pm2.cjs'))});
+    const assert = require('node:assert/strict');
+    const APP = ${JSON.stringify(APP)};
+    (async () => { ${body} })();
+  `);
+  const ended = spawnSync(process.execPath, [path], { cwd: box.directory, env: box.env, encoding: 'utf8', timeout: 120_000 });
+  assert.equal(ended.status, 0, `${ended.signal ?? ''}${ended.stdout}${ended.stderr}`);
+  return ended.stdout;
+}
+
+test('without a callback there are promises', (t) => {
+  run(sandbox(t), `
+    assert.equal((await pm2.connect()).new_pm2_instance, true);
+    assert.equal((await pm2.start({ script: APP, name: 'api', instances: 2 })).length, 2);
+    assert.deepEqual((await pm2.describe('api')).map((worker) => worker.pm2_env.version), ['1.2.3', '1.2.3']);
+    await assert.rejects(pm2.restart('nobody'), { message: 'process or namespace not found' });
+    await assert.rejects(pm2.install('pm2-logrotate'), { message: /Forkful has no install/ });
+    assert.equal((await pm2.env('api')).HOME, process.env.HOME);
+    assert.deepEqual(await pm2.restart('/^ap/'), await pm2.restart('all').then((all) => all.map((worker) => ({ ...worker, restart_time: worker.restart_time - 1, pm2_env: { ...worker.pm2_env, restart_time: worker.restart_time - 1 } }))));
+  `);
+});
+
+test('a fault of a callback is not swallowed', (t) => {
+  const box = sandbox(t);
+  const path = box.write('script.cjs', `
+    const pm2 = require(${JSON.stringify(join(PACKAGE, 'pm2.cjs'))});
+    process.on('uncaughtException', (error) => { console.log('caught', error.message); process.exit(0); });
+    pm2.list(() => { throw new Error('of the callback'); });
+  `);
+  assert.equal(execFileSync(process.execPath, [path], { env: box.env, encoding: 'utf8' }), 'caught of the callback\n');
+});
+
+test('without a daemon of its own a script takes everything with it', async (t) => {
+  const box = sandbox(t);
+  for (const ending of ['pm2.disconnect();', 'process.exit(0);']) {
+    run(box, `
+      await pm2.connect(true);
+      await pm2.start({ script: APP, name: 'api' });
+      ${ending}
+    `);
+    await waitUntil('the app to end', () => processesOf(box.directory).length === 0);
+  }
+  run(box, `await pm2.connect(); await pm2.start({ script: APP, name: 'stays' }); pm2.disconnect();`);
+  assert.match(execFileSync(binary(), ['jlist'], { env: box.env, encoding: 'utf8' }), /"name":"stays"/);
+  // A daemon that was there before is not taken along.
+  run(box, `assert.equal((await pm2.connect(true)).new_pm2_instance, false); pm2.disconnect();`);
+  assert.match(execFileSync(binary(), ['jlist'], { env: box.env, encoding: 'utf8' }), /"name":"stays"/);
+});
+
+test('instances with homes of their own do not see each other', (t) => {
+  const box = sandbox(t);
+  const home = run(box, `
+    const other = new pm2.custom({ independent: true });
+    await other.start({ script: APP, name: 'independent' });
+    const named = new pm2.custom({ pm2_home: ${JSON.stringify(join(box.directory, 'named'))} });
+    await named.start({ script: APP, name: 'named' });
+    assert.deepEqual((await other.list()).map(({ name }) => name), ['independent']);
+    assert.deepEqual((await named.list()).map(({ name }) => name), ['named']);
+    assert.deepEqual(await pm2.list(), []);
+    await named.killDaemon();
+    console.log(await other.destroy());
+  `).trim();
+  assert.ok(home.length > 1 && !existsSync(home), home);
+});
+
+test('a configuration file: started, changed by the file, and by an environment', (t) => {
+  const box = sandbox(t);
+  const config = box.write('ecosystem.config.js', `module.exports = { apps: [
+    { name: 'one', script: ${JSON.stringify(APP)}, env: { STEP: '1' }, env_production: { STEP: 'production' } },
+    { name: 'two', script: ${JSON.stringify(APP)}, instances: 2 },
+  ] };`);
+  run(box, `
+    const config = ${JSON.stringify(config)};
+    assert.deepEqual((await pm2.start(config)).map(({ name }) => name), ['one', 'two', 'two']);
+    assert.equal((await pm2.describe('one'))[0].pm2_env.STEP, '1');
+    await pm2.restart(config, { env: 'production', only: 'one' });
+    assert.equal((await pm2.describe('one'))[0].pm2_env.STEP, 'production');
+    assert.deepEqual((await pm2.list()).map(({ name, pm2_env: env }) => [name, env.restart_time]), [['one', 1], ['two', 0], ['two', 0]]);
+    process.env.STEP = 'updated';
+    await pm2.reload('one', { updateEnv: true });
+    assert.equal((await pm2.describe('one'))[0].pm2_env.STEP, 'updated');
+    await pm2.stop('two');
+    assert.deepEqual((await pm2.start('two')).map(({ pm2_env: env }) => env.status), ['online', 'online']);
+  `);
+});
+
+test('actions and metrics of @pm2/io', (t) => {
+  const io = new URL(import.meta.resolve('@pm2/io')).pathname;
+  run(sandbox(t), `
+    await pm2.start({ script: ${JSON.stringify(METRICS)}, name: 'metrics', env: { PM2_IO: ${JSON.stringify(io)} } });
+    let worker;
+    do [worker] = await pm2.list(); while (!worker.pm2_env.axm_actions.some(({ action_name: name }) => name === 'silent') || !worker.pm2_env.axm_monitor.Hits);
+    assert.equal(worker.pm2_env.axm_monitor.Hits.value, 2);
+    assert.deepEqual(await pm2.trigger('metrics', 'double', '21'), [{ process: { pm_id: 0, name: 'metrics', rev: null, namespace: 'default' }, return: { doubled: 42 } }]);
+    await assert.rejects(pm2.trigger('metrics', 'none'), { message: 'Unknown process' });
+    assert.equal((await pm2.msgProcess({ name: 'metrics', msg: 'plain' })).process_count, 1);
+  `);
+});

@@ -1,0 +1,13 @@
+// `forkful experiment`: what was reported beside what was found; plots come ready made.
+
+import { asList, asObject, asText, type Document, type JsonObject, type Scalar } from '../document';
+import { tableOfObjects } from '../read';
+
+export function adaptExperiment(json: JsonObject, page: Document): void {
+  const question = [asText(json.question), asText(json.original) && `The report: ${asText(json.original)}.`].filter(Boolean).join(' ');
+  const rows = asList(json.claims).map(asObject).map((claim): Scalar[] => [asText(claim.what), asText(claim.reported), asText(claim.found), asText(claim.why)]);
+  if (rows.length > 0) {
+    page.tables.push({ title: 'What was reported, and what was found', note: question, columns: ['', 'reported', 'found here', 'why'], rows });
+  }
+  page.tables.push(...tableOfObjects('The arms', json.arms));
+}

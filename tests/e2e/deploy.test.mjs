@@ -1,0 +1,151 @@
+// Deployments through the system's own ssh and a real sshd on loopback, with keys of their own. The sshd
+// is FORKFUL_SSHD, or the system's; a machine without one cannot run these tests and says so.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+
+import { binary } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const sshd = [process.env.FORKFUL_SSHD, '/usr/sbin/sshd'].find((path) => path && existsSync(path));
+
+/** A port that nobody has at this moment. */
+async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = /** @type {net.AddressInfo} */ (server.address());
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/**
+ * Runs a program to its end.
+ * @param {string} program
+ * @param {string[]} args
+ * @param {string} cwd
+ * @param {Record<string, string>} env
+ */
+function run(program, args, cwd, env = {}) {
+  const outcome = spawnSync(program, args, { cwd, env: { ...process.env, ...env }, encoding: 'utf8', timeout: 60_000 });
+  return { code: outcome.status, stdout: outcome.stdout, stderr: outcome.stderr };
+}
+
+describe('deploy over ssh', { skip: sshd ? false : 'there is no sshd on this machine' }, () => {
+  const directory = mkdtempSync(join(tmpdir(), 'forkful-deploy-'));
+  const app = join(directory, 'app');
+  let server;
+  let port = 0;
+
+  /** @param {string[]} args */
+  const git = (...args) => {
+    const named = ['-c', 'user.name=Ann', '-c', 'user.email=ann@example.com', ...args];
+    const outcome = run('git', named, app, { HOME: directory });
+    assert.equal(outcome.code, 0, outcome.stderr);
+    return outcome.stdout.trim();
+  };
+
+  /** @param {string} version */
+  const publish = (version) => {
+    writeFileSync(join(app, 'version'), version);
+    git('add', '.');
+    git('commit', '--quiet', '-m', version);
+    git('push', '--quiet', 'origin', 'HEAD:main');
+    git('branch', '--quiet', '--set-upstream-to=origin/main');
+  };
+
+  /** @param {string[]} args */
+  const deploy = (...args) =>
+    run(binary(), ['deploy', ...args], app, { HOME: directory, FORKFUL_HOME: join(directory, 'home') });
+
+  before(async () => {
+    port = await freePort();
+    for (const key of ['host', 'user']) {
+      assert.equal(run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key], directory).code, 0);
+    }
+    const options = {
+      Port: port,
+      ListenAddress: '127.0.0.1',
+      HostKey: join(directory, 'host'),
+      AuthorizedKeysFile: join(directory, 'user.pub'),
+      StrictModes: 'no',
+      UsePAM: 'no',
+      PasswordAuthentication: 'no',
+      PidFile: 'none',
+    };
+    const text = Object.entries(options).map(([name, value]) => `${name} ${value}\n`);
+    writeFileSync(join(directory, 'sshd_config'), text.join(''));
+    server = spawn(/** @type {string} */ (sshd), ['-D', '-e', '-f', join(directory, 'sshd_config')], { stdio: 'ignore' });
+    await waitUntil('sshd listens', () => new Promise((resolve, reject) => {
+      const socket = net.connect(port, '127.0.0.1', () => resolve(socket.destroy()));
+      socket.once('error', reject);
+    }));
+    mkdirSync(app);
+    run('git', ['init', '--quiet', '--bare', '--initial-branch=main', 'origin.git'], directory);
+    git('init', '--quiet', '--initial-branch=main');
+    git('remote', 'add', 'origin', join(directory, 'origin.git'));
+    const live = {
+      host: ['127.0.0.1', 'localhost'],
+      user: userInfo().username,
+      port,
+      key: join(directory, 'user'),
+      ssh_options: ['StrictHostKeyChecking=no', `UserKnownHostsFile=${join(directory, 'known_hosts')}`],
+      repo: join(directory, 'origin.git'),
+      ref: 'origin/main',
+      path: join(directory, 'there'),
+      'post-deploy': 'echo "brought $(cat version) with $SAYING"; test "$(cat version)" != broken',
+      env: { SAYING: "it's \"quoted\" $HOME" },
+      rollback: true,
+    };
+    const one = { ...live, host: '127.0.0.1' };
+    const config = { apps: [{ script: 'app.js' }], deploy: { live: one, both: { ...live, path: `${directory}/both` } } };
+    writeFileSync(join(app, 'forkful.config.json'), JSON.stringify(config));
+    publish('one');
+  });
+
+  after(() => {
+    server?.kill();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it('sets up, brings a version, and takes it back', () => {
+    const setup = deploy('live', 'setup');
+    assert.equal(setup.code, 0, setup.stderr);
+    const first = deploy('live');
+    assert.equal(first.code, 0, first.stderr);
+    assert.match(first.stdout, /^brought one with it's "quoted" \$HOME$/m);
+    publish('two');
+    assert.equal(deploy('live').code, 0);
+    const current = () => readFileSync(join(directory, 'there/current/version'), 'utf8');
+    assert.equal(current(), 'two');
+    publish('broken');
+    const broken = deploy('live');
+    assert.equal(broken.code, 1);
+    assert.match(broken.stderr, /was not deployed: post-deploy failed; back at [0-9a-f]+ two/);
+    assert.equal(current(), 'two');
+    assert.equal(deploy('live', 'revert').code, 0);
+    assert.equal(current(), 'one');
+    assert.equal(deploy('live', 'exec', 'exit 7').code, 1);
+  });
+
+  it('tells of each host what became of it', () => {
+    // Both names are this machine, so that only one of them can be the first to set up.
+    const outcome = deploy('both', 'setup');
+    assert.equal(outcome.code, 1);
+    assert.match(outcome.stderr, /1 of 2 hosts failed|2 of 2 hosts failed/);
+    assert.match(outcome.stderr, /^(127\.0\.0\.1|localhost): /m);
+  });
+
+  it('says that nobody can log in with another key', () => {
+    const key = join(directory, 'other');
+    assert.equal(run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key], directory).code, 0);
+    const text = readFileSync(join(app, 'forkful.config.json'), 'utf8').replaceAll(join(directory, 'user"'), `${key}"`);
+    writeFileSync(join(directory, 'other.config.json'), text);
+    const outcome = deploy(join(directory, 'other.config.json'), 'live', 'curr');
+    assert.equal(outcome.code, 1);
+    assert.match(outcome.stderr, /ssh could not connect or log in: .*Permission denied/);
+  });
+});
