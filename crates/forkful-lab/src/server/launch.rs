@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::json;
 
 use super::program::Run;
-use super::tree::Tree;
+use super::tree::{Tree, kill_marked};
 use super::{Backend, Options};
 use crate::LabError;
 use crate::arms::{Runner, balance_name};
@@ -312,9 +312,10 @@ fn find_pm2(cwd: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
 impl Backend {
     /// Tells a manager to end its apps and itself. What is left after that is killed by the caller.
     pub(super) fn end(&self, scratch: &Path) {
-        let (program, env) = match self {
+        let (program, env, home) = match self {
             Self::Child => return,
-            Self::Forkful { program, env } | Self::Pm2 { program, env } => (program, env),
+            Self::Forkful { program, env } => (program, env, "FORKFUL_HOME"),
+            Self::Pm2 { program, env } => (program, env, "PM2_HOME"),
         };
         let run = Run {
             program,
@@ -326,8 +327,9 @@ impl Backend {
             // It must be ended also, and above all, after an interruption.
             stop: None,
         };
-        // When even this fails, its processes are killed.
+        // When even this fails, its processes are killed; so is a daemon that came up too late to be told.
         drop(run.finish());
+        kill_marked(home, &env[home]);
     }
 }
 

@@ -139,6 +139,26 @@ impl Tree {
     }
 }
 
+/// Kills every process that was started with `name=value` in its environment: what a manager left behind, also one
+/// that was being started in the background and is known to nobody yet.
+pub(super) fn kill_marked(name: &str, value: &str) {
+    // A process has no environment for a moment while it executes a program, so that one empty look proves nothing.
+    let mut empty_looks = 0;
+    for _ in 0..KILL_ROUNDS_MAX {
+        let snapshot = Snapshot::take(&HashSet::new());
+        let found = snapshot.map(|snapshot| snapshot.with_variable(name, value)).unwrap_or_default();
+        empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
+        if empty_looks == 2 {
+            return;
+        }
+        for member in found {
+            // It may have ended by itself meanwhile.
+            member.signal(KILL).ok();
+        }
+        std::thread::sleep(LOOK_PAUSE);
+    }
+}
+
 /// Whether a process has ended and merely waits for its parent.
 fn is_zombie(pid: u32) -> bool {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

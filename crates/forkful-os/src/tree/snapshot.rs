@@ -73,6 +73,16 @@ impl Snapshot {
         self.search(child.pid, child.start_time, has_marker).iter().map(|process| process.pid).collect()
     }
 
+    /// Every process whose environment had `name=value` when it was executed and that lives now; those of other users
+    /// cannot be looked into and are left out.
+    pub fn with_variable(&self, name: &str, value: &str) -> Vec<Member> {
+        let others = self.processes.iter().filter(|p| p.pid != self.own_pid && p.is_living());
+        others
+            .filter(|p| read_variable(p.pid, name).is_some_and(|found| found == value))
+            .filter_map(|p| hold(p))
+            .collect()
+    }
+
     /// The children of this process at the snapshot.
     pub(super) fn children_of_ours(&self) -> Vec<u32> {
         self.processes.iter().filter(|p| p.parent == self.own_pid).map(|p| p.pid).collect()
@@ -115,7 +125,7 @@ impl Snapshot {
         self.markers.get_or_init(|| {
             let is_looked_at = |p: &&Stat| p.parent == self.own_pid && !self.workers.contains(&p.pid);
             let own = self.processes.iter().filter(is_looked_at);
-            own.filter_map(|p| Some((p.pid, read_marker(p.pid)?))).collect()
+            own.filter_map(|p| Some((p.pid, read_variable(p.pid, MARKER_VARIABLE)?))).collect()
         })
     }
 }
@@ -128,14 +138,14 @@ fn read_stat_at(proc: &OwnedFd, path: &str) -> io::Result<Option<Stat>> {
     Ok(Stat::parse(&buffer[..read]))
 }
 
-/// The value of the marker in the environment that a process was executed with.
-fn read_marker(pid: u32) -> Option<String> {
+/// The value of a variable in the environment that a process was executed with.
+fn read_variable(pid: u32, name: &str) -> Option<String> {
     let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
     let mut environment = Vec::new();
     file.take(ENVIRONMENT_MAX).read_to_end(&mut environment).ok()?;
     let value = environment
         .split(|b| *b == 0)
-        .find_map(|variable| variable.strip_prefix(MARKER_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+        .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
     String::from_utf8(value.to_vec()).ok()
 }
 
@@ -188,6 +198,22 @@ mod tests {
         assert_eq!(found(&snapshot, 1000, &[105]), [100, 101, 102, 103, 104, 105, 106]);
         assert_eq!(found(&snapshot, 999, &[105]), [105, 106], "the number belongs to someone else");
         assert_eq!(found(&snapshot, 1000, &[]), [100, 101, 102, 103, 104]);
+    }
+
+    #[test]
+    fn a_process_is_found_by_a_variable_of_its_environment() {
+        let value = format!("of-{}", std::process::id());
+        let mut child =
+            std::process::Command::new("sleep").arg("30").env("FORKFUL_TEST_MARK", &value).spawn().unwrap();
+        let found = |value: &str| -> Vec<u32> {
+            let snapshot = Snapshot::take(&HashSet::new()).unwrap();
+            snapshot.with_variable("FORKFUL_TEST_MARK", value).iter().map(|member| member.pid).collect()
+        };
+        assert_eq!(found(&value), [child.id()]);
+        assert_eq!(found("of-nobody"), [0; 0]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found(&value), [0; 0]);
     }
 
     #[test]
