@@ -79,7 +79,7 @@ impl Snapshot {
         let others = self.processes.iter().filter(|p| p.pid != self.own_pid && p.is_living());
         others
             .filter(|p| read_variable(p.pid, name).is_some_and(|found| found == value))
-            .filter_map(|p| hold(p))
+            .filter_map(hold)
             .collect()
     }
 
