@@ -108,19 +108,28 @@ pub(super) fn scan(folder: &Path, logs: &HashSet<OsString>) -> io::Result<Found>
             });
         }
     }
-    // Of one stamp the old form comes first.
-    found
-        .archives
-        .sort_by(|a, b| (&a.stamp, &a.log, a.is_compressed).cmp(&(&b.stamp, &b.log, b.is_compressed)));
-    found.archives.dedup_by(|later, first| later.stamp == first.stamp && later.log == first.log);
+    sort(&mut found.archives);
     Ok(found)
 }
 
-/// What was set aside of one log file, oldest first.
+/// Oldest first, each once; of one that is there in both forms the old one.
+fn sort(archives: &mut Vec<Archive>) {
+    archives.sort_by(|a, b| (&a.stamp, &a.log, a.is_compressed).cmp(&(&b.stamp, &b.log, b.is_compressed)));
+    archives.dedup_by(|later, first| later.stamp == first.stamp && later.log == first.log);
+}
+
+/// What was set aside of one log file, oldest first; also one that is being compressed now.
+///
+/// A folder is not read at one moment: one look may come too early for the compressed form and too late for the old one.
+/// That happens once in the life of a file, so that a second look finds it.
 pub(super) fn archives_of(log: &Path) -> io::Result<Vec<Archive>> {
     let real = real_path(log);
     let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Ok(Vec::new()) };
-    scan(folder, &HashSet::from([name.to_owned()])).map(|found| found.archives)
+    let names = HashSet::from([name.to_owned()]);
+    let mut archives = scan(folder, &names)?.archives;
+    archives.extend(scan(folder, &names)?.archives);
+    sort(&mut archives);
+    Ok(archives)
 }
 
 /// Where the file really is: set-aside files are beside that and not beside a link to it.

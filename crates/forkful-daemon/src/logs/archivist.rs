@@ -19,7 +19,7 @@ use forkful_core::logs::LogRotation;
 use fs_err::os::unix::fs::OpenOptionsExt;
 
 use super::archive_name::{
-    Archive, COMPRESSED, Retention, UNFINISHED, real_path, scan, superfluous, with_ending,
+    Archive, COMPRESSED, Retention, UNFINISHED, archives_of, scan, superfluous, with_ending,
 };
 use super::writer::Report;
 
@@ -208,10 +208,7 @@ impl Archivist {
             remove(&unfinished)?;
         }
         match outcome? {
-            Done::Whole => {
-                fs_err::rename(&unfinished, with_ending(path, COMPRESSED))?;
-                remove(path)?;
-            }
+            Done::Whole => replace(path, &unfinished)?,
             Done::Removed => {}
             Done::Ended => return Ok(Err(Ended)),
         }
@@ -311,6 +308,17 @@ fn is_stale(path: &Path) -> bool {
     age.is_ok_and(|age| age > STALE)
 }
 
+/// Puts the compressed form of a file in its place. When the file was removed since it was read to its end, its lines
+/// are to be gone, and so its compressed form goes too.
+fn replace(path: &Path, unfinished: &Path) -> io::Result<()> {
+    let compressed = with_ending(path, COMPRESSED);
+    fs_err::rename(unfinished, &compressed)?;
+    match fs_err::remove_file(path) {
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => remove(&compressed),
+        other => other,
+    }
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match fs_err::remove_file(path) {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -320,12 +328,33 @@ fn remove(path: &Path) -> io::Result<()> {
 
 /// Removes everything that was set aside of a log file.
 pub(super) fn remove_archives(log: &Path) -> io::Result<()> {
-    let real = real_path(log);
-    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Ok(()) };
-    for archive in scan(folder, &HashSet::from([name.to_owned()]))?.archives {
+    for archive in archives_of(log)? {
         remove(&archive.path)?;
         // While it is compressed both forms are there.
         remove(&with_ending(&archive.path, COMPRESSED))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_removed_while_it_was_compressed_does_not_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = || -> Vec<_> {
+            fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+        };
+        let path = folder.path().join("out.log.19700101T000000.001Z");
+        let unfinished = with_ending(&path, UNFINISHED);
+        fs_err::write(&path, "lines\n").unwrap();
+        fs_err::write(&unfinished, "compressed").unwrap();
+        replace(&path, &unfinished).unwrap();
+        assert_eq!(names(), ["out.log.19700101T000000.001Z.gz"]);
+        fs_err::remove_file(with_ending(&path, COMPRESSED)).unwrap();
+        fs_err::write(&unfinished, "compressed").unwrap();
+        replace(&path, &unfinished).unwrap();
+        assert_eq!(names(), [""; 0]);
+    }
 }
