@@ -114,6 +114,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
         arms: setup.arms.len(),
         overhead: pilot.overhead,
         answer: pilot.answer,
+        warmup: pilot.warmup,
         with_latency: setup.with_latency,
         blocks: setup.blocks,
         is_self_test: setup.self_test,

@@ -17,13 +17,16 @@ pub const CONNECTIONS_MAX: usize = 512;
 const CONNECTIONS_PER_WORKER: usize = 32;
 
 /// What a trial measures at least, less is all noise.
-const MEASURED_MIN: Duration = Duration::from_millis(900);
+const MEASURED_MIN: Duration = Duration::from_millis(1200);
 
 /// What a trial measures at most; a larger budget makes more blocks.
-const MEASURED_MAX: Duration = Duration::from_secs(5);
+const MEASURED_MAX: Duration = Duration::from_secs(4);
 
 /// Without windows for latency.
-const MEASURED_MAX_WITHOUT_LATENCY: Duration = Duration::from_secs(3);
+const MEASURED_MAX_WITHOUT_LATENCY: Duration = Duration::from_secs(2);
+
+/// Share of what is measured that goes to the window at saturation; the rest is for the two rates.
+const WINDOW_SHARE: f64 = 0.46;
 
 /// A window holds at least so many answers of one worker, so that one more or less is no difference.
 const ANSWERS_MIN: u32 = 25;
@@ -39,6 +42,8 @@ pub struct Facts {
     pub overhead: Duration,
     /// How long one answer takes when nothing else is asked.
     pub answer: Duration,
+    /// Full load that a fresh server needs until it is as fast as it gets.
+    pub warmup: Duration,
     /// Whether latency at equal rates is measured.
     pub with_latency: bool,
     /// Blocks that the user wants; `None` leaves it to the budget.
@@ -83,7 +88,7 @@ pub fn plan(facts: &Facts) -> Plan {
     let most = if facts.with_latency { MEASURED_MAX } else { MEASURED_MAX_WITHOUT_LATENCY }.max(least);
     let first = facts.blocks.unwrap_or(if facts.is_self_test { 2 * BLOCKS_MIN } else { BLOCKS_MIN });
     let for_block = facts.left / first.max(1) as u32;
-    let affordable = for_block.saturating_sub(facts.overhead) / arms;
+    let affordable = (for_block.saturating_sub(facts.overhead) / arms).saturating_sub(facts.warmup);
     let mut measured = affordable.clamp(least, most);
     let mut looks = match facts.blocks {
         Some(blocks) => vec![blocks],
@@ -94,9 +99,15 @@ pub fn plan(facts: &Facts) -> Plan {
         looks = looks_within(blocks_within(facts, least));
         measured = least;
     }
-    let (warmup, window, latency_window) = shares(measured, facts.with_latency);
-    let mut plan =
-        Plan { looks, warmup, window, latency_window, exceeds_budget: false, takes: Duration::ZERO };
+    let (window, latency_window) = shares(measured, facts.with_latency);
+    let mut plan = Plan {
+        looks,
+        warmup: facts.warmup,
+        window,
+        latency_window,
+        exceeds_budget: false,
+        takes: Duration::ZERO,
+    };
     plan.takes = (facts.overhead + plan.trial() * arms) * plan.blocks_max() as u32;
     plan.exceeds_budget = plan.takes > facts.left + facts.left / 20;
     plan
@@ -104,12 +115,12 @@ pub fn plan(facts: &Facts) -> Plan {
 
 /// A slow route needs longer windows to answer often enough.
 fn least_measured(facts: &Facts) -> Duration {
-    let share_of_window = if facts.with_latency { 0.35 } else { 0.65 };
+    let share_of_window = if facts.with_latency { WINDOW_SHARE } else { 1.0 };
     MEASURED_MIN.max((facts.answer * ANSWERS_MIN).div_f64(share_of_window))
 }
 
 fn blocks_within(facts: &Facts, measured: Duration) -> usize {
-    let block = facts.overhead + measured * facts.arms.max(1) as u32;
+    let block = facts.overhead + (facts.warmup + measured) * facts.arms.max(1) as u32;
     if block.is_zero() {
         return BLOCKS_MAX;
     }
@@ -121,12 +132,12 @@ fn looks_within(blocks: usize) -> Vec<usize> {
     (1..=3).map(|look| look * BLOCKS_MIN).filter(|look| *look <= blocks.max(BLOCKS_MIN)).collect()
 }
 
-/// Warm-up, saturation, each of two rates.
-fn shares(measured: Duration, with_latency: bool) -> (Duration, Duration, Duration) {
+/// Saturation, each of two rates.
+fn shares(measured: Duration, with_latency: bool) -> (Duration, Duration) {
     if with_latency {
-        (measured.mul_f64(0.25), measured.mul_f64(0.35), measured.mul_f64(0.2))
+        (measured.mul_f64(WINDOW_SHARE), measured.mul_f64((1.0 - WINDOW_SHARE) / 2.0))
     } else {
-        (measured.mul_f64(0.35), measured.mul_f64(0.65), Duration::ZERO)
+        (measured, Duration::ZERO)
     }
 }
 
@@ -190,6 +201,7 @@ mod tests {
             arms: 2,
             overhead: Duration::from_millis(900),
             answer: Duration::from_micros(200),
+            warmup: Duration::from_millis(500),
             with_latency: true,
             blocks: None,
             is_self_test: false,
@@ -217,7 +229,10 @@ mod tests {
         let tight = plan(&facts(6));
         assert_eq!(tight.looks, [6]);
         assert!(tight.exceeds_budget);
-        assert_eq!(tight.trial(), MEASURED_MIN);
+        assert_eq!(tight.trial(), Duration::from_millis(500) + MEASURED_MIN);
+        let cold = plan(&Facts { warmup: seconds(4), ..facts(54) });
+        assert_eq!((cold.warmup, cold.looks.as_slice()), (seconds(4), [6].as_slice()));
+        assert!(cold.exceeds_budget && cold.takes < seconds(70), "{cold:?}");
         let slow = plan(&Facts { answer: Duration::from_millis(100), ..facts(54) });
         assert!(slow.window >= Duration::from_millis(2400), "{slow:?}");
         assert!(slow.exceeds_budget);

@@ -43,8 +43,8 @@ const COARSE_ROUNDS: usize = 2;
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
 
-/// Full load before each window.
-const WARMUP: Duration = Duration::from_millis(500);
+/// A candidate with more workers than cores is warmed up for longer, but for no longer than this.
+const WARMUP_MAX: Duration = Duration::from_secs(8);
 
 /// Everything that tuning is told.
 #[derive(Debug)]
@@ -129,10 +129,10 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let deadline = begun + setup.budget;
     let left = deadline.saturating_duration_since(Instant::now());
     let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
-    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead, pilot.answer);
+    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, pilot.answer);
     let trial = TrialPlan {
         connections: pilot.connections,
-        warmup: WARMUP,
+        warmup: pilot.warmup,
         window,
         latency_window: Duration::ZERO,
         weakest: 0.0,
@@ -187,7 +187,7 @@ fn window(left: Duration, candidates: usize, overhead: Duration, answer: Duratio
     let trials = (candidates * COARSE_ROUNDS + 3 * 6) as u32;
     let each = left / trials.max(1);
     let least = WINDOW_MIN.max(answer * 25);
-    each.saturating_sub(overhead + WARMUP).clamp(least.min(WINDOW_MAX * 4), WINDOW_MAX.max(least))
+    each.saturating_sub(overhead).clamp(least.min(WINDOW_MAX * 4), WINDOW_MAX.max(least))
 }
 
 fn run_race(
@@ -244,14 +244,22 @@ fn one(
     raced: &mut Raced,
 ) -> Result<f64, LabError> {
     let arm = arm(candidate);
-    let mut trial = run_trial(&tune.setup, &arm, plan)?;
+    let plan = TrialPlan { warmup: warmup(tune, candidate, plan), ..*plan };
+    let mut trial = run_trial(&tune.setup, &arm, &plan)?;
     raced.trials += 1;
     if trial.disturbance.is_some() {
-        trial = run_trial(&tune.setup, &arm, plan)?;
+        trial = run_trial(&tune.setup, &arm, &plan)?;
         raced.disturbed += usize::from(trial.disturbance.is_some());
     }
     note_costs(&mut raced.costs[index], &trial);
     Ok(trial.per_second)
+}
+
+/// The pilot's warm-up was that of at most one worker a core; more workers share the cores, and each must get its part.
+fn warmup(tune: &TuneSetup, candidate: Candidate, plan: &TrialPlan) -> Duration {
+    let of_pilot = tune.setup.workers_max().max(1);
+    let stretch = (f64::from(candidate.workers) / f64::from(of_pilot)).max(1.0);
+    plan.warmup.mul_f64(stretch).min(WARMUP_MAX.max(plan.warmup))
 }
 
 fn note_costs(costs: &mut Costs, trial: &Trial) {
@@ -337,7 +345,7 @@ fn measure_latency(
             threads: tune.setup.threads,
             stop: &tune.setup.stop,
         };
-        measure::closed(&subject, trial.connections, trial.warmup)?;
+        measure::closed(&subject, trial.connections, warmup(tune, candidate, trial))?;
         let window = measure::open(&subject, best * LOAD, LATENCY_WINDOW, tune.setup.seed)?;
         measure::must_be_right(&subject, &window.report)?;
         raced.costs[index].p99_ms = measure::percentile_ms(&window.report.response, 99.0);

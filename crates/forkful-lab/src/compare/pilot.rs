@@ -11,8 +11,17 @@ use crate::plan;
 use crate::progress::{Observer, Stage};
 use crate::server::Server;
 
-/// Load before the first figure, so that the code is compiled.
-const WARMUP: Duration = Duration::from_millis(500);
+/// Load until the first look at whether the code is compiled, and between two looks.
+const WARMUP_STEP: Duration = Duration::from_millis(500);
+
+/// Looks at most: what is not steady after so long does not become so by load alone.
+const WARMUP_STEPS_MAX: usize = 16;
+
+/// Throughput that grows by less than this share from two steps to the next two is steady.
+const STEADY: f64 = 1.04;
+
+/// What has reached this share of the steady throughput is warm.
+const WARM: f64 = 0.93;
 
 /// One point of the curve.
 const POINT: Duration = Duration::from_millis(300);
@@ -36,6 +45,8 @@ pub(crate) struct Pilot {
     pub(crate) overhead: Duration,
     /// The slowest arm's answer when nothing else is asked.
     pub(crate) answer: Duration,
+    /// Full load until the slowest arm to get there answers as fast as it ever will.
+    pub(crate) warmup: Duration,
     /// Connections that saturate every arm.
     pub(crate) connections: usize,
     /// Capacity of the weakest arm.
@@ -49,6 +60,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
     let mut pilot = Pilot {
         overhead: Duration::ZERO,
         answer: Duration::ZERO,
+        warmup: Duration::ZERO,
         connections: setup.connections.unwrap_or(1),
         weakest: 0.0,
         curve: Vec::new(),
@@ -86,8 +98,8 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
-    let warm = measure::closed(&subject, counts[counts.len() / 2], stretched(WARMUP, 2))?;
-    measure::must_be_right(&subject, &warm.report)?;
+    let needed = warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2))?;
+    pilot.warmup = pilot.warmup.max(needed);
     let alone = measure::closed(&subject, 1, stretched(ALONE, 2))?;
     let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
     pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
@@ -111,6 +123,33 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     drop(server);
     pilot.overhead += started + ending.elapsed();
     Ok(())
+}
+
+/// Loads a fresh server until its throughput grows no more. Gives how much of that was needed.
+fn warm_up(subject: &Subject<'_>, connections: usize, step: Duration) -> Result<Duration, LabError> {
+    let mut rates = Vec::new();
+    loop {
+        let window = measure::closed(subject, connections, step)?;
+        measure::must_be_right(subject, &window.report)?;
+        rates.push(window.per_second());
+        // A route that takes seconds is not made faster by a compiler.
+        if step > WARMUP_STEP || is_steady(&rates) || rates.len() == WARMUP_STEPS_MAX {
+            return Ok(step * steps_needed(&rates));
+        }
+    }
+}
+
+fn is_steady(rates: &[f64]) -> bool {
+    let Some([a, b, c, d]) = rates.last_chunk::<4>() else { return false };
+    c + d <= STEADY * (a + b)
+}
+
+/// Steps until the throughput of the last two was almost reached, and at least one.
+fn steps_needed(rates: &[f64]) -> u32 {
+    let last = &rates[rates.len().saturating_sub(2)..];
+    let steady = last.iter().sum::<f64>() / last.len().max(1) as f64;
+    let cold = rates.iter().take_while(|rate| **rate < WARM * steady).count();
+    cold.max(1) as u32
 }
 
 /// Numbers of connections to try, ascending: what the user wants, or from few to twice what should do.
@@ -173,6 +212,18 @@ mod tests {
 
     fn point(arm: &str, connections: usize, per_second: f64) -> CapacityPoint {
         CapacityPoint { arm: arm.to_owned(), connections, per_second, p50_ms: 1.0, p99_ms: 2.0 }
+    }
+
+    #[test]
+    fn what_gets_faster_is_warmed_up_until_it_does_no_more() {
+        let express = [1200.0, 2400.0, 3800.0, 4400.0, 5300.0, 5600.0, 5500.0, 5700.0];
+        let steady_at = (1..=express.len()).find(|steps| is_steady(&express[..*steps]));
+        assert_eq!(steady_at, Some(8));
+        assert_eq!(steps_needed(&express), 4);
+        assert!(is_steady(&[9000.0, 9100.0, 9050.0, 8990.0]));
+        assert_eq!(steps_needed(&[9000.0, 9100.0, 9050.0, 8990.0]), 1);
+        assert!(!is_steady(&[9000.0, 9000.0, 9000.0]));
+        assert_eq!(steps_needed(&[0.5]), 1);
     }
 
     #[test]
