@@ -4,9 +4,10 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Orders: setup, update (when none is given), revert [N], list, curr, prev, exec COMMAND, ref REFERENCE.
-All hosts of a target are worked on at the same time. With `health` the deployment waits until the
-version answers, and with `rollback: true` it goes back by itself when it does not.
+Orders: setup, update (when none is given), revert [N], list, curr, prev, exec COMMAND, ref
+REFERENCE. All hosts of a target are worked on at the same time. With `health` the deployment
+waits until the version answers, and with `rollback: true` it goes back by itself when it does
+not.
 
 Examples:
   forkful deploy production setup

@@ -6,10 +6,11 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each is a report of somebody else about Node.js on many cores, made again on this machine: the sample app
-is started as one process and as a cluster in a private home, loaded as the report says, and what was found
-is put beside what was reported. Everything stays on the loopback and is ended after. Nothing is installed:
-without Express the apps run on a small stand-in, and the result says so.
+Each is a report of somebody else about Node.js on many cores, made again on this machine: the
+sample app is started as one process and as a cluster in a private home, loaded as the report says,
+and what was found is put beside what was reported. Everything stays on the loopback and is ended
+after. Nothing is installed: without Express the apps run on a small stand-in, and the result says
+so.
 
 Examples:
   forkful experiment list

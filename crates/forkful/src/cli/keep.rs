@@ -6,9 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What should run is saved by itself at every change, in $FORKFUL_HOME/state.json. `save` writes a copy that
-`resurrect --saved` comes back to. Values that came with your environment are not saved, but for
-harmless ones such as PATH: put them into a file that `env_file` names, or save them with --with-env.
+What should run is saved by itself at every change, in $FORKFUL_HOME/state.json. `save` writes a
+copy that `resurrect --saved` comes back to. Values that came with your environment are not saved,
+but for harmless ones such as PATH: put them into a file that `env_file` names, or save them with
+--with-env.
 
 Examples:
   forkful save

@@ -7,13 +7,13 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every arm is started by this command on a free port, which it is told as PORT, and ended after. Arms
-run in blocks of random order, each on a fresh server: first at saturation, then at 50 and 80 % of the
-weaker arm's capacity, where latencies can be compared. Without arms: single,cluster.
+Every arm is started by this command on a free port, which it is told as PORT, and ended after.
+Arms run in blocks of random order, each on a fresh server: first at saturation, then at 50 and 80
+% of the weaker arm's capacity, where latencies can be compared. Without arms: single,cluster.
 Arms: single (plain node), cluster (Forkful, one worker per core), workers=1,2,4, pool=1,4
-(UV_THREADPOOL_SIZE), balance=direct,exact,shared, node=PATH,PATH, node-cluster, pm2. The first is what the
-others are compared with. Two scripts are compared with each other.
-The verdict is one of faster, slower, no difference, inconclusive; docs/COMPARE.md says by which rule.
+(UV_THREADPOOL_SIZE), balance=direct,exact,shared, node=PATH,PATH, node-cluster, pm2. The first is
+what the others are compared with. Two scripts are compared with each other. The verdict is one of
+faster, slower, no difference, inconclusive; docs/COMPARE.md says by which rule.
 
 Examples:
   forkful compare server.js --path /fast
@@ -44,9 +44,10 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Candidates race: all are measured in rounds of random order, and those that are certainly worse than
-the best are dropped. Of what is left the smallest within 2 % of the best is chosen, because workers cost
-memory and connections. The thread pool is looked at only if its size makes a difference.
+Candidates race: all are measured in rounds of random order, and those that are certainly worse
+than the best are dropped. Of what is left the smallest within 2 % of the best is chosen, because
+workers cost memory and connections. The thread pool is looked at only if its size makes a
+difference.
 
 Examples:
   forkful tune server.js --path /heavy

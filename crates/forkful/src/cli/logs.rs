@@ -8,8 +8,8 @@ const TIMESTAMP_DEFAULT: &str = "YYYY-MM-DDTHH:mm:ss";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly than lines
-come misses some, and is told how many.
+Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly
+than lines come misses some, and is told how many.
 
 Examples:
   forkful logs                       follow all apps
