@@ -10,6 +10,7 @@ use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
 use crate::read::script::JsEvaluator;
 use crate::read::{self, SyntaxFault};
 use crate::resolve::default_name;
+use crate::statics;
 use crate::tree::{Entry, Node, Value};
 use crate::values;
 
@@ -183,7 +184,13 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
 /// Finds the apps in a document and reads each.
 fn apps_of(tree: &Node, path: &Path, only: &[String]) -> Result<ConfigFile, ConfigError> {
     let mut reader = Reader { path, only, warnings: Vec::new() };
-    let mut apps = reader.apps(tree)?;
+    let files = statics::apps(tree, path, &mut reader.warnings)?;
+    let mut apps = match reader.apps(tree) {
+        // A configuration may hold nothing but directories to serve.
+        Err(ConfigError::Shape { .. }) if !files.is_empty() && has_no_apps(tree) => Vec::new(),
+        apps => apps?,
+    };
+    apps.extend(files);
     let deploy_env = reader.deploy_env(tree)?;
     if !deploy_env.is_empty() {
         apps.iter_mut().for_each(|app| app.deploy_env.clone_from(&deploy_env));
@@ -332,6 +339,8 @@ impl Reader<'_> {
                 });
             }
         }
+        options.serves_files = options.interpreter.is_none()
+            && options.script.as_deref().map(str::trim) == Some(statics::SCRIPT);
         options.origin =
             Some(Origin { file: self.path.to_owned(), app: key.to_owned(), line: node.line, keys: given });
         Ok(options)
@@ -385,11 +394,17 @@ pub(crate) fn left_out(error: &ConfigError) -> Warning {
     Warning { place: Place::default(), message: format!("{error} (in an app that --only leaves out)") }
 }
 
+fn has_no_apps(tree: &Node) -> bool {
+    std::iter::once(&"apps").chain(PACKAGE_KEYS).all(|key| {
+        tree.get(key).is_none_or(|entry| matches!(&entry.node.value, Value::List(items) if items.is_empty()))
+    })
+}
+
 fn is_bare_app(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| keys::find(&entry.key).is_some_and(|key| key.name == "script"))
 }
 
-fn unknown(nearest: Option<&str>) -> String {
+pub(crate) fn unknown(nearest: Option<&str>) -> String {
     match nearest {
         Some(nearest) => format!("is no known key: ignored; did you mean `{nearest}`?"),
         None => "is no known key: ignored".to_owned(),

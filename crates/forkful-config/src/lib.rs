@@ -21,6 +21,7 @@ mod options;
 mod read;
 mod resolve;
 mod schema;
+mod statics;
 mod tree;
 mod values;
 

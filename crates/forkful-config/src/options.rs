@@ -186,6 +186,8 @@ pub struct AppOptions {
     pub health: Option<Option<HealthOptions>>,
     /// Apps that come first.
     pub depends_on: Option<Vec<String>>,
+    /// There is no script: the app is Forkful's own server of files (`static`, or `script: "serve"`).
+    pub serves_files: bool,
     /// What `deploy.<name>.env` adds when that name is chosen, between `env` and the named block.
     pub deploy_env: BTreeMap<String, BTreeMap<String, String>>,
     /// The configuration file that these options came from; `None` for the command line.
@@ -284,7 +286,11 @@ impl AppOptions {
 
     /// The app's name, as far as it can be told without looking for the script.
     pub fn declared_name(&self) -> Option<String> {
-        self.name.clone().or_else(|| self.script.as_deref().map(default_name))
+        let default = || match self.serves_files {
+            true => Some(crate::statics::default_name(&self.env)),
+            false => self.script.as_deref().map(default_name),
+        };
+        self.name.clone().or_else(default)
     }
 
     /// Where the app as a whole stands.

@@ -25,6 +25,7 @@ use forkful_core::spec::{
 use crate::error::{ConfigError, Warning};
 use crate::file::left_out;
 use crate::options::AppOptions;
+use crate::statics;
 
 pub(crate) use script::default_name;
 
@@ -35,6 +36,8 @@ pub struct Context {
     pub caller_cwd: PathBuf,
     /// The caller's environment, as [`caller_environment`](crate::caller_environment) gives it.
     pub caller_env: BTreeMap<String, String>,
+    /// This program, which serves files when an app asks for that; absolute.
+    pub own_program: PathBuf,
     /// The folder of log files that nobody gave another place, absolute.
     pub logs_folder: PathBuf,
     /// The `env_<name>` block that was chosen.
@@ -101,6 +104,7 @@ fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
     let (mut env, env_sources) = environment::of_app(options, context, &cwd, &mut warnings)?;
     let run_as = upkeep::run_as(options, &mut env)?;
     let mut found = script::locate(options, context, &cwd, &env, &mut warnings)?;
+    warnings.extend(statics::address_warning(options, &env));
     if options.source_map_support == Some(true) && found.runtime == Runtime::Node {
         found.program_args.push("--enable-source-maps".to_owned());
     }

@@ -28,12 +28,12 @@ pub fn json_schema() -> Value {
         "title": "Forkful configuration",
         "description": "forkful.config.json, or PM2's ecosystem.config.json",
         "type": "object",
-        "required": ["apps"],
+        "anyOf": [{ "required": ["apps"] }, { "required": ["static"] }],
         "properties": {
             "$schema": { "type": "string" },
             "apps": { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/app" } },
             "deploy": { "type": "object", "additionalProperties": { "$ref": "#/$defs/deploy" } },
-            "static": { "type": "array", "items": { "type": "object" } },
+            "static": { "type": "array", "items": { "$ref": "#/$defs/static" } },
         },
         "$defs": {
             "app": {
@@ -43,6 +43,7 @@ pub fn json_schema() -> Value {
                 "additionalProperties": false,
             },
             "deploy": crate::deploy::json_schema(),
+            "static": crate::statics::json_schema(),
         },
     })
 }

@@ -11,6 +11,7 @@ mod keep;
 mod lab;
 mod lifecycle;
 mod logs;
+mod serve;
 mod upkeep;
 
 use clap::{Args, Parser, Subcommand};
@@ -27,6 +28,7 @@ pub(crate) use keep::{
 pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, RequestArgs, TuneArgs};
 pub(crate) use lifecycle::{RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
+pub(crate) use serve::ServeArgs;
 pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
 use crate::exit::EXIT_CODES_HELP;
@@ -104,6 +106,9 @@ pub(crate) enum Verb {
     Kill(KillArgs),
     /// Run apps in the foreground, without a daemon: for containers, systemd and development.
     Run(Box<RunArgs>),
+    /// Serve the files of a directory over HTTP.
+    #[command(visible_alias = "expose")]
+    Serve(ServeArgs),
     /// Put a load on a server and measure what it does: closed or open loop, with a trust box.
     Bench(Box<BenchArgs>),
     /// Measure one arm against another: one process and a cluster, or anything else.
@@ -145,6 +150,9 @@ pub(crate) enum Verb {
     /// Help other programs to use the daemon's socket.
     #[command(hide = true)]
     Api(ApiArgs),
+    /// Be the app of `serve`; reads PM2's variables `PM2_SERVE_*`.
+    #[command(name = "serve-files", hide = true)]
+    ServeFiles,
     /// Be the daemon; the other commands start it when they need it.
     #[command(hide = true)]
     Daemon(DaemonArgs),

@@ -33,6 +33,7 @@ mod resurrect;
 mod run;
 mod save;
 mod scale;
+mod serve;
 mod signal;
 mod start;
 mod startup;
@@ -59,6 +60,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Compare(args) => compare::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Experiment(args) => experiment::run(&args),
+        Verb::ServeFiles => serve::files(),
         Verb::Daemon(args) => daemon::run(&args),
         verb => talk_to_daemon(verb),
     }
@@ -96,6 +98,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Resurrect(args) => resurrect::run(&home, &args).await,
             Verb::Cleardump(args) => cleardump::run(&home, &args).await,
             Verb::Import(args) => import::run(&home, &args).await,
+            Verb::Serve(args) => serve::run(&home, &args).await,
             Verb::Ping(args) => ping::run(&home, &args).await,
             Verb::Kill(args) => kill::run(&home, &args).await,
             Verb::Init(_)
@@ -109,6 +112,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             | Verb::Compare(_)
             | Verb::Tune(_)
             | Verb::Experiment(_)
+            | Verb::ServeFiles
             | Verb::Daemon(_) => {
                 unreachable!("these need no connection and are dispatched before")
             }

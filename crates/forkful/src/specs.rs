@@ -163,6 +163,13 @@ impl Specs {
         Ok(told(resolved))
     }
 
+    /// The app that serves a directory's files.
+    pub(crate) fn file_server(&self, options: &AppOptions) -> Result<AppSpec, Failure> {
+        let options = AppOptions { serves_files: true, ..options.clone() };
+        let resolved = forkful_config::resolve(&options, &self.context(None))?;
+        Ok(told(resolved))
+    }
+
     /// Options of the command line as the config crate knows them.
     pub(crate) fn options(&self, args: &AppArgs) -> Result<AppOptions, Failure> {
         let AppArgs { logs, ready, stop, restart, .. } = args;
@@ -220,6 +227,7 @@ impl Specs {
         Context {
             caller_cwd: self.cwd.clone(),
             caller_env: self.env.clone(),
+            own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
             logs_folder: home::logs_folder(),
             env_name,
             usable_cores: cores.count,

@@ -47,6 +47,9 @@ const SHEBANG_BYTES_MAX: u64 = 256;
 /// Entries of a directory that are looked at for a similar name.
 const SIMILAR_ENTRIES_MAX: usize = 1_000;
 
+/// The command's hidden verb that serves files.
+const FILE_SERVER_VERB: &str = "serve-files";
+
 /// What was found.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -85,6 +88,9 @@ pub(super) fn locate(
     env: &BTreeMap<String, String>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Found, ConfigError> {
+    if options.serves_files {
+        return Ok(file_server(context, env));
+    }
     let Some(script) = options.script.as_deref().filter(|script| !script.trim().is_empty()) else {
         return Err(ConfigError::NoScript { place: options.app_place() });
     };
@@ -116,6 +122,18 @@ pub(super) fn locate(
         });
     }
     Ok(found)
+}
+
+/// Forkful itself, as the server of a directory's files.
+fn file_server(context: &Context, env: &BTreeMap<String, String>) -> Found {
+    Found {
+        program: context.own_program.clone(),
+        program_args: vec![FILE_SERVER_VERB.to_owned()],
+        script: None,
+        args: Vec::new(),
+        runtime: Runtime::Other,
+        default_name: crate::statics::default_name(env),
+    }
 }
 
 impl Search<'_> {

@@ -55,6 +55,7 @@ impl Place {
                 ("PATH".to_owned(), path),
                 ("HOME".to_owned(), "/home/ann".to_owned()),
             ]),
+            own_program: "/usr/bin/forkful".into(),
             logs_folder: "/home/ann/.forkful/logs".into(),
             env_name: None,
             usable_cores: 4,

@@ -269,3 +269,52 @@ fn options_of_the_command_line_have_the_same_messages() {
         }
     );
 }
+
+#[test]
+fn directories_to_serve_are_apps() {
+    let text = r#"{
+  "static": [
+    { "path": "public", "port": "3000", "spa": true, "directory": "x", "ftpp": true },
+    { "name": "docs", "path": "docs", "host": "0.0.0.0", "basic_auth": { "username": "ann", "password": "pw" } }
+  ],
+  "apps": [{ "script": "serve", "env": { "PM2_SERVE_PORT": 9000 } }, { "script": "serve", "interpreter": "none", "name": "x" }]
+}"#;
+    let file = json(text).unwrap();
+    insta::assert_snapshot!(lines(&file.warnings), @"
+    forkful.config.json:3: static[0].directory has no effect: ignored
+    forkful.config.json:3: static[0].ftpp is no known key: ignored; did you mean `ftp`?
+    ");
+    let shown: Vec<String> = file
+        .apps
+        .iter()
+        .map(|app| format!("{:?} {} {:?}", app.declared_name(), app.serves_files, app.env))
+        .collect();
+    insta::assert_snapshot!(lines(&shown), @r#"
+    Some("static-page-server-9000") true {"PM2_SERVE_PORT": "9000"}
+    Some("x") false {}
+    Some("static-page-server-3000") true {"PM2_SERVE_PATH": "public", "PM2_SERVE_PORT": "3000", "PM2_SERVE_SPA": "true"}
+    Some("docs") true {"PM2_SERVE_BASIC_AUTH": "true", "PM2_SERVE_BASIC_AUTH_PASSWORD": "pw", "PM2_SERVE_BASIC_AUTH_USERNAME": "ann", "PM2_SERVE_HOST": "0.0.0.0", "PM2_SERVE_PATH": "docs"}
+    "#);
+    assert_eq!(json(r#"{ "static": [{ "path": "." }] }"#).unwrap().apps.len(), 1);
+    let told = [
+        r#"{ "static": 1, "apps": [] }"#,
+        r#"{ "static": [] }"#,
+        r#"{ "static": ["public"] }"#,
+        r#"{ "static": [{ "port": 70000 }] }"#,
+        r#"{ "static": [{ "basic_auth": true }] }"#,
+        r#"{ "static": [{ "basic_auth": { "username": "a", "password": "" } }] }"#,
+        r#"{ "static": [{ "path": "a" }, { "path": "b" }] }"#,
+    ]
+    .map(|text| show(&json(text).unwrap_err()));
+    insta::assert_snapshot!(lines(&told), @r#"
+    forkful.config.json:1: static is 1; expected a list of objects as { "path": "public", "port": 8080 }
+    forkful.config.json:1: there is neither `apps` nor a `script`
+    hint: a configuration is { "apps": [{ "script": "app.js" }] }
+    forkful.config.json:1: static[0] is "public"; expected an object as { "path": "public", "port": 8080 }
+    forkful.config.json:1: static[0].port is 70000; expected a port from 0 to 65535
+    forkful.config.json:1: static[0].basic_auth is true; expected an object as { "username": "ann", "password": "…" }
+    forkful.config.json:1: static[0].basic_auth.password is ""; expected a text that is not empty
+    forkful.config.json:1: static[1] has the name "static-page-server-8080", which another app has already
+    hint: give each app its own `name`; for more workers of one app use `instances`
+    "#);
+}

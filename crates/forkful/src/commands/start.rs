@@ -20,7 +20,7 @@ use crate::specs::Specs;
 
 /// What a start comes to, once it is known which apps exist.
 #[derive(Debug, Default)]
-struct Plan {
+pub(super) struct Plan {
     /// Apps that do not exist yet.
     new: Vec<AppDefinition>,
     /// Apps that exist and are stopped, with a new definition.
@@ -34,22 +34,27 @@ struct Plan {
 pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> {
     let known = super::list::apps(home).await?.apps;
     let plan = plan(args, &known)?;
+    perform(home, plan, args.no_wait, args.json).await
+}
+
+/// Starts what is planned, and tells what became of it.
+pub(super) async fn perform(home: &Home, plan: Plan, no_wait: bool, json: bool) -> Result<Exit, Failure> {
     let mut client = connection::needed(home).await?;
     let mut reply = ActionReply { apps: Vec::new() };
     if !plan.new.is_empty() {
         let _progress = Progress::start(doing(&plan.new));
-        let request = StartRequest { apps: plan.new, wait: !args.no_wait };
+        let request = StartRequest { apps: plan.new, wait: !no_wait };
         reply.apps.extend(client.start(&request).await?.apps);
     }
     if !plan.existing.is_empty() || !plan.again.is_empty() {
         let names = plan.again.iter().map(|definition| definition.name.clone());
         let targets: Vec<String> = plan.existing.into_iter().chain(names).collect();
         let _progress = Progress::start(format!("starting {}…", targets.join(", ")));
-        let request = ActionRequest { definitions: plan.again, ..request(targets, args.no_wait) };
+        let request = ActionRequest { definitions: plan.again, ..request(targets, no_wait) };
         reply.apps.extend(client.action("restart", &request).await?.apps);
     }
     reply.apps.extend(plan.conflicts);
-    tell(&mut client, vec![(done(args.no_wait), reply)], args.json).await
+    tell(&mut client, vec![(done(no_wait), reply)], json).await
 }
 
 /// What has happened to apps after a start that waited, or did not.
@@ -106,7 +111,18 @@ fn plan(args: &StartArgs, known: &[AppView]) -> Result<Plan, Failure> {
 }
 
 impl Plan {
-    fn add(&mut self, mut definition: AppDefinition, known: &[AppView], force: bool) {
+    /// Whether anything will be started.
+    pub(super) fn starts_something(&self) -> bool {
+        !(self.new.is_empty() && self.again.is_empty() && self.existing.is_empty())
+    }
+
+    /// What to do about apps that are running already, instead of what `start` would say.
+    pub(super) fn hint_at_conflicts(&mut self, hint: &str) {
+        self.conflicts.iter_mut().for_each(|conflict| conflict.hint = Some(hint.to_owned()));
+    }
+
+    /// Plans an app, which may be known already.
+    pub(super) fn add(&mut self, mut definition: AppDefinition, known: &[AppView], force: bool) {
         let Some(app) = known.iter().find(|app| app.definition.name == definition.name) else {
             return self.new.push(definition);
         };

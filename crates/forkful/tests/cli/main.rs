@@ -16,5 +16,6 @@ mod lifecycle;
 mod offline;
 mod persistence;
 mod sandbox;
+mod serve;
 mod settled;
 mod terminal;

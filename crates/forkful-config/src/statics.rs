@@ -1,0 +1,180 @@
+//! The section `static` of a configuration: directories that are served as files over HTTP, each by an app
+//! of its own. `script: "serve"` in an app means the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::error::{ConfigError, Place, Warning};
+use crate::keys;
+use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
+use crate::tree::{Node, Value};
+use crate::values::{self, Refusal};
+
+/// The key of the section.
+pub(crate) const SECTION: &str = "static";
+
+/// The script that means the built-in server of files.
+pub(crate) const SCRIPT: &str = "serve";
+
+/// Keys of an entry, and the variable that each sets.
+pub(crate) const KEYS: &[(&str, Takes, &str)] = &[
+    ("port", Takes::Port, "PM2_SERVE_PORT"),
+    ("host", Takes::Text, "PM2_SERVE_HOST"),
+    ("path", Takes::Text, "PM2_SERVE_PATH"),
+    ("spa", Takes::Flag, "PM2_SERVE_SPA"),
+    ("ftp", Takes::Flag, "PM2_SERVE_FTP"),
+    ("cors", Takes::Flag, "PM2_SERVE_CORS"),
+    ("homepage", Takes::Text, "PM2_SERVE_HOMEPAGE"),
+];
+
+/// What a key of an entry takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Port,
+    Text,
+    Flag,
+}
+
+/// The apps of the section, if there is one.
+pub(crate) fn apps(
+    tree: &Node,
+    path: &Path,
+    warnings: &mut Vec<Warning>,
+) -> Result<Vec<AppOptions>, ConfigError> {
+    let Some(section) = tree.get(SECTION).filter(|section| !section.node.is_null()) else {
+        return Ok(Vec::new());
+    };
+    let mut reader = Reader { path, warnings };
+    match &section.node.value {
+        Value::List(items) => {
+            let entries = items.iter().enumerate();
+            entries.map(|(index, item)| reader.entry(item, &format!("{SECTION}[{index}]"))).collect()
+        }
+        Value::Table(_) => Ok(vec![reader.entry(&section.node, SECTION)?]),
+        _ => Err(ConfigError::Value {
+            place: reader.place(section.line, SECTION),
+            value: section.node.to_string(),
+            expected: r#"a list of objects as { "path": "public", "port": 8080 }"#.to_owned(),
+        }),
+    }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    warnings: &'a mut Vec<Warning>,
+}
+
+impl Reader<'_> {
+    fn place(&self, line: Option<usize>, key: &str) -> Place {
+        Place { file: Some(self.path.to_owned()), line, key: key.to_owned() }
+    }
+
+    fn entry(&mut self, node: &Node, at: &str) -> Result<AppOptions, ConfigError> {
+        let Value::Table(entries) = &node.value else {
+            return Err(ConfigError::Value {
+                place: self.place(node.line, at),
+                value: node.to_string(),
+                expected: r#"an object as { "path": "public", "port": 8080 }"#.to_owned(),
+            });
+        };
+        let mut options =
+            AppOptions { script: Some(SCRIPT.to_owned()), serves_files: true, ..AppOptions::default() };
+        let mut given = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
+            let key = join_key(at, &entry.key);
+            let place = self.place(entry.line, &key);
+            let refused = |refusal: Refusal| ConfigError::Value {
+                place: Place { key: format!("{key}{}", refusal.below), ..place.clone() },
+                value: refusal.value,
+                expected: refusal.expected,
+            };
+            let name = keys::snake_case(&entry.key);
+            match name.as_str() {
+                "name" => {
+                    options.name = Some(values::filled_text(&entry.node).map_err(refused)?);
+                    given.insert(name, KeyOrigin { written: entry.key.clone(), line: entry.line });
+                }
+                "basic_auth" => options.env.extend(login(&entry.node).map_err(refused)?),
+                "monitor" | "directory" => {
+                    let message = "has no effect: ignored".to_owned();
+                    self.warnings.push(Warning { place, message });
+                }
+                _ => match KEYS.iter().find(|(known, _, _)| *known == name) {
+                    Some((_, takes, variable)) => {
+                        let value = variable_value(*takes, &entry.node).map_err(refused)?;
+                        options.env.insert((*variable).to_owned(), value);
+                    }
+                    None => {
+                        let known = KEYS.iter().map(|(name, _, _)| *name).chain(["name", "basic_auth"]);
+                        let message = crate::file::unknown(keys::nearest(&name, known));
+                        self.warnings.push(Warning { place, message });
+                    }
+                },
+            }
+        }
+        options.origin =
+            Some(Origin { file: self.path.to_owned(), app: at.to_owned(), line: node.line, keys: given });
+        Ok(options)
+    }
+}
+
+fn variable_value(takes: Takes, node: &Node) -> Result<String, Refusal> {
+    match takes {
+        Takes::Port => values::port(node).map(|port| port.to_string()),
+        Takes::Text => values::filled_text(node),
+        Takes::Flag => values::flag(node).map(|flag| flag.to_string()),
+    }
+}
+
+/// `{ username, password }`.
+fn login(node: &Node) -> Result<BTreeMap<String, String>, Refusal> {
+    let half = |key: &str| {
+        let Some(entry) = node.get(key) else {
+            return Err(Refusal::new(node, r#"an object as { "username": "ann", "password": "…" }"#));
+        };
+        // What was written there is a secret.
+        values::filled_text(&entry.node).map_err(|refusal| refusal.below(&format!(".{key}")))
+    };
+    Ok(BTreeMap::from([
+        ("PM2_SERVE_BASIC_AUTH".to_owned(), "true".to_owned()),
+        ("PM2_SERVE_BASIC_AUTH_USERNAME".to_owned(), half("username")?),
+        ("PM2_SERVE_BASIC_AUTH_PASSWORD".to_owned(), half("password")?),
+    ]))
+}
+
+/// What an app that serves files is called by default.
+pub(crate) fn default_name(env: &BTreeMap<String, String>) -> String {
+    const PORT_DEFAULT: &str = "8080";
+    let port = env.get("PM2_SERVE_PORT").map_or(PORT_DEFAULT, String::as_str);
+    format!("static-page-server-{port}")
+}
+
+/// A word to those who come from PM2, which listens on all addresses.
+pub(crate) fn address_warning(options: &AppOptions, env: &BTreeMap<String, String>) -> Option<Warning> {
+    let is_silent = env.get("PM2_SERVE_HOST").is_none_or(String::is_empty);
+    (options.serves_files && is_silent).then(|| Warning {
+        place: options.app_place(),
+        message: "is served to this machine alone (PM2 listens on all addresses): \
+                  `host`, or the variable PM2_SERVE_HOST, is the address; 0.0.0.0 is all"
+            .to_owned(),
+    })
+}
+
+/// The schema of an entry, for editors.
+pub(crate) fn json_schema() -> serde_json::Value {
+    use serde_json::json;
+    let mut properties = serde_json::Map::new();
+    properties.insert("name".to_owned(), json!({ "type": "string" }));
+    for (name, takes, _) in KEYS {
+        let schema = match takes {
+            Takes::Port => json!({ "type": ["integer", "string"] }),
+            Takes::Text => json!({ "type": "string" }),
+            Takes::Flag => json!({ "type": "boolean" }),
+        };
+        properties.insert((*name).to_owned(), schema);
+    }
+    let text = json!({ "type": "string" });
+    let login = json!({ "type": "object", "required": ["username", "password"], "properties": { "username": text, "password": text } });
+    properties.insert("basic_auth".to_owned(), login);
+    json!({ "type": "object", "properties": properties })
+}

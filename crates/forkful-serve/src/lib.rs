@@ -1,0 +1,20 @@
+//! Static files over HTTP, for `forkful serve`: what a request gets is tower-http's work (types, ranges, validators,
+//! precompressed files); here are the ways into the directory, who may come in, and what is said when there is no file.
+//!
+//! - [`Settings`]: what is served to whom, from PM2's variables · `root`: files of one directory and nothing else ·
+//!   `login`: basic authentication · `listing`: the page of a directory · `site`: from a request to a response ·
+//!   `server`: connections
+//!
+//! **Invariant:** no path is opened but beneath the root, by the kernel's own check (`openat2`), whatever links there
+//! are and however they change.
+
+mod listing;
+mod login;
+mod root;
+mod server;
+mod settings;
+mod site;
+
+pub use login::Login;
+pub use server::{ServeError, run};
+pub use settings::{PORT_DEFAULT, Settings, SettingsError};

@@ -1,0 +1,155 @@
+//! Connections: who is served at once, for how long a head may take, and the end.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::root::Root;
+use crate::settings::Settings;
+use crate::site::Site;
+
+/// Connections that are served at once; more wait in the socket's accept queue. Each costs some 20 KB, and a
+/// descriptor or two, of which a process has 1,024 unless somebody raised that.
+const CONNECTIONS_MAX: u32 = 400;
+
+/// Connections that the kernel keeps for us.
+const QUEUE: u32 = 511;
+
+/// How long a client may take to send a request's head; also how long an unused connection stays open.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long responses under way may take once the end is asked for.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause after a failed `accept`, which mostly means that descriptors have run out.
+const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why nothing can be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// There is no such directory, or it cannot be read.
+    #[error("cannot serve {}", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// No event loop can be made.
+    #[error("cannot wait for connections")]
+    Runtime {
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Serves until SIGINT or SIGTERM. Says on stdout where, once it does.
+pub fn run(settings: Settings) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|source| ServeError::Runtime { source })?;
+    runtime.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> Result<(), ServeError> {
+    let runtime = |source| ServeError::Runtime { source };
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(runtime)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(runtime)?;
+    let root = Root::new(&settings.path)
+        .map_err(|source| ServeError::Root { path: settings.path.clone(), source })?;
+    let address = SocketAddr::new(settings.host, settings.port);
+    let listener =
+        listen(address, settings.shared).map_err(|source| ServeError::Listen { address, source })?;
+    let address = listener.local_addr().unwrap_or(address);
+    println!("serving {} at http://{address}/", root.path().display());
+    let site = Arc::new(Site::new(root, settings));
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+    let (farewell, _) = watch::channel(());
+    loop {
+        let accepted = tokio::select! {
+            _ = interrupted.recv() => break,
+            _ = terminated.recv() => break,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                tokio::spawn(connection(stream, Arc::clone(&site), farewell.subscribe(), place));
+            }
+            Err(error) => {
+                eprintln!("cannot accept a connection: {error}");
+                sleep(ACCEPT_FAULT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    drop(farewell);
+    drop(timeout(FAREWELL_TIMEOUT, places.acquire_many(CONNECTIONS_MAX)).await);
+    Ok(())
+}
+
+fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // So that a restart does not wait for connections of the one before.
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(shared)?;
+    socket.bind(address)?;
+    socket.listen(QUEUE)
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+/// Serves one connection until either side ends it. `place` is given back when it is over.
+async fn connection(
+    stream: TcpStream,
+    site: Arc<Site>,
+    mut farewell: watch::Receiver<()>,
+    place: OwnedSemaphorePermit,
+) {
+    // Only of use to the speed of what follows.
+    stream.set_nodelay(true).ok();
+    let answer = service_fn(|request| {
+        let site = Arc::clone(&site);
+        async move { Ok::<_, Infallible>(site.answer(request).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut served = pin!(served);
+    // A fault of one connection (garbage, a timeout, a reset) ends that connection and concerns nobody else.
+    tokio::select! {
+        _ = served.as_mut() => {}
+        _ = farewell.changed() => {
+            served.as_mut().graceful_shutdown();
+            drop(served.await);
+        }
+    }
+    drop(place);
+}

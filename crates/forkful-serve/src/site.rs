@@ -1,0 +1,175 @@
+//! From a request to a response.
+
+use std::io;
+use std::path::Path;
+
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderValue};
+use hyper::{Request, Response, StatusCode, Uri};
+use percent_encoding::percent_decode_str;
+use tower_http::services::ServeDir;
+use tower_http::services::fs::DefaultServeDirFallback;
+
+use crate::listing;
+use crate::root::{Root, aside};
+use crate::settings::Settings;
+
+/// What a connection sends back.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What is said when a site has no page for what it does not have.
+const NOT_FOUND_PAGE: &str = "/404.html";
+
+/// A directory as a site.
+pub(crate) struct Site {
+    files: ServeDir<DefaultServeDirFallback, Root>,
+    root: Root,
+    settings: Settings,
+}
+
+impl Site {
+    pub(crate) fn new(root: Root, settings: Settings) -> Self {
+        let files = ServeDir::with_backend("", root.clone())
+            .precompressed_br()
+            .precompressed_zstd()
+            .precompressed_gzip()
+            .ignore_multi_range_requests(true);
+        Self { files, root, settings }
+    }
+
+    /// Answers a request, whose body is not looked at.
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body> {
+        let (parts, _) = request.into_parts();
+        let request = Request::from_parts(parts, Empty::<Bytes>::new());
+        let mut response = match &self.settings.login {
+            Some(login) if !login.admits(request.headers().get(header::AUTHORIZATION)) => login_wanted(),
+            _ => self.found(request).await.unwrap_or_else(failed),
+        };
+        if self.settings.cors {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
+        }
+        response
+    }
+
+    async fn found(&self, request: Request<Empty<Bytes>>) -> io::Result<Response<Body>> {
+        let path = request.uri().path().to_owned();
+        // A redirect to `//name/` would lead to another host.
+        if path.starts_with("//") {
+            return Ok(plain(StatusCode::NOT_FOUND, "404 Not Found\n"));
+        }
+        if path == "/" && self.settings.homepage != "/index.html" {
+            let home = self.file(&request, &self.settings.homepage).await?;
+            if home.status() != StatusCode::NOT_FOUND {
+                return Ok(home);
+            }
+        }
+        let response = self.file(&request, request.uri().path()).await?;
+        if response.status() != StatusCode::NOT_FOUND {
+            return Ok(response);
+        }
+        if self.settings.listing
+            && let Some(page) = self.listing(&path).await?
+        {
+            return Ok(page);
+        }
+        if self.settings.spa {
+            // As PM2: relative links of a page that was asked for by a deeper path lead to files at the top.
+            let base = path.rsplit('/').next().unwrap_or_default();
+            for path in [format!("/{base}"), self.settings.homepage.clone()] {
+                let response = self.file(&request, &path).await?;
+                if response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED {
+                    return Ok(response);
+                }
+            }
+        }
+        self.not_found(&request).await
+    }
+
+    /// The file of a path, or 404.
+    async fn file(&self, request: &Request<Empty<Bytes>>, path: &str) -> io::Result<Response<Body>> {
+        let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
+        let Ok(uri) = format!("{path}{query}").parse::<Uri>() else {
+            return Ok(plain(StatusCode::NOT_FOUND, "404 Not Found\n"));
+        };
+        let mut inner = request.clone();
+        *inner.uri_mut() = uri;
+        match self.files.clone().try_call(inner).await {
+            Ok(response) => Ok(response.map(|body| body.map_err(Into::into).boxed_unsync())),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(plain(StatusCode::NOT_FOUND, "404 Not Found\n"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn listing(&self, path: &str) -> io::Result<Option<Response<Body>>> {
+        let Some(inner) = path.strip_prefix('/').filter(|_| path.ends_with('/')) else { return Ok(None) };
+        let Ok(decoded) = percent_decode_str(inner).decode_utf8() else { return Ok(None) };
+        if decoded.contains('\0') {
+            return Ok(None);
+        }
+        let (root, directory) = (self.root.clone(), Path::new(decoded.as_ref()).to_owned());
+        match aside(move || root.list(&directory)).await {
+            Ok(entries) => Ok(Some(html(StatusCode::OK, listing::page(&format!("/{decoded}"), &entries)))),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The site's own page for this, or a word.
+    async fn not_found(&self, request: &Request<Empty<Bytes>>) -> io::Result<Response<Body>> {
+        // Not a part of it, and not whether it has changed.
+        let mut whole = Request::new(Empty::new());
+        *whole.method_mut() = request.method().clone();
+        if let Some(accepted) = request.headers().get(header::ACCEPT_ENCODING) {
+            whole.headers_mut().insert(header::ACCEPT_ENCODING, accepted.clone());
+        }
+        let mut page = self.file(&whole, NOT_FOUND_PAGE).await?;
+        if !page.status().is_success() {
+            return Ok(plain(StatusCode::NOT_FOUND, "404 Not Found\n"));
+        }
+        *page.status_mut() = StatusCode::NOT_FOUND;
+        for validator in [header::ETAG, header::LAST_MODIFIED, header::ACCEPT_RANGES] {
+            page.headers_mut().remove(validator);
+        }
+        Ok(page)
+    }
+}
+
+fn login_wanted() -> Response<Body> {
+    let mut response = plain(StatusCode::UNAUTHORIZED, "401 Unauthorized\n");
+    let challenge = HeaderValue::from_static("Basic realm=\"files\", charset=\"UTF-8\"");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+/// What the disk refused: the owner reads why in the log, the client does not.
+fn failed(error: io::Error) -> Response<Body> {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return plain(StatusCode::FORBIDDEN, "403 Forbidden\n");
+    }
+    eprintln!("cannot read a file: {error}");
+    plain(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error\n")
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+    of(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
+}
+
+fn html(status: StatusCode, text: String) -> Response<Body> {
+    of(status, "text/html; charset=utf-8", Bytes::from(text))
+}
+
+fn of(status: StatusCode, content_type: &'static str, text: Bytes) -> Response<Body> {
+    let body = Full::new(text).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

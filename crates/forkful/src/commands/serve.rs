@@ -1,0 +1,89 @@
+//! `forkful serve`: a directory's files over HTTP, by an app of their own; and the hidden verb that this app runs.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use forkful_api::types::AppDefinition;
+use forkful_config::AppOptions;
+use forkful_serve::{PORT_DEFAULT, Settings};
+
+use super::start::{self, Plan};
+use crate::cli::ServeArgs;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use crate::specs::Specs;
+
+/// Starts the app.
+pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> {
+    let specs = Specs::new(&[], &[])?;
+    let path = directory(specs.cwd(), args.path.as_deref().unwrap_or(Path::new(".")))?;
+    let host = args.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let spec = specs.file_server(&AppOptions {
+        name: args.name.clone(),
+        env: variables(args, &path, host),
+        ..AppOptions::default()
+    })?;
+    let known = super::list::apps(home).await?.apps;
+    let mut plan = Plan::default();
+    plan.add(AppDefinition::from(&spec), &known, false);
+    plan.hint_at_conflicts(
+        "stop it first to serve something else there; another port, or `--name`, makes another app",
+    );
+    if args.host.is_none() && !args.json && plan.starts_something() {
+        output::note(&format!(
+            "served to this machine alone, at {host}; `--host 0.0.0.0` is all addresses, as PM2 has it"
+        ));
+    }
+    start::perform(home, plan, args.no_wait, args.json).await
+}
+
+/// Serves, in the process of the app.
+pub(super) fn files() -> Result<Exit, Failure> {
+    let failed = |error: anyhow::Error| Failure::caused(Exit::Failed, error);
+    let settings = Settings::from_variables(|name| std::env::var(name).ok())
+        .map_err(|error| Failure::caused(Exit::WrongUse, error.into()))?;
+    forkful_serve::run(settings).map_err(|error| failed(error.into()))?;
+    Ok(Exit::Done)
+}
+
+/// The directory, absolute; its own name, so that a link may be turned to another one while it is served.
+fn directory(cwd: &Path, path: &Path) -> Result<PathBuf, Failure> {
+    let absolute = cwd.join(path);
+    let fault = match std::fs::metadata(&absolute) {
+        Ok(metadata) if metadata.is_dir() => return Ok(absolute),
+        Ok(_) => anyhow::anyhow!("it is no directory"),
+        Err(error) => anyhow::Error::new(error),
+    };
+    let error = fault.context(format!("cannot serve {}", path.display()));
+    Err(Failure::caused(Exit::WrongUse, error)
+        .hint("name a directory, as in `forkful serve public`; the port comes after it"))
+}
+
+/// What the app reads.
+fn variables(args: &ServeArgs, path: &Path, host: IpAddr) -> BTreeMap<String, String> {
+    let port = args.port.or(args.port_option).unwrap_or(PORT_DEFAULT);
+    let mut variables = BTreeMap::from([
+        ("PM2_SERVE_PATH".to_owned(), path.to_string_lossy().into_owned()),
+        ("PM2_SERVE_PORT".to_owned(), port.to_string()),
+        ("PM2_SERVE_HOST".to_owned(), host.to_string()),
+        ("PM2_SERVE_SPA".to_owned(), args.spa.to_string()),
+        ("PM2_SERVE_FTP".to_owned(), args.ftp.to_string()),
+        ("PM2_SERVE_CORS".to_owned(), args.cors.to_string()),
+    ]);
+    let texts = [
+        ("PM2_SERVE_HOMEPAGE", &args.homepage),
+        ("PM2_SERVE_BASIC_AUTH_USERNAME", &args.basic_auth_username),
+        ("PM2_SERVE_BASIC_AUTH_PASSWORD", &args.basic_auth_password),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            variables.insert(name.to_owned(), text.clone());
+        }
+    }
+    if args.basic_auth_password.is_some() {
+        variables.insert("PM2_SERVE_BASIC_AUTH".to_owned(), "true".to_owned());
+    }
+    variables
+}

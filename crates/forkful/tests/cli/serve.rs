@@ -1,0 +1,355 @@
+//! `serve` and `static`: real HTTP against the real binary.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+
+use crate::sandbox::{Guarded, Sandbox, stdout};
+use crate::settled::{settled, wait_until};
+use insta::assert_snapshot;
+use serde_json::Value;
+
+/// A server of files in a process of the test.
+struct Server {
+    address: String,
+    process: Guarded,
+}
+
+/// What a request got.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Server {
+    fn start(sandbox: &Sandbox, variables: &[(&str, &str)]) -> Self {
+        let mut command = sandbox.command(&["serve-files"]);
+        command.env("PM2_SERVE_PORT", "0").env("PM2_SERVE_PATH", "site").envs(variables.iter().copied());
+        let mut process = Guarded::spawn(command.stdout(Stdio::piped()));
+        let line = process.next_line();
+        let address = address_of(&line).unwrap_or_else(|| panic!("it said {line:?}"));
+        Self { address, process }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.get_with(path, "")
+    }
+
+    /// `headers` are lines with their ends.
+    fn get_with(&self, path: &str, headers: &str) -> Answer {
+        ask(&self.address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"))
+    }
+}
+
+/// `127.0.0.1:4711` out of what a server says.
+fn address_of(text: &str) -> Option<String> {
+    text.split("http://").nth(1)?.split('/').next().map(str::to_owned)
+}
+
+fn ask(address: &str, request: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{request:?} got {text:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    Answer { status, headers, body: body.to_owned() }
+}
+
+/// A site with a page, a folder, precompressed files and things that nobody may see.
+fn site() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for folder in ["site", "site/docs", "site/bare", "site/.git", "site/.well-known", "outside"] {
+        std::fs::create_dir(sandbox.work().join(folder)).unwrap();
+    }
+    for (name, text) in [
+        ("site/index.html", "<p>home</p>"),
+        ("site/app.js", "0123456789"),
+        ("site/app.js.gz", "(gzip)"),
+        ("site/app.js.br", "(brotli)"),
+        ("site/docs/index.html", "<p>docs</p>"),
+        ("site/bare/one & two.txt", "12"),
+        ("site/.env", "SECRET=1"),
+        ("site/.git/config", "secret"),
+        ("site/.well-known/security.txt", "mail us"),
+        ("outside/secret.txt", "secret"),
+    ] {
+        sandbox.write(name, text);
+    }
+    let outside = sandbox.work().join("outside");
+    symlink(outside.join("secret.txt"), sandbox.work().join("site/link.txt")).unwrap();
+    symlink("../outside", sandbox.work().join("site/folder")).unwrap();
+    symlink("app.js", sandbox.work().join("site/inner.js")).unwrap();
+    sandbox
+}
+
+#[test]
+fn files_have_types_validators_and_ranges() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    let home = server.get("/");
+    assert_eq!((home.status, home.body.as_str()), (200, "<p>home</p>"));
+    assert_eq!(home.header("content-type"), "text/html");
+    assert!(!home.headers.contains_key("access-control-allow-origin"));
+    let script = server.get("/app.js?v=1");
+    assert_eq!((script.status, script.body.as_str()), (200, "0123456789"));
+    assert_eq!(script.header("content-type"), "text/javascript");
+    assert_eq!(script.header("accept-ranges"), "bytes");
+    let (etag, modified) = (script.header("etag"), script.header("last-modified"));
+    assert!(etag.starts_with('"') && modified.ends_with(" GMT"), "{script:?}");
+    let unchanged = [format!("If-None-Match: {etag}\r\n"), format!("If-Modified-Since: {modified}\r\n")];
+    for header in unchanged {
+        let answer = server.get_with("/app.js", &header);
+        assert_eq!((answer.status, answer.body.as_str()), (304, ""), "{header}");
+    }
+    assert_eq!(server.get_with("/app.js", "If-None-Match: \"other\"\r\n").status, 200);
+    let part = server.get_with("/app.js", "Range: bytes=2-4\r\n");
+    assert_eq!((part.status, part.body.as_str()), (206, "234"));
+    assert_eq!(part.header("content-range"), "bytes 2-4/10");
+    assert_eq!(server.get_with("/app.js", "Range: bytes=-3\r\n").body, "789");
+    let beyond = server.get_with("/app.js", "Range: bytes=10-\r\n");
+    assert_eq!((beyond.status, beyond.header("content-range")), (416, "bytes */10"));
+    // Several parts are not sent as such; the whole is a valid answer.
+    assert_eq!(server.get_with("/app.js", "Range: bytes=0-1,4-5\r\n").body, "0123456789");
+    assert_eq!(server.get("/inner.js").body, "0123456789");
+    let head = ask(&server.address, "HEAD /app.js HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_eq!((head.status, head.header("content-length"), head.body.as_str()), (200, "10", ""));
+    let post =
+        ask(&server.address, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((post.status, post.header("allow")), (405, "GET,HEAD"));
+}
+
+#[test]
+fn precompressed_files_go_to_clients_that_take_them() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    for (accepted, encoding, body) in [
+        ("gzip", "gzip", "(gzip)"),
+        ("gzip, br", "br", "(brotli)"),
+        ("br;q=0, gzip", "gzip", "(gzip)"),
+        ("zstd", "", "0123456789"),
+        ("identity", "", "0123456789"),
+    ] {
+        let answer = server.get_with("/app.js", &format!("Accept-Encoding: {accepted}\r\n"));
+        assert_eq!((answer.status, answer.body.as_str()), (200, body), "{accepted}");
+        assert_eq!(answer.header("content-encoding"), encoding, "{accepted}");
+        assert_eq!(answer.header("content-type"), "text/javascript", "{accepted}");
+        assert_eq!(answer.header("vary"), "accept-encoding", "{accepted}");
+    }
+}
+
+#[test]
+fn nothing_outside_of_the_directory_and_nothing_hidden_is_there() {
+    let sandbox = site();
+    for variables in [&[][..], &[("PM2_SERVE_FTP", "true")], &[("PM2_SERVE_SPA", "true")]] {
+        let server = Server::start(&sandbox, variables);
+        for path in [
+            "/../outside/secret.txt",
+            "/%2e%2e/outside/secret.txt",
+            "/..%2foutside%2fsecret.txt",
+            "/docs/../../outside/secret.txt",
+            "/..%5coutside",
+            "//etc/passwd",
+            "/%2fetc/passwd",
+            "/link.txt",
+            "/folder",
+            "/folder/",
+            "/folder/secret.txt",
+            "/.env",
+            "/%2eenv",
+            "/.git/config",
+            "/.git/",
+            "/docs/%00",
+            "/app.js/x",
+        ] {
+            let answer = server.get(path);
+            let is_home = answer.body == "<p>home</p>" && !variables.is_empty();
+            assert!(answer.status == 404 || is_home, "{path} {variables:?}: {answer:?}");
+            assert!(!answer.body.to_lowercase().contains("secret"), "{path}: {answer:?}");
+            assert!(!answer.body.contains("root:"), "{path}: {answer:?}");
+        }
+        assert_eq!(server.get("/.well-known/security.txt").body, "mail us");
+    }
+}
+
+#[test]
+fn a_directory_leads_to_its_page_and_a_link_cannot_lead_to_another_host() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    let docs = server.get("/docs?x=1");
+    assert_eq!((docs.status, docs.header("location")), (307, "/docs/?x=1"));
+    assert_eq!(server.get("/docs/").body, "<p>docs</p>");
+    assert_eq!(server.get("//docs").status, 404);
+    let bare = server.get("/bare/");
+    assert_eq!((bare.status, bare.body.as_str()), (404, "404 Not Found\n"));
+    let listing = Server::start(&sandbox, &[("PM2_SERVE_FTP", "true")]);
+    let page = listing.get("/bare/").body;
+    assert!(page.contains("<a href=\"one%20%26%20two.txt\">one &amp; two.txt</a> <small>2 bytes</small>"));
+    assert_eq!(listing.get("/bare/one%20%26%20two.txt").body, "12");
+    assert_eq!(listing.get("/docs/").body, "<p>docs</p>");
+    std::fs::remove_file(sandbox.work().join("site/index.html")).unwrap();
+    let top = listing.get("/").body;
+    assert!(top.contains("href=\"docs/\"") && top.contains("href=\"app.js\""), "{top}");
+    assert!(!top.contains(".git") && !top.contains("link.txt") && !top.contains("folder"), "{top}");
+}
+
+#[test]
+fn a_site_has_a_page_for_what_it_does_not_have_and_a_single_page_app_its_home() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    assert_eq!(server.get("/none").body, "404 Not Found\n");
+    sandbox.write("site/404.html", "<p>gone</p>");
+    let gone = server.get_with("/none", "Range: bytes=0-1\r\n");
+    assert_eq!((gone.status, gone.body.as_str()), (404, "<p>gone</p>"));
+    assert!(!gone.headers.contains_key("etag"), "{gone:?}");
+    let app = Server::start(&sandbox, &[("PM2_SERVE_SPA", "true"), ("PM2_SERVE_CORS", "true")]);
+    let deep = app.get("/users/7?tab=1");
+    assert_eq!((deep.status, deep.body.as_str()), (200, "<p>home</p>"));
+    assert_eq!(deep.header("access-control-allow-origin"), "*");
+    // A relative link on the page of a deeper path.
+    assert_eq!(app.get("/users/app.js").body, "0123456789");
+    sandbox.write("site/start.html", "<p>start</p>");
+    let other = Server::start(&sandbox, &[("PM2_SERVE_SPA", "true"), ("PM2_SERVE_HOMEPAGE", "start.html")]);
+    assert_eq!(other.get("/").body, "<p>start</p>");
+    assert_eq!(other.get("/x/y").body, "<p>start</p>");
+}
+
+#[test]
+fn a_directory_that_is_built_anew_is_served_as_it_is() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    std::fs::remove_dir_all(sandbox.work().join("site")).unwrap();
+    assert_eq!(server.get("/").status, 404);
+    std::fs::create_dir(sandbox.work().join("site")).unwrap();
+    sandbox.write("site/index.html", "<p>new</p>");
+    assert_eq!(server.get("/").body, "<p>new</p>");
+}
+
+#[test]
+fn a_password_is_asked_for_and_an_end_waits_for_nobody_who_is_silent() {
+    let sandbox = site();
+    let login = [("PM2_SERVE_BASIC_AUTH_USERNAME", "ann"), ("PM2_SERVE_BASIC_AUTH_PASSWORD", "secret")];
+    let mut server = Server::start(&sandbox, &login);
+    for header in ["", "Authorization: Basic YW5uOndyb25n\r\n", "Authorization: Bearer x\r\n"] {
+        let answer = server.get_with("/", header);
+        assert_eq!((answer.status, answer.body.as_str()), (401, "401 Unauthorized\n"), "{header}");
+        assert_eq!(answer.header("www-authenticate"), "Basic realm=\"files\", charset=\"UTF-8\"");
+    }
+    assert_eq!(server.get_with("/", "Authorization: Basic YW5uOnNlY3JldA==\r\n").body, "<p>home</p>");
+    // A connection that says nothing.
+    let _silent = TcpStream::connect(&server.address).unwrap();
+    let pid = rustix::process::Pid::from_raw(server.process.child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(server.process.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn faults_of_the_settings_are_told() {
+    let sandbox = site();
+    let told = |name: &str, value: &str| {
+        let output = sandbox.command(&["serve-files"]).env(name, value).output().unwrap();
+        sandbox.told(&output)
+    };
+    assert_snapshot!(told("PM2_SERVE_PORT", "http"), @r#"
+    exit: 2
+    --- stderr
+    error: PM2_SERVE_PORT is "http", but must be a port's number
+    "#);
+    assert_snapshot!(told("PM2_SERVE_PATH", "none"), @"
+    exit: 1
+    --- stderr
+    error: cannot serve none
+    caused by: No such file or directory (os error 2)
+    ");
+    assert_snapshot!(told("PM2_SERVE_BASIC_AUTH", "true"), @"
+    exit: 2
+    --- stderr
+    error: PM2_SERVE_BASIC_AUTH_USERNAME is not set, but basic authentication needs a name and a password
+    ");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    assert_snapshot!(told("PM2_SERVE_PORT", &port).replace(&port, "[port]"), @"
+    exit: 1
+    --- stderr
+    error: cannot listen on 127.0.0.1:[port]
+    caused by: Address already in use (os error 98)
+    ");
+    assert_snapshot!(sandbox.transcript(&["serve", "none"]), @"
+    exit: 2
+    --- stderr
+    error: cannot serve none
+    caused by: No such file or directory (os error 2)
+
+    hint: name a directory, as in `forkful serve public`; the port comes after it
+    ");
+    assert_snapshot!(sandbox.transcript(&["serve", "site/app.js", "0"]), @"
+    exit: 2
+    --- stderr
+    error: cannot serve site/app.js
+    caused by: it is no directory
+
+    hint: name a directory, as in `forkful serve public`; the port comes after it
+    ");
+    assert_snapshot!(sandbox.transcript(&["serve", "--basic-auth-username", "ann"]), @"
+    exit: 2
+    --- stderr
+    error: the following required arguments were not provided:
+      --basic-auth-password <PASSWORD>
+
+    hint: the usage is `forkful serve --basic-auth-username <NAME> --basic-auth-password <PASSWORD> [PATH] [PORT]`; --help says more
+    ");
+}
+
+/// Where an app of the daemon serves, from its output.
+fn address_in_logs(sandbox: &Sandbox, app: &str) -> String {
+    let mut address = None;
+    wait_until(|| {
+        let logs = sandbox.run(&["logs", app, "--nostream", "--raw"]);
+        address = address_of(&stdout(&logs));
+        address.is_some()
+    });
+    address.unwrap()
+}
+
+#[test]
+fn serve_is_an_app_of_its_own() {
+    let sandbox = site();
+    assert_snapshot!(settled(&sandbox.transcript(&["serve", "site", "0", "--basic-auth-username", "ann", "--basic-auth-password", "s3cret"])), @"
+    exit: 0
+    --- stdout
+    static-page-server-0 started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | static-page-server-0 | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: served to this machine alone, at 127.0.0.1; `--host 0.0.0.0` is all addresses, as PM2 has it
+    ");
+    let address = address_in_logs(&sandbox, "static-page-server-0");
+    let answer = ask(
+        &address,
+        "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YW5uOnMzY3JldA==\r\nConnection: close\r\n\r\n",
+    );
+    assert_eq!(answer.body, "<p>home</p>");
+    let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
+    let env = &list[0]["pm2_env"]["env"];
+    assert_eq!(env["PM2_SERVE_PATH"], sandbox.work().join("site").to_str().unwrap());
+    assert_eq!(env["PM2_SERVE_HOST"], "127.0.0.1");
+    assert_eq!(env["PM2_SERVE_BASIC_AUTH_PASSWORD"], "[redacted]");
+    assert_snapshot!(settled(&sandbox.transcript(&["serve", "site", "0"])), @r#"
+    "#);
+}
