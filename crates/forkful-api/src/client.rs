@@ -19,7 +19,7 @@ use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
-use crate::conversation::{EnvironmentReply, MessageRequest, TriggerRequest, WorkersReply};
+use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, TriggerRequest, WorkersReply};
 use crate::jlist::JlistEntry;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
@@ -218,6 +218,11 @@ impl Client {
     /// `POST /v1/messages`.
     pub async fn send_message(&mut self, request: &MessageRequest) -> Result<WorkersReply, ClientError> {
         self.post("/v1/messages", request).await
+    }
+
+    /// `POST /v1/stdin`.
+    pub async fn stdin(&mut self, request: &StdinRequest) -> Result<WorkersReply, ClientError> {
+        self.post("/v1/stdin", request).await
     }
 
     /// `POST /v1/trigger`.

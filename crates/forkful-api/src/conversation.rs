@@ -146,6 +146,19 @@ pub struct MessageRequest {
     pub message: Value,
 }
 
+/// `POST /v1/stdin`: a text for the standard input of workers in fork mode.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StdinRequest {
+    /// Names, ids, or `all`; at least one.
+    pub targets: Vec<String>,
+    /// What is written, as it is: the end of a line is part of it. At most [`STDIN_TEXT_BYTES_MAX`].
+    pub text: String,
+}
+
+/// The longest text for a worker's stdin; a bound on what one request can keep waiting.
+pub const STDIN_TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// `POST /v1/trigger`: performs an action that apps have registered with `@pm2/io`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

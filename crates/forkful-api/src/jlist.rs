@@ -3,8 +3,10 @@
 //! it: with secrets redacted, unless somebody asked for them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use forkful_core::spec::environment::shown_arguments;
+use forkful_core::spec::pid_file_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -239,7 +241,10 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
         pm_out_log_path: worker.out_log_path.clone(),
         pm_err_log_path: worker.error_log_path.clone(),
         pm_log_path: definition.log_file.clone(),
-        pm_pid_path: definition.pid_file.clone(),
+        pm_pid_path: definition
+            .pid_file
+            .as_ref()
+            .map(|file| pid_file_of(Path::new(file), worker.pm_id).to_string_lossy().into_owned()),
         merge_logs: definition.merge_logs,
         log_date_format: definition.log_date_format.clone(),
         autostart: definition.autostart,

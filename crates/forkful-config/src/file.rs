@@ -374,16 +374,12 @@ impl Reader<'_> {
             return Ok(None);
         };
         match known.support {
-            Support::Now | Support::Kept => known.set(options, &entry.node).map_err(refused)?,
+            Support::Now => known.set(options, &entry.node).map_err(refused)?,
             Support::Foreign => {
                 let message = format!("{}: ignored", known.doc);
                 self.warnings.push(Warning { place, message });
                 return Ok(None);
             }
-        }
-        if known.support == Support::Kept {
-            let message = "is checked and kept, but this version does not act on it yet".to_owned();
-            self.warnings.push(Warning { place, message });
         }
         Ok(Some(known.name.to_owned()))
     }

@@ -113,8 +113,6 @@ impl Kind {
 pub enum Support {
     /// It works.
     Now,
-    /// It is read, checked and kept, but the daemon does not act on it yet, of which a warning tells.
-    Kept,
     /// PM2 has it, and here it is not needed or has no meaning: ignored with a warning that says why.
     Foreign,
 }

@@ -37,4 +37,4 @@ pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::caller_environment;
 pub use resolve::{Context, Resolved, resolve, resolve_all, resolve_only};
 pub use schema::{attribute_table, json_schema};
-pub use values::{parse_bytes, parse_duration, parse_signal};
+pub use values::{parse_bytes, parse_duration, parse_signal, set_log_rotation};

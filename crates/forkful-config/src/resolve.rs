@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use forkful_core::spec::{
-    AppSpec, Balance, Launch, Mode, Readiness, RestartDelay, RestartPolicy, Runtime, StopPolicy,
+    AppSpec, Balance, Launch, LogRotation, Mode, Readiness, RestartDelay, RestartPolicy, Runtime, StopPolicy,
 };
 
 use crate::error::{ConfigError, Warning};
@@ -40,6 +40,8 @@ pub struct Context {
     pub own_program: PathBuf,
     /// The folder of log files that nobody gave another place, absolute.
     pub logs_folder: PathBuf,
+    /// When log files are set aside of an app that says nothing of it.
+    pub log_rotation: LogRotation,
     /// The `env_<name>` block that was chosen.
     pub env_name: Option<String>,
     /// How many cores this process may really use, at least 1.

@@ -124,7 +124,6 @@ pub fn attribute_table() -> String {
     for key in known_keys() {
         let state = match key.support {
             Support::Now => "works",
-            Support::Kept => "checked and kept",
             Support::Foreign => "ignored",
         };
         let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
@@ -149,7 +148,7 @@ fn sentence(key: &KnownKey) -> String {
             let first = characters.next().map(char::to_uppercase).into_iter().flatten();
             format!("{}.", first.chain(characters).collect::<String>())
         }
-        Support::Now | Support::Kept => key.doc.to_owned(),
+        Support::Now => key.doc.to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) use parts::{
     bytes, cron, date_format, filter_env, flag_or_path, health, large_count, log_type, names, paths,
     positive_duration, variable_name, watch, watch_ignore, watch_options,
 };
+pub use rotation::set_log_rotation;
 pub(crate) use rotation::{log_ansi, log_rotation};
 
 /// The longest time that any option takes; a bound against a slip of the keyboard.

@@ -8,6 +8,7 @@
 
 pub mod environment;
 mod name;
+mod pid_file;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
 pub use environment::EnvSources;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
+pub use pid_file::pid_file_of;
 pub use upkeep::{
     CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
     Watch, WatchIgnore, WatchPolling,
@@ -53,7 +55,7 @@ pub struct AppSpec {
     pub agent: bool,
     /// Whether the workers are started when the app is made; else it begins stopped.
     pub autostart: bool,
-    /// Where each worker's process id is written; `-<id>` goes before the extension when there are several.
+    /// Where each worker's process id is written; see [`pid_file_of`].
     pub pid_file: Option<PathBuf>,
     /// Variables that differ from worker to worker.
     pub variables: WorkerVariables,

@@ -30,6 +30,7 @@ mod places;
 mod readiness;
 mod reload;
 mod signals;
+mod stdin;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -62,6 +63,7 @@ use tokio::sync::mpsc;
 use crate::command::{COMMAND_QUEUE, Command};
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
+use crate::pid_files::PidFiles;
 use app::{App, AppId, ListenFault};
 use clock::Clock;
 use jobs::{Job, JobId};
@@ -177,6 +179,7 @@ pub(crate) struct Engine {
     watched: HashMap<u64, (AppId, u16, Generation)>,
     /// The process ids of our workers, and of the commands of health checks.
     pids: HashSet<u32>,
+    pid_files: PidFiles,
     /// What takes its time.
     work: Work,
     /// Some app may hold something back for another.
@@ -234,6 +237,7 @@ impl Engine {
             apps: BTreeMap::new(),
             watched: HashMap::new(),
             pids: HashSet::new(),
+            pid_files: PidFiles::default(),
             work: Work::default(),
             holds_some: false,
             snapshot: None,

@@ -15,6 +15,7 @@ mod events;
 pub mod home;
 pub mod logs;
 mod notify;
+mod pid_files;
 mod run;
 pub mod server;
 mod store;

@@ -81,6 +81,7 @@ fn listening() -> Result<()> {
 fn plan() -> Result<SpawnPlan> {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(SpawnPlan {
+        stdin: None,
         program: PathBuf::from("/bin/sleep"),
         argv: vec!["sleep".to_owned(), "1000".to_owned()],
         env: std::env::vars().collect(),

@@ -15,8 +15,8 @@ use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 pub use hygiene::{ignore_hangup, prepare_long_life};
 pub use spawn::spawn;
 
-/// Everything about a process that is to be started. Its stdin is `/dev/null`, it leads a new session,
-/// and it inherits no other descriptor than those named here.
+/// Everything about a process that is to be started. It leads a new session, and it inherits no other
+/// descriptor than those named here.
 #[derive(Debug)]
 pub struct SpawnPlan {
     /// Path of the executable; not searched in `PATH`. One without a `#!` line is run by `/bin/sh`.
@@ -27,6 +27,8 @@ pub struct SpawnPlan {
     pub env: Vec<(String, String)>,
     /// Working directory.
     pub cwd: PathBuf,
+    /// Becomes descriptor 0; `None` is `/dev/null`.
+    pub stdin: Option<OwnedFd>,
     /// Becomes descriptor 1.
     pub stdout: OwnedFd,
     /// Becomes descriptor 2.

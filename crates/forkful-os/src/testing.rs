@@ -26,6 +26,7 @@ impl Drop for Guarded {
 pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let plan = SpawnPlan {
+        stdin: None,
         program: PathBuf::from("/bin/sh"),
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
         env: env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),

@@ -6,12 +6,14 @@ mod bench;
 mod config;
 mod deploy;
 mod experiment;
+pub(crate) mod gone;
 mod inspect;
 mod keep;
 mod lab;
 mod lifecycle;
 mod logs;
 mod serve;
+mod settings;
 mod upkeep;
 
 use clap::{Args, Parser, Subcommand};
@@ -21,7 +23,7 @@ pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
 pub(crate) use experiment::ExperimentArgs;
-pub(crate) use inspect::{ApiArgs, ApiVerb, JlistArgs, TriggerArgs};
+pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, SendArgs, TriggerArgs};
 pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
 };
@@ -29,6 +31,7 @@ pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, RequestArgs, TuneArgs};
 pub(crate) use lifecycle::{RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
 pub(crate) use serve::ServeArgs;
+pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
 pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
 use crate::exit::EXIT_CODES_HELP;
@@ -97,6 +100,10 @@ pub(crate) enum Verb {
     Signal(SignalArgs),
     /// Perform an action that an app has registered with `@pm2/io`.
     Trigger(TriggerArgs),
+    /// Write a line to the stdin of an app's workers.
+    Send(SendArgs),
+    /// Write to a worker's stdin and see its output, line by line.
+    Attach(AttachArgs),
     /// Set the restart counters of apps to zero.
     Reset(TargetArgs),
     /// Ask whether the daemon is there.
@@ -130,6 +137,17 @@ pub(crate) enum Verb {
     Startup(StartupArgs),
     /// The reverse of `startup`.
     Unstartup(StartupArgs),
+    /// Keep a setting.
+    Set(SetArgs),
+    /// Keep several settings.
+    Multiset(MultisetArgs),
+    /// Show settings.
+    Get(GetArgs),
+    /// Forget a setting.
+    Unset(UnsetArgs),
+    /// Show a setting, or keep it.
+    #[command(visible_alias = "config")]
+    Conf(ConfArgs),
     /// Write a configuration to begin with.
     #[command(visible_alias = "ecosystem")]
     Init(InitArgs),

@@ -2,6 +2,7 @@
 
 mod act;
 mod api;
+mod attach;
 mod bench;
 mod cleardump;
 mod compare;
@@ -33,7 +34,9 @@ mod resurrect;
 mod run;
 mod save;
 mod scale;
+mod send;
 mod serve;
+mod settings;
 mod signal;
 mod start;
 mod startup;
@@ -61,6 +64,11 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Tune(args) => tune::run(&args),
         Verb::Experiment(args) => experiment::run(&args),
         Verb::ServeFiles => serve::files(),
+        Verb::Set(args) => settings::set(&Home::locate()?, args),
+        Verb::Multiset(args) => settings::multiset(&Home::locate()?, &args),
+        Verb::Get(args) => settings::get(&Home::locate()?, &args),
+        Verb::Unset(args) => settings::unset(&Home::locate()?, &args),
+        Verb::Conf(args) => settings::conf(&Home::locate()?, args),
         Verb::Daemon(args) => daemon::run(&args),
         verb => talk_to_daemon(verb),
     }
@@ -83,6 +91,8 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Jlist(args) => jlist::run(&home, &args).await,
             Verb::Prettylist(args) => prettylist::run(&home, &args).await,
             Verb::Trigger(args) => trigger::run(&home, args).await,
+            Verb::Send(args) => send::run(&home, args).await,
+            Verb::Attach(args) => attach::run(&home, args).await,
             Verb::Api(args) => api::run(&home, &args).await,
             Verb::Describe(args) => describe::run(&home, &args).await,
             Verb::Logs(args) => logs::run(&home, &args).await,
@@ -113,6 +123,11 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             | Verb::Tune(_)
             | Verb::Experiment(_)
             | Verb::ServeFiles
+            | Verb::Set(_)
+            | Verb::Multiset(_)
+            | Verb::Get(_)
+            | Verb::Unset(_)
+            | Verb::Conf(_)
             | Verb::Daemon(_) => {
                 unreachable!("these need no connection and are dispatched before")
             }

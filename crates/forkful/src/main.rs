@@ -2,7 +2,7 @@
 //! the foreground.
 //!
 //! `cli` says what can be typed, `commands` holds one file per verb, `specs` turns options and config
-//! files into apps, `connection` reaches (or starts) the daemon, `output` is all that users see.
+//! files into apps, `settings` are what `set` keeps, `connection` reaches (or starts) the daemon, `output` is all that users see.
 
 mod cli;
 mod commands;
@@ -10,6 +10,7 @@ mod connection;
 mod exit;
 mod home;
 mod output;
+mod settings;
 mod specs;
 
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Resolved, Warning};
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, LogRotation};
 
 use crate::cli::{
     AppArgs, GroupArgs, LogFileArgs, LogShapeArgs, ReadyArgs, RenewalArgs, RestartPolicyArgs, StopArgs,
@@ -14,6 +14,7 @@ use crate::cli::{
 use crate::exit::{Exit, Failure};
 use crate::home;
 use crate::output;
+use crate::settings::Settings;
 
 /// Somebody in whose name apps are asked for.
 pub(crate) struct Caller {
@@ -229,6 +230,7 @@ impl Specs {
             caller_env: self.env.clone(),
             own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
             logs_folder: home::logs_folder(),
+            log_rotation: log_rotation(),
             env_name,
             usable_cores: cores.count,
             cores_reason: cores.limits.first().map(|limit| format!("of a {limit}")),
@@ -244,6 +246,18 @@ impl Specs {
                 Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", names.join(", "))))
             }
             None => Ok(()),
+        }
+    }
+}
+
+/// What log rotation is for apps that say nothing of it.
+fn log_rotation() -> LogRotation {
+    let Some(home) = home::logs_folder().parent().map(Path::to_owned) else { return LogRotation::default() };
+    match Settings::load(&home) {
+        Ok(settings) => settings.log_rotation(),
+        Err(failure) => {
+            output::warn(&format!("{:#}; log files are set aside by the defaults", failure.error));
+            LogRotation::default()
         }
     }
 }

@@ -14,11 +14,6 @@ const fn key(
     KnownKey { name, aliases, kind, support: Support::Now, doc, example, set: Some(set) }
 }
 
-/// A key that is kept in the spec and not acted on yet.
-const fn kept(key: KnownKey) -> KnownKey {
-    KnownKey { support: Support::Kept, ..key }
-}
-
 /// A key of PM2 without effect here; `why` follows its name in a message.
 const fn foreign(name: &'static str, why: &'static str) -> KnownKey {
     KnownKey {
@@ -132,8 +127,8 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         r#""www-data""#, |o, v| put(&mut o.gid, values::filled_text(v))),
     key("autostart", &[], Kind::Flag, "Whether the app is started when it is made; else it begins stopped.",
         "true", |o, v| put(&mut o.autostart, values::flag(v))),
-    kept(key("pid_file", &["pid"], Kind::Path, "File that holds a worker's process id while it runs, relative to the working directory; `-<id>` is added when there are several.",
-        r#""api.pid""#, |o, v| put(&mut o.pid_file, values::filled_text(v).map(Into::into)))),
+    key("pid_file", &["pid"], Kind::Path, "File that holds a worker's process id while it runs, relative to the working directory; `-<id>` goes before the extension.",
+        r#""api.pid""#, |o, v| put(&mut o.pid_file, values::filled_text(v).map(Into::into))),
     key("shutdown_with_message", &[], Kind::Flag, "Ask a worker to stop by `process.send('shutdown')` instead of a signal.",
         "true", |o, v| put(&mut o.shutdown_with_message, values::flag(v))),
     key("treekill", &[], Kind::Flag, "Whether a worker's descendants get the first signal too; what is left after the timeout is killed in any case.",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use forkful_core::logs::{LogRotation, LogSpec};
+use forkful_core::logs::LogSpec;
 use forkful_core::spec::{AppName, Mode};
 
 use super::{Context, expand_home, tidy};
@@ -34,7 +34,7 @@ pub(super) fn logs(
         line_format: options.log_type.unwrap_or_default(),
         disabled: options.disable_logs.unwrap_or_default(),
         ansi: options.log_ansi.unwrap_or_default(),
-        rotation: options.log_rotate.clone().unwrap_or_else(|| Some(LogRotation::default())),
+        rotation: options.log_rotate.clone().unwrap_or_else(|| Some(context.log_rotation.clone())),
     }
 }
 

@@ -33,6 +33,12 @@ pub(crate) fn log_rotation(node: &Node) -> Checked<Option<LogRotation>> {
     Ok(Some(rotation))
 }
 
+/// Sets one key of `log_rotate` from a text; else what was expected.
+pub fn set_log_rotation(rotation: &mut LogRotation, key: &str, text: &str) -> Result<(), String> {
+    set(rotation, key, &Node { line: None, value: Value::Text(text.to_owned()) })
+        .map_err(|refusal| refusal.expected)
+}
+
 fn set(rotation: &mut LogRotation, key: &str, node: &Node) -> Checked<()> {
     match crate::keys::snake_case(key).as_str() {
         "max_size" => rotation.max_size = size(node)?,

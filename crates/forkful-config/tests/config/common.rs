@@ -57,6 +57,7 @@ impl Place {
             ]),
             own_program: "/usr/bin/forkful".into(),
             logs_folder: "/home/ann/.forkful/logs".into(),
+            log_rotation: forkful_core::logs::LogRotation::default(),
             env_name: None,
             usable_cores: 4,
             cores_reason: None,

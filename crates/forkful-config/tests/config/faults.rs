@@ -178,7 +178,7 @@ fn deployments_are_checked_too() {
 }
 
 #[test]
-fn unknown_and_later_keys_are_warnings() {
+fn unknown_keys_are_warnings() {
     let text = r#"{
   "app": [],
   "deploy": {},
@@ -203,7 +203,6 @@ fn unknown_and_later_keys_are_warnings() {
     forkful.config.json:8: apps[0].intances is no known key: ignored; did you mean `instances`?
     forkful.config.json:9: apps[0].maxRestart is no known key: ignored; did you mean `max_restarts`?
     forkful.config.json:10: apps[0].zzz is no known key: ignored
-    forkful.config.json:11: apps[0].pidFile is checked and kept, but this version does not act on it yet
     forkful.config.json:14: apps[0].vizion has no meaning here: version control is not looked at: ignored
     ");
     assert_eq!(file.apps[0].instances, None);

@@ -1,7 +1,7 @@
 //! What clients ask of the engine besides changing apps: to watch them, and to speak with them.
 
 use forkful_api::conversation::{
-    EnvironmentReply, EventsQuery, MessageRequest, TriggerRequest, WorkersReply,
+    EnvironmentReply, EventsQuery, MessageRequest, StdinRequest, TriggerRequest, WorkersReply,
 };
 
 use super::Reply;
@@ -29,6 +29,13 @@ pub enum Talk {
         /// Which action of whom.
         request: TriggerRequest,
         /// Answered when all have answered, or their time is over.
+        reply: Reply<WorkersReply>,
+    },
+    /// `POST /v1/stdin`.
+    Stdin {
+        /// What to write to whose stdin.
+        request: StdinRequest,
+        /// Answered when all have taken it, or their time is over.
         reply: Reply<WorkersReply>,
     },
     /// `GET /v1/environment/{target}`.

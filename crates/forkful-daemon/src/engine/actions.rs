@@ -1,12 +1,13 @@
 //! Performs what the core decides for a slot.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_api::types::LogStream;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, ReadySign, Report};
-use forkful_core::spec::{Mode, Runtime};
+use forkful_core::spec::{Mode, Runtime, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
 use super::app::{AppId, EndStep, Later, ListenFault, Process};
@@ -127,6 +128,8 @@ impl Engine {
             worker: worker.0,
             marker: &marker,
             agent: agent.as_deref().filter(|_| entry.spec.agent),
+            // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
+            takes_input: entry.spec.mode == Mode::Fork && !self.echo,
         };
         self.logs.begin_process(place.pm_id);
         let launched = match launch(&entry.spec, &identity) {
@@ -168,13 +171,32 @@ impl Engine {
             child: launched.child,
             worker,
             marker,
+            stdin: launched.stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
+            pid_file: None,
             spawned: now,
             ended: None,
             reports: forkful_api::conversation::WorkerReports::default(),
         };
         place.processes.insert(generation, process);
+        if place.processes.len() == 1 {
+            // Beside an older one it must become ready first: that one may stay.
+            self.write_pid_file(app, slot, generation);
+        }
         if waits_for_socket {
             self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
+        }
+    }
+
+    /// Puts the process id of a worker into its file, once.
+    fn write_pid_file(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(pid_file) = entry.spec.pid_file.clone() else { return };
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let path = pid_file_of(&pid_file, place.pm_id);
+        let Some(process) = place.processes.get_mut(&generation) else { return };
+        if process.pid_file.is_none() {
+            process.pid_file = Some(path.clone());
+            self.pid_files.write(path, process.child.pid);
         }
     }
 
@@ -298,6 +320,9 @@ impl Engine {
             if let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) {
                 place.last_exit = Some(exit.clone());
             }
+        }
+        if let Report::Online { generation, .. } = report {
+            self.write_pid_file(app, slot, *generation);
         }
         if let Report::Left { .. } = report {
             self.on_old_left(app, slot);

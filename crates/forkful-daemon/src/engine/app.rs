@@ -98,12 +98,19 @@ pub(crate) struct ListenFault {
     pub(crate) hint: Option<String>,
 }
 
+/// Our end of a worker's stdin; outlives the process while somebody writes.
+pub(crate) type Stdin = Rc<tokio::sync::Mutex<std::os::fd::OwnedFd>>;
+
 /// A process of a worker, from its spawn until it and its tree are gone.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) worker: WorkerId,
     /// The value of `FORKFUL_WORKER`, which its descendants inherit.
     pub(crate) marker: String,
+    /// Where its stdin is written to, by one writer at a time; only in fork mode.
+    pub(crate) stdin: Option<Stdin>,
+    /// The file that holds its process id.
+    pub(crate) pid_file: Option<PathBuf>,
     pub(crate) spawned: Time,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,

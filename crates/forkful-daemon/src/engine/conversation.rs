@@ -48,11 +48,11 @@ struct Trigger {
 }
 
 /// A worker to speak with.
-struct Partner {
-    app: AppId,
-    name: String,
-    pm_id: u32,
-    worker: Option<WorkerId>,
+pub(crate) struct Partner {
+    pub(crate) app: AppId,
+    pub(crate) name: String,
+    pub(crate) pm_id: u32,
+    pub(crate) worker: Option<WorkerId>,
 }
 
 impl Engine {
@@ -69,6 +69,7 @@ impl Engine {
                 answer(reply, replied);
             }
             Talk::Trigger { request, reply } => self.trigger(&request, reply),
+            Talk::Stdin { request, reply } => self.write_stdin(request, reply),
             Talk::Environment { target, show_secrets, reply } => {
                 let environment = self.environment(&target, show_secrets);
                 answer(reply, environment);
@@ -216,7 +217,7 @@ impl Engine {
         self.conversations.triggers.retain(|trigger| trigger.app != app || trigger.worker != worker);
     }
 
-    fn partners(&self, targets: &[String]) -> Result<Vec<Partner>, ErrorReply> {
+    pub(crate) fn partners(&self, targets: &[String]) -> Result<Vec<Partner>, ErrorReply> {
         let selection = self.select(targets)?;
         let of_app = |(app, slots): (AppId, Vec<u16>)| {
             let entry = self.apps.get(&app)?;

@@ -67,6 +67,9 @@ impl Engine {
         };
         if let Some(process) = place.processes.remove(&generation) {
             self.pids.remove(&process.child.pid);
+            if let Some(path) = process.pid_file {
+                self.pid_files.remove(path, process.child.pid);
+            }
             let _reaped = process.child.try_wait(true);
         }
         // Asked for now, because the next process begins with an empty tail.

@@ -22,20 +22,27 @@ pub(crate) struct Identity<'a> {
     /// The value of `FORKFUL_WORKER`.
     pub(crate) marker: &'a str,
     pub(crate) agent: Option<&'a Path>,
+    /// Whether clients can write to its stdin; else that is empty.
+    pub(crate) takes_input: bool,
 }
 
 /// A process and our ends of what connects it.
 pub(crate) struct Launched {
     pub(crate) child: Child,
     pub(crate) channel: Option<(OwnedFd, Option<RemoteEnd>)>,
+    /// Does not block.
+    pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
 }
 
 /// Starts a worker; the text says what failed.
 pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched, String> {
-    let pipes = || -> io::Result<_> { Ok((pipe()?, pipe()?, channel_pair(spec)?)) };
-    let (out, err, channels) = pipes().map_err(|error| format!("no descriptors for its pipes: {error}"))?;
+    let input = || identity.takes_input.then(input_pipe).transpose();
+    let pipes = || -> io::Result<_> { Ok((input()?, pipe()?, pipe()?, channel_pair(spec)?)) };
+    let (input, out, err, channels) =
+        pipes().map_err(|error| format!("no descriptors for its pipes: {error}"))?;
+    let (child_stdin, stdin) = input.unzip();
     let (stdout, child_stdout) = out;
     let (stderr, child_stderr) = err;
     let (channel, child_channel) = channels.unzip();
@@ -45,6 +52,7 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
         argv: arguments(spec, identity),
         env: environment(spec, identity),
         cwd: spec.launch.cwd.clone(),
+        stdin: child_stdin,
         stdout: child_stdout,
         stderr: child_stderr,
         channel: child_channel,
@@ -53,7 +61,7 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
     let child = process::spawn(plan).map_err(|error| error.to_string())?;
     let remote = || Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, cookie?));
     let channel = channel.map(|channel| (channel, remote()));
-    Ok(Launched { child, channel, stdout, stderr })
+    Ok(Launched { child, channel, stdin, stdout, stderr })
 }
 
 /// Whom a process runs as, in the kernel's terms.
@@ -64,6 +72,13 @@ pub(crate) fn run_as(user: &forkful_core::spec::RunAs) -> RunAs {
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
     Ok((reader.into(), writer.into()))
+}
+
+/// The end that a worker reads, and ours.
+fn input_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = pipe()?;
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK)?;
+    Ok((reader, writer))
 }
 
 fn channel_pair(spec: &AppSpec) -> io::Result<Option<(OwnedFd, OwnedFd)>> {

@@ -16,7 +16,7 @@ use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, Report, State};
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, WatchIgnore};
 use forkful_core::upkeep::health::Health;
 use forkful_core::upkeep::renewal::{self, Observed, Pause};
 use forkful_os::procinfo;
@@ -297,7 +297,10 @@ impl Engine {
         let mut never = vec![self.home.path().to_owned()];
         never.extend(entry.places.values().flat_map(|p| [p.out_file.clone(), p.error_file.clone()]));
         never.extend(entry.spec.logs.combined_file.clone());
-        never.extend(entry.spec.pid_file.clone());
+        let mut watch = watch.clone();
+        let pid_files = entry.spec.pid_file.as_deref().map(crate::pid_files::pattern);
+        watch.ignore.extend(pid_files.map(WatchIgnore::Regex));
+        let watch = &watch;
         if entry.upkeep.watcher.as_ref().is_some_and(|watcher| watcher.is_for(watch)) {
             return Kept::As;
         }

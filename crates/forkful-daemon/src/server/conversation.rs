@@ -10,8 +10,8 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use forkful_api::conversation::{
-    EnvironmentQuery, EnvironmentReply, EventsQuery, MessageRequest, TRIGGER_TIMEOUT_MS_MAX, TriggerRequest,
-    WorkersReply,
+    EnvironmentQuery, EnvironmentReply, EventsQuery, MessageRequest, STDIN_TEXT_BYTES_MAX, StdinRequest,
+    TRIGGER_TIMEOUT_MS_MAX, TriggerRequest, WorkersReply,
 };
 use forkful_api::jlist::JlistEntry;
 use forkful_api::types::LogsQuery;
@@ -29,6 +29,7 @@ pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/events", get(events))
         .route("/v1/messages", post(messages))
+        .route("/v1/stdin", post(stdin))
         .route("/v1/trigger", post(trigger))
         .route("/v1/environment/{target}", get(environment))
         .route("/v1/jlist", get(jlist))
@@ -61,6 +62,17 @@ async fn messages(
         return Err(Refusal::bad_request("a message whose `cmd` begins with NODE_ is Node's own"));
     }
     api.ask(|reply| Command::Talk(Talk::Message { request, reply })).await.map(Json)
+}
+
+async fn stdin(
+    State(api): State<Api>,
+    Json(request): Json<StdinRequest>,
+) -> Result<Json<WorkersReply>, Refusal> {
+    check_targets(&request.targets)?;
+    if request.text.is_empty() || request.text.len() > STDIN_TEXT_BYTES_MAX {
+        return Err(Refusal::bad_request(format!("a text has 1 to {STDIN_TEXT_BYTES_MAX} bytes")));
+    }
+    api.ask(|reply| Command::Talk(Talk::Stdin { request, reply })).await.map(Json)
 }
 
 async fn trigger(

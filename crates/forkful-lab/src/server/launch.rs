@@ -105,6 +105,7 @@ fn plain(options: &Options<'_>, command: &Command, argv: Vec<String>) -> Result<
     let log = output_file(options)?;
     let stderr = log.try_clone().map_err(LabError::system("cannot duplicate a descriptor"))?;
     let plan = SpawnPlan {
+        stdin: None,
         program: command.program.clone(),
         argv,
         env: command.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),

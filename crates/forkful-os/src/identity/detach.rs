@@ -41,6 +41,7 @@ pub fn spawn_detached(
     let mut arguments = vec![program.to_string_lossy().into_owned()];
     arguments.extend_from_slice(args);
     let child = spawn(SpawnPlan {
+        stdin: None,
         program: program.to_owned(),
         argv: arguments,
         env: env.to_vec(),

@@ -117,9 +117,12 @@ struct Files {
 
 impl Files {
     fn prepare(plan: SpawnPlan) -> io::Result<Self> {
-        let null = rustix::fs::openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let stdin = match plan.stdin {
+            Some(stdin) => stdin,
+            None => rustix::fs::openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?,
+        };
         Ok(Self {
-            stdin: out_of_the_way(null)?,
+            stdin: out_of_the_way(stdin)?,
             stdout: out_of_the_way(plan.stdout)?,
             stderr: out_of_the_way(plan.stderr)?,
             channel: plan.channel.map(out_of_the_way).transpose()?,

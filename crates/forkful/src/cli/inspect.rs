@@ -1,4 +1,4 @@
-//! Options of the commands for scripts and programs: `jlist`, `prettylist`, `trigger`, `api`.
+//! Options of the commands for scripts and programs: `jlist`, `prettylist`, `trigger`, `send`, `attach`, `api`.
 
 use clap::{Args, Subcommand};
 
@@ -33,6 +33,43 @@ pub(crate) struct TriggerArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Workers in fork mode have a stdin; those of a cluster have none. What a worker has not read waits for it, up to 64 KB.
+
+Examples:
+  forkful send 0 status
+  forkful send console '.exit'")]
+pub(crate) struct SendArgs {
+    /// Name or id of an app, or `all`.
+    #[arg(value_name = "APP")]
+    pub(crate) target: String,
+    /// The line; its end is added.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) line: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Shows what the worker writes, and writes each line that is typed to its stdin. Ctrl-C, or Ctrl-D on an empty line, lets
+go of the worker, which goes on.
+
+Examples:
+  forkful attach 0
+  forkful attach console
+  echo status | forkful attach 0")]
+pub(crate) struct AttachArgs {
+    /// Id of a worker, or the name of an app that has one.
+    #[arg(value_name = "APP")]
+    pub(crate) target: String,
+    /// What is written after each line instead of its end.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) separator: Option<String>,
 }
 
 #[derive(Debug, Args)]

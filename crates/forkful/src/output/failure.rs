@@ -22,6 +22,9 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => {}
     }
+    if let Some(failure) = of_gone(error) {
+        return failure;
+    }
     // clap's text: the error, tips, the usage and where to find more, with blank lines between.
     let rendered = error.render().to_string();
     let mut parts = rendered.split("\n\n").map(str::trim);
@@ -34,6 +37,14 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
         (true, None) => "--help says more".to_owned(),
     };
     Failure::new(Exit::WrongUse, what.strip_prefix("error: ").unwrap_or(what)).hint(hint)
+}
+
+/// A command that PM2 has, and that is not here.
+fn of_gone(error: &clap::Error) -> Option<Failure> {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let gone = crate::cli::gone::find(word)?;
+    Some(Failure::new(Exit::WrongUse, format!("`{word}` {}", gone.why)).hint(gone.instead))
 }
 
 /// An error with its causes, the failed worker's last lines of stderr, and what to do.

@@ -28,10 +28,13 @@ fn help_of_the_command() {
       reloadLogs  Open all log files anew, after another program moved them [alias: reload-logs]
       signal      Send a signal to the workers of apps [alias: sendSignal]
       trigger     Perform an action that an app has registered with `@pm2/io`
+      send        Write a line to the stdin of an app's workers
+      attach      Write to a worker's stdin and see its output, line by line
       reset       Set the restart counters of apps to zero
       ping        Ask whether the daemon is there
       kill        Stop all apps and end the daemon
       run         Run apps in the foreground, without a daemon: for containers, systemd and development
+      serve       Serve the files of a directory over HTTP [alias: expose]
       bench       Put a load on a server and measure what it does: closed or open loop, with a trust box
       compare     Measure one arm against another: one process and a cluster, or anything else
       tune        Find the best number of workers and size of the thread pool by measurement
@@ -43,6 +46,11 @@ fn help_of_the_command() {
       import      Take over the apps of another process manager
       startup     Have the daemon, and the apps that ran, start with the machine
       unstartup   The reverse of `startup`
+      set         Keep a setting
+      multiset    Keep several settings
+      get         Show settings
+      unset       Forget a setting
+      conf        Show a setting, or keep it [alias: config]
       init        Write a configuration to begin with [alias: ecosystem]
       validate    Say what a configuration comes to, or what is wrong with it
       deploy      Bring an app to other machines, by ssh and git

@@ -14,14 +14,14 @@ const { version } = require('../../package.json');
 
 /** Verbs that only the command line knows. */
 const COMMAND_LINE = {
-  clearDump: 'cleardump', deploy: 'deploy', report: 'report', resurrect: 'resurrect', serve: 'serve', startup: 'startup',
-  uninstallStartup: 'unstartup',
+  clearDump: 'cleardump', conf: 'conf', deploy: 'deploy', get: 'get', multiset: 'multiset', report: 'report', resurrect: 'resurrect',
+  serve: 'serve', set: 'set', startup: 'startup', uninstallStartup: 'unstartup', unset: 'unset',
 };
 
 /** What PM2 has for its own service or its own insides. */
 const GONE = [
   'install', 'uninstall', 'launchModules', 'link', 'unlink', 'login', 'logout', 'register', 'monitorState', 'profile', 'openDashboard',
-  'clearSetup', 'get', 'set', 'multiset', 'unset', 'conf', 'update', 'pullAndReload', 'pullAndRestart', 'pullCommitId', 'backward', 'forward', 'autoinstall', 'deepUpdate', 'inspect',
+  'clearSetup', 'update', 'pullAndReload', 'pullAndRestart', 'pullCommitId', 'backward', 'forward', 'autoinstall', 'deepUpdate', 'inspect',
 ];
 
 /** Parts a callback, if it is last, from what comes before it. @param {any[]} values */

@@ -60,6 +60,7 @@ fn start(spec: &AppSpec, words: &[String], identity: [(String, String); 3]) -> R
     let mut env = spec.launch.env.clone();
     env.extend(identity);
     let plan = SpawnPlan {
+        stdin: None,
         program,
         argv: words.to_vec(),
         env: env.into_iter().collect(),

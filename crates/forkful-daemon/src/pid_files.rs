@@ -1,0 +1,172 @@
+//! Files that hold workers' process ids (`pid_file`), for other programs. A thread writes them, so that no disk
+//! delays a connection. What cannot be written is told once; the app is none the worse for it.
+
+use std::collections::HashSet;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use forkful_core::spec::pid_file_of;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+
+/// Stack of the thread, which only writes files.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// The most of a file that is read to see whose it is.
+const READ_BYTES_MAX: u64 = 64;
+
+/// Something to do. There are at most two of them for each process, so that the queue needs no bound of its own.
+#[derive(Debug)]
+enum Order {
+    Write(PathBuf, u32),
+    Remove(PathBuf, u32),
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct PidFiles {
+    desk: Option<(Sender<Order>, JoinHandle<()>)>,
+}
+
+impl PidFiles {
+    /// Puts a process id into a file.
+    pub(crate) fn write(&mut self, path: PathBuf, pid: u32) {
+        self.order(Order::Write(path, pid));
+    }
+
+    /// Removes a file, if it still holds this process id.
+    pub(crate) fn remove(&mut self, path: PathBuf, pid: u32) {
+        self.order(Order::Remove(path, pid));
+    }
+
+    fn order(&mut self, order: Order) {
+        if self.desk.is_none() {
+            self.desk = start().map_err(|error| eprintln!("forkful: no pid files are written: {error}")).ok();
+        }
+        if let Some((desk, _)) = &self.desk {
+            // The thread ends only after its desk is gone.
+            let _sent = desk.send(order);
+        }
+    }
+}
+
+impl Drop for PidFiles {
+    /// What was ordered is done before the daemon ends.
+    fn drop(&mut self) {
+        if let Some((desk, thread)) = self.desk.take() {
+            drop(desk);
+            // It cannot be asked for more than to end.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// What the watcher of an app's files leaves alone: the files of all its workers.
+pub(crate) fn pattern(pid_file: &Path) -> String {
+    // Any number stands for the id.
+    let one = pid_file_of(pid_file, 0).to_string_lossy().into_owned();
+    let extension = pid_file.extension().map_or_else(String::new, |e| format!(".{}", e.to_string_lossy()));
+    let stem = one.strip_suffix(&format!("0{extension}")).unwrap_or(&one);
+    format!("^{}[0-9]+{}$", regex::escape(stem), regex::escape(&extension))
+}
+
+fn start() -> io::Result<(Sender<Order>, JoinHandle<()>)> {
+    let (desk, orders) = channel();
+    let thread = thread::Builder::new()
+        .name("pids".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || work(&orders))?;
+    Ok((desk, thread))
+}
+
+fn work(orders: &Receiver<Order>) {
+    let mut told = HashSet::new();
+    for order in orders {
+        match order {
+            Order::Write(path, pid) => match put(&path, pid) {
+                Ok(()) => drop(told.remove(&path)),
+                Err(error) => {
+                    if told.insert(path.clone()) {
+                        eprintln!(
+                            "forkful: error: cannot write the pid file {}; its app runs without it\ncaused by: {error}",
+                            path.display()
+                        );
+                    }
+                }
+            },
+            // Gone already, or somebody else's.
+            Order::Remove(path, pid) => drop(take(&path, pid)),
+        }
+    }
+}
+
+/// Writes a draft beside the file, which then takes its name: readers see a whole number or none, and a link that
+/// somebody has put there is replaced and not followed.
+fn put(path: &Path, pid: u32) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    let draft = draft_of(path);
+    // Left by a daemon that was killed in between.
+    drop(std::fs::remove_file(&draft));
+    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
+    let written = writeln!(file, "{pid}").and_then(|()| fs_err::rename(&draft, path));
+    if written.is_err() {
+        drop(std::fs::remove_file(&draft));
+    }
+    written
+}
+
+/// The draft of a file; hidden, so that no watcher takes it for a change of the app.
+fn draft_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".draft");
+    path.with_file_name(name)
+}
+
+fn take(path: &Path, pid: u32) -> io::Result<()> {
+    let mut text = String::new();
+    fs_err::File::open(path)?.take(READ_BYTES_MAX).read_to_string(&mut text)?;
+    if text.trim().parse() == Ok(pid) { fs_err::remove_file(path) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watcher_knows_the_files_of_all_workers() {
+        let pattern = regex::Regex::new(&pattern(Path::new("/srv/a+b/api.pid"))).unwrap();
+        assert!(pattern.is_match("/srv/a+b/api-0.pid") && pattern.is_match("/srv/a+b/api-117.pid"));
+        for other in ["/srv/a+b/api-x.pid", "/srv/a+b/api.pid", "/srv/aab/api-0.pid", "/srv/a+b/api-0.pids"] {
+            assert!(!pattern.is_match(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_the_newest_process_and_is_removed_by_it_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/api.pid");
+        let link = folder.path().join("other");
+        std::fs::write(&link, "mine").unwrap();
+        let mut files = PidFiles::default();
+        files.write(path.clone(), 7);
+        files.write(path.clone(), 8);
+        files.remove(path.clone(), 7);
+        drop(files);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "8\n");
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&link, &path).unwrap();
+        let mut files = PidFiles::default();
+        files.write(path.clone(), 9);
+        drop(files);
+        assert_eq!(std::fs::read_to_string(&link).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "9\n");
+        let mut files = PidFiles::default();
+        files.remove(path.clone(), 9);
+        drop(files);
+        assert_eq!(std::fs::read_dir(folder.path().join("new")).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,74 @@
+//! Commands of PM2 that do not exist here: each is answered with a sentence that says what to use instead.
+
+/// A command that is not here, and what to do instead.
+pub(crate) struct Gone {
+    /// PM2's words for it.
+    pub(crate) words: &'static [&'static str],
+    /// Why it is not here; follows the word.
+    pub(crate) why: &'static str,
+    /// What to use instead.
+    pub(crate) instead: &'static str,
+}
+
+const fn gone(words: &'static [&'static str], why: &'static str, instead: &'static str) -> Gone {
+    Gone { words, why, instead }
+}
+
+const SERVICE: &str = "belongs to PM2's online service; Forkful has no account and sends nothing anywhere";
+const MODULES: &str = "belongs to PM2's modules, of which Forkful has none";
+const INSTEAD_OF_SERVICE: &str = "`forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs";
+const INSTEAD_OF_MODULES: &str =
+    "log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`";
+const INSTEAD_OF_PULL: &str =
+    "`forkful deploy` brings new code to an app, and back to the version before with `revert`";
+
+/// All of them.
+pub(crate) const GONE: &[Gone] = &[
+    gone(&["plus", "register", "login", "logout", "link", "unlink", "interact"], SERVICE, INSTEAD_OF_SERVICE),
+    gone(&["monitor", "unmonitor", "open"], SERVICE, INSTEAD_OF_SERVICE),
+    gone(&["web"], "is not there, in PM2 no more either", INSTEAD_OF_SERVICE),
+    gone(
+        &["install-otel", "uninstall-otel"],
+        "would install packages by itself",
+        "install OpenTelemetry with npm, and load it with `--node-args \"--require …\"`",
+    ),
+    gone(&["install", "module:install", "uninstall", "module:uninstall"], MODULES, INSTEAD_OF_MODULES),
+    gone(
+        &["module:update", "module:generate", "package", "publish", "module:publish"],
+        MODULES,
+        INSTEAD_OF_MODULES,
+    ),
+    gone(&["autoinstall"], "does not work in PM2 either", "`npm install` installs what an app needs"),
+    gone(&["deepUpdate"], "would install packages by itself", "`npm install -g forkful` installs a version"),
+    gone(&["pull", "forward", "backward"], "needs version control in the daemon", INSTEAD_OF_PULL),
+    gone(
+        &["logrotate"],
+        "is not needed: log files are set aside by size and age by default",
+        "the key `log_rotate` says when; `forkful reloadLogs` serves another program that moves files",
+    ),
+    gone(
+        &["profile:mem"],
+        "looks into PM2's own JavaScript",
+        "`forkful start app.js --node-args=--heap-prof` profiles an app",
+    ),
+    gone(
+        &["profile:cpu"],
+        "looks into PM2's own JavaScript",
+        "`forkful start app.js --node-args=--cpu-prof` profiles an app",
+    ),
+    gone(
+        &["inspect"],
+        "is not there",
+        "`forkful start app.js --node-args=--inspect` opens an app's inspector",
+    ),
+    gone(&["imonit"], "was PM2's older terminal page", "`forkful list` and `forkful logs` show the same"),
+    gone(&["slist", "sysinfos"], "is not there", "`forkful report` prints what the system is"),
+    gone(&["gracefulReload"], "is what `reload` always does", "`forkful reload`"),
+    gone(&["create"], "is not there", "`forkful init` writes a configuration to begin with"),
+    gone(&["examples"], "is not there", "`--help` of each command has examples"),
+];
+
+/// What became of a command of PM2.
+pub(crate) fn find(word: &str) -> Option<&'static Gone> {
+    GONE.iter().find(|gone| gone.words.contains(&word))
+}

@@ -1,0 +1,65 @@
+//! Options of `set`, `multiset`, `get`, `unset` and `conf`.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The settings of PM2's module pm2-logrotate (max_size, retain, compress), and those of `log_rotate`, are the
+defaults of apps that have no `log_rotate` and are started from then on. Others are kept, and do nothing.
+
+Examples:
+  forkful set pm2-logrotate:max_size 50M
+  forkful set log_rotate:keep 5")]
+pub(crate) struct SetArgs {
+    /// A module and a name: `module:name` or `module.name`.
+    pub(crate) key: String,
+    /// The value.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) value: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful multiset \"pm2-logrotate:max_size 50M pm2-logrotate:retain 5\"")]
+pub(crate) struct MultisetArgs {
+    /// Keys and values in turn, in quotes where they hold spaces.
+    pub(crate) pairs: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful get                              all settings, without secrets
+  forkful get pm2-logrotate                those of a module
+  forkful get pm2-logrotate:max_size       one value alone")]
+pub(crate) struct GetArgs {
+    /// A key, or a module; all settings when there is none.
+    pub(crate) key: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful unset pm2-logrotate:max_size
+  forkful unset all")]
+pub(crate) struct UnsetArgs {
+    /// A key, or `all`.
+    pub(crate) key: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful conf                             as `forkful get`
+  forkful conf pm2-logrotate:retain 5      as `forkful set`")]
+pub(crate) struct ConfArgs {
+    /// A key, or a module; all settings when there is none.
+    pub(crate) key: Option<String>,
+    /// The value.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) value: Option<String>,
+}

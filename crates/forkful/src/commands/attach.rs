@@ -1,0 +1,104 @@
+//! `forkful attach`: what a worker writes, and lines for its stdin.
+
+use std::io::{BufRead as _, Write as _, stderr, stdout};
+
+use forkful_api::conversation::StdinRequest;
+use forkful_api::types::{AppList, AppView, LogLine, LogStream, LogsQuery, ModeKind, WorkerView};
+use tokio::sync::mpsc;
+
+use crate::cli::AttachArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+
+/// Lines that were typed and are not sent yet; who types more waits.
+const TYPED_MAX: usize = 16;
+
+pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> {
+    let no_such_app = || Failure::no_such_app(&args.target);
+    let mut client = connection::running(home).await?.ok_or_else(no_such_app)?;
+    let pm_id = worker(&client.list().await?, &args.target)?;
+    // A connection of its own: that one is busy with lines as long as there are some.
+    let query = LogsQuery { targets: pm_id.to_string(), lines: 0, follow: true, stream: None };
+    let reader = connection::running(home).await?.ok_or_else(no_such_app)?;
+    let mut lines = reader.logs(&query).await?;
+    output::note(&format!("attached to worker {pm_id}; Ctrl-C lets go of it"));
+    let separator = args.separator.unwrap_or_else(|| "\n".to_owned());
+    let mut typed = typed_lines();
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    loop {
+        tokio::select! {
+            line = lines.next() => match line? {
+                Some(line) => show(&line)?,
+                None => return Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")),
+            },
+            line = typed.recv() => {
+                // The end of the input ends this too.
+                let Some(line) = line else { return Ok(Exit::Done) };
+                let text = line + &separator;
+                let reply = client.stdin(&StdinRequest { targets: vec![pm_id.to_string()], text }).await?;
+                reply.workers.iter().filter_map(super::send::refused).for_each(|f| output::failure::report(&f));
+            }
+            _ = &mut interrupted => {
+                output::note(&format!("let go of worker {pm_id}, which goes on"));
+                return Ok(Exit::Done);
+            }
+        }
+    }
+}
+
+/// The only worker that a target means, which must be one that takes input.
+fn worker(list: &AppList, target: &str) -> Result<u32, Failure> {
+    let id: Option<u32> = target.parse().ok();
+    let named = |app: &&AppView| {
+        app.definition.name == target || app.workers.iter().any(|worker| Some(worker.pm_id) == id)
+    };
+    let app = list.apps.iter().find(named).ok_or_else(|| Failure::no_such_app(target))?;
+    let meant: Vec<&WorkerView> = match id {
+        Some(id) if app.definition.name != target => {
+            app.workers.iter().filter(|worker| worker.pm_id == id).collect()
+        }
+        _ => app.workers.iter().collect(),
+    };
+    if app.definition.mode == ModeKind::Cluster {
+        let error = format!("`{target}` runs in cluster mode, where workers have no stdin of their own");
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("`exec_mode: \"fork\"` gives an app one; `forkful logs` shows the output of all"));
+    }
+    match meant.as_slice() {
+        [one] if one.pid.is_some() => Ok(one.pm_id),
+        [one] => {
+            let error = format!("worker {} of `{}` does not run", one.pm_id, app.definition.name);
+            Err(Failure::new(Exit::Failed, error).hint(format!("`forkful start {target}` starts it")))
+        }
+        many => {
+            let ids: Vec<String> = many.iter().map(|worker| worker.pm_id.to_string()).collect();
+            let error = format!("`{target}` has {} workers", many.len());
+            Err(Failure::new(Exit::WrongUse, error).hint(format!("name one by its id: {}", ids.join(", "))))
+        }
+    }
+}
+
+/// What is typed, read on a thread of its own, which ends with the program.
+fn typed_lines() -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel(TYPED_MAX);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// Where the worker wrote it.
+fn show(line: &LogLine) -> Result<(), Failure> {
+    let text = format!("{}\n", line.line);
+    output::written(match line.stream {
+        LogStream::Out => stdout().lock().write_all(text.as_bytes()),
+        LogStream::Err => stderr().lock().write_all(text.as_bytes()),
+    })
+}

@@ -1,0 +1,36 @@
+//! `forkful send`: a line for the standard input of an app's workers.
+
+use forkful_api::conversation::{StdinRequest, WorkerReply};
+
+use crate::cli::SendArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+
+pub(super) async fn run(home: &Home, args: SendArgs) -> Result<Exit, Failure> {
+    let Some(mut client) = connection::running(home).await? else {
+        return Err(Failure::no_such_app(&args.target));
+    };
+    let request = StdinRequest { targets: vec![args.target], text: args.line + "\n" };
+    let reply = client.stdin(&request).await?;
+    if args.json {
+        output::print_json(&reply)?;
+    } else {
+        let sent = reply.workers.iter().filter(|worker| worker.error.is_none());
+        output::print(&sent.map(|worker| format!("sent to {}\n", shown(worker))).collect::<String>())?;
+        reply.workers.iter().filter_map(refused).for_each(|failure| output::failure::report(&failure));
+    }
+    let failed = reply.workers.iter().any(|worker| worker.error.is_some());
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// Why a worker did not get it.
+pub(super) fn refused(worker: &WorkerReply) -> Option<Failure> {
+    let error = worker.error.as_ref()?;
+    Some(Failure::new(Exit::Failed, format!("cannot send to {}: {error}", shown(worker))))
+}
+
+fn shown(worker: &WorkerReply) -> String {
+    format!("{} (worker {})", output::format::visible(&worker.app), worker.pm_id)
+}

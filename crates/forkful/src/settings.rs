@@ -1,0 +1,181 @@
+//! Settings that `set` keeps: PM2's `module:key` and values, in `$FORKFUL_HOME/settings.json`, for its owner alone.
+//!
+//! Those of log rotation, under PM2's names of the module pm2-logrotate or under our own, are the defaults of apps
+//! that have no `log_rotate`. All others are kept for whoever reads them with `get`.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use forkful_core::logs::LogRotation;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+
+use crate::exit::{Exit, Failure};
+
+/// The most bytes of the file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The longest key.
+const KEY_BYTES_MAX: usize = 256;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    path: PathBuf,
+    values: BTreeMap<String, String>,
+}
+
+/// A key of log rotation: under which names it is set, and what it is called in `log_rotate`.
+const ROTATION: &[(&str, &str)] = &[
+    ("pm2-logrotate:max_size", "max_size"),
+    ("pm2-logrotate:retain", "keep"),
+    ("pm2-logrotate:compress", "compress"),
+    ("log_rotate:max_size", "max_size"),
+    ("log_rotate:max_age", "max_age"),
+    ("log_rotate:keep", "keep"),
+    ("log_rotate:total", "total"),
+    ("log_rotate:compress", "compress"),
+    ("log_rotate:min_free", "min_free"),
+];
+
+impl Settings {
+    /// Reads the settings of a home; there need not be any.
+    pub(crate) fn load(home: &Path) -> Result<Self, Failure> {
+        let path = home.join("settings.json");
+        let broken = |error: anyhow::Error| {
+            Failure::caused(Exit::WrongUse, error.context("the settings cannot be read"))
+                .hint(format!("mend or remove {}", path.display()))
+        };
+        let file = match fs_err::File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self { path, ..Self::default() }),
+            Err(error) => return Err(broken(error.into())),
+        };
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| broken(error.into()))?;
+        let values = serde_json::from_str(&text).map_err(|error| {
+            broken(anyhow::Error::new(error).context(format!("{} holds no settings", path.display())))
+        })?;
+        Ok(Self { path, values })
+    }
+
+    /// All of them, by key.
+    pub(crate) fn all(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+
+    /// Puts a value under a key. One that is acted upon must make sense.
+    pub(crate) fn set(&mut self, key: String, value: String) -> Result<(), Failure> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(|c| c.is_control() || c == ' ') {
+            let error = format!("{key:?} is no key; expected 1 to {KEY_BYTES_MAX} letters without spaces");
+            return Err(Failure::new(Exit::WrongUse, error)
+                .hint("a key is a module and a name, as in `forkful set pm2-logrotate:max_size 50M`"));
+        }
+        if let Some(name) = rotation_key(&key) {
+            forkful_config::set_log_rotation(&mut LogRotation::default(), name, rotation_value(&value))
+                .map_err(|fault| {
+                    Failure::new(Exit::WrongUse, format!("{key} is {value:?}; expected {fault}"))
+                })?;
+        }
+        self.values.insert(key, value);
+        Ok(())
+    }
+
+    /// Forgets a key; `all` forgets all. Whether there was anything.
+    pub(crate) fn unset(&mut self, key: &str) -> bool {
+        if key == "all" {
+            return !std::mem::take(&mut self.values).is_empty();
+        }
+        self.values.remove(key).is_some()
+    }
+
+    /// Writes them: into a draft, which then takes the file's name.
+    pub(crate) fn save(&self) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(&self.values).expect("texts are JSON") + "\n";
+        if text.len() as u64 > FILE_BYTES_MAX {
+            let error =
+                format!("the settings would take {} bytes, but {FILE_BYTES_MAX} are the most", text.len());
+            return Err(Failure::new(Exit::WrongUse, error));
+        }
+        let draft = self.path.with_extension(format!("{}.draft", std::process::id()));
+        let write = || {
+            let mut file = fs_err::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&draft)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs_err::rename(&draft, &self.path)
+        };
+        write().map_err(|error| {
+            drop(std::fs::remove_file(&draft));
+            Failure::caused(Exit::Failed, anyhow::Error::new(error).context("the settings cannot be written"))
+        })
+    }
+
+    /// What log rotation is for apps that say nothing of it. What makes no sense was refused when it was set.
+    pub(crate) fn log_rotation(&self) -> LogRotation {
+        let mut rotation = LogRotation::default();
+        for (key, name) in ROTATION {
+            if let Some(value) = self.values.get(*key) {
+                drop(forkful_config::set_log_rotation(&mut rotation, name, rotation_value(value)));
+            }
+        }
+        rotation
+    }
+}
+
+/// `module.key` as `module:key`.
+pub(crate) fn normal_key(written: &str) -> String {
+    match written.split_once([':', '.']) {
+        Some((module, key)) => format!("{module}:{key}"),
+        None => written.to_owned(),
+    }
+}
+
+/// What a key is called in `log_rotate`, if it is acted upon.
+pub(crate) fn rotation_key(key: &str) -> Option<&'static str> {
+    ROTATION.iter().find(|(known, _)| *known == key).map(|(_, name)| *name)
+}
+
+/// PM2's word for no bound.
+fn rotation_value(value: &str) -> &str {
+    if value == "all" { "10000" } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_pm2s_module_are_those_of_log_rotation() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("pm2-logrotate:max_size", "50M"),
+            ("pm2-logrotate:retain", "all"),
+            ("pm2-logrotate:compress", "false"),
+            ("log_rotate:max_age", "2h"),
+            ("other:max_size", "x"),
+        ] {
+            settings.set(key.to_owned(), value.to_owned()).map_err(|failure| failure.error).unwrap();
+        }
+        let rotation = settings.log_rotation();
+        assert_eq!(rotation.max_size, Some(50 << 20));
+        assert_eq!((rotation.keep, rotation.compress), (LogRotation::KEEP_MAX, false));
+        assert_eq!(rotation.max_age, Some(std::time::Duration::from_secs(7200)));
+        assert_eq!(rotation.total, LogRotation::default().total);
+    }
+
+    #[test]
+    fn a_point_separates_as_a_colon_does() {
+        assert_eq!(normal_key("pm2-logrotate.max_size"), "pm2-logrotate:max_size");
+        assert_eq!(normal_key("a:b.c"), "a:b.c");
+        assert_eq!(normal_key("plain"), "plain");
+    }
+}

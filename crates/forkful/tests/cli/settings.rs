@@ -1,0 +1,275 @@
+//! `set`, `get` and their kin; commands of PM2 that are not here.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::sandbox::{Sandbox, stdout};
+use insta::assert_snapshot;
+use serde_json::Value;
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    stdout(&output)
+}
+
+#[test]
+fn settings_are_kept_shown_without_secrets_and_forgotten() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.transcript(&["get"]), @"exit: 0");
+    assert_snapshot!(sandbox.transcript(&["set", "pm2-logrotate:max_size", "50M"]), @"
+    exit: 0
+    --- stdout
+    pm2-logrotate:max_size 50M
+    --- stderr
+    note: apps without `log_rotate` that are started from now on have this
+    ");
+    assert_snapshot!(sandbox.transcript(&["set", "mailer.password", "s3cret"]), @"
+    exit: 0
+    --- stdout
+    mailer:password [redacted]
+    --- stderr
+    note: nothing here acts upon `mailer:password`: kept, and shown by `forkful get`
+    ");
+    done(&sandbox, &["multiset", "pm2-logrotate:retain 5 mailer:from 'Ann Other'"]);
+    assert_snapshot!(sandbox.transcript(&["get"]), @"
+    exit: 0
+    --- stdout
+    mailer:from Ann Other
+    mailer:password [redacted]
+    pm2-logrotate:max_size 50M
+    pm2-logrotate:retain 5
+    ");
+    assert_snapshot!(sandbox.transcript(&["conf", "pm2-logrotate"]), @"
+    exit: 0
+    --- stdout
+    pm2-logrotate:max_size 50M
+    pm2-logrotate:retain 5
+    ");
+    assert_eq!(done(&sandbox, &["get", "mailer.password"]), "s3cret\n");
+    assert_eq!(done(&sandbox, &["config", "mailer:from"]), "Ann Other\n");
+    let all: Value = serde_json::from_str(&done(&sandbox, &["get", "--json"])).unwrap();
+    assert_eq!(all["mailer:password"], "[redacted]");
+    let file = sandbox.home().join("settings.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept: Value = serde_json::from_str(&fs_err::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(kept["mailer:password"], "s3cret");
+    assert_snapshot!(sandbox.transcript(&["unset", "mailer:from"]), @"
+    exit: 0
+    --- stdout
+    mailer:from unset
+    ");
+    assert_snapshot!(sandbox.transcript(&["unset", "mailer:from"]), @"
+    exit: 1
+    --- stderr
+    error: `mailer:from` is not set
+
+    hint: `forkful get` shows what is
+    ");
+    assert_snapshot!(sandbox.transcript(&["get", "none:such"]), @"
+    exit: 1
+    --- stderr
+    error: `none:such` is not set
+
+    hint: `forkful get` shows what is; `forkful set` sets it
+    ");
+    done(&sandbox, &["unset", "all"]);
+    assert_eq!(done(&sandbox, &["conf"]), "");
+    let left: Vec<_> = std::fs::read_dir(sandbox.home()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["settings.json"]);
+}
+
+#[test]
+fn settings_that_make_no_sense_change_nothing() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.transcript(&["multiset", "a:b 1 pm2-logrotate:max_size huge"]), @r#"
+    exit: 2
+    --- stderr
+    error: pm2-logrotate:max_size is "huge"; expected a number of bytes, or a text as "200M", "1.5G" or "500K"
+    "#);
+    assert_snapshot!(sandbox.transcript(&["multiset", "a:b"]), @r#"
+    exit: 2
+    --- stderr
+    error: "a:b" has a key without a value
+
+    hint: write keys and values in turn, as in `forkful multiset "a:b 1 a:c 2"`
+    "#);
+    assert_snapshot!(sandbox.transcript(&["set", "", "x"]), @r#"
+    exit: 2
+    --- stderr
+    error: "" is no key; expected 1 to 256 letters without spaces
+
+    hint: a key is a module and a name, as in `forkful set pm2-logrotate:max_size 50M`
+    "#);
+    assert_eq!(done(&sandbox, &["get"]), "");
+    fs_err::write(sandbox.home().join("settings.json"), "{").unwrap();
+    assert_snapshot!(sandbox.transcript(&["get"]), @"
+    exit: 2
+    --- stderr
+    error: the settings cannot be read
+    caused by: [sandbox]/home/settings.json holds no settings
+    caused by: EOF while parsing an object at line 1 column 1
+
+    hint: mend or remove [sandbox]/home/settings.json
+    ");
+    sandbox.write("app.js", "setInterval(() => {}, 1000)");
+    let start = sandbox.run(&["start", "app.js", "--no-wait"]);
+    assert_eq!(start.status.code(), Some(0));
+    assert_snapshot!(String::from_utf8_lossy(&start.stderr).replace(sandbox.home().to_str().unwrap(), "[home]"), @"warning: the settings cannot be read: [home]/settings.json holds no settings: EOF while parsing an object at line 1 column 1; log files are set aside by the defaults");
+}
+
+#[test]
+fn settings_of_log_rotation_are_the_defaults_of_new_apps() {
+    let sandbox = Sandbox::new();
+    done(&sandbox, &["set", "pm2-logrotate:max_size", "50M"]);
+    done(&sandbox, &["set", "log_rotate:keep", "5"]);
+    sandbox.write("app.js", "setInterval(() => {}, 1000)");
+    sandbox.write("own.json", r#"[{ "name": "own", "script": "app.js", "log_rotate": { "keep": 7 } }]"#);
+    done(&sandbox, &["start", "app.js"]);
+    done(&sandbox, &["start", "own.json"]);
+    let list: Value = serde_json::from_str(&done(&sandbox, &["list", "--json"])).unwrap();
+    let rotation = |app: usize| &list["apps"][app]["definition"]["log_rotate"];
+    assert_eq!(
+        (rotation(0)["max_size_bytes"].as_u64(), rotation(0)["keep"].as_u64()),
+        (Some(50 << 20), Some(5))
+    );
+    assert_eq!(
+        (rotation(1)["max_size_bytes"].as_u64(), rotation(1)["keep"].as_u64()),
+        (Some(10 << 20), Some(7))
+    );
+}
+
+#[test]
+fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
+    let sandbox = Sandbox::new();
+    let words = [
+        "plus",
+        "register",
+        "login",
+        "logout",
+        "link",
+        "unlink",
+        "interact",
+        "monitor",
+        "unmonitor",
+        "open",
+        "web",
+        "install-otel",
+        "uninstall-otel",
+        "install",
+        "module:install",
+        "uninstall",
+        "module:uninstall",
+        "module:update",
+        "module:generate",
+        "package",
+        "publish",
+        "module:publish",
+        "autoinstall",
+        "deepUpdate",
+        "pull",
+        "forward",
+        "backward",
+        "logrotate",
+        "profile:mem",
+        "profile:cpu",
+        "inspect",
+        "imonit",
+        "slist",
+        "sysinfos",
+        "gracefulReload",
+        "create",
+        "examples",
+    ];
+    let mut told = String::new();
+    for word in words {
+        // Whatever else is on the command line.
+        for more in [&[][..], &["x", "y"], &["--help"], &["--install-all"]] {
+            let output = sandbox.command(&[word]).args(more).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{word} {more:?}");
+            assert!(output.stdout.is_empty(), "{word} {more:?}");
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(text.starts_with(&format!("error: `{word}` ")) && text.contains("\n\nhint: "), "{text}");
+            if more.is_empty() {
+                told.push_str(&text.replace("\n\n", "\n"));
+            }
+        }
+    }
+    assert_snapshot!(told, @r#"
+    error: `plus` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `register` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `login` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `logout` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `link` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `unlink` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `interact` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `monitor` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `unmonitor` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `open` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `web` is not there, in PM2 no more either
+    hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
+    error: `install-otel` would install packages by itself
+    hint: install OpenTelemetry with npm, and load it with `--node-args "--require …"`
+    error: `uninstall-otel` would install packages by itself
+    hint: install OpenTelemetry with npm, and load it with `--node-args "--require …"`
+    error: `install` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `module:install` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `uninstall` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `module:uninstall` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `module:update` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `module:generate` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `package` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `publish` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `module:publish` belongs to PM2's modules, of which Forkful has none
+    hint: log rotation is built in (`log_rotate`); a program of your own is an app: `forkful start`
+    error: `autoinstall` does not work in PM2 either
+    hint: `npm install` installs what an app needs
+    error: `deepUpdate` would install packages by itself
+    hint: `npm install -g forkful` installs a version
+    error: `pull` needs version control in the daemon
+    hint: `forkful deploy` brings new code to an app, and back to the version before with `revert`
+    error: `forward` needs version control in the daemon
+    hint: `forkful deploy` brings new code to an app, and back to the version before with `revert`
+    error: `backward` needs version control in the daemon
+    hint: `forkful deploy` brings new code to an app, and back to the version before with `revert`
+    error: `logrotate` is not needed: log files are set aside by size and age by default
+    hint: the key `log_rotate` says when; `forkful reloadLogs` serves another program that moves files
+    error: `profile:mem` looks into PM2's own JavaScript
+    hint: `forkful start app.js --node-args=--heap-prof` profiles an app
+    error: `profile:cpu` looks into PM2's own JavaScript
+    hint: `forkful start app.js --node-args=--cpu-prof` profiles an app
+    error: `inspect` is not there
+    hint: `forkful start app.js --node-args=--inspect` opens an app's inspector
+    error: `imonit` was PM2's older terminal page
+    hint: `forkful list` and `forkful logs` show the same
+    error: `slist` is not there
+    hint: `forkful report` prints what the system is
+    error: `sysinfos` is not there
+    hint: `forkful report` prints what the system is
+    error: `gracefulReload` is what `reload` always does
+    hint: `forkful reload`
+    error: `create` is not there
+    hint: `forkful init` writes a configuration to begin with
+    error: `examples` is not there
+    hint: `--help` of each command has examples
+    "#);
+    // A word that nobody knows is answered as before.
+    assert!(sandbox.transcript(&["pluss"]).contains("unrecognized subcommand 'pluss'"));
+}

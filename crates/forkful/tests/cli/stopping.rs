@@ -1,0 +1,155 @@
+//! How workers are asked to stop, and the files that hold their process ids.
+
+use std::path::Path;
+
+use crate::sandbox::{Sandbox, exists, stdout};
+use crate::settled::wait_until;
+use insta::assert_snapshot;
+use rustix::process::{Pid, test_kill_process};
+use serde_json::Value;
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    stdout(&output)
+}
+
+fn read(path: &Path) -> String {
+    fs_err::read_to_string(path).unwrap_or_default()
+}
+
+fn pids(sandbox: &Sandbox) -> Vec<u64> {
+    let list: Vec<Value> = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
+    list.iter().map(|worker| worker["pid"].as_u64().unwrap()).collect()
+}
+
+/// Puts down how it was asked to stop.
+const ASKED: &str = "
+const leave = (how) => { require('node:fs').appendFileSync('asked', how + '\\n'); process.exit(0); };
+process.on('message', (message) => { if (message === 'shutdown') leave('message'); });
+process.on('SIGINT', () => leave('signal'));
+require('node:http').createServer().listen(0, '127.0.0.1');
+";
+
+#[test]
+fn an_app_that_wants_a_message_is_stopped_by_one() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", ASKED);
+    let asked = sandbox.work().join("asked");
+    for (mode, wants_message, expected) in [
+        ("fork", true, "message\n"),
+        ("fork", false, "signal\n"),
+        ("cluster", true, "message\n"),
+        ("cluster", false, "signal\n"),
+    ] {
+        sandbox.write(
+            "apps.json",
+            &format!(
+                r#"[{{ "name": "a", "script": "app.js", "exec_mode": "{mode}", "shutdown_with_message": {wants_message}, "kill_timeout": "20s" }}]"#
+            ),
+        );
+        done(&sandbox, &["start", "apps.json"]);
+        done(&sandbox, &["stop", "a"]);
+        assert_eq!(read(&asked), expected, "{mode} {wants_message}");
+        done(&sandbox, &["delete", "a"]);
+        std::fs::remove_file(&asked).unwrap();
+    }
+    // The option of the command line; at a restart too.
+    done(&sandbox, &["start", "app.js", "--shutdown-with-message"]);
+    done(&sandbox, &["restart", "app"]);
+    assert_eq!(read(&asked), "message\n");
+}
+
+/// Starts a child that tells when it gets SIGINT. When it gets one itself, it lets the child answer before it ends: with
+/// `WAITS` not before the child has had the signal too.
+const PARENT: &str = "
+const { existsSync, writeFileSync } = require('node:fs');
+if (process.argv[2] === 'child') {
+  process.on('SIGINT', () => writeFileSync('signalled', ''));
+  process.on('message', () => process.send('still here'));
+  process.send('up');
+} else {
+  const child = require('node:child_process').fork(__filename, ['child']);
+  child.on('message', (message) => {
+    if (message === 'up') {
+      writeFileSync('child', String(child.pid));
+      return process.send('ready');
+    }
+    if (process.env.WAITS === 'true' && !existsSync('signalled')) return child.send('and now?');
+    process.exit(0);
+  });
+  process.on('SIGINT', () => child.send('are you there?'));
+}
+";
+
+#[test]
+fn descendants_get_the_first_signal_only_with_treekill_and_none_survives() {
+    let sandbox = Sandbox::new();
+    sandbox.write("parent.js", PARENT);
+    let signalled = sandbox.work().join("signalled");
+    for treekill in [true, false] {
+        sandbox.write(
+            "apps.json",
+            &format!(
+                r#"[{{ "name": "tree", "script": "parent.js", "treekill": {treekill}, "wait_ready": true, "kill_timeout": "20s",
+                     "env": {{ "WAITS": "{treekill}" }} }}]"#
+            ),
+        );
+        done(&sandbox, &["start", "apps.json"]);
+        let child: i32 = read(&sandbox.work().join("child")).parse().unwrap();
+        let child = Pid::from_raw(child).unwrap();
+        assert!(test_kill_process(child).is_ok());
+        done(&sandbox, &["stop", "tree"]);
+        assert_eq!(exists(&signalled), treekill);
+        wait_until(|| test_kill_process(child).is_err());
+        done(&sandbox, &["delete", "tree"]);
+        drop(std::fs::remove_file(&signalled));
+    }
+}
+
+#[test]
+fn a_pid_file_holds_the_process_that_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "require('node:http').createServer().listen(0, '127.0.0.1')");
+    sandbox.write(
+        "apps.json",
+        r#"[{ "name": "api", "script": "server.js", "instances": 2, "pid_file": "run/api.pid" }]"#,
+    );
+    let files = [0, 1].map(|id| sandbox.work().join(format!("run/api-{id}.pid")));
+    let held = || files.iter().map(|file| read(file).trim().parse().unwrap_or(0)).collect::<Vec<u64>>();
+    let validated = sandbox.run(&["validate", "apps.json"]);
+    assert!(validated.status.success() && validated.stderr.is_empty(), "{}", sandbox.told(&validated));
+    done(&sandbox, &["start", "apps.json"]);
+    let first = pids(&sandbox);
+    wait_until(|| held() == first);
+    let list: Vec<Value> = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
+    assert_eq!(list[1]["pm2_env"]["pm_pid_path"], files[1].to_str().unwrap());
+    for verb in ["reload", "restart"] {
+        let before = pids(&sandbox);
+        done(&sandbox, &[verb, "api"]);
+        assert!(pids(&sandbox).iter().all(|pid| !before.contains(pid)));
+        wait_until(|| held() == pids(&sandbox));
+    }
+    done(&sandbox, &["scale", "api", "1"]);
+    wait_until(|| !exists(&files[1]));
+    done(&sandbox, &["stop", "api"]);
+    wait_until(|| !exists(&files[0]));
+    assert_eq!(std::fs::read_dir(sandbox.work().join("run")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_harms_nobody_and_is_told_once() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000)");
+    done(&sandbox, &["start", "app.js", "--pid", "/proc/nowhere/app.pid"]);
+    done(&sandbox, &["restart", "app"]);
+    done(&sandbox, &["stop", "app"]);
+    done(&sandbox, &["kill"]);
+    let log = read(&sandbox.home().join("daemon.log"));
+    let told: Vec<&str> = log.lines().skip_while(|line| !line.contains("pid file")).take(2).collect();
+    assert_snapshot!(told.join("\n"), @"
+    forkful: error: cannot write the pid file /proc/nowhere/app-0.pid; its app runs without it
+    caused by: failed to create directory `/proc/nowhere`: No such file or directory (os error 2)
+    ");
+    assert_eq!(log.matches("cannot write the pid file").count(), 1);
+}
