@@ -1,6 +1,7 @@
 //! Request, reply and event types. JSON keys are `snake_case`, durations end in their unit, times are
 //! milliseconds since the Unix epoch. Unknown request keys are refused, unknown reply keys ignored.
 
+mod change;
 mod logs;
 mod upkeep;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::WorkerReports;
 
+pub use change::AppChange;
 pub use logs::LogRotateDefinition;
 pub use upkeep::{
     EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition, WatchDefinition,
@@ -234,6 +236,9 @@ pub struct ActionRequest {
     /// `restart`, `reload`: new definitions by name, for apps whose configuration changed.
     #[serde(default)]
     pub definitions: Vec<AppDefinition>,
+    /// `restart`, `reload`: new values for apps that keep the rest.
+    #[serde(default)]
+    pub changes: Vec<AppChange>,
 }
 
 fn yes() -> bool {
@@ -292,7 +297,7 @@ pub enum ErrorCode {
 }
 
 /// `GET /v1/apps`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AppList {
     /// All apps, by the id of their first worker.
     pub apps: Vec<AppView>,

@@ -21,6 +21,7 @@ mod kill;
 mod lab;
 mod list;
 mod logs;
+mod monit;
 mod pid;
 mod ping;
 mod prettylist;
@@ -37,6 +38,7 @@ mod signal;
 mod start;
 mod startup;
 mod stop;
+mod targets;
 mod trigger;
 mod tune;
 mod validate;
@@ -83,6 +85,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Trigger(args) => trigger::run(&home, args).await,
             Verb::Api(args) => api::run(&home, &args).await,
             Verb::Describe(args) => describe::run(&home, &args).await,
+            Verb::Monit(args) => monit::run(home, &args).await,
             Verb::Logs(args) => logs::run(&home, &args).await,
             Verb::Flush(args) => flush::run(&home, args).await,
             Verb::ReloadLogs(args) => reload_logs::run(&home, &args).await,

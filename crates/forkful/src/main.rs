@@ -2,8 +2,10 @@
 //! the foreground.
 //!
 //! `cli` says what can be typed, `commands` holds one file per verb, `specs` turns options and config
-//! files into apps, `connection` reaches (or starts) the daemon, `output` is all that users see.
+//! files into apps, `changes` options into changes of apps that exist, `connection` reaches (or starts) the daemon, `output` is all that users see, `terminal` the
+//! terminal while it is redrawn.
 
+mod changes;
 mod cli;
 mod commands;
 mod connection;
@@ -11,6 +13,7 @@ mod exit;
 mod home;
 mod output;
 mod specs;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -140,11 +140,12 @@ fn check_action(verb: Verb, request: &ActionRequest) -> Result<(), String> {
     if request.signal.is_some() != (verb == Verb::Signal) {
         return Err("`signal` belongs to the action `signal`, which needs it".to_owned());
     }
-    if !request.definitions.is_empty() && !matches!(verb, Verb::Restart | Verb::Reload) {
-        return Err("`definitions` belongs to `restart` and `reload`".to_owned());
+    let defined = request.definitions.len() + request.changes.len();
+    if defined > 0 && !matches!(verb, Verb::Restart | Verb::Reload) {
+        return Err("`definitions` and `changes` belong to `restart` and `reload`".to_owned());
     }
-    if request.definitions.len() > TARGETS_MAX {
-        return Err(format!("an action holds at most {TARGETS_MAX} definitions"));
+    if defined > TARGETS_MAX {
+        return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
     }
     Ok(())
 }

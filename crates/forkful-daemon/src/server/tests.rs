@@ -115,6 +115,7 @@ fn request(targets: &[&str]) -> ActionRequest {
         instances: None,
         signal: None,
         definitions: Vec::new(),
+        changes: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 mod bench;
 mod bench_tools;
 mod boot;
+mod changes;
 mod configs;
 mod deploy;
 mod docs;
@@ -17,4 +18,5 @@ mod offline;
 mod persistence;
 mod sandbox;
 mod settled;
+mod targets;
 mod terminal;
