@@ -385,6 +385,9 @@ pub struct WorkerView {
     pub stderr_tail: Vec<String>,
     /// Log lines that could not be written.
     pub dropped_log_lines: u64,
+    /// The version of its Node.js, as `22.11.0`; its agent says so.
+    #[serde(default)]
+    pub node_version: Option<String>,
     /// What its `@pm2/io` says of it.
     #[serde(default)]
     pub reports: WorkerReports,

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -36,12 +37,17 @@ pub(crate) fn shown(mut ours: File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+fn size(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).unwrap()
+}
+
 /// A command in a terminal, with its keyboard and all that it has shown.
 pub(crate) struct Session {
     command: Guarded,
     ours: File,
     shown: Receiver<Vec<u8>>,
     text: String,
+    screen: vt100::Parser,
     before: Termios,
 }
 
@@ -63,18 +69,34 @@ impl Session {
                 }
             }
         });
-        Self { command, ours, shown, text: String::new(), before }
+        let screen = vt100::Parser::new(size(24), size(columns), 0);
+        Self { command, ours, shown, text: String::new(), screen, before }
+    }
+
+    /// Takes in what comes next.
+    fn take(&mut self, deadline: Instant) -> Result<(), RecvTimeoutError> {
+        let bytes = self.shown.recv_timeout(deadline.saturating_duration_since(Instant::now()))?;
+        self.screen.process(&bytes);
+        self.text.push_str(&String::from_utf8_lossy(&bytes));
+        Ok(())
     }
 
     /// Waits until so much has been shown since the last time, and gives it.
     pub(crate) fn until(&mut self, done: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
         while !done(&self.text) {
-            let Ok(bytes) = self.shown.recv_timeout(PATIENCE) else {
-                panic!("never came; instead: {}", self.text)
-            };
-            self.text.push_str(&String::from_utf8_lossy(&bytes));
+            assert!(self.take(deadline).is_ok(), "never came; instead: {}", self.text);
         }
         std::mem::take(&mut self.text)
+    }
+
+    /// Waits until the screen has this on it.
+    pub(crate) fn sees(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.screen.screen().contents().contains(text) {
+            let is_there = self.take(deadline).is_ok();
+            assert!(is_there, "`{text}` never came; instead:\n{}", self.screen.screen().contents());
+        }
     }
 
     /// Presses keys.
@@ -88,7 +110,8 @@ impl Session {
     }
 
     /// Gives the terminal another size, and tells the command.
-    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+    pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
+        self.screen.screen_mut().set_size(size(rows), size(columns));
         tcsetwinsize(&self.ours, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
             .unwrap();
         rustix::process::kill_process(self.pid(), rustix::process::Signal::WINCH).unwrap();
@@ -101,9 +124,7 @@ impl Session {
         assert_eq!(after.local_modes, self.before.local_modes, "keys are read line by line again");
         assert_eq!(after.output_modes, self.before.output_modes);
         let deadline = Instant::now() + PATIENCE;
-        while let Ok(bytes) = self.shown.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            self.text.push_str(&String::from_utf8_lossy(&bytes));
-        }
+        while self.take(deadline).is_ok() {}
         (status.code(), self.text)
     }
 }
@@ -146,27 +167,29 @@ fn monit_shows_apps_and_output_and_does_what_it_is_told() {
     assert!(sandbox.run(&["start", "talker.js"]).status.success());
     let before = pid();
     let mut monit = Session::start(&sandbox, &["monit"], 80);
-    monit.until(|text| text.contains("talking"));
+    monit.sees("talking");
     assert!(sandbox.run(&["signal", "USR2", "talker"]).status.success());
-    monit.until(|text| text.contains("got 1"));
+    monit.sees("got 1");
     monit.press("?");
-    monit.until(|text| text.contains("this help"));
-    monit.press("?r");
-    monit.until(|text| text.contains("any other key: no"));
-    monit.press("n");
+    monit.sees("this help");
+    monit.press("?");
     monit.press("r");
-    monit.until(|text| text.contains("any other key: no"));
+    monit.sees("any other key: no");
+    monit.press("n");
+    monit.sees("tab output");
     assert_eq!(pid(), before);
+    monit.press("r");
+    monit.sees("Restart talker?");
     monit.press("y");
-    monit.until(|text| text.contains("restarted"));
+    monit.sees("restarted");
     assert_ne!(pid(), before);
     monit.resize(40, 12);
-    monit.until(|text| text.contains("following"));
+    monit.sees("following");
     // The daemon goes, and another one comes.
     assert!(sandbox.run(&["kill"]).status.success());
-    monit.until(|text| text.contains("no daemon is running"));
+    monit.sees("no daemon is running");
     assert!(sandbox.run(&["start", "talker.js", "--name", "second"]).status.success());
-    monit.until(|text| text.contains("second"));
+    monit.sees("second");
     monit.press("q");
     let (code, last) = monit.end();
     assert_eq!(code, Some(0));
@@ -181,7 +204,7 @@ fn monit_ends_cleanly_however_it_is_ended() {
     let sandbox = Sandbox::new();
     for signal in [None, Some(Signal::TERM), Some(Signal::INT), Some(Signal::HUP)] {
         let mut monit = Session::start(&sandbox, &["monit"], 80);
-        monit.until(|text| text.contains("no daemon is running"));
+        monit.sees("no daemon is running");
         match signal {
             None => monit.press("\x03"),
             Some(signal) => rustix::process::kill_process(monit.pid(), signal).unwrap(),

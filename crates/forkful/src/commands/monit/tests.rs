@@ -218,7 +218,24 @@ fn help_and_questions_lie_over_the_panes() {
     ");
     typed(&mut state, "x");
     typed(&mut state, "r");
-    assert_snapshot!(screen(&state, 60, 16), @"");
+    assert_snapshot!(screen(&state, 60, 16), @"
+    forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.
+    ┌ apps ────────────────────────────────────────────────────┐
+    │ name                    id status       cpu       mem   ↺│
+    │>api                        1/2 up     24.7%  89.8 MiB   7│
+    │   slot 0                 0 online     12.3%  44.9 MiB   0│
+    │   slot 1                 1 waiting        -         -   7│
+    │ mail  ┌──────────────────────────────────────────┐  -  14│
+    └───────│ Restart api (2 workers)?                 │───────┘
+    ┌ output│                                          │lowing ┐
+    │ 0 GET │ y restart   any other key: no            │       │
+    │ 1 GET └──────────────────────────────────────────┘       │
+    │ 0 GET /28 200                                            │
+    │ 1 GET /29 200                                            │
+    │ 0 GET /30 200                                            │
+    └──────────────────────────────────────────────────────────┘
+    q quit  ? help  r restart  l reload  s stop  / filter
+    ");
 }
 
 #[test]
