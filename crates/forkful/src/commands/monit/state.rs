@@ -198,7 +198,10 @@ impl Output {
         if self.lines.len() > LINES_MAX {
             self.lines.pop_front();
         }
-        self.bound();
+        // Not for each of many lines, when it is not needed.
+        if self.up > 0 {
+            self.bound();
+        }
     }
 
     /// Keeps the view within the lines.
