@@ -296,6 +296,15 @@ pub enum ErrorCode {
     Internal,
 }
 
+/// Query of `GET /v1/apps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListQuery {
+    /// Have the agents measure for some seconds how late event loops are. Who asks once a second sees it
+    /// from the second or third reply on, and measuring ends when nobody asks any more.
+    pub measure: bool,
+}
+
 /// `GET /v1/apps`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AppList {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use forkful_api::types::{AppChange, AppDefinition, ModeKind, RuntimeKind, WatchDefinition};
+use forkful_api::types::{AppChange, AppDefinition, ModeKind, RuntimeKind};
 use forkful_config::{AppOptions, WatchOption};
 use serde_json::{Map, Value};
 
@@ -45,7 +45,6 @@ impl Wanted<'_> {
             definition.extend(after.into_iter().filter(|(key, _)| named.contains(&key.as_str())));
         }
         if let Some(watch) = watch(self.options, present, &after)? {
-            let watch = serde_json::to_value(watch).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
             definition.insert("watch".to_owned(), watch);
         }
         Ok(AppChange {
@@ -158,12 +157,12 @@ fn refine_watch(options: &AppOptions) -> bool {
     options.ignore_watch.is_some() || options.watch_delay.is_some()
 }
 
-/// What is watched from now on, when an option is about that: what was not given stays.
+/// What is watched from now on (null for nothing), when an option is about that: what was not given stays.
 fn watch(
     options: &AppOptions,
     present: &AppDefinition,
     after: &AppDefinition,
-) -> Result<Option<Option<WatchDefinition>>, Failure> {
+) -> Result<Option<Value>, Failure> {
     match (&options.watch, &present.watch) {
         (None, _) if !refine_watch(options) => Ok(None),
         (None, None) => Err(Failure::new(
@@ -171,7 +170,7 @@ fn watch(
             format!("`{}` is not watched, so there is nothing to ignore or to wait for", present.name),
         )
         .hint("add `--watch`")),
-        (Some(WatchOption::Off), _) => Ok(Some(None)),
+        (Some(WatchOption::Off), _) => Ok(Some(Value::Null)),
         (given, before) => {
             let mut watch = after.watch.clone();
             if let (Some(watch), Some(before)) = (&mut watch, before) {
@@ -187,6 +186,7 @@ fn watch(
                     watch.delay_ms = before.delay_ms;
                 }
             }
+            let watch = serde_json::to_value(watch).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
             Ok(Some(watch))
         }
     }

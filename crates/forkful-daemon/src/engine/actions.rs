@@ -170,6 +170,7 @@ impl Engine {
             marker,
             spawned: now,
             ended: None,
+            loop_delay: None,
             node_version: None,
             reports: forkful_api::conversation::WorkerReports::default(),
         };

@@ -108,6 +108,8 @@ pub(crate) struct Process {
     pub(crate) spawned: Time,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
+    /// When its agent last reported how late its loop was, and that in microseconds (99th percentile).
+    pub(crate) loop_delay: Option<(Time, u64)>,
     /// The version of its Node.js, when its agent has said so.
     pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.

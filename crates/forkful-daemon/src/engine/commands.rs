@@ -34,7 +34,12 @@ impl Engine {
             Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(&request, reply),
             Command::Keep(Keep::Clear { reply }) => answer(reply, self.clear_saved()),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
-            Command::List { reply } => answer(reply, Ok(self.list())),
+            Command::List { measure, reply } => {
+                if measure {
+                    self.measure_loops();
+                }
+                answer(reply, Ok(self.list()));
+            }
             Command::Describe { target, reply } => self.describe(&target, reply),
             Command::Logs { query, reply } => {
                 let lines = self.logs_for(&query);

@@ -22,6 +22,12 @@ pub(crate) struct TargetArgs {
     /// Config files: only the apps of these names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// PM2's users pass it to `stop`; a stopped app is not watched anyway.
+    #[arg(long, hide = true)]
+    pub(crate) watch: bool,
+    /// PM2's users pass it; nothing here has to be forced.
+    #[arg(long, short, hide = true)]
+    pub(crate) force: bool,
     /// Return at once instead of when it is done.
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -49,6 +55,9 @@ pub(crate) struct RestartArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
+    /// PM2's users pass it; nothing here has to be forced.
+    #[arg(long, short, hide = true)]
+    pub(crate) force: bool,
     /// Return at once instead of when it is done.
     #[arg(long)]
     pub(crate) no_wait: bool,

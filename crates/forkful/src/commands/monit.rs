@@ -204,7 +204,7 @@ impl Driver {
 async fn apps(home: &Home) -> Result<forkful_api::types::AppList, String> {
     let lost = || "no daemon is running; this waits for one".to_owned();
     match connection::running(home).await {
-        Ok(Some(mut client)) => client.list().await.map_err(|_| lost()),
+        Ok(Some(mut client)) => client.list_measured().await.map_err(|_| lost()),
         Ok(None) => Err(lost()),
         Err(failure) => Err(format!("{:#}", failure.error)),
     }

@@ -71,9 +71,10 @@ fn each_kind_of_target_means_its_apps() {
 #[test]
 fn every_verb_takes_every_kind_of_target() {
     let sandbox = three();
-    assert_eq!(acted(&sandbox, &["stop", "/^api/"]), "api-1 api-2");
+    // What PM2's users add is taken, too.
+    assert_eq!(acted(&sandbox, &["stop", "/^api/", "--watch"]), "api-1 api-2");
     assert_eq!(acted(&sandbox, &["restart", "api.js"]), "api-1 api-2");
-    assert_eq!(acted(&sandbox, &["reload", "web", "jobs/mail.js"]), "api-1 api-2 2nd/mail");
+    assert_eq!(acted(&sandbox, &["reload", "web", "jobs/mail.js", "-f"]), "api-1 api-2 2nd/mail");
     assert_eq!(acted(&sandbox, &["flush", "jobs/mail.js"]), "2nd/mail");
     assert_eq!(acted(&sandbox, &["signal", "SIGCONT", "/^api/"]), "api-1 api-2");
     assert_eq!(acted(&sandbox, &["scale", "/mail/", "2"]), "2nd/mail");

@@ -170,6 +170,8 @@ fn monit_shows_apps_and_output_and_does_what_it_is_told() {
     monit.sees("talking");
     assert!(sandbox.run(&["signal", "USR2", "talker"]).status.success());
     monit.sees("got 1");
+    // How late its event loop is, which is measured while somebody looks.
+    monit.sees(" ms ");
     monit.press("?");
     monit.sees("this help");
     monit.press("?");
