@@ -88,7 +88,7 @@ pub(super) async fn run(home: Home, _: &MonitArgs) -> Result<Exit, Failure> {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut driver = Driver::new(home);
-    let mut drawn = tokio::time::Instant::now() - DRAW_EVERY;
+    let mut drawn = tokio::time::Instant::now();
     let mut is_stale = true;
     loop {
         let [terminated, interrupted, hung_up] = signals.as_mut_slice() else {
