@@ -382,5 +382,5 @@ guarded(() => {
   requestStart = held('http.server.request.start');
   watchServers();
   process.on('internalMessage', guarded(onInternalMessage));
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report'] });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report'], node: process.versions.node });
 })();

@@ -109,7 +109,7 @@ for (const major of MAJORS) {
       await writeFile(script, `
         const seen = [];
         process.on('message', (m) => { seen.push(m); if (m === 'report') {
-          process.send({ seen, execArgv: process.execArgv, argv: process.argv.slice(1), main: require.main === module });
+          process.send({ seen, execArgv: process.execArgv, argv: process.argv.slice(1), main: require.main === module, node: process.versions.node });
           process.disconnect();
         } });`);
       const worker = launch(t, major, script, ['a', '--b']);
@@ -118,8 +118,9 @@ for (const major of MAJORS) {
       await worker.drained();
       worker.child.send('report');
       const report = await worker.heard('a report', (m) => m.seen);
-      assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true });
-      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report'] });
+      assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true, node: report.node });
+      assert.equal(report.node.split('.')[0], String(major));
+      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report'], node: report.node });
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
     });

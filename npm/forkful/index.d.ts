@@ -107,6 +107,8 @@ export interface WorkerView {
   reason: string | null;
   stderr_tail: string[];
   dropped_log_lines: number;
+  /** Of its Node.js, as `22.11.0`; null until its agent has said so. */
+  node_version: string | null;
   /** What it reports about itself with `@pm2/io`. */
   reports: { metrics: Record<string, Metric>; actions: Action[]; options: Record<string, unknown> };
 }
@@ -175,6 +177,8 @@ export interface Pm2Env {
   instances: number;
   NODE_APP_INSTANCE: number;
   pm_exec_path: string;
+  /** Of its Node.js, when that is known. */
+  node_version?: string;
   pm_cwd: string;
   exec_interpreter: string;
   pm_out_log_path: string;

@@ -180,6 +180,11 @@ impl Client {
         self.get("/v1/apps").await
     }
 
+    /// The same, while how late event loops are is measured; see [`ListQuery`](crate::types::ListQuery).
+    pub async fn list_measured(&mut self) -> Result<AppList, ClientError> {
+        self.get("/v1/apps?measure=true").await
+    }
+
     /// `GET /v1/apps/{target}`; a name, an id or `all`.
     pub async fn describe(&mut self, target: &str) -> Result<AppList, ClientError> {
         self.get(&format!("/v1/apps/{}", escape(target))).await

@@ -151,6 +151,9 @@ pub struct Pm2Env {
     pub username: Option<String>,
     /// Names the app as it was made, in the form of a UUID.
     pub unique_id: String,
+    /// The version of its Node.js, when that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub node_version: Option<String>,
     /// The version in its `package.json`, or `N/A`. Whoever shows the list looks it up, not the daemon.
     pub version: String,
     /// Actions that it has registered with `@pm2/io`.
@@ -271,6 +274,7 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
         windows_hide: true,
         username: None,
         unique_id: unique_id(&definition.name, app.created_at_ms),
+        node_version: worker.node_version.clone(),
         version: "N/A".to_owned(),
         axm_actions: worker.reports.actions.clone(),
         axm_monitor: worker.reports.metrics.clone(),

@@ -1,6 +1,7 @@
 //! Request, reply and event types. JSON keys are `snake_case`, durations end in their unit, times are
 //! milliseconds since the Unix epoch. Unknown request keys are refused, unknown reply keys ignored.
 
+mod change;
 mod logs;
 mod upkeep;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::WorkerReports;
 
+pub use change::AppChange;
 pub use logs::LogRotateDefinition;
 pub use upkeep::{
     EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition, WatchDefinition,
@@ -234,6 +236,9 @@ pub struct ActionRequest {
     /// `restart`, `reload`: new definitions by name, for apps whose configuration changed.
     #[serde(default)]
     pub definitions: Vec<AppDefinition>,
+    /// `restart`, `reload`: new values for apps that keep the rest.
+    #[serde(default)]
+    pub changes: Vec<AppChange>,
 }
 
 fn yes() -> bool {
@@ -291,8 +296,17 @@ pub enum ErrorCode {
     Internal,
 }
 
+/// Query of `GET /v1/apps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListQuery {
+    /// Have the agents measure for some seconds how late event loops are. Who asks once a second sees it
+    /// from the second or third reply on, and measuring ends when nobody asks any more.
+    pub measure: bool,
+}
+
 /// `GET /v1/apps`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AppList {
     /// All apps, by the id of their first worker.
     pub apps: Vec<AppView>,
@@ -380,6 +394,9 @@ pub struct WorkerView {
     pub stderr_tail: Vec<String>,
     /// Log lines that could not be written.
     pub dropped_log_lines: u64,
+    /// The version of its Node.js, as `22.11.0`; its agent says so.
+    #[serde(default)]
+    pub node_version: Option<String>,
     /// What its `@pm2/io` says of it.
     #[serde(default)]
     pub reports: WorkerReports,

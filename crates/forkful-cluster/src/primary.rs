@@ -31,7 +31,7 @@ use forkful_os::channel::RemoteEnd;
 use forkful_os::reactor::{Event, Interest, Reactor};
 
 use crate::channel::{Channel, HandleLine, OtherEnd, Unanswered};
-use crate::protocol::incoming::AgentReport;
+use crate::protocol::incoming::{AgentReport, NodeVersion};
 use crate::protocol::outgoing;
 use listening::{ListenKey, Listening};
 use queries::EXITED_GRACE;
@@ -91,6 +91,13 @@ pub enum PrimaryEvent {
         worker: WorkerId,
         /// What it said: JSON, at most [`LINE_BYTES_MAX`](crate::protocol::frame::LINE_BYTES_MAX) bytes.
         line: Vec<u8>,
+    },
+    /// Its agent is loaded, and says into which Node.js.
+    NodeVersion {
+        /// Which worker.
+        worker: WorkerId,
+        /// What it says.
+        version: NodeVersion,
     },
     /// Its agent reports, see [`Primary::want_reports`].
     Report {

@@ -35,6 +35,6 @@ pub use options::{
 };
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::caller_environment;
-pub use resolve::{Context, Resolved, resolve, resolve_all, resolve_only};
+pub use resolve::{Context, Resolved, resolve, resolve_all, resolve_only, tidy};
 pub use schema::{attribute_table, json_schema};
 pub use values::{parse_bytes, parse_duration, parse_signal, set_log_rotation};

@@ -194,7 +194,7 @@ fn expand_home(path: &Path, context: &Context) -> PathBuf {
 }
 
 /// Removes `.`, and `..` where that does not lead through a symbolic link to another place.
-fn tidy(path: &Path) -> PathBuf {
+pub fn tidy(path: &Path) -> PathBuf {
     let mut short = PathBuf::new();
     for component in path.components() {
         match component {

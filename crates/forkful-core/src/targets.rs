@@ -11,7 +11,11 @@ pub enum Target {
     All,
     /// A number: one worker, by its id.
     Id(u32),
-    /// Anything else: every worker of the app of this name.
+    /// `/…/`: every app whose name the regular expression between the slashes matches.
+    Pattern(String),
+    /// An absolute path: every app that runs this script.
+    Script(String),
+    /// Anything else: every worker of the app of this name, or of the apps of this group.
     Name(AppName),
 }
 
@@ -20,6 +24,8 @@ pub enum Target {
 pub enum TargetFault {
     /// It is a number too large for an id.
     IdTooLarge(String),
+    /// It is a pattern of nothing.
+    EmptyPattern(String),
     /// It could not be the name of an app.
     NoName {
         /// The text.
@@ -27,6 +33,11 @@ pub enum TargetFault {
         /// What is wrong with it.
         fault: AppNameFault,
     },
+}
+
+/// The regular expression of a target `/…/`. A path of a folder looks the same; folders are no targets.
+pub fn pattern_of(text: &str) -> Option<&str> {
+    text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'))
 }
 
 impl Target {
@@ -37,6 +48,15 @@ impl Target {
         }
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().map(Self::Id).map_err(|_| TargetFault::IdTooLarge(text.to_owned()));
+        }
+        if let Some(pattern) = pattern_of(text) {
+            return match pattern {
+                "" => Err(TargetFault::EmptyPattern(text.to_owned())),
+                pattern => Ok(Self::Pattern(pattern.to_owned())),
+            };
+        }
+        if text.starts_with('/') {
+            return Ok(Self::Script(text.to_owned()));
         }
         AppName::new(text)
             .map(Self::Name)
@@ -49,6 +69,8 @@ impl fmt::Display for Target {
         match self {
             Self::All => f.write_str("all"),
             Self::Id(id) => id.fmt(f),
+            Self::Pattern(pattern) => write!(f, "/{pattern}/"),
+            Self::Script(path) => f.write_str(path),
             Self::Name(name) => name.fmt(f),
         }
     }
@@ -58,6 +80,7 @@ impl fmt::Display for TargetFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IdTooLarge(text) => write!(f, "no worker can have the id {text}"),
+            Self::EmptyPattern(text) => write!(f, "`{text}` is a pattern of nothing"),
             Self::NoName { text, fault } => write!(f, "`{text}` is no target: {fault}"),
         }
     }
@@ -74,18 +97,28 @@ mod tests {
         assert_eq!(Target::parse("all"), Ok(Target::All));
         assert_eq!(Target::parse("0"), Ok(Target::Id(0)));
         assert_eq!(Target::parse("007"), Ok(Target::Id(7)));
-        let name = AppName::new("api").expect("a plain word is a name");
-        assert_eq!(Target::parse("api"), Ok(Target::Name(name)));
-        assert!(matches!(Target::parse("2nd"), Ok(Target::Name(_))));
+        for name in ["api", "2nd", "1e3", "0x10", "12-34", "web/api", "@scope/api", "api.js"] {
+            let wanted = AppName::new(name).expect("these are names");
+            assert_eq!(Target::parse(name), Ok(Target::Name(wanted)));
+        }
+        assert_eq!(Target::parse("/^api/"), Ok(Target::Pattern("^api".to_owned())));
+        assert_eq!(Target::parse("/a/b/"), Ok(Target::Pattern("a/b".to_owned())));
+        assert_eq!(Target::parse("/srv/app.js"), Ok(Target::Script("/srv/app.js".to_owned())));
+    }
+
+    #[test]
+    fn a_target_is_written_as_it_is_read() {
+        for text in ["all", "7", "/^api-[0-9]/", "/srv/app.js", "web/api"] {
+            assert_eq!(Target::parse(text).map(|target| target.to_string()), Ok(text.to_owned()));
+        }
     }
 
     #[test]
     fn faults_name_the_text() {
-        let too_large = Target::parse("4294967296").expect_err("one above the largest id");
-        assert_eq!(too_large.to_string(), "no worker can have the id 4294967296");
-        let empty = Target::parse("").expect_err("nothing");
-        assert_eq!(empty.to_string(), "`` is no target: a name needs at least one character");
-        let path = Target::parse("./app.js").expect_err("a path");
-        assert_eq!(path.to_string(), "`./app.js` is no target: a name cannot hold '/'");
+        let told = |text| Target::parse(text).expect_err("no target").to_string();
+        assert_eq!(told("4294967296"), "no worker can have the id 4294967296");
+        assert_eq!(told(""), "`` is no target: a name needs at least one character");
+        assert_eq!(told("./app.js"), "`./app.js` is no target: a name cannot start with '.'");
+        assert_eq!(told("//"), "`//` is a pattern of nothing");
     }
 }

@@ -39,6 +39,8 @@ pub enum Command {
     },
     /// `GET /v1/apps`.
     List {
+        /// How late the event loops are is of interest, for some seconds.
+        measure: bool,
         /// Answered at once.
         reply: Reply<AppList>,
     },

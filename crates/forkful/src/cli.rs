@@ -18,7 +18,9 @@ mod upkeep;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use app::{AppArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs, StopArgs};
+pub(crate) use app::{
+    AppArgs, AppOptionArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs, StopArgs,
+};
 pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
@@ -35,6 +37,7 @@ pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
 pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
 use crate::exit::EXIT_CODES_HELP;
+use crate::output::table::Sort;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,6 +90,9 @@ pub(crate) enum Verb {
     /// Show everything about an app.
     #[command(visible_aliases = ["desc", "info", "show"])]
     Describe(DescribeArgs),
+    /// Watch apps, workers and their output on one screen; restart, reload and stop them.
+    #[command(visible_aliases = ["dash", "dashboard"])]
+    Monit(MonitArgs),
     /// Show and follow the output of apps.
     #[command(visible_alias = "log")]
     Logs(LogsArgs),
@@ -155,11 +161,11 @@ pub(crate) enum Verb {
     Validate(ValidateArgs),
     /// Bring an app to other machines, by ssh and git.
     Deploy(DeployArgs),
-    /// Print the ids of an app's workers.
+    /// Print the ids of the workers of apps.
     Id(IdArgs),
-    /// Print the process ids of an app's workers, or the daemon's.
+    /// Print the process ids of the workers of apps, or the daemon's.
     Pid(PidArgs),
-    /// Show the environment of an app's workers.
+    /// Show the environment of the workers of apps.
     Env(EnvArgs),
     /// Print what a bug report should hold.
     Report(ReportArgs),
@@ -184,12 +190,32 @@ Examples:
 #[command(after_help = "\
 Examples:
   forkful list
+  forkful ls --sort memory:desc
+  forkful ls --watch                 until q or Ctrl-C
   forkful ls --json | jq '.apps[].workers | length'")]
 pub(crate) struct ListArgs {
-    /// Print JSON.
+    /// Order of the rows: id, name, namespace, pid, cpu, memory, uptime, status or restarts; `:desc` turns it.
+    #[arg(long, value_name = "FIELD[:desc]", default_value = "id", hide_default_value = true)]
+    pub(crate) sort: Sort,
+    /// Show it anew each second; a pipe gets one table after the other.
     #[arg(long)]
+    pub(crate) watch: bool,
+    /// Leave the frame out, as in a narrow terminal.
+    #[arg(long, short)]
+    pub(crate) mini_list: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with_all = ["sort", "watch", "mini_list"])]
     pub(crate) json: bool,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is done to an app before you say yes. `?` shows the keys, `q` ends; the apps run on.
+
+Examples:
+  forkful monit
+  ssh -t server forkful monit")]
+pub(crate) struct MonitArgs {}
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -197,8 +223,8 @@ Examples:
   forkful describe api
   forkful show 3 --json")]
 pub(crate) struct DescribeArgs {
-    /// Names or ids of apps, or `all`.
-    #[arg(required = true, value_name = "APP")]
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Print JSON.
     #[arg(long)]

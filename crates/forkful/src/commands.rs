@@ -22,6 +22,7 @@ mod kill;
 mod lab;
 mod list;
 mod logs;
+mod monit;
 mod pid;
 mod ping;
 mod prettylist;
@@ -41,6 +42,7 @@ mod signal;
 mod start;
 mod startup;
 mod stop;
+mod targets;
 mod trigger;
 mod tune;
 mod validate;
@@ -95,6 +97,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Attach(args) => attach::run(&home, args).await,
             Verb::Api(args) => api::run(&home, &args).await,
             Verb::Describe(args) => describe::run(&home, &args).await,
+            Verb::Monit(args) => monit::run(home, &args).await,
             Verb::Logs(args) => logs::run(&home, &args).await,
             Verb::Flush(args) => flush::run(&home, args).await,
             Verb::ReloadLogs(args) => reload_logs::run(&home, &args).await,

@@ -2,8 +2,10 @@
 //! the foreground.
 //!
 //! `cli` says what can be typed, `commands` holds one file per verb, `specs` turns options and config
-//! files into apps, `settings` are what `set` keeps, `connection` reaches (or starts) the daemon, `output` is all that users see.
+//! files into apps, `changes` options into changes of apps that exist, `settings` are what `set` keeps, `connection`
+//! reaches (or starts) the daemon, `output` is all that users see, `terminal` the terminal while it is redrawn.
 
+mod changes;
 mod cli;
 mod commands;
 mod connection;
@@ -12,6 +14,7 @@ mod home;
 mod output;
 mod settings;
 mod specs;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Res
 use forkful_core::spec::{AppSpec, LogRotation};
 
 use crate::cli::{
-    AppArgs, GroupArgs, LogFileArgs, LogShapeArgs, ReadyArgs, RenewalArgs, RestartPolicyArgs, StopArgs,
+    AppOptionArgs, GroupArgs, LogFileArgs, LogShapeArgs, ReadyArgs, RenewalArgs, RestartPolicyArgs, StopArgs,
 };
 use crate::exit::{Exit, Failure};
 use crate::home;
@@ -31,9 +31,10 @@ pub(crate) struct Caller {
 /// The most bytes of a configuration from stdin, as much as of a file.
 const STDIN_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether a target is a configuration: a file by its name, or `-` for stdin.
+/// Whether a target is a configuration: a file by its name, or `-` for stdin. A pattern is none.
 pub(crate) fn is_config(target: &str) -> bool {
-    target == "-" || forkful_config::is_config(Path::new(target))
+    let is_pattern = forkful_core::targets::pattern_of(target).is_some();
+    target == "-" || !is_pattern && forkful_config::is_config(Path::new(target))
 }
 
 fn stdin_text() -> Result<String, Failure> {
@@ -110,6 +111,21 @@ impl Specs {
         Ok(())
     }
 
+    /// What `--env NAME` chose.
+    pub(crate) fn env_name(&self) -> Option<&str> {
+        self.env_name.as_deref()
+    }
+
+    /// The caller's environment.
+    pub(crate) fn caller_env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
+    /// One app, complete, without a word about what is odd: it was said when it was started.
+    pub(crate) fn quietly(&self, options: &AppOptions) -> Result<AppSpec, Failure> {
+        Ok(forkful_config::resolve(options, &self.context(None))?.spec)
+    }
+
     /// The caller's working directory.
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
@@ -172,8 +188,8 @@ impl Specs {
     }
 
     /// Options of the command line as the config crate knows them.
-    pub(crate) fn options(&self, args: &AppArgs) -> Result<AppOptions, Failure> {
-        let AppArgs { logs, ready, stop, restart, .. } = args;
+    pub(crate) fn options(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
+        let AppOptionArgs { logs, ready, stop, restart, .. } = args;
         let LogFileArgs { output, error, merge_logs, time } = logs;
         let ReadyArgs { wait_ready, listen_timeout } = ready;
         let StopArgs { kill_timeout, kill_signal, drain_timeout } = stop;
@@ -216,11 +232,6 @@ impl Specs {
         set_renewal(&mut options, &args.renewal)?;
         set_log_shape(&mut options, &args.shape)?;
         Ok(options)
-    }
-
-    /// Options that hold nothing but `--env`.
-    pub(crate) fn only_env(&self) -> AppOptions {
-        AppOptions { env: self.added_env.clone(), ..AppOptions::default() }
     }
 
     fn context(&self, env_name: Option<String>) -> Context {

@@ -47,7 +47,7 @@ impl Primary {
             Incoming::HandleSent => {
                 self.with_channel(id, |channel| channel.send(outgoing::handle_acknowledge().to_vec(), now));
             }
-            Incoming::Agent(AgentMessage::Hello) => self.on_hello(id, now),
+            Incoming::Agent(AgentMessage::Hello(node)) => self.on_hello(id, node, now),
             Incoming::Agent(AgentMessage::Report(report)) => self.on_report(id, report),
             Incoming::Agent(AgentMessage::Drained) => {
                 if let Some(worker) = self.workers.get_mut(&id)

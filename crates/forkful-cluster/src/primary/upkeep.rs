@@ -8,7 +8,7 @@ use forkful_core::Time;
 
 use super::{Primary, PrimaryEvent, WorkerId};
 use crate::channel::{HandleLine, Pushed};
-use crate::protocol::incoming::AgentReport;
+use crate::protocol::incoming::{AgentReport, NodeVersion};
 use crate::protocol::outgoing;
 
 impl Primary {
@@ -26,7 +26,10 @@ impl Primary {
     }
 
     /// An agent has said hello.
-    pub(super) fn on_hello(&mut self, id: WorkerId, now: Time) {
+    pub(super) fn on_hello(&mut self, id: WorkerId, node: Option<NodeVersion>, now: Time) {
+        if let Some(version) = node {
+            self.events.push_back(PrimaryEvent::NodeVersion { worker: id, version });
+        }
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.agent = true;
         }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::fmt;
 
 /// A line from a worker, understood.
 #[derive(Debug)]
@@ -59,12 +60,39 @@ pub enum Incoming {
 /// What the preloaded agent says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentMessage {
-    /// It is loaded.
-    Hello,
+    /// It is loaded, into this version of Node.js if it says so.
+    Hello(Option<NodeVersion>),
     /// No request is under way and the grace for idle connections is over.
     Drained,
     /// What it was asked to report on.
     Report(AgentReport),
+}
+
+/// A version of Node.js, without what may follow the three numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeVersion {
+    /// The line of releases.
+    pub major: u16,
+    /// Features within it.
+    pub minor: u16,
+    /// Corrections.
+    pub patch: u16,
+}
+
+impl NodeVersion {
+    /// Reads `22.11.0`; what follows the numbers, as in a nightly build, is left out.
+    fn parse(text: &str) -> Option<Self> {
+        let numbers = text.split(['-', '+']).next()?;
+        let mut parts = numbers.split('.').map(|part| part.parse::<u16>().ok());
+        let version = Self { major: parts.next()??, minor: parts.next()??, patch: parts.next()?? };
+        parts.next().is_none().then_some(version)
+    }
+}
+
+impl fmt::Display for NodeVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
 }
 
 /// How a worker is doing, by its agent.
@@ -156,6 +184,8 @@ struct Raw<'a> {
     readable_all: Option<bool>,
     writable_all: Option<bool>,
     // The agent's, in its own spelling.
+    #[serde(borrow)]
+    node: Option<Cow<'a, str>>,
     requests: Option<u64>,
     #[serde(rename = "busy_permille")]
     busy_permille: Option<u64>,
@@ -224,7 +254,9 @@ impl Raw<'_> {
             (Some("NODE_HANDLE_ACK"), _) => Incoming::HandleAck,
             (Some("NODE_HANDLE_NACK"), _) => Incoming::HandleNack,
             (Some("NODE_HANDLE"), _) => Incoming::HandleSent,
-            (Some("NODE_FORKFUL"), Some("hello")) => Incoming::Agent(AgentMessage::Hello),
+            (Some("NODE_FORKFUL"), Some("hello")) => {
+                Incoming::Agent(AgentMessage::Hello(self.node.as_deref().and_then(NodeVersion::parse)))
+            }
             (Some("NODE_FORKFUL"), Some("drained")) => Incoming::Agent(AgentMessage::Drained),
             (Some("NODE_FORKFUL"), Some("report")) => match self.report() {
                 Some(report) => Incoming::Agent(AgentMessage::Report(report)),

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-/// An app's name: 1 to 128 characters, none of them a control character or `/`; not `all`, not a
-/// number, no leading `-` or `.` (those would be taken for something else on the command line or
-/// in a path).
+/// An app's name: 1 to 128 characters, none of them a control character; not `all`, not a number, no
+/// leading `-`, `.` or `/` (those would be taken for something else on the command line or in a path).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppName(String);
 
@@ -15,13 +14,13 @@ pub enum AppNameFault {
     Empty,
     /// More than 128 characters.
     TooLong,
-    /// Holds a control character or `/`.
+    /// Holds a control character.
     BadCharacter(char),
     /// `all` is the target that means every app.
     ReservedAll,
     /// A number is taken for an id.
     Number,
-    /// Starts with `-` or `.`.
+    /// Starts with `-`, `.` or `/`.
     BadStart(char),
 }
 
@@ -35,10 +34,10 @@ impl AppName {
         if name.chars().count() > 128 {
             return Err(AppNameFault::TooLong);
         }
-        if let Some(bad) = name.chars().find(|c| c.is_control() || *c == '/') {
+        if let Some(bad) = name.chars().find(|c| c.is_control()) {
             return Err(AppNameFault::BadCharacter(bad));
         }
-        if let Some(first) = name.chars().next().filter(|c| matches!(c, '-' | '.')) {
+        if let Some(first) = name.chars().next().filter(|c| matches!(c, '-' | '.' | '/')) {
             return Err(AppNameFault::BadStart(first));
         }
         if name == "all" {

@@ -175,6 +175,8 @@ impl Engine {
             pid_file: None,
             spawned: now,
             ended: None,
+            loop_delay: None,
+            node_version: None,
             reports: forkful_api::conversation::WorkerReports::default(),
         };
         place.processes.insert(generation, process);
@@ -235,6 +237,12 @@ impl Engine {
         match event {
             PrimaryEvent::Online(_) => {}
             PrimaryEvent::Message { worker, line } => self.on_message(app, worker, &line),
+            PrimaryEvent::NodeVersion { worker, version } => {
+                let process = self.apps.get_mut(&app).and_then(|entry| entry.process_of(worker));
+                if let Some(process) = process {
+                    process.node_version = Some(version);
+                }
+            }
             PrimaryEvent::Report { worker, report } => self.on_agent_report(app, worker, report),
             PrimaryEvent::Listening(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {

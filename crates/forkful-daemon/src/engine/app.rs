@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use forkful_api::conversation::WorkerReports;
 use forkful_api::types::{AppDefinition, LogStream};
+use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::rollout::{ReloadQueue, Rollout};
@@ -114,6 +115,10 @@ pub(crate) struct Process {
     pub(crate) spawned: Time,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
+    /// When its agent last reported how late its loop was, and that in microseconds (99th percentile).
+    pub(crate) loop_delay: Option<(Time, u64)>,
+    /// The version of its Node.js, when its agent has said so.
+    pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.
     pub(crate) reports: WorkerReports,
 }
@@ -186,6 +191,12 @@ impl App {
             let found = place.processes.iter().find(|(_, process)| process.worker == worker);
             found.map(|(generation, _)| (*number, *generation))
         })
+    }
+
+    /// A process by its worker id, to change what is known of it.
+    pub(crate) fn process_of(&mut self, worker: WorkerId) -> Option<&mut Process> {
+        let (slot, generation) = self.find_worker(worker)?;
+        self.places.get_mut(&slot)?.processes.get_mut(&generation)
     }
 
     pub(crate) fn process(&self, slot: u16, generation: Generation) -> Option<&Process> {

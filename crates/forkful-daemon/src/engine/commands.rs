@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
+    ActionReply, ActionRequest, AppChange, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
 };
 use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX};
@@ -34,7 +34,12 @@ impl Engine {
             Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(&request, reply),
             Command::Keep(Keep::Clear { reply }) => answer(reply, self.clear_saved()),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
-            Command::List { reply } => answer(reply, Ok(self.list())),
+            Command::List { measure, reply } => {
+                if measure {
+                    self.measure_loops();
+                }
+                answer(reply, Ok(self.list()));
+            }
             Command::Describe { target, reply } => self.describe(&target, reply),
             Command::Logs { query, reply } => {
                 let lines = self.logs_for(&query);
@@ -111,7 +116,7 @@ impl Engine {
             Ok(selection) => selection,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let mut specs = match self.new_specs(request.definitions, &selection) {
+        let mut specs = match self.new_specs(request.definitions, request.changes, &selection) {
             Ok(specs) => specs,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
@@ -285,6 +290,7 @@ impl Engine {
     fn new_specs(
         &self,
         definitions: Vec<AppDefinition>,
+        changes: Vec<AppChange>,
         selection: &Selection,
     ) -> Result<BTreeMap<AppId, Rc<AppSpec>>, ErrorReply> {
         let mut specs = BTreeMap::new();
@@ -295,7 +301,37 @@ impl Engine {
             };
             specs.insert(id, Rc::new(into_spec(definition)?));
         }
+        for change in changes {
+            let (id, spec) = self.changed(change, selection)?;
+            if specs.insert(id, Rc::new(spec)).is_some() {
+                return Err(refuse(ErrorCode::BadRequest, "an app is defined twice in one request", None));
+            }
+        }
         Ok(specs)
+    }
+
+    /// An app as it will be, when the rest of it stays.
+    fn changed(&self, change: AppChange, selection: &Selection) -> Result<(AppId, AppSpec), ErrorReply> {
+        let found = self.find(&change.name).filter(|id| selection.contains_key(id));
+        let Some((id, entry)) = found.and_then(|id| Some((id, self.apps.get(&id)?))) else {
+            let error = format!("`{}` is changed, but is not a target", change.name);
+            return Err(refuse(ErrorCode::BadRequest, &error, None));
+        };
+        let spec = into_spec(change.apply(&AppDefinition::from(&*entry.spec))?)?;
+        if spec.name == entry.spec.name {
+            return Ok((id, spec));
+        }
+        if self.find(spec.name.as_str()).is_some() {
+            let error = format!("an app named `{}` exists already", spec.name);
+            return Err(refuse(ErrorCode::Conflict, &error, Some("choose another name".to_owned())));
+        }
+        let waits = self.apps.values().find(|other| other.spec.depends_on.contains(&entry.spec.name));
+        if let Some(other) = waits {
+            let error = format!("`{}` depends on `{}` by its name", other.spec.name, entry.spec.name);
+            let hint = "change its `depends_on` first".to_owned();
+            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
+        }
+        Ok((id, spec))
     }
 
     fn order_reload(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {

@@ -1,12 +1,15 @@
-//! What clients mean by a name, an id or `all`.
+//! What clients mean by a name, an id, a pattern, a script or `all`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use forkful_api::types::{ErrorCode, ErrorReply};
-use forkful_core::targets::Target;
+use forkful_core::spec::AppSpec;
+use forkful_core::targets::{Target, TargetFault};
+use regex::Regex;
 
 use super::Engine;
-use super::app::AppId;
+use super::app::{App, AppId};
 use super::commands::refuse;
 
 /// What a list of targets came to: apps, each with the slots that are meant.
@@ -25,42 +28,57 @@ impl Engine {
             return Err(refuse(ErrorCode::BadRequest, "no target", Some(hint)));
         }
         for text in targets {
-            let target = Target::parse(text)
-                .map_err(|fault| refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None))?;
-            let before = selection.len();
-            let mut found = false;
-            for (id, entry) in &self.apps {
-                let slots: Vec<u16> = match &target {
-                    Target::All => entry.places.keys().copied().collect(),
-                    Target::Name(name) if *name == entry.spec.name => entry.places.keys().copied().collect(),
-                    // A group's name means all its apps, unless an app has that name.
-                    Target::Name(name)
-                        if name.as_str() == entry.spec.namespace.as_str()
-                            && self.find(name.as_str()).is_none() =>
-                    {
-                        entry.places.keys().copied().collect()
-                    }
-                    Target::Name(_) => continue,
-                    Target::Id(pm_id) => entry
-                        .places
-                        .iter()
-                        .filter(|(_, p)| p.pm_id == *pm_id)
-                        .map(|(slot, _)| *slot)
-                        .collect(),
-                };
-                if !slots.is_empty() {
-                    found = true;
-                    let all = selection.entry(*id).or_default();
-                    all.extend(slots);
-                    all.sort_unstable();
-                    all.dedup();
-                }
-            }
-            if !found && before == selection.len() {
+            let meant = self.meant(text)?;
+            if meant.is_empty() {
                 return Err(self.no_such(text));
+            }
+            for (id, slots) in meant {
+                let all: &mut Vec<u16> = selection.entry(id).or_default();
+                all.extend(slots);
+                all.sort_unstable();
+                all.dedup();
             }
         }
         Ok(selection)
+    }
+
+    /// What one target means.
+    fn meant(&self, text: &str) -> Result<Selection, ErrorReply> {
+        let target = Target::parse(text).map_err(|fault| match fault {
+            TargetFault::EmptyPattern(_) => bad_pattern(&fault.to_string()),
+            _ => refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None),
+        })?;
+        Ok(match &target {
+            Target::All => self.all_of(|_| true),
+            Target::Id(pm_id) => self.worker(*pm_id),
+            Target::Pattern(pattern) => {
+                let pattern = compiled(pattern)?;
+                self.all_of(|spec| pattern.is_match(spec.name.as_str()))
+            }
+            Target::Script(path) => self.all_of(|spec| runs(spec, path)),
+            Target::Name(name) => {
+                let of_name = self.all_of(|spec| spec.name == *name);
+                // A group's name means all its apps, unless an app has that name.
+                if of_name.is_empty() {
+                    self.all_of(|spec| spec.namespace.as_str() == name.as_str())
+                } else {
+                    of_name
+                }
+            }
+        })
+    }
+
+    fn all_of(&self, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
+        let apps = self.apps.iter().filter(|(_, entry)| is_meant(&entry.spec));
+        apps.map(|(id, entry)| (*id, entry.places.keys().copied().collect())).collect()
+    }
+
+    fn worker(&self, pm_id: u32) -> Selection {
+        let place = |(id, entry): (&AppId, &App)| {
+            let (slot, _) = entry.places.iter().find(|(_, place)| place.pm_id == pm_id)?;
+            Some((*id, vec![*slot]))
+        };
+        self.apps.iter().find_map(place).into_iter().collect()
     }
 
     pub(super) fn no_such(&self, text: &str) -> ErrorReply {
@@ -70,8 +88,35 @@ impl Engine {
         } else {
             format!("there is {}; `forkful list` shows them", names.join(", "))
         };
-        let error =
-            if text == "all" { "there is no app".to_owned() } else { format!("no app or worker `{text}`") };
+        let error = match Target::parse(text) {
+            Ok(Target::All) => "there is no app".to_owned(),
+            Ok(Target::Pattern(_)) => format!("no app has a name that {text} matches"),
+            Ok(Target::Script(_)) => format!("no app runs {text}"),
+            Ok(Target::Id(_) | Target::Name(_)) | Err(_) => format!("no app or worker `{text}`"),
+        };
         refuse(ErrorCode::NoSuchTarget, &error, Some(hint))
     }
+}
+
+/// Whether an app was made from this script. A program that runs itself is its own script.
+fn runs(spec: &AppSpec, path: &str) -> bool {
+    match &spec.launch.script {
+        Some(script) => script == path,
+        None => spec.launch.program == Path::new(path),
+    }
+}
+
+/// Matching takes time in proportion to the text, whatever the pattern; its size is bounded by the library.
+fn compiled(pattern: &str) -> Result<Regex, ErrorReply> {
+    Regex::new(pattern).map_err(|fault| {
+        // The library draws the place over several lines; its last one says what is wrong.
+        let told = fault.to_string();
+        let what = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        bad_pattern(&format!("/{pattern}/ is no regular expression: {what}"))
+    })
+}
+
+fn bad_pattern(error: &str) -> ErrorReply {
+    let hint = "a target between slashes is a pattern of names, as in '/^api-/'".to_owned();
+    refuse(ErrorCode::BadRequest, error, Some(hint))
 }

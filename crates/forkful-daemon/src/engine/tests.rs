@@ -68,8 +68,14 @@ impl World {
     fn action(&mut self, verb: Verb, target: &str) -> tokio::sync::oneshot::Receiver<ActionAnswer> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let targets = vec![target.to_owned()];
-        let request =
-            ActionRequest { targets, wait: true, instances: None, signal: None, definitions: Vec::new() };
+        let request = ActionRequest {
+            targets,
+            wait: true,
+            instances: None,
+            signal: None,
+            definitions: Vec::new(),
+            changes: Vec::new(),
+        };
         self.engine.on_command(Command::Action { verb, request, reply });
         answer
     }

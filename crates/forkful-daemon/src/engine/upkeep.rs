@@ -21,7 +21,7 @@ use forkful_core::upkeep::health::Health;
 use forkful_core::upkeep::renewal::{self, Observed, Pause};
 use forkful_os::procinfo;
 
-use super::app::{App, AppId, ReloadOrder};
+use super::app::{App, AppId, Process, ReloadOrder};
 use super::{Back, Engine};
 use crate::command::Reply;
 use crate::watch::{News, Watcher};
@@ -30,11 +30,16 @@ use cron::Cron;
 /// Between two looks at memory and requests.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Loops are measured for so long after somebody wanted to know; he asks again in time, or has gone.
+const MEASURED_FOR: Duration = Duration::from_secs(4);
+
 /// What is kept of an app for this.
 #[derive(Default)]
 pub(crate) struct AppUpkeep {
     /// When memory, requests and ages are looked at next.
     next_look: Option<Time>,
+    /// Until when somebody wants to know how late the loops are.
+    measured_until: Option<Time>,
     cron: Option<Cron>,
     /// Watches the app's files, while that is asked for.
     watcher: Option<Watcher>,
@@ -69,7 +74,24 @@ impl App {
     pub(crate) fn next_upkeep(&self) -> Option<Time> {
         let cron = self.upkeep.cron.as_ref().map(Cron::next_look);
         let health = self.places.values().filter_map(|place| place.upkeep.current.as_ref()?.next_question());
-        [self.upkeep.next_look, cron].into_iter().flatten().chain(health).min()
+        let own = [self.upkeep.next_look, self.upkeep.measured_until, cron];
+        own.into_iter().flatten().chain(health).min()
+    }
+}
+
+impl App {
+    /// Agents report while a limit needs it, or somebody looks.
+    fn order_reports(&mut self, now: Time) {
+        let wanted = self.spec.renewal.max_requests.is_some() || self.upkeep.measured_until.is_some();
+        self.primary.want_reports(wanted.then_some(LOOK_EVERY), now);
+    }
+}
+
+impl Process {
+    /// How late its loop was, if that is known of the last seconds.
+    pub(crate) fn loop_delay_ms(&self, now: Time) -> Option<f64> {
+        let (at, delay_us) = self.loop_delay?;
+        (now.since(at) <= MEASURED_FOR).then_some(delay_us as f64 / 1000.0)
     }
 }
 
@@ -83,11 +105,6 @@ impl Current {
 }
 
 impl PlaceUpkeep {
-    /// What the agent of the worker has said last.
-    pub(crate) fn report(&self) -> Option<AgentReport> {
-        self.current.as_ref().and_then(|current| current.report)
-    }
-
     /// What was wrong with the last health check.
     pub(crate) fn health_fault(&self) -> Option<&str> {
         self.current.as_ref()?.health.as_ref()?.last_fault()
@@ -103,8 +120,7 @@ impl Engine {
         let renewal = &entry.spec.renewal;
         entry.upkeep.cron = renewal.cron.as_ref().map(|pattern| Cron::new(pattern, now));
         entry.upkeep.next_look = looks(&entry.spec).then(|| next_look(now));
-        let wants_reports = renewal.max_requests.is_some();
-        entry.primary.want_reports(wants_reports.then_some(LOOK_EVERY), now);
+        entry.order_reports(now);
         match watcher {
             Kept::As => {}
             Kept::New(watcher, fault) => {
@@ -121,6 +137,10 @@ impl Engine {
     pub(crate) fn upkeep(&mut self, app: AppId, now: Time) {
         self.note_current(app, now);
         let Some(entry) = self.apps.get_mut(&app) else { return };
+        if entry.upkeep.measured_until.is_some_and(|until| until <= now) {
+            entry.upkeep.measured_until = None;
+            entry.order_reports(now);
+        }
         if entry.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now)) {
             self.renew_app(app, "its hour has come (`cron_restart`)");
         }
@@ -212,11 +232,24 @@ impl Engine {
         Some(own + others.unwrap_or(0))
     }
 
+    /// Somebody looks at the apps who wants to know how late their loops are.
+    pub(crate) fn measure_loops(&mut self) {
+        let now = self.clock.now();
+        for entry in self.apps.values_mut() {
+            entry.upkeep.measured_until = Some(now + MEASURED_FOR);
+            entry.order_reports(now);
+        }
+    }
+
     /// What a worker's agent says of it.
     pub(crate) fn on_agent_report(&mut self, app: AppId, worker: WorkerId, report: AgentReport) {
-        self.note_current(app, self.clock.now());
+        let now = self.clock.now();
+        self.note_current(app, now);
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let Some((slot, generation)) = entry.find_worker(worker) else { return };
+        if let Some(process) = entry.process_of(worker) {
+            process.loop_delay = Some((now, report.delay_p99_us));
+        }
         if let Some(place) = entry.places.get_mut(&slot)
             && let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation)
         {

@@ -89,9 +89,13 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u
         reason: reason(place),
         renewed: place.upkeep.renewed.clone(),
         health_fault: place.upkeep.health_fault().map(str::to_owned),
-        loop_delay_ms: place.upkeep.report().map(|report| report.delay_p99_us as f64 / 1000.0),
+        loop_delay_ms: place.current().and_then(|process| process.loop_delay_ms(now)),
         stderr_tail: Vec::new(),
         dropped_log_lines: dropped,
+        node_version: place
+            .current()
+            .and_then(|process| process.node_version)
+            .map(|version| version.to_string()),
         reports: place.current().map(|process| process.reports.clone()).unwrap_or_default(),
     }
 }

@@ -10,7 +10,8 @@ use axum::http::{Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use forkful_api::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, LOG_TAIL_LINES_MAX, LogsQuery, Ping, StartRequest,
+    API_VERSION, ActionReply, ActionRequest, AppList, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, Ping,
+    StartRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,8 +66,13 @@ async fn ping(State(api): State<Api>) -> Json<Ping> {
     })
 }
 
-async fn list(State(api): State<Api>) -> Result<Json<AppList>, Refusal> {
-    api.ask(|reply| Command::List { reply }).await.map(Json)
+async fn list(
+    State(api): State<Api>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<AppList>, Refusal> {
+    let Query(ListQuery { measure }) =
+        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    api.ask(|reply| Command::List { measure, reply }).await.map(Json)
 }
 
 async fn describe(State(api): State<Api>, Path(target): Path<String>) -> Result<Json<AppList>, Refusal> {
@@ -140,11 +146,12 @@ fn check_action(verb: Verb, request: &ActionRequest) -> Result<(), String> {
     if request.signal.is_some() != (verb == Verb::Signal) {
         return Err("`signal` belongs to the action `signal`, which needs it".to_owned());
     }
-    if !request.definitions.is_empty() && !matches!(verb, Verb::Restart | Verb::Reload) {
-        return Err("`definitions` belongs to `restart` and `reload`".to_owned());
+    let defined = request.definitions.len() + request.changes.len();
+    if defined > 0 && !matches!(verb, Verb::Restart | Verb::Reload) {
+        return Err("`definitions` and `changes` belong to `restart` and `reload`".to_owned());
     }
-    if request.definitions.len() > TARGETS_MAX {
-        return Err(format!("an action holds at most {TARGETS_MAX} definitions"));
+    if defined > TARGETS_MAX {
+        return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Served {
 async fn engine(mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
-            Command::List { reply } => drop(reply.send(Ok(AppList { apps: Vec::new() }))),
+            Command::List { reply, .. } => drop(reply.send(Ok(AppList { apps: Vec::new() }))),
             Command::Describe { target, reply } => {
                 let error = format!("no app {target:?}");
                 let hint = Some("look at `forkful list`".to_owned());
@@ -115,6 +115,7 @@ fn request(targets: &[&str]) -> ActionRequest {
         instances: None,
         signal: None,
         definitions: Vec::new(),
+        changes: Vec::new(),
     }
 }
 

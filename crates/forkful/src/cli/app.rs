@@ -55,6 +55,13 @@ pub(crate) struct AppArgs {
     /// Scripts, programs, quoted command lines, config files (`-` for JSON from stdin), or names of stopped apps.
     #[arg(value_name = "SCRIPT|CONFIG|APP")]
     pub(crate) targets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: AppOptionArgs,
+}
+
+/// What describes an app.
+#[derive(Debug, Args)]
+pub(crate) struct AppOptionArgs {
     /// Arguments of the script.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,

@@ -56,9 +56,9 @@ pub(crate) struct ValidateArgs {
 Examples:
   forkful id api       [ 0, 2 ]")]
 pub(crate) struct IdArgs {
-    /// Name of the app.
-    #[arg(value_name = "APP")]
-    pub(crate) target: String,
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -67,9 +67,10 @@ Examples:
   forkful pid api
   kill -USR2 $(forkful pid 3)")]
 pub(crate) struct PidArgs {
-    /// Name or id of the app; without one the daemon's own process id is printed.
-    #[arg(value_name = "APP")]
-    pub(crate) target: Option<String>,
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files; without
+    /// one the daemon's own process id is printed.
+    #[arg(value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -80,9 +81,9 @@ Examples:
   forkful env api
   forkful env 0 --show-secrets | grep DATABASE_URL")]
 pub(crate) struct EnvArgs {
-    /// Name or id of the app.
-    #[arg(value_name = "APP")]
-    pub(crate) target: String,
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
     /// Show secrets too.
     #[arg(long)]
     pub(crate) show_secrets: bool,

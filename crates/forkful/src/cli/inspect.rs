@@ -20,8 +20,8 @@ Examples:
   forkful trigger api set-level debug
   forkful trigger 3 report '{\"days\": 7}' --timeout 60")]
 pub(crate) struct TriggerArgs {
-    /// Name or id of an app, or `all`.
-    #[arg(value_name = "APP")]
+    /// A name, id, namespace, `/pattern/` of names or script of apps, `all`, or a config file.
+    #[arg(value_name = "APP|CONFIG")]
     pub(crate) target: String,
     /// The action's name.
     pub(crate) action: String,

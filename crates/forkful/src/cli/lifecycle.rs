@@ -2,19 +2,32 @@
 
 use clap::Args;
 
+use super::app::AppOptionArgs;
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Targets are names, ids, or `all`, several at once; a config file means the apps in it.
+Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`, several at once; a config
+file means the apps in it. A name comes before a namespace or a script that is written in the same way.
 
 Examples:
   forkful stop api
   forkful stop 0 3 worker
-  forkful stop forkful.config.js
+  forkful stop '/^api-/' jobs/mail.js
+  forkful stop forkful.config.js --only api
   forkful delete all")]
 pub(crate) struct TargetArgs {
-    /// Names or ids of apps, `all`, or config files.
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
+    /// Config files: only the apps of these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// PM2's users pass it to `stop`; a stopped app is not watched anyway.
+    #[arg(long, hide = true)]
+    pub(crate) watch: bool,
+    /// PM2's users pass it; nothing here has to be forced.
+    #[arg(long, short, hide = true)]
+    pub(crate) force: bool,
     /// Return at once instead of when it is done.
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -28,26 +41,31 @@ pub(crate) struct TargetArgs {
 A config file as target applies what changed in it, and starts the apps in it that are new.
 When the new version does not become ready, `reload` keeps the old one and exits with 1.
 
+An app that is named otherwise keeps its options and its environment, but for what is given here.
+`--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable; `--name`
+renames it, `--node-args null` takes the interpreter's arguments away.
+
 Examples:
   forkful reload api
   forkful reload all
+  forkful reload api --max-memory-restart 300M -i 4
+  PORT=4000 forkful restart api --update-env
   forkful restart forkful.config.js --env production --only api,worker")]
 pub(crate) struct RestartArgs {
-    /// Names or ids of apps, `all`, or config files.
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
-    /// Config files: only the apps of these names.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-    /// Config files: KEY=VALUE sets a variable, NAME chooses the block `env_NAME`.
-    #[arg(long, value_name = "KEY=VALUE|NAME")]
-    pub(crate) env: Vec<String>,
+    /// PM2's users pass it; nothing here has to be forced.
+    #[arg(long, short, hide = true)]
+    pub(crate) force: bool,
     /// Return at once instead of when it is done.
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) options: AppOptionArgs,
 }
 
 #[derive(Debug, Args)]
@@ -58,8 +76,8 @@ Examples:
   forkful scale api -1
   forkful scale api max     one worker per core that this process may use")]
 pub(crate) struct ScaleArgs {
-    /// Name or id of the app.
-    #[arg(value_name = "APP")]
+    /// A name, id, namespace, `/pattern/` of names, script or config file that means one app.
+    #[arg(value_name = "APP|CONFIG")]
     pub(crate) target: String,
     /// The new number of workers; +N and -N change the present one; `max`.
     #[arg(value_name = "NUMBER", allow_hyphen_values = true)]
@@ -82,8 +100,8 @@ pub(crate) struct SignalArgs {
     /// Name or number: SIGUSR2, usr2, 12.
     #[arg(value_name = "SIGNAL")]
     pub(crate) signal: String,
-    /// Names or ids of apps, or `all`.
-    #[arg(required = true, value_name = "APP")]
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Print JSON.
     #[arg(long)]

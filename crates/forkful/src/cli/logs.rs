@@ -19,8 +19,8 @@ Examples:
   forkful logs --json | jq -r 'select(.type == \"err\") | .message'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct LogsArgs {
-    /// Names, ids or namespaces of apps, or `/patterns/` of names; all when none is named.
-    #[arg(value_name = "APP")]
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; all when none is named.
+    #[arg(value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Show this many lines of each file before new ones.
     #[arg(long, short = 'n', default_value_t = 15, value_name = "NUMBER",
@@ -65,8 +65,8 @@ Examples:
   forkful flush
   forkful flush api")]
 pub(crate) struct FlushArgs {
-    /// Names or ids of apps; all when none is named.
-    #[arg(value_name = "APP")]
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; all when none is named.
+    #[arg(value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Return at once.
     #[arg(long)]

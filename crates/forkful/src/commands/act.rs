@@ -1,18 +1,15 @@
 //! What all verbs that act on existing apps share: send the action, wait, tell what became of it.
 
-use std::path::Path;
-
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppList};
-use forkful_config::AppOptions;
 
-use crate::connection;
+use super::targets::client_for;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
-use crate::output::{self, format, outcome, table};
-use crate::specs::Specs;
+use crate::output::table::{self, TableShape};
+use crate::output::{self, format, outcome};
 
 /// A verb in the three forms that texts need.
 #[derive(Debug, Clone, Copy)]
@@ -27,22 +24,14 @@ pub(super) struct Words<'a> {
 
 /// A request without anything special.
 pub(super) fn request(targets: Vec<String>, no_wait: bool) -> ActionRequest {
-    ActionRequest { targets, wait: !no_wait, instances: None, signal: None, definitions: Vec::new() }
-}
-
-/// Targets with each config file replaced by the names of its apps.
-pub(super) fn expand(targets: Vec<String>) -> Result<Vec<String>, Failure> {
-    let mut expanded = Vec::new();
-    for target in targets {
-        let path = Path::new(&target);
-        if crate::specs::is_config(&target) {
-            let apps = Specs::new(&[], &[])?.apps_of_config(path, &AppOptions::default())?;
-            expanded.extend(apps.iter().map(|app| app.name.to_string()));
-        } else {
-            expanded.push(target);
-        }
+    ActionRequest {
+        targets,
+        wait: !no_wait,
+        instances: None,
+        signal: None,
+        definitions: Vec::new(),
+        changes: Vec::new(),
     }
-    Ok(expanded)
 }
 
 /// Sends one action to the running daemon. Without a daemon there is no app that could be meant.
@@ -52,9 +41,7 @@ pub(super) async fn act(
     request: ActionRequest,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::no_such_app(request.targets.first().map_or("all", String::as_str)));
-    };
+    let mut client = client_for(home, &request.targets).await?;
     let reply = {
         let _progress = Progress::start(format!("{} {}…", words.doing, request.targets.join(", ")));
         client.action(words.verb, &request).await?
@@ -84,5 +71,5 @@ pub(super) async fn tell(
 
 /// The table of workers, as wide as the terminal allows.
 pub(super) fn print_table(list: &AppList) -> Result<(), Failure> {
-    output::print(&table::workers(list, format::now_ms(), table::terminal_width(), Paint::stdout()))
+    output::print(&table::workers(list, format::now_ms(), &TableShape::stdout()))
 }

@@ -1,16 +1,22 @@
-//! `forkful env`: the environment that an app's workers get, without secrets.
+//! `forkful env`: the environment that the workers of apps get, without secrets.
 
+use std::collections::BTreeMap;
+
+use forkful_api::conversation::EnvironmentReply;
+
+use super::targets::{client_for, expand};
 use crate::cli::EnvArgs;
-use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, format};
 
 pub(super) async fn run(home: &Home, args: &EnvArgs) -> Result<Exit, Failure> {
-    let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::no_such_app(&args.target));
-    };
-    let reply = client.environment(&args.target, args.show_secrets).await?;
+    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let mut client = client_for(home, &targets).await?;
+    let mut reply = EnvironmentReply { apps: BTreeMap::new() };
+    for target in &targets {
+        reply.apps.extend(client.environment(target, args.show_secrets).await?.apps);
+    }
     if args.json {
         output::print_json(&reply)?;
         return Ok(Exit::Done);

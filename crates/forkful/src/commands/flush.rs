@@ -1,6 +1,7 @@
 //! `forkful flush`: empties the log files of apps.
 
-use super::act::{Words, act, expand, request};
+use super::act::{Words, act, request};
+use super::targets::expand;
 use crate::cli::FlushArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -8,5 +9,5 @@ use crate::home::Home;
 pub(super) async fn run(home: &Home, args: FlushArgs) -> Result<Exit, Failure> {
     let words = Words { verb: "flush", doing: "emptying the logs of", done: "logs emptied" };
     let targets = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
-    act(home, words, request(expand(targets)?, args.no_wait), args.json).await
+    act(home, words, request(expand(home, targets, &[]).await?, args.no_wait), args.json).await
 }

@@ -1,20 +1,26 @@
 //! `forkful list`: the table of workers. Never starts a daemon: without one there are no apps.
 
+mod watch;
+
 use forkful_api::types::AppList;
 
-use super::act::print_table;
 use crate::cli::ListArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output;
+use crate::output::table::TableShape;
+use crate::output::{self, format, table};
 
 pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
+    let shape = TableShape { sort: args.sort, plain: args.mini_list, ..TableShape::stdout() };
+    if args.watch {
+        return watch::run(home, shape).await;
+    }
     let list = apps(home).await?;
     if args.json {
         output::print_json(&list)?;
     } else {
-        print_table(&list)?;
+        output::print(&table::workers(&list, format::now_ms(), &shape))?;
     }
     Ok(Exit::Done)
 }

@@ -4,10 +4,10 @@ use std::io::{BufWriter, Write, stdout};
 
 use forkful_api::client::{Client, ClientError, LogReader};
 use forkful_api::types::{LogLine, LogStream, LogsQuery};
-use regex::Regex;
+use forkful_core::targets::pattern_of;
 
+use super::targets::{client_for, expand};
 use crate::cli::LogsArgs;
-use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::logs::{LogShape, LogStyle, append};
@@ -23,15 +23,14 @@ async fn next(lines: &mut LogReader) -> Result<Option<LogLine>, ClientError> {
 }
 
 pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
-    let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::no_such_app(args.targets.first().map_or("all", String::as_str)));
-    };
+    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let mut client = client_for(home, &targets).await?;
     let stream = match (args.out, args.err) {
         (true, _) => Some(LogStream::Out),
         (_, true) => Some(LogStream::Err),
         _ => None,
     };
-    let targets = names(&mut client, &args.targets).await?.join(",");
+    let targets = names(&mut client, &targets).await?.join(",");
     let query = LogsQuery { targets, lines: args.lines, follow: !args.nostream, stream };
     let style = match (args.json, args.format, args.raw) {
         (true, _, _) => LogStyle::Json,
@@ -66,27 +65,15 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     ))
 }
 
-/// The targets, with each `/pattern/` replaced by the names that it matches.
+/// The targets as a query takes them: separated by commas, which a pattern may hold, so patterns are
+/// replaced by the names that they match.
 async fn names(client: &mut Client, targets: &[String]) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for target in targets {
-        let Some(pattern) = target.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) else {
+        if pattern_of(target).is_some() {
+            names.extend(client.describe(target).await?.apps.into_iter().map(|app| app.definition.name));
+        } else {
             names.push(target.clone());
-            continue;
-        };
-        let pattern = Regex::new(pattern).map_err(|fault| {
-            Failure::caused(
-                Exit::WrongUse,
-                anyhow::Error::new(fault).context(format!("{target} is no regular expression")),
-            )
-        })?;
-        let list = client.list().await?;
-        let found =
-            list.apps.into_iter().map(|app| app.definition.name).filter(|name| pattern.is_match(name));
-        let before = names.len();
-        names.extend(found);
-        if names.len() == before {
-            return Err(Failure::no_such_app(target));
         }
     }
     Ok(names)

@@ -1,7 +1,8 @@
-//! `forkful pid`: process ids, one a line, of an app's workers or of the daemon.
+//! `forkful pid`: process ids, one a line, of the workers of apps, or of the daemon.
 
 use forkful_api::client::ClientError;
 
+use super::targets::{client_for, expand, workers};
 use crate::cli::PidArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -9,21 +10,19 @@ use crate::home::Home;
 use crate::output;
 
 pub(super) async fn run(home: &Home, args: &PidArgs) -> Result<Exit, Failure> {
-    let client = connection::running(home).await?;
-    let Some(target) = &args.target else {
-        let Some(mut client) = client else {
+    if args.targets.is_empty() {
+        let Some(mut client) = connection::running(home).await? else {
             return Err(ClientError::NotRunning { socket: home.socket(), stale: false }.into());
         };
         output::print(&format!("{}\n", client.ping().await?.pid))?;
         return Ok(Exit::Done);
-    };
-    let Some(mut client) = client else { return Err(Failure::no_such_app(target)) };
-    let id: Option<u32> = target.parse().ok();
-    let apps = client.describe(target).await?.apps;
-    let workers = apps.iter().flat_map(|app| &app.workers);
-    let meant = workers.filter(|worker| id.is_none_or(|id| id == worker.pm_id));
-    let pids: String = meant.filter_map(|worker| worker.pid).map(|pid| format!("{pid}\n")).collect();
+    }
+    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let mut client = client_for(home, &targets).await?;
+    let workers = workers(&mut client, &targets).await?;
+    let pids: String = workers.iter().filter_map(|worker| worker.pid).map(|pid| format!("{pid}\n")).collect();
     if pids.is_empty() {
+        let target = args.targets.join(", ");
         return Err(Failure::new(Exit::Failed, format!("no worker of `{target}` runs"))
             .hint(format!("`forkful start {target}` starts it")));
     }

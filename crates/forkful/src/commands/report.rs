@@ -11,8 +11,8 @@ use forkful_core::spec::environment::{looks_secret, shown_arguments};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::paint::Paint;
-use crate::output::{self, format, table};
+use crate::output::table::{self, TableShape};
+use crate::output::{self, format};
 
 /// Lines of the daemon's log that are shown, and how much of its end is read for them.
 const LOG_LINES: usize = 20;
@@ -59,7 +59,8 @@ fn apps(text: &mut String, list: &AppList) {
         return;
     }
     text.push('\n');
-    text.push_str(&table::workers(list, format::now_ms(), Some(COLUMNS), Paint::stdout()));
+    let shape = TableShape { width: Some(COLUMNS), ..TableShape::stdout() };
+    text.push_str(&table::workers(list, format::now_ms(), &shape));
     for app in &list.apps {
         let definition = &app.definition;
         let args = shown_arguments(&definition.args).join(" ");

@@ -1,11 +1,18 @@
-//! `forkful restart`: stops apps and starts them again, with a config file's new definitions if one is named.
+//! `forkful restart`: stops apps and starts them again, with a config file's new definitions if one is
+//! named, or with other options.
 
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, AppOutcome, AppView, StartRequest};
+use forkful_api::types::{
+    ActionReply, ActionRequest, AppChange, AppDefinition, AppOutcome, AppView, StartRequest,
+};
+use forkful_config::AppOptions;
+use serde_json::Value;
 
 use super::act::{Words, request, tell};
+use super::targets::{client_for, expand};
+use crate::changes::Wanted;
 use crate::cli::RestartArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -20,23 +27,24 @@ pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure
 
 /// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
 pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
-    let (definitions, mut targets) = definitions(args)?;
+    let specs = Specs::new(&args.options.env, &args.options.only)?;
+    let options = options(&specs, args)?;
+    let (definitions, targets) = definitions(&specs, &options, args)?;
+    let targets = expand(home, targets, &[]).await?;
     let mut client = if definitions.is_empty() {
-        match connection::running(home).await? {
-            Some(client) => client,
-            None => return Err(Failure::no_such_app(targets.first().map_or("all", String::as_str))),
-        }
+        client_for(home, &targets).await?
     } else {
         connection::needed(home).await?
     };
     let (known, new) = split(&mut client, definitions).await?;
+    let wanted = Wanted { specs: &specs, options: &options, update_env: args.options.accepted.update_env };
+    let (changes, mut targets) = changes(&mut client, &wanted, targets).await?;
     targets.extend(known.iter().map(|definition| definition.name.clone()));
     let mut groups = Vec::new();
     if !targets.is_empty() {
         let _progress = Progress::start(format!("{} {}…", words.doing, targets.join(", ")));
-        let numbers: Vec<(String, u16)> =
-            known.iter().map(|definition| (definition.name.clone(), definition.instances)).collect();
-        let request = ActionRequest { definitions: known, ..request(targets, args.no_wait) };
+        let numbers = Number::all(&known, &changes);
+        let request = ActionRequest { definitions: known, changes, ..request(targets, args.no_wait) };
         let mut reply = client.action(words.verb, &request).await?;
         scale(&mut client, &numbers, &mut reply, !args.no_wait).await?;
         groups.push((if args.no_wait { words.doing } else { words.done }, reply));
@@ -49,11 +57,49 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     tell(&mut client, groups, args.json).await
 }
 
-/// Gives apps the number of workers that their config asks for: a reload replaces workers and leaves
+/// The options, with PM2's word for interpreter arguments that go away.
+fn options(specs: &Specs, args: &RestartArgs) -> Result<AppOptions, Failure> {
+    let mut options = specs.options(&args.options)?;
+    if args.options.node_args.as_deref() == Some("null") {
+        options.node_args = Some(Vec::new());
+    }
+    Ok(options)
+}
+
+/// How many workers an app is to have.
+struct Number {
+    /// Its name before.
+    name: String,
+    /// Its name after.
+    new_name: String,
+    instances: u16,
+}
+
+impl Number {
+    fn all(known: &[AppDefinition], changes: &[AppChange]) -> Vec<Self> {
+        let defined = known.iter().map(|definition| Self {
+            name: definition.name.clone(),
+            new_name: definition.name.clone(),
+            instances: definition.instances,
+        });
+        let changed = changes.iter().filter_map(|change| {
+            let instances = change.definition.get("instances").and_then(Value::as_u64)?;
+            let new_name = change.definition.get("name").and_then(Value::as_str).unwrap_or(&change.name);
+            Some(Self {
+                name: change.name.clone(),
+                new_name: new_name.to_owned(),
+                instances: u16::try_from(instances).ok()?,
+            })
+        });
+        defined.chain(changed).collect()
+    }
+}
+
+/// Gives apps the number of workers that they are to have: a reload replaces workers and leaves
 /// their number alone. Apps that could not be reloaded keep theirs.
 async fn scale(
     client: &mut Client,
-    numbers: &[(String, u16)],
+    numbers: &[Number],
     reply: &mut ActionReply,
     wait: bool,
 ) -> Result<(), Failure> {
@@ -61,16 +107,16 @@ async fn scale(
         return Ok(());
     }
     let list = client.list().await?;
-    for (name, instances) in numbers {
+    for Number { name, new_name, instances } in numbers {
         let is_other =
-            |app: &AppView| app.definition.name == *name && app.workers.len() != usize::from(*instances);
+            |app: &AppView| app.definition.name == *new_name && app.workers.len() != usize::from(*instances);
         let Some(outcome) = reply.apps.iter_mut().find(|outcome| outcome.name == *name && outcome.ok) else {
             continue;
         };
         if !list.apps.iter().any(is_other) {
             continue;
         }
-        let request = ActionRequest { instances: Some(*instances), ..request(vec![name.clone()], !wait) };
+        let request = ActionRequest { instances: Some(*instances), ..request(vec![new_name.clone()], !wait) };
         for scaled in client.action("scale", &request).await?.apps {
             outcome.notes.push(format!("scaled to {}", count(usize::from(*instances), "worker")));
             outcome.notes.extend(scaled.notes);
@@ -83,24 +129,51 @@ async fn scale(
 }
 
 /// The definitions of the config files among the targets, and the other targets.
-fn definitions(args: &RestartArgs) -> Result<(Vec<AppDefinition>, Vec<String>), Failure> {
+fn definitions(
+    specs: &Specs,
+    options: &AppOptions,
+    args: &RestartArgs,
+) -> Result<(Vec<AppDefinition>, Vec<String>), Failure> {
     let (configs, names): (Vec<&String>, Vec<&String>) =
         args.targets.iter().partition(|target| crate::specs::is_config(target));
     if configs.is_empty() {
-        if !args.env.is_empty() || !args.only.is_empty() {
-            let error = "--env and --only belong to a config file, and none is named";
-            return Err(Failure::new(Exit::WrongUse, error)
-                .hint("name the config file, as in `forkful reload forkful.config.js --env production`"));
+        if !args.options.only.is_empty() {
+            return Err(super::targets::only_without_config());
+        }
+        if let Some(name) = specs.env_name() {
+            let error = format!("--env {name} chooses a block of a config file, and none is named");
+            return Err(Failure::new(Exit::WrongUse, error).hint(
+                "name the config file, as in `forkful reload forkful.config.js --env production`; \
+                 a variable is written as --env KEY=VALUE",
+            ));
         }
         return Ok((Vec::new(), args.targets.clone()));
     }
-    let specs = Specs::new(&args.env, &args.only)?;
     let mut definitions = Vec::new();
     for config in configs {
-        let apps = specs.apps_of_config(Path::new(config), &specs.only_env())?;
+        let apps = specs.apps_of_config(Path::new(config), options)?;
         definitions.extend(apps.iter().map(AppDefinition::from));
     }
     Ok((definitions, names.into_iter().cloned().collect()))
+}
+
+/// The changes of the apps that targets name, and the targets. What changes an app concerns all its
+/// workers, whichever were named.
+async fn changes(
+    client: &mut Client,
+    wanted: &Wanted<'_>,
+    targets: Vec<String>,
+) -> Result<(Vec<AppChange>, Vec<String>), Failure> {
+    if wanted.is_nothing() || targets.is_empty() {
+        return Ok((Vec::new(), targets));
+    }
+    let apps = super::targets::apps(client, &targets).await?;
+    if wanted.options.name.is_some() && apps.len() > 1 {
+        let error = format!("--name would give {} apps the same name", apps.len());
+        return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
+    }
+    let changes = apps.iter().map(|app| wanted.of(&app.definition)).collect::<Result<Vec<_>, _>>()?;
+    Ok((changes, apps.into_iter().map(|app| app.definition.name).collect()))
 }
 
 /// Parts the apps that the daemon knows from those that it does not.

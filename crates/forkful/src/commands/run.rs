@@ -13,7 +13,7 @@ use crate::home::Home;
 use crate::specs::Specs;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let specs = Specs::new(&args.app.env, &args.app.only)?;
+    let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
     let apps = super::start::named(&specs, &args.app)?;
     let (home, _temporary) = home()?;
     let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };

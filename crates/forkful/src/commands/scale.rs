@@ -4,8 +4,8 @@ use forkful_api::types::ActionRequest;
 use forkful_core::spec::INSTANCES_MAX;
 
 use super::act::{Words, act, request};
+use super::targets::{apps, client_for, expand};
 use crate::cli::ScaleArgs;
-use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 
@@ -14,7 +14,8 @@ pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
         Failure::new(Exit::WrongUse, format!("`{}` is no number of workers", args.number))
             .hint("write a number from 1, `max`, or a change as +2 or -1")
     })?;
-    let present = present(home, &args.target).await?;
+    let targets = expand(home, vec![args.target], &[]).await?;
+    let present = present(home, &targets).await?;
     let wanted = change.apply(present, forkful_os::cores::usable_cores().count);
     let instances = u16::try_from(wanted).ok().filter(|wanted| (1..=INSTANCES_MAX).contains(wanted));
     let Some(instances) = instances else {
@@ -22,20 +23,19 @@ pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::WrongUse, error).hint("`forkful stop` stops all workers of an app"));
     };
     let words = Words { verb: "scale", doing: "scaling", done: &format!("scaled to {instances}") };
-    let request = ActionRequest { instances: Some(instances), ..request(vec![args.target], args.no_wait) };
+    let request = ActionRequest { instances: Some(instances), ..request(targets, args.no_wait) };
     act(home, words, request, args.json).await
 }
 
 /// How many workers the app has now.
-async fn present(home: &Home, target: &str) -> Result<i64, Failure> {
-    let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::no_such_app(target));
-    };
-    match client.describe(target).await?.apps.as_slice() {
-        [] => Err(Failure::no_such_app(target)),
+async fn present(home: &Home, targets: &[String]) -> Result<i64, Failure> {
+    let mut client = client_for(home, targets).await?;
+    match apps(&mut client, targets).await?.as_slice() {
         [app] => Ok(i64::from(app.definition.instances)),
-        many => Err(Failure::new(Exit::WrongUse, format!("`{target}` means {} apps", many.len()))
-            .hint("scale them one by one, by name")),
+        many => {
+            Err(Failure::new(Exit::WrongUse, format!("`{}` means {} apps", targets.join(", "), many.len()))
+                .hint("scale them one by one, by name"))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use forkful_api::types::ActionRequest;
 
 use super::act::{Words, act, request};
+use super::targets::expand;
 use crate::cli::SignalArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -14,5 +15,6 @@ pub(super) async fn run(home: &Home, args: SignalArgs) -> Result<Exit, Failure> 
     };
     let done = format!("got {}", forkful_os::signal_name(number));
     let words = Words { verb: "signal", doing: "signalling", done: &done };
-    act(home, words, ActionRequest { signal: Some(number), ..request(args.targets, false) }, args.json).await
+    let targets = expand(home, args.targets, &[]).await?;
+    act(home, words, ActionRequest { signal: Some(number), ..request(targets, false) }, args.json).await
 }

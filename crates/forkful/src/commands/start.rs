@@ -73,7 +73,7 @@ pub(super) fn doing(apps: &[AppDefinition]) -> String {
 
 /// All apps that the command line of `start` or `run` names, complete.
 pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failure> {
-    let options = specs.options(args)?;
+    let options = specs.options(&args.options)?;
     let mut apps = Vec::new();
     for target in targets(specs, args)? {
         apps.extend(from_target(specs, &options, &target)?);
@@ -83,8 +83,8 @@ pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failu
 }
 
 fn plan(args: &StartArgs, known: &[AppView]) -> Result<Plan, Failure> {
-    let specs = Specs::new(&args.app.env, &args.app.only)?;
-    let options = specs.options(&args.app)?;
+    let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
+    let options = specs.options(&args.app.options)?;
     let mut plan = Plan::default();
     let mut wanted = Vec::new();
     for target in targets(&specs, &args.app)? {
@@ -93,7 +93,7 @@ fn plan(args: &StartArgs, known: &[AppView]) -> Result<Plan, Failure> {
                 if options != AppOptions::default() {
                     let error = format!("`{target}` is an app that exists; options would not change it");
                     return Err(Failure::new(Exit::WrongUse, error)
-                        .hint("name its script or config file to start it with other options"));
+                        .hint(format!("`forkful restart {target}` takes options and starts it")));
                 }
                 match stopped {
                     Ok(targets) => plan.existing.extend(targets),

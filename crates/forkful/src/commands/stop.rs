@@ -1,11 +1,13 @@
 //! `forkful stop`: stops apps, which stay in the list.
 
-use super::act::{Words, act, expand, request};
+use super::act::{Words, act, request};
+use super::targets::expand;
 use crate::cli::TargetArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 
 pub(super) async fn run(home: &Home, args: TargetArgs) -> Result<Exit, Failure> {
     let words = Words { verb: "stop", doing: "stopping", done: "stopped" };
-    act(home, words, request(expand(args.targets)?, args.no_wait), args.json).await
+    let targets = expand(home, args.targets, &args.only).await?;
+    act(home, words, request(targets, args.no_wait), args.json).await
 }

@@ -5,19 +5,18 @@ use std::fmt::Write as _;
 use forkful_api::conversation::{TriggerRequest, WorkersReply};
 use serde_json::Value;
 
+use super::targets::{client_for, expand};
 use crate::cli::TriggerArgs;
-use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::output::{self, format};
 
 pub(super) async fn run(home: &Home, args: TriggerArgs) -> Result<Exit, Failure> {
-    let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::no_such_app(&args.target));
-    };
+    let targets = expand(home, vec![args.target], &[]).await?;
+    let mut client = client_for(home, &targets).await?;
     let request = TriggerRequest {
-        targets: vec![args.target],
+        targets,
         action: args.action,
         params: args.params.map(Value::String),
         timeout_ms: args.timeout * 1000,

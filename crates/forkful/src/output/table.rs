@@ -1,16 +1,28 @@
 //! The table of workers, as `list` and every command that changes something show it.
 
+mod sort;
+
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use forkful_api::types::{AppList, AppView, Status, WorkerView};
+use forkful_core::spec::NAMESPACE_DEFAULT;
 
 use super::format;
 use super::paint::Paint;
 
+pub(crate) use sort::Sort;
+
 /// The least width of the column of names when the terminal is narrow.
 const NAME_WIDTH_MIN: usize = 8;
 
-/// As much of a name as is worth more than another column.
+/// As much of a name as is worth more than another column, with a frame and without.
 const NAME_WIDTH_ENOUGH: usize = 16;
+const NAME_WIDTH_ENOUGH_PLAIN: usize = 10;
+
+/// Between columns without a frame.
+const GAP: u16 = 2;
+
+/// Status words have a column of this width at most where there is no frame.
+const WAITING: &str = "waiting";
 
 /// A column, and when a narrow terminal loses it: the highest number goes first, 0 never.
 struct Column {
@@ -20,17 +32,26 @@ struct Column {
     text: fn(&AppView, &WorkerView, u64) -> String,
 }
 
-const COLUMNS: [Column; 9] = [
+/// The first round in which a column goes that is worth more than a frame.
+const FRAME_GOES: u8 = 3;
+
+const COLUMNS: [Column; 10] = [
     Column { title: "id", dropped: 0, alignment: CellAlignment::Right, text: |_, w, _| w.pm_id.to_string() },
     Column { title: "name", dropped: 0, alignment: CellAlignment::Left, text: |a, _, _| name(a) },
     Column {
+        title: "namespace",
+        dropped: 7,
+        alignment: CellAlignment::Left,
+        text: |a, _, _| format::visible(&a.definition.namespace),
+    },
+    Column {
         title: "mode",
-        dropped: 5,
+        dropped: 6,
         alignment: CellAlignment::Left,
         text: |a, _, _| a.definition.mode.to_string(),
     },
-    Column { title: "pid", dropped: 4, alignment: CellAlignment::Right, text: |_, w, _| pid(w) },
-    Column { title: "uptime", dropped: 3, alignment: CellAlignment::Right, text: |_, w, now| uptime(w, now) },
+    Column { title: "pid", dropped: 5, alignment: CellAlignment::Right, text: |_, w, _| pid(w) },
+    Column { title: "uptime", dropped: 4, alignment: CellAlignment::Right, text: |_, w, now| uptime(w, now) },
     Column {
         title: "↺",
         dropped: 2,
@@ -43,76 +64,189 @@ const COLUMNS: [Column; 9] = [
 ];
 
 const NAME_COLUMN: usize = 1;
-const STATUS_COLUMN: usize = 6;
+const NAMESPACE_COLUMN: usize = 2;
+const STATUS_COLUMN: usize = 7;
+
+/// Rounds in which columns go; the first is the number of the column that goes first.
+const ROUNDS: std::ops::RangeInclusive<u8> = 1..=7;
+
+/// A worker's line.
+struct Row {
+    status: Status,
+    cells: [String; COLUMNS.len()],
+}
+
+/// How the table is shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableShape {
+    /// The terminal's width; `None` for no bound.
+    pub(crate) width: Option<u16>,
+    /// The most lines; `None` for no bound.
+    pub(crate) height: Option<u16>,
+    /// Leave the frame out, whatever the width.
+    pub(crate) plain: bool,
+    /// Colours.
+    pub(crate) paint: Paint,
+    /// The order of the rows.
+    pub(crate) sort: Sort,
+}
+
+impl TableShape {
+    /// As wide as the terminal, and complete.
+    pub(crate) fn stdout() -> Self {
+        Self {
+            width: terminal_width(),
+            height: None,
+            plain: false,
+            paint: Paint::stdout(),
+            sort: Sort::default(),
+        }
+    }
+}
+
+/// Whether lines are drawn around the cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Drawn,
+    None,
+}
 
 /// The width of the terminal that stdout is, if it is one.
 pub(crate) fn terminal_width() -> Option<u16> {
     Table::new().width()
 }
 
-/// The table, with a newline at its end. `width` is the terminal's, `None` for no bound; `now_ms` is
-/// the time that uptimes are counted to.
-pub(crate) fn workers(list: &AppList, now_ms: u64, width: Option<u16>, paint: Paint) -> String {
-    let mut rows: Vec<(u32, Status, [String; 9])> = list
-        .apps
-        .iter()
-        .flat_map(|app| app.workers.iter().map(move |worker| (app, worker)))
-        .map(|(app, worker)| {
-            let row = COLUMNS.each_ref().map(|column| (column.text)(app, worker, now_ms));
-            (worker.pm_id, worker.status, row)
+/// The table, with a newline at its end. `now_ms` is the time that uptimes are counted to.
+///
+/// Three forms: with all columns; with fewer, in a frame; and without a frame, where that would cost a
+/// column that matters. Long names are cut before columns go.
+pub(crate) fn workers(list: &AppList, now_ms: u64, shape: &TableShape) -> String {
+    let mut found: Vec<(&AppView, &WorkerView)> =
+        list.apps.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker))).collect();
+    shape.sort.apply(&mut found, now_ms);
+    let mut rows: Vec<Row> = found
+        .into_iter()
+        .map(|(app, worker)| Row {
+            status: worker.status,
+            cells: COLUMNS.each_ref().map(|column| (column.text)(app, worker, now_ms)),
         })
         .collect();
-    rows.sort_by_key(|(pm_id, _, _)| *pm_id);
-    let shown = fit(&mut rows, width);
+    let (frame, shown) = fit(&mut rows, shape);
+    let around = match frame {
+        Frame::Drawn => 4,
+        Frame::None => 1,
+    };
+    // One more line says what is left out.
+    let fitting = shape.height.map_or(usize::MAX, |height| usize::from(height).saturating_sub(around));
+    let left_out = if rows.len() > fitting { rows.len() - fitting.saturating_sub(1) } else { 0 };
+    rows.truncate(rows.len() - left_out);
+    let mut text = draw(&rows, frame, &shown, shape.paint);
+    if left_out > 0 {
+        text.push_str(&format!("{} more\n", format::count(left_out, "worker")));
+    }
+    text
+}
+
+fn draw(rows: &[Row], frame: Frame, shown: &[usize], paint: Paint) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    match frame {
+        Frame::Drawn => table.load_style(presets::UTF8_FULL_CONDENSED),
+        Frame::None => table.load_style(presets::NOTHING),
+    };
+    table.set_content_arrangement(ContentArrangement::Disabled);
     if paint.is_enabled() {
         table.enforce_styling();
     } else {
         table.force_no_tty();
     }
-    table.set_header(
-        shown.iter().map(|&index| Cell::new(COLUMNS[index].title).add_attribute(Attribute::Bold)),
-    );
-    for (_, status, row) in &rows {
+    table.set_header(shown.iter().map(|&index| {
+        let cell = Cell::new(COLUMNS[index].title).add_attribute(Attribute::Bold);
+        if frame == Frame::None { cell.set_alignment(COLUMNS[index].alignment) } else { cell }
+    }));
+    for row in rows {
         table.add_row(shown.iter().map(|&index| {
-            let cell = Cell::new(&row[index]).set_alignment(COLUMNS[index].alignment);
-            if index == STATUS_COLUMN { cell.fg(colour(*status)) } else { cell }
+            let cell = Cell::new(&row.cells[index]).set_alignment(COLUMNS[index].alignment);
+            if index == STATUS_COLUMN { cell.fg(colour(row.status)) } else { cell }
         }));
     }
-    format!("{table}\n")
+    if frame == Frame::None {
+        let last = shown.len().saturating_sub(1);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, if index == last { 0 } else { GAP }));
+        }
+    }
+    let text = table.to_string();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The columns that fit. Long names are cut before columns go, and cut further when none is left to go.
-fn fit(rows: &mut [(u32, Status, [String; 9])], width: Option<u16>) -> Vec<usize> {
+/// The frame and the columns that fit.
+fn fit(rows: &mut [Row], shape: &TableShape) -> (Frame, Vec<usize>) {
     let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
-    let Some(width) = width.map(usize::from) else { return shown };
-    let widths = COLUMNS.each_ref().map(|column| column.title.chars().count());
-    let widths = rows.iter().fold(widths, |mut widths, (_, _, row)| {
-        for (width, text) in widths.iter_mut().zip(row) {
-            *width = (*width).max(text.chars().count());
+    if rows.iter().all(|row| row.cells[NAMESPACE_COLUMN] == NAMESPACE_DEFAULT) {
+        shown.retain(|&index| index != NAMESPACE_COLUMN);
+    }
+    let wanted = if shape.plain { Frame::None } else { Frame::Drawn };
+    let Some(width) = shape.width.map(usize::from) else { return (wanted, shown) };
+    if wanted == Frame::Drawn
+        && let Some(shown) = dropped(&shown, rows, width, Frame::Drawn, FRAME_GOES)
+    {
+        cut_names(rows, &shown, width, Frame::Drawn);
+        return (Frame::Drawn, shown);
+    }
+    for row in rows.iter_mut().filter(|row| row.status == Status::WaitingRestart) {
+        row.cells[STATUS_COLUMN] = WAITING.to_owned();
+    }
+    let least = || (0..COLUMNS.len()).filter(|&index| COLUMNS[index].dropped == 0).collect();
+    let shown = dropped(&shown, rows, width, Frame::None, 1).unwrap_or_else(least);
+    cut_names(rows, &shown, width, Frame::None);
+    (Frame::None, shown)
+}
+
+/// Columns of which so many went that the rest fits; `None` when one would have to go whose number is below `least`.
+fn dropped(shown: &[usize], rows: &[Row], width: usize, frame: Frame, least: u8) -> Option<Vec<usize>> {
+    let mut shown = shown.to_vec();
+    for round in ROUNDS.rev() {
+        if fits(&shown, rows, width, frame) {
+            return Some(shown);
         }
-        widths
-    });
-    // Each column has a space on both sides and a line; one more line closes the table.
-    let taken = |shown: &[usize]| {
-        let others = shown.iter().filter(|&&index| index != NAME_COLUMN);
-        others.map(|&index| widths[index]).sum::<usize>() + 3 * shown.len() + 1
-    };
-    for round in (1..=5).rev() {
-        if width >= taken(&shown) + widths[NAME_COLUMN].min(NAME_WIDTH_ENOUGH) {
-            break;
+        if round < least {
+            return None;
         }
         shown.retain(|&index| COLUMNS[index].dropped != round);
     }
-    cut_names(rows, width.saturating_sub(taken(&shown)).max(NAME_WIDTH_MIN));
-    shown
+    fits(&shown, rows, width, frame).then_some(shown)
 }
 
-fn cut_names(rows: &mut [(u32, Status, [String; 9])], width: usize) {
-    for (_, _, row) in rows {
-        if row[NAME_COLUMN].chars().count() > width {
-            row[NAME_COLUMN] = row[NAME_COLUMN].chars().take(width - 1).chain(['…']).collect();
+fn fits(shown: &[usize], rows: &[Row], width: usize, frame: Frame) -> bool {
+    let enough = match frame {
+        Frame::Drawn => NAME_WIDTH_ENOUGH,
+        Frame::None => NAME_WIDTH_ENOUGH_PLAIN,
+    };
+    width >= beside_names(shown, rows, frame) + column_width(NAME_COLUMN, rows).min(enough)
+}
+
+fn column_width(column: usize, rows: &[Row]) -> usize {
+    let title = COLUMNS[column].title.chars().count();
+    rows.iter().map(|row| row.cells[column].chars().count()).fold(title, usize::max)
+}
+
+/// What everything takes but the names.
+fn beside_names(shown: &[usize], rows: &[Row], frame: Frame) -> usize {
+    let others = shown.iter().filter(|&&index| index != NAME_COLUMN);
+    let text: usize = others.map(|&index| column_width(index, rows)).sum();
+    text + match frame {
+        // Each column has a space on both sides and a line; one more line closes the table.
+        Frame::Drawn => 3 * shown.len() + 1,
+        Frame::None => usize::from(GAP) * (shown.len() - 1),
+    }
+}
+
+fn cut_names(rows: &mut [Row], shown: &[usize], width: usize, frame: Frame) {
+    let width = width.saturating_sub(beside_names(shown, rows, frame)).max(NAME_WIDTH_MIN);
+    for row in rows {
+        let name = &mut row.cells[NAME_COLUMN];
+        if name.chars().count() > width {
+            *name = name.chars().take(width - 1).chain(['…']).collect();
         }
     }
 }
@@ -198,10 +332,12 @@ mod tests {
         .unwrap()
     }
 
+    fn shape(width: Option<u16>) -> TableShape {
+        TableShape { width, height: None, plain: false, paint: Paint::plain(), sort: Sort::default() }
+    }
+
     fn table(width: Option<u16>) -> String {
-        let paint = Paint::stdout();
-        assert!(!paint.is_enabled(), "tests have no terminal");
-        workers(&list(), 3_601_000, width, paint)
+        workers(&list(), 3_601_000, &shape(width))
     }
 
     #[test]
@@ -218,9 +354,34 @@ mod tests {
     }
 
     #[test]
-    fn narrow_terminals_lose_columns_and_then_parts_of_names() {
+    fn a_group_is_shown_where_there_are_several() {
+        let mut list = list();
+        list.apps[0].definition.namespace = "web".to_owned();
+        assert_snapshot!(workers(&list, 3_601_000, &shape(Some(140))), @r"
+        ┌────┬──────────────────────────────────────┬───────────┬─────────┬──────┬────────┬────┬─────────────────┬───────┬──────────┐
+        │ id ┆ name                                 ┆ namespace ┆ mode    ┆ pid  ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
+        ╞════╪══════════════════════════════════════╪═══════════╪═════════╪══════╪════════╪════╪═════════════════╪═══════╪══════════╡
+        │  0 ┆ api                                  ┆ web       ┆ cluster ┆ 4711 ┆     1h ┆  0 ┆ online          ┆ 12.3% ┆ 44.9 MiB │
+        │  1 ┆ a name\u{1b}[31m that is rather long ┆ default   ┆ cluster ┆    - ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
+        │  2 ┆ api                                  ┆ web       ┆ cluster ┆    - ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
+        └────┴──────────────────────────────────────┴───────────┴─────────┴──────┴────────┴────┴─────────────────┴───────┴──────────┘
+        ");
+    }
+
+    #[test]
+    fn narrow_terminals_lose_columns_then_the_frame_and_then_parts_of_names() {
         assert_eq!(table(Some(200)), table(None));
-        assert_snapshot!(table(Some(80)), @r"
+        let tables = [100, 80, 60, 40, 10].map(|width| format!("{width}\n{}", table(Some(width))));
+        assert_snapshot!(tables.join(""), @r"
+        100
+        ┌────┬─────────────────────────┬─────────┬──────┬────────┬────┬─────────────────┬───────┬──────────┐
+        │ id ┆ name                    ┆ mode    ┆ pid  ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
+        ╞════╪═════════════════════════╪═════════╪══════╪════════╪════╪═════════════════╪═══════╪══════════╡
+        │  0 ┆ api                     ┆ cluster ┆ 4711 ┆     1h ┆  0 ┆ online          ┆ 12.3% ┆ 44.9 MiB │
+        │  1 ┆ a name\u{1b}[31m that … ┆ cluster ┆    - ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
+        │  2 ┆ api                     ┆ cluster ┆    - ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
+        └────┴─────────────────────────┴─────────┴──────┴────────┴────┴─────────────────┴───────┴──────────┘
+        80
         ┌────┬──────────────────────┬────────┬────┬─────────────────┬───────┬──────────┐
         │ id ┆ name                 ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
         ╞════╪══════════════════════╪════════╪════╪═════════════════╪═══════╪══════════╡
@@ -228,28 +389,59 @@ mod tests {
         │  1 ┆ a name\u{1b}[31m th… ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
         │  2 ┆ api                  ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
         └────┴──────────────────────┴────────┴────┴─────────────────┴───────┴──────────┘
+        60
+        id  name           pid  uptime   ↺  status     cpu       mem
+         0  api           4711      1h   0  online   12.3%  44.9 MiB
+         1  a name\u{1b…     -       -  11  errored      -         -
+         2  api              -       -  22  waiting      -         -
+        40
+        id  name        status     cpu       mem
+         0  api         online   12.3%  44.9 MiB
+         1  a name\u{…  errored      -         -
+         2  api         waiting      -         -
+        10
+        id  name      status
+         0  api       online
+         1  a name\…  errored
+         2  api       waiting
         ");
-        assert_snapshot!(table(Some(50)), @r"
-        ┌────┬─────────────────────────┬─────────────────┐
-        │ id ┆ name                    ┆ status          │
-        ╞════╪═════════════════════════╪═════════════════╡
-        │  0 ┆ api                     ┆ online          │
-        │  1 ┆ a name\u{1b}[31m that … ┆ errored         │
-        │  2 ┆ api                     ┆ waiting restart │
-        └────┴─────────────────────────┴─────────────────┘
-        ");
-        assert_snapshot!(table(Some(10)), @r"
-        ┌────┬──────────┬─────────────────┐
-        │ id ┆ name     ┆ status          │
-        ╞════╪══════════╪═════════════════╡
-        │  0 ┆ api      ┆ online          │
-        │  1 ┆ a name\… ┆ errored         │
-        │  2 ┆ api      ┆ waiting restart │
-        └────┴──────────┴─────────────────┘
-        ");
-        for width in [50, 60, 70, 80, 90] {
+        for width in [38, 40, 50, 60, 70, 80, 90, 100, 110, 120] {
             let widest = table(Some(width)).lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= usize::from(width), "{widest} > {width}");
         }
+    }
+
+    #[test]
+    fn a_low_terminal_says_how_many_workers_it_leaves_out() {
+        let low = |height, plain| {
+            workers(&list(), 0, &TableShape { height: Some(height), plain, ..shape(Some(60)) })
+        };
+        assert_eq!(low(7, false), low(24, false));
+        assert!(low(3, true).ends_with("2 workers more\n"), "{}", low(3, true));
+        assert!(low(1, true).ends_with("3 workers more\n"), "{}", low(1, true));
+        for height in 2..8 {
+            assert!(low(height, true).lines().count() <= usize::from(height));
+            assert!(
+                low(height, false).lines().count() <= usize::from(height).max(5),
+                "{}",
+                low(height, false)
+            );
+        }
+    }
+
+    #[test]
+    fn rows_are_ordered_by_a_field() {
+        let ids = |sort: &str| {
+            let shape = TableShape { plain: true, sort: sort.parse().unwrap(), ..shape(None) };
+            let table = workers(&list(), 3_601_000, &shape);
+            let first = |line: &str| line.split_whitespace().next().unwrap().to_owned();
+            table.lines().skip(1).map(first).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ids("id:desc"), "2 1 0");
+        assert_eq!(ids("name"), "1 0 2");
+        assert_eq!(ids("status:desc"), "2 0 1");
+        assert_eq!(ids("uptime:desc"), "0 1 2");
+        assert_eq!(ids("restarts:desc"), "2 1 0");
+        assert_eq!(ids("cpu"), "0 1 2");
     }
 }

@@ -161,10 +161,10 @@ fn ids_pids_environment_and_groups_of_apps() {
     exit: 0
     --- stdout
     api stopped (2 workers)
-    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | - | - | 0 | stopped | - | - |
-    | 1 | api | cluster | - | - | 0 | stopped | - | - |
-    | 2 | other | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | shop | cluster | - | - | 0 | stopped | - | - |
+    | 1 | api | shop | cluster | - | - | 0 | stopped | - | - |
+    | 2 | other | default | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");
     assert_snapshot!(sandbox.transcript(&["pid", "api"]), @"
     exit: 1

@@ -23,6 +23,8 @@ fn help_of_the_command() {
       jlist       Show all workers as JSON in PM2's shape
       prettylist  Show the same as JavaScript would print it
       describe    Show everything about an app [aliases: desc, info, show]
+      monit       Watch apps, workers and their output on one screen; restart, reload and stop them
+                  [aliases: dash, dashboard]
       logs        Show and follow the output of apps [alias: log]
       flush       Empty the log files of apps
       reloadLogs  Open all log files anew, after another program moved them [alias: reload-logs]
@@ -54,9 +56,9 @@ fn help_of_the_command() {
       init        Write a configuration to begin with [alias: ecosystem]
       validate    Say what a configuration comes to, or what is wrong with it
       deploy      Bring an app to other machines, by ssh and git
-      id          Print the ids of an app's workers
-      pid         Print the process ids of an app's workers, or the daemon's
-      env         Show the environment of an app's workers
+      id          Print the ids of the workers of apps
+      pid         Print the process ids of the workers of apps, or the daemon's
+      env         Show the environment of the workers of apps
       report      Print what a bug report should hold
       completion  Print the completion script of a shell
       help        Print this message or the help of the given subcommand(s)
@@ -192,32 +194,105 @@ fn help_of_start() {
 
 #[test]
 fn help_of_reload() {
-    assert_snapshot!(Sandbox::new().transcript(&["reload", "--help"]), @"
+    assert_snapshot!(Sandbox::new().transcript(&["reload", "--help"]), @r#"
     exit: 0
     --- stdout
     Replace an app's workers one by one, without losing a request
 
-    Usage: forkful reload [OPTIONS] <APP|CONFIG>...
+    Usage: forkful reload [OPTIONS] <APP|CONFIG>... [-- <ARGS>...]
 
     Arguments:
-      <APP|CONFIG>...  Names or ids of apps, `all`, or config files
+      <APP|CONFIG>...  Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or
+                       config files
+      [ARGS]...        Arguments of the script
 
     Options:
-          --only <NAMES>          Config files: only the apps of these names
-          --env <KEY=VALUE|NAME>  Config files: KEY=VALUE sets a variable, NAME chooses the block
-                                  `env_NAME`
-          --no-wait               Return at once instead of when it is done
-          --json                  Print JSON
-      -h, --help                  Print help
+          --no-wait                Return at once instead of when it is done
+          --json                   Print JSON
+      -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
+                                   less
+      -n, --name <NAME>            The app's name; by default the script's without its extension
+          --cwd <DIRECTORY>        Working directory; by default this one
+          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
+                                   `env_NAME`. Repeatable
+          --only <NAMES>           Config files: only the apps of these names
+          --interpreter <PROGRAM>  Program that runs the script; `none` for the script itself
+          --node-args <ARGS>       Arguments of the interpreter, split as a shell does [alias:
+                                   --interpreter-args]
+          --balance <MODE>         How connections are spread over the workers; auto by default
+                                   [possible values: auto, direct, exact, shared, sticky]
+          --no-agent               Do not preload the agent
+      -h, --help                   Print help
+
+    Output:
+      -o, --output <FILE>           File for stdout
+      -e, --error <FILE>            File for stderr
+          --merge-logs              One file per stream for all workers
+          --time                    Begin each line with the time
+      -l, --log [<FILE>]            One more file for both streams
+          --log-type <TYPE>         How lines are written: raw or json
+          --log-date-format <FORM>  Begin each line with the time in this form, as "YYYY-MM-DD HH:mm:ss"
+          --disable-logs            Write no log files
+
+    Readiness:
+          --wait-ready                 The app says `process.send('ready')` when it is ready
+          --listen-timeout <DURATION>  How long a worker may take to become ready
+
+    Stopping:
+      -k, --kill-timeout <DURATION>   From the first signal to SIGKILL
+          --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
+          --drain-timeout <DURATION>  Time that requests under way have at a reload
+
+    Restarting:
+          --no-autorestart                        Do not restart workers that exit
+          --max-restarts <NUMBER>                 Unstable exits before the app is given up
+          --min-uptime <DURATION>                 A worker that lived for less was unstable
+          --restart-delay <DURATION>              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+
+    Renewing workers:
+          --watch[=<PATHS>]             Reload when files change: here, or at these paths
+          --ignore-watch <PATTERNS>     What is not watched
+          --watch-delay <SECONDS>       How long nothing more may change before the reload: seconds, or
+                                        a text as 500ms
+          --max-memory-restart <BYTES>  Reload a worker that takes more memory
+          --max-requests <NUMBER>       Reload a worker that has answered about so many requests
+          --max-age <DURATION>          Reload a worker that is about so old
+      -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
+          --health <PATH>               Ask workers at this path or URL whether they still work; `tcp`
+                                        for a connection alone
+          --shutdown-with-message       Ask a worker to stop by a message instead of a signal
+          --no-treekill                 Send the first signal of a stop to the worker alone, not to its
+                                        descendants
+
+    Grouping and environment:
+          --namespace <NAME>      A group that commands can name instead of its apps
+          --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
+          --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
+                                  these texts; `true` for all
+          --uid <USER>            User that the workers run as; needs root [alias: --user]
+          --gid <GROUP>           Group that the workers run as
+          --no-autostart          Make the app without starting it
+          --depends-on <NAMES>    Apps that are ready before this one is started
+      -x, --execute-command       Run in fork mode
+          --source-map-support    Stack traces name the sources
+      -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
 
     A config file as target applies what changed in it, and starts the apps in it that are new.
     When the new version does not become ready, `reload` keeps the old one and exits with 1.
 
+    An app that is named otherwise keeps its options and its environment, but for what is given here.
+    `--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable; `--name`
+    renames it, `--node-args null` takes the interpreter's arguments away.
+
     Examples:
       forkful reload api
       forkful reload all
+      forkful reload api --max-memory-restart 300M -i 4
+      PORT=4000 forkful restart api --update-env
       forkful restart forkful.config.js --env production --only api,worker
-    ");
+    "#);
 }
 
 #[test]
@@ -227,10 +302,11 @@ fn help_of_logs() {
     --- stdout
     Show and follow the output of apps
 
-    Usage: forkful logs [OPTIONS] [APP]...
+    Usage: forkful logs [OPTIONS] [APP|CONFIG]...
 
     Arguments:
-      [APP]...  Names, ids or namespaces of apps, or `/patterns/` of names; all when none is named
+      [APP|CONFIG]...  Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config
+                       files; all when none is named
 
     Options:
       -n, --lines <NUMBER>      Show this many lines of each file before new ones [default: 15]

@@ -78,6 +78,8 @@ fn an_app_on_two_workers_from_start_to_kill() {
     ");
     let list = jlist(&sandbox);
     assert_eq!(list.len(), 2);
+    let node = std::process::Command::new("node").arg("--version").output().unwrap();
+    let node = stdout(&node);
     for (slot, worker) in list.iter().enumerate() {
         let env = &worker["pm2_env"];
         assert_eq!(worker["pm_id"], slot);
@@ -90,6 +92,7 @@ fn an_app_on_two_workers_from_start_to_kill() {
         assert_eq!(env["instances"], 2);
         assert_eq!(env["NODE_APP_INSTANCE"], slot);
         assert_eq!(env["restart_time"], 0);
+        assert!(node.ends_with(&format!("v{}\n", env["node_version"].as_str().unwrap())), "{node}");
         assert_eq!(env["args"], serde_json::json!(["a b", "--x"]));
         assert_eq!(env["pm_exec_path"], sandbox.work().join("server.js").to_str().unwrap());
         assert_eq!(env["pm_cwd"], sandbox.work().to_str().unwrap());

@@ -4,6 +4,7 @@
 mod bench;
 mod bench_tools;
 mod boot;
+mod changes;
 mod configs;
 mod deploy;
 mod docs;
@@ -21,4 +22,5 @@ mod serve;
 mod settings;
 mod settled;
 mod stopping;
+mod targets;
 mod terminal;

@@ -259,9 +259,9 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     assert_snapshot!(sandbox.transcript(&["reload", "a", "--env", "production"]), @"
     exit: 2
     --- stderr
-    error: --env and --only belong to a config file, and none is named
+    error: --env production chooses a block of a config file, and none is named
 
-    hint: name the config file, as in `forkful reload forkful.config.js --env production`
+    hint: name the config file, as in `forkful reload forkful.config.js --env production`; a variable is written as --env KEY=VALUE
     ");
     assert!(!exists(&sandbox.home()));
 }

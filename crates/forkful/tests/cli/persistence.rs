@@ -314,20 +314,20 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
     --- stdout
     api imported (2 workers)
     shell imported
-    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 2 | shell | fork | - | - | 0 | stopped | - | - |
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | shell | default | fork | - | - | 0 | stopped | - | - |
     --- stderr
     note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
     ");
     assert_snapshot!(import(&[]), @"
     exit: 0
     --- stdout
-    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 2 | shell | fork | - | - | 0 | stopped | - | - |
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | shell | default | fork | - | - | 0 | stopped | - | - |
     --- stderr
     note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
     note: api: exists already: left as it is

@@ -113,7 +113,14 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
     table(&[
         ("\u{2}{\"cmd\":\"NODE_CLUSTER\",\"act\":\"online\",\"seq\":0}", "Online"),
         ("\u{2}{\"cmd\":\"NODE_HANDLE_ACK\"}", "HandleAck"),
-        (r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#, "Agent(Hello)"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#, "Agent(Hello(None))"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":[],"node":"22.11.0-nightly2026"}"#,
+            "Agent(Hello(Some(NodeVersion { major: 22, minor: 11, patch: 0 })))",
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"22.11"}"#, "Agent(Hello(None))"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"1.2.3.4"}"#, "Agent(Hello(None))"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"1.2.70000"}"#, "Agent(Hello(None))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained)"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"busy_permille":1000,"delay_p50_us":2,"delay_p99_us":3,"heap_bytes":4}"#,

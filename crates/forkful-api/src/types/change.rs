@@ -1,0 +1,124 @@
+//! What becomes of an app that keeps everything else: new values of some keys of its definition.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{AppDefinition, ErrorCode, ErrorReply};
+
+/// Keys that have fields of their own in a change.
+const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
+
+/// New values for an app that exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppChange {
+    /// The app, by its present name.
+    pub name: String,
+    /// Keys of its [`AppDefinition`] with their new values; not `env` and `env_sources`.
+    #[serde(default)]
+    pub definition: Map<String, Value>,
+    /// Variables that are added, or get another value; written for the app.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The same for variables of the caller's environment, whose values are not saved.
+    #[serde(default)]
+    pub caller_env: BTreeMap<String, String>,
+}
+
+impl AppChange {
+    /// The definition with the change made. `present` is complete, with its environment.
+    pub fn apply(self, present: &AppDefinition) -> Result<AppDefinition, ErrorReply> {
+        let refuse = |what: String| ErrorReply {
+            code: ErrorCode::BadRequest,
+            error: format!("app `{}` cannot be changed so: {what}", self.name),
+            hint: None,
+        };
+        if let Some(key) = OWN_FIELDS.iter().find(|key| self.definition.contains_key(**key)) {
+            return Err(refuse(format!("`{key}` is no key of a change's `definition`")));
+        }
+        let Ok(Value::Object(mut keys)) = serde_json::to_value(present) else {
+            return Err(refuse("its definition cannot be written down".to_owned()));
+        };
+        keys.extend(self.definition.clone());
+        let mut changed: AppDefinition =
+            serde_json::from_value(Value::Object(keys)).map_err(|fault| refuse(fault.to_string()))?;
+        for (name, value) in self.caller_env {
+            changed.take_variable(&name, value);
+            changed.env_sources.inherited.push(name);
+        }
+        for (name, value) in self.env {
+            changed.take_variable(&name, value);
+        }
+        Ok(changed)
+    }
+}
+
+impl AppDefinition {
+    /// A variable that was written for the app: whatever it had before came from elsewhere.
+    fn take_variable(&mut self, name: &str, value: String) {
+        self.env_sources.inherited.retain(|known| known != name);
+        self.env_sources.from_files.retain(|known| known != name);
+        self.env.insert(name.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn present() -> AppDefinition {
+        serde_json::from_value(serde_json::json!({
+            "name": "api", "program": "/usr/bin/node", "program_args": [], "script": "/srv/app.js",
+            "args": [], "cwd": "/srv", "env": { "A": "1", "B": "2", "C": "3" }, "runtime": "node",
+            "env_sources": { "inherited": ["A", "B"], "from_files": ["C"], "files": [], "keep_inherited": false },
+            "mode": "cluster", "instances": 2, "balance": "exact", "autorestart": true, "max_restarts": 3,
+            "restart_window_ms": 60_000, "min_uptime_ms": 500, "restart_delay_ms": null,
+            "exp_backoff_restart_delay_ms": 250, "stop_exit_codes": [], "wait_ready": true, "listen_timeout_ms": null,
+            "kill_signal": 15, "kill_timeout_ms": 1600, "drain_timeout_ms": 9000, "out_file": null,
+            "error_file": null, "merge_logs": true, "time": true, "agent": false,
+        }))
+        .unwrap()
+    }
+
+    fn change(definition: Value) -> AppChange {
+        serde_json::from_value(serde_json::json!({ "name": "api", "definition": definition })).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        assert_eq!(change(serde_json::json!({})).apply(&present()), Ok(present()));
+        let changed = change(serde_json::json!({ "max_memory_bytes": 9, "watch": null })).apply(&present());
+        assert_eq!(changed, Ok(AppDefinition { max_memory_bytes: Some(9), ..present() }));
+    }
+
+    #[test]
+    fn variables_are_merged_and_it_is_noted_where_they_came_from() {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let change = AppChange {
+            env: map(&[("A", "own"), ("D", "4")]),
+            caller_env: map(&[("A", "caller's"), ("C", "caller's"), ("E", "5")]),
+            ..change(serde_json::json!({}))
+        };
+        let changed = change.apply(&present()).unwrap();
+        assert_eq!(changed.env, map(&[("A", "own"), ("B", "2"), ("C", "caller's"), ("D", "4"), ("E", "5")]));
+        assert_eq!(changed.env_sources.inherited, ["B", "C", "E"]);
+        assert!(changed.env_sources.from_files.is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for definition in [
+            serde_json::json!({ "no_such_key": 1 }),
+            serde_json::json!({ "instances": "many" }),
+            serde_json::json!({ "env": {} }),
+        ] {
+            let refused = change(definition).apply(&present()).unwrap_err();
+            assert_eq!(refused.code, ErrorCode::BadRequest);
+            assert!(refused.error.starts_with("app `api` cannot be changed so: "), "{}", refused.error);
+        }
+    }
+}

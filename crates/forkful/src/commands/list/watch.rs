@@ -1,0 +1,83 @@
+//! `forkful list --watch`: the table anew each second. In a terminal it is drawn over the last one, in
+//! the same place, and the last one stays; a pipe gets one table after the other.
+
+use std::time::Duration;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::table::TableShape;
+use crate::output::{self, format, table};
+use crate::terminal::{self, Held, Screen};
+
+/// Pause between two looks.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Below the table in a terminal.
+const HELP: &str = "q ends";
+
+pub(super) async fn run(home: &Home, shape: TableShape) -> Result<Exit, Failure> {
+    if !terminal::is_interactive() {
+        return tables(home, shape).await;
+    }
+    let cannot = |e| Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot use the terminal"));
+    let mut ended = signal(SignalKind::terminate()).map_err(cannot)?;
+    let _held = Held::take(Screen::Same).map_err(cannot)?;
+    let mut events = terminal::events();
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut drawn = 0;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = ended.recv() => return Ok(Exit::Done),
+            event = events.recv() => match event {
+                None => return Ok(Exit::Done),
+                Some(event) if ends(&event) => return Ok(Exit::Done),
+                // What a change of size does to the lines that are there, only the terminal knows.
+                Some(Event::Resize(..)) => drawn = 0,
+                Some(_) => continue,
+            },
+        }
+        drawn = draw(home, shape, drawn).await?;
+    }
+}
+
+/// Draws the table over the last one, which had so many lines; gives how many this one has.
+async fn draw(home: &Home, shape: TableShape, drawn: usize) -> Result<usize, Failure> {
+    let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
+    let list = super::apps(home).await?;
+    // One line for the help, one for the cursor.
+    let shape = TableShape { width: Some(width), height: Some(height.saturating_sub(2)), ..shape };
+    let text = table::workers(&list, format::now_ms(), &shape) + &shape.paint.dim(HELP) + "\n";
+    let up = if drawn > 0 { format!("\x1b[{drawn}A") } else { String::new() };
+    // Each line clears what was behind it, and the end what was below.
+    let lines: String = text.lines().map(|line| format!("{line}\x1b[K\r\n")).collect();
+    output::print(&format!("{up}\r{lines}\x1b[J"))?;
+    Ok(text.lines().count())
+}
+
+fn ends(event: &Event) -> bool {
+    let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = event else { return false };
+    match code {
+        KeyCode::Char('q') | KeyCode::Esc => true,
+        KeyCode::Char('c' | 'd') => modifiers.contains(KeyModifiers::CONTROL),
+        _ => false,
+    }
+}
+
+/// For pipes: one table after the other, until the reader goes or the command is ended.
+async fn tables(home: &Home, shape: TableShape) -> Result<Exit, Failure> {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut separator = "";
+    loop {
+        ticks.tick().await;
+        let list = super::apps(home).await?;
+        output::print(&format!("{separator}{}", table::workers(&list, format::now_ms(), &shape)))?;
+        separator = "\n";
+    }
+}

@@ -1,0 +1,168 @@
+//! The pane of apps and workers.
+
+use forkful_api::types::{AppView, Status, WorkerView};
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Text;
+use ratatui::widgets::{Block, Cell, HighlightSpacing, Paragraph, Row as TableRow, Table, TableState};
+
+use super::super::state::{Focus, Row, State};
+use super::Theme;
+use crate::output::{format, table};
+
+/// A column, its width, and the width of the pane from which it is shown.
+struct Column {
+    title: &'static str,
+    width: u16,
+    from: u16,
+    alignment: Alignment,
+    text: fn(Row<'_>, u64) -> String,
+}
+
+/// The names take what the others leave.
+const NAME_MIN: u16 = 10;
+
+const COLUMNS: [Column; 7] = [
+    Column { title: "id", width: 4, from: 50, alignment: Alignment::Right, text: id },
+    Column { title: "status", width: 9, from: 0, alignment: Alignment::Left, text: status_text },
+    Column { title: "cpu", width: 6, from: 0, alignment: Alignment::Right, text: cpu },
+    Column { title: "mem", width: 9, from: 36, alignment: Alignment::Right, text: memory },
+    Column { title: "↺", width: 3, from: 44, alignment: Alignment::Right, text: restarts },
+    Column { title: "loop", width: 8, from: 70, alignment: Alignment::Right, text: delay },
+    Column { title: "uptime", width: 6, from: 60, alignment: Alignment::Right, text: uptime },
+];
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+    let has_focus = state.focus == Focus::Apps;
+    let mut title = " apps ".to_owned();
+    if !state.app_filter.is_empty() {
+        title = format!(" apps with \"{}\" ", state.app_filter);
+    }
+    let block = Block::bordered().title(title).border_style(theme.frame(has_focus));
+    let rows = state.rows();
+    if rows.is_empty() {
+        let text = if state.app_filter.is_empty() {
+            "there are no apps; `forkful start app.js` starts one"
+        } else {
+            "no app is called so; esc shows all"
+        };
+        return frame.render_widget(Paragraph::new(text).block(block), area);
+    }
+    let inner = block.inner(area);
+    let measured = rows.iter().filter_map(|row| row.worker()).any(|worker| worker.loop_delay_ms.is_some());
+    let columns: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|column| inner.width >= column.from && (column.title != "loop" || measured))
+        .collect();
+    let head = std::iter::once(Cell::new("name"))
+        .chain(columns.iter().map(|column| aligned(column.title.to_owned(), column.alignment)));
+    let lines = rows.iter().map(|row| {
+        let cells = columns.iter().map(|column| {
+            let cell = aligned((column.text)(*row, state.now_ms), column.alignment);
+            if column.title == "status" { cell.style(status_style(*row, theme)) } else { cell }
+        });
+        TableRow::new(std::iter::once(Cell::new(name(*row))).chain(cells))
+    });
+    let widths = std::iter::once(Constraint::Min(NAME_MIN))
+        .chain(columns.iter().map(|column| Constraint::Length(column.width)));
+    let chosen = state.chosen_index();
+    let table = Table::new(lines, widths)
+        .header(TableRow::new(head).style(Style::new().add_modifier(Modifier::BOLD)))
+        .row_highlight_style(theme.chosen())
+        // Seen without reversed colours, too.
+        .highlight_symbol(">")
+        .highlight_spacing(HighlightSpacing::Always)
+        .block(block);
+    let mut view =
+        TableState::new().with_selected(chosen).with_offset(offset(chosen, rows.len(), inner.height));
+    frame.render_stateful_widget(table, area, &mut view);
+}
+
+/// The first line that is shown: the chosen one is in the middle where there are more than fit.
+fn offset(chosen: Option<usize>, rows: usize, height: u16) -> usize {
+    let fitting = usize::from(height).saturating_sub(1);
+    chosen.unwrap_or(0).saturating_sub(fitting / 2).min(rows.saturating_sub(fitting))
+}
+
+fn aligned(text: String, alignment: Alignment) -> Cell<'static> {
+    Cell::new(Text::from(text).alignment(alignment))
+}
+
+fn name(row: Row<'_>) -> String {
+    match row {
+        Row::App(app) => format::visible(&app.definition.name),
+        Row::Worker(_, worker) => format!("  slot {}", worker.slot),
+    }
+}
+
+fn id(row: Row<'_>, _: u64) -> String {
+    row.worker().map(|worker| worker.pm_id.to_string()).unwrap_or_default()
+}
+
+/// The state of all workers when it is the same; else how many are online.
+fn status_text(row: Row<'_>, _: u64) -> String {
+    let short =
+        |status| if status == Status::WaitingRestart { "waiting".to_owned() } else { table::status(status) };
+    match (row, row.worker()) {
+        (_, Some(worker)) => short(worker.status),
+        (Row::App(app), None) => match common_status(app) {
+            Some(status) => short(status),
+            None => format!("{}/{} up", online(app), app.workers.len()),
+        },
+        (Row::Worker(..), None) => String::new(),
+    }
+}
+
+fn online(app: &AppView) -> usize {
+    app.workers.iter().filter(|worker| worker.status == Status::Online).count()
+}
+
+fn common_status(app: &AppView) -> Option<Status> {
+    let first = app.workers.first()?.status;
+    app.workers.iter().all(|worker| worker.status == first).then_some(first)
+}
+
+fn status_style(row: Row<'_>, theme: Theme) -> Style {
+    let status = row.worker().map(|worker| worker.status).or_else(|| common_status(row.app()));
+    theme.status(status.unwrap_or(Status::Launching))
+}
+
+/// Something of a worker, or of all of an app's.
+fn sum<T: std::iter::Sum>(row: Row<'_>, of: impl Fn(&WorkerView) -> T) -> T {
+    match row {
+        Row::App(app) => app.workers.iter().map(of).sum(),
+        Row::Worker(_, worker) => of(worker),
+    }
+}
+
+fn runs(row: Row<'_>) -> bool {
+    match row {
+        Row::App(app) => app.workers.iter().any(|worker| worker.pid.is_some()),
+        Row::Worker(_, worker) => worker.pid.is_some(),
+    }
+}
+
+fn cpu(row: Row<'_>, _: u64) -> String {
+    if runs(row) { format!("{:.1}%", sum(row, |worker| worker.cpu_percent)) } else { "-".to_owned() }
+}
+
+fn memory(row: Row<'_>, _: u64) -> String {
+    if runs(row) { format::bytes(sum(row, |worker| worker.memory_bytes)) } else { "-".to_owned() }
+}
+
+fn restarts(row: Row<'_>, _: u64) -> String {
+    sum(row, |worker| worker.restarts).to_string()
+}
+
+fn delay(row: Row<'_>, _: u64) -> String {
+    let worst = match row {
+        Row::App(app) => app.workers.iter().filter_map(|worker| worker.loop_delay_ms).reduce(f64::max),
+        Row::Worker(_, worker) => worker.loop_delay_ms,
+    };
+    worst.map_or_else(|| "-".to_owned(), |delay| format!("{delay:.1} ms"))
+}
+
+fn uptime(row: Row<'_>, now_ms: u64) -> String {
+    row.worker().map(|worker| table::uptime(worker, now_ms)).unwrap_or_default()
+}

@@ -1,0 +1,60 @@
+//! Lines of output as they can stand in a pane: without colours and whatever else would move the cursor.
+
+use crate::output::format::visible;
+
+/// A tab's width at most.
+const TAB: usize = 4;
+
+/// The longest text of one line that is kept; the rest is in the file.
+const CHARACTERS_MAX: usize = 4096;
+
+/// See the module's documentation.
+pub(super) fn plain(line: &str) -> String {
+    let mut text = String::with_capacity(line.len().min(CHARACTERS_MAX));
+    let mut rest = line.chars();
+    let mut length = 0;
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => skip_sequence(&mut rest),
+            '\t' => {
+                let width = TAB - length % TAB;
+                text.extend(std::iter::repeat_n(' ', width));
+                length += width;
+            }
+            _ => {
+                text.push(c);
+                length += 1;
+            }
+        }
+        if length >= CHARACTERS_MAX {
+            text.push('…');
+            break;
+        }
+    }
+    visible(text.trim_end_matches('\r')).replace('\n', "\\n")
+}
+
+/// Past a control sequence of ECMA-48 (`ESC [ … letter`), an operating system command (`ESC ] … BEL`), or a
+/// sequence of two characters.
+fn skip_sequence(rest: &mut std::str::Chars<'_>) {
+    match rest.next() {
+        Some('[') => drop(rest.find(|c| ('@'..='~').contains(c))),
+        Some(']') => drop(rest.find(|c| matches!(c, '\u{7}' | '\u{9c}'))),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_the_cursor_or_colours_goes() {
+        assert_eq!(plain("\u{1b}[1;31merror\u{1b}[0m: no"), "error: no");
+        assert_eq!(plain("\u{1b}]0;title\u{7}text"), "text");
+        assert_eq!(plain("a\tb\r"), "a   b");
+        assert_eq!(plain("50%\r100%"), "50%\\r100%");
+        assert_eq!(plain("\u{1b}[12"), "");
+        assert_eq!(plain(&"x".repeat(9000)).chars().count(), CHARACTERS_MAX + 1);
+    }
+}

@@ -1,0 +1,124 @@
+//! What users write as targets, turned into what the daemon understands: config files into the names of
+//! their apps, paths of scripts into absolute ones. Names, ids and patterns go to the daemon as they are.
+
+use std::path::Path;
+
+use forkful_api::client::Client;
+use forkful_api::types::{AppList, AppView, WorkerView};
+use forkful_config::AppOptions;
+use forkful_core::targets::pattern_of;
+use regex::Regex;
+
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::specs::{Specs, is_config};
+
+/// Targets as the daemon takes them. `only` are names of apps of the config files among them.
+pub(super) async fn expand(
+    home: &Home,
+    targets: Vec<String>,
+    only: &[String],
+) -> Result<Vec<String>, Failure> {
+    if !only.is_empty() && !targets.iter().any(|target| is_config(target)) {
+        return Err(only_without_config());
+    }
+    let mut known = None;
+    let mut expanded = Vec::with_capacity(targets.len());
+    for target in targets {
+        if is_config(&target) {
+            let apps = Specs::new(&[], only)?.apps_of_config(Path::new(&target), &AppOptions::default())?;
+            expanded.extend(apps.iter().map(|app| app.name.to_string()));
+        } else if pattern_of(&target).is_some() {
+            check_pattern(&target)?;
+            expanded.push(target);
+        } else {
+            expanded.push(script_or_name(home, target, &mut known).await?);
+        }
+    }
+    Ok(expanded)
+}
+
+/// `--only` names apps of a config file.
+pub(super) fn only_without_config() -> Failure {
+    Failure::new(Exit::WrongUse, "--only chooses apps of a config file, and none is named")
+        .hint("name the config file, as in `forkful stop forkful.config.js --only api`")
+}
+
+/// Refuses what is no regular expression before a daemon is asked, or when there is none.
+pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
+    let fault = match pattern_of(target) {
+        None => return Ok(()),
+        Some("") => format!("`{target}` is a pattern of nothing"),
+        Some(pattern) => match Regex::new(pattern) {
+            Ok(_) => return Ok(()),
+            Err(fault) => {
+                // The library draws the place over several lines; its last one says what is wrong.
+                let told = fault.to_string();
+                let what = told.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                format!("{target} is no regular expression: {what}")
+            }
+        },
+    };
+    Err(Failure::new(Exit::WrongUse, fault)
+        .hint("a target between slashes is a pattern of names, as in '/^api-/'"))
+}
+
+/// A path becomes absolute, unless an app or a group is called so.
+async fn script_or_name(home: &Home, target: String, known: &mut Option<AppList>) -> Result<String, Failure> {
+    let is_id = target.bytes().all(|byte| byte.is_ascii_digit());
+    if target == "all" || is_id {
+        return Ok(target);
+    }
+    let cwd = Specs::new(&[], &[])?.cwd().to_owned();
+    let path = forkful_config::tidy(&cwd.join(&target));
+    let is_path = ["/", "./", "../"].iter().any(|start| target.starts_with(start));
+    if !is_path {
+        if !target.contains('/') && !path.is_file() {
+            return Ok(target);
+        }
+        if known.is_none() {
+            *known = Some(super::list::apps(home).await?);
+        }
+        let is_name = |app: &AppView| app.definition.name == target || app.definition.namespace == target;
+        if known.iter().flat_map(|list| &list.apps).any(is_name) {
+            return Ok(target);
+        }
+    }
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// A connection to the daemon that has these targets. Without one there is no app that could be meant.
+pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client, Failure> {
+    match connection::running(home).await? {
+        Some(client) => Ok(client),
+        None => Err(Failure::no_such_app(targets.first().map_or("all", String::as_str))),
+    }
+}
+
+/// The apps that targets name, each once.
+pub(super) async fn apps(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
+    let mut found: Vec<AppView> = Vec::new();
+    for target in targets {
+        for app in client.describe(target).await?.apps {
+            if !found.iter().any(|known| known.definition.name == app.definition.name) {
+                found.push(app);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The workers that targets name, by id; an id means one.
+pub(super) async fn workers(client: &mut Client, targets: &[String]) -> Result<Vec<WorkerView>, Failure> {
+    let mut found: Vec<WorkerView> = Vec::new();
+    for target in targets {
+        let id: Option<u32> = target.parse().ok();
+        let apps = client.describe(target).await?.apps;
+        let workers = apps.into_iter().flat_map(|app| app.workers);
+        found.extend(workers.filter(|worker| id.is_none_or(|id| id == worker.pm_id)));
+    }
+    found.sort_by_key(|worker| worker.pm_id);
+    found.dedup_by_key(|worker| worker.pm_id);
+    Ok(found)
+}

@@ -1,0 +1,192 @@
+//! `restart` and `reload` with other options than an app was started with, and what of its environment stays.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, stdout};
+use crate::settled::settled;
+
+/// Answers with what it was given; each start says so in its log.
+const APP: &str = "
+console.log(`A=${process.env.A} B=${process.env.B} C=${process.env.C} ${process.execArgv} ${process.argv.slice(2)}`);
+require('node:http').createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+";
+
+fn app() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    let output = sandbox
+        .command(&["start", "app.js", "--name", "api", "--kill-timeout", "9s", "--", "x"])
+        .env("A", "1")
+        .env("B", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", sandbox.told(&output));
+    sandbox
+}
+
+fn done(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> String {
+    let output = sandbox.command(args).envs(env.iter().copied()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    sandbox.told(&output)
+}
+
+fn definition(sandbox: &Sandbox, name: &str) -> Value {
+    let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["list", "--json"]))).unwrap();
+    let app = list["apps"].as_array().unwrap().iter().find(|app| app["definition"]["name"] == name);
+    app.unwrap()["definition"].clone()
+}
+
+/// What the process that was started last said.
+fn said(sandbox: &Sandbox, name: &str) -> String {
+    let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
+    lines.lines().last().unwrap_or_default().trim_end().to_owned()
+}
+
+#[test]
+fn the_environment_stays_unless_it_is_asked_for() {
+    let sandbox = app();
+    assert_eq!(said(&sandbox, "api"), "A=1 B=1 C=undefined  x");
+    done(&sandbox, &["restart", "api"], &[("A", "2"), ("C", "2")]);
+    assert_eq!(said(&sandbox, "api"), "A=1 B=1 C=undefined  x");
+    let told = done(&sandbox, &["restart", "api", "--update-env"], &[("A", "2"), ("C", "2")]);
+    assert_eq!(said(&sandbox, "api"), "A=2 B=1 C=2  x");
+    assert!(told.contains("note: api: environment: added C\n"), "{told}");
+    assert!(told.contains("note: api: environment: changed A\n"), "{told}");
+    done(&sandbox, &["reload", "api", "--env", "B=3"], &[("A", "3")]);
+    assert_eq!(said(&sandbox, "api"), "A=2 B=3 C=2  x");
+    done(&sandbox, &["reload", "api", "-a", "--env", "B=4"], &[("A", "4"), ("B", "5")]);
+    assert_eq!(said(&sandbox, "api"), "A=4 B=4 C=2  x");
+}
+
+#[test]
+fn options_change_what_they_name_and_nothing_else() {
+    let sandbox = app();
+    let before = definition(&sandbox, "api");
+    let told = done(
+        &sandbox,
+        &[
+            "restart",
+            "api",
+            "--max-memory-restart",
+            "200M",
+            "-i",
+            "2",
+            "--node-args",
+            "--no-warnings",
+            "--",
+            "y",
+        ],
+        &[],
+    );
+    assert_snapshot!(settled(&told), @"
+    exit: 0
+    --- stdout
+    api restarted (2 workers)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: api: program_args: none → --no-warnings
+    note: api: args: x → y
+    note: api: mode: fork → cluster
+    note: api: max_memory_bytes: none → 209715200
+    ");
+    assert_eq!(said(&sandbox, "0"), "A=1 B=1 C=undefined --no-warnings y");
+    let after = definition(&sandbox, "api");
+    let changed: Vec<&String> = after
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(key, value)| before[key.as_str()] != **value)
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(changed, ["program_args", "args", "mode", "instances", "max_memory_bytes"]);
+    done(&sandbox, &["reload", "0", "--node-args=null", "--kill-timeout", "5000", "-i", "1"], &[]);
+    let last = definition(&sandbox, "api");
+    assert_eq!((&last["program_args"], &last["kill_timeout_ms"]), (&serde_json::json!([]), &5000.into()));
+    assert_eq!((&last["instances"], &last["max_memory_bytes"]), (&1.into(), &(200 << 20).into()));
+}
+
+#[test]
+fn watching_is_refined_and_ended() {
+    let sandbox = app();
+    let work = sandbox.work();
+    let watch = |args: &[&str]| {
+        done(&sandbox, &[&["restart", "api"], args].concat(), &[]);
+        definition(&sandbox, "api")["watch"].clone()
+    };
+    let first = watch(&["--watch", "--ignore-watch", "*.tmp"]);
+    assert_eq!(first["paths"], serde_json::json!([work]));
+    let second = watch(&["--watch-delay", "2"]);
+    assert_eq!((&second["paths"], &second["delay_ms"]), (&first["paths"], &2000.into()));
+    assert_eq!(second["ignore"], first["ignore"]);
+    assert_ne!(watch(&["--ignore-watch", "data"])["ignore"], first["ignore"]);
+    assert_eq!(watch(&["--watch=false"]), Value::Null);
+    assert_snapshot!(sandbox.transcript(&["restart", "api", "--ignore-watch", "data"]), @"
+    exit: 2
+    --- stderr
+    error: `api` is not watched, so there is nothing to ignore or to wait for
+
+    hint: add `--watch`
+    ");
+}
+
+#[test]
+fn an_app_can_be_renamed() {
+    let sandbox = app();
+    sandbox.write("other.js", "setInterval(() => {}, 1000);");
+    done(&sandbox, &["start", "other.js"], &[]);
+    let told = done(&sandbox, &["reload", "0", "--name", "web"], &[]);
+    assert!(told.contains("note: api: name: api → web\n"), "{told}");
+    assert_eq!(said(&sandbox, "web"), "A=1 B=1 C=undefined  x");
+    let refused = [
+        sandbox.transcript(&["restart", "web", "--name", "other"]),
+        sandbox.transcript(&["restart", "all", "--name", "other"]),
+        sandbox.transcript(&["restart", "web", "--env-file", ".env"]),
+        sandbox.transcript(&["restart", "web", "--env", "production"]),
+        sandbox.transcript(&["restart", "web", "--only", "web"]),
+    ];
+    assert_snapshot!(refused.join(""), @"
+    exit: 1
+    --- stderr
+    error: an app named `other` exists already
+
+    hint: choose another name
+    exit: 2
+    --- stderr
+    error: --name would give 2 apps the same name
+
+    hint: rename them one by one
+    exit: 2
+    --- stderr
+    error: --env-file cannot be changed of an app that exists
+
+    hint: `forkful delete web` and start it anew, or restart it by a config file that says so
+    exit: 2
+    --- stderr
+    error: --env production chooses a block of a config file, and none is named
+
+    hint: name the config file, as in `forkful reload forkful.config.js --env production`; a variable is written as --env KEY=VALUE
+    exit: 2
+    --- stderr
+    error: --only chooses apps of a config file, and none is named
+
+    hint: name the config file, as in `forkful stop forkful.config.js --only api`
+    ");
+}
+
+#[test]
+fn a_file_is_the_truth_also_with_options() {
+    let sandbox = app();
+    let config =
+        r#"{ "apps": [{ "name": "api", "script": "app.js", "args": "z", "env": { "C": "file" } }] }"#;
+    sandbox.write("forkful.config.json", config);
+    let told =
+        done(&sandbox, &["reload", "forkful.config.json", "--max-memory-restart", "100M"], &[("A", "9")]);
+    assert_eq!(said(&sandbox, "api"), "A=9 B=undefined C=file  z");
+    assert!(told.contains("note: api: environment: removed B\n"), "{told}");
+    let after = definition(&sandbox, "api");
+    // It was 9 seconds on the command line once; the file does not say so.
+    assert_eq!((&after["kill_timeout_ms"], &after["max_memory_bytes"]), (&5000.into(), &(100 << 20).into()));
+}

@@ -1,0 +1,166 @@
+//! What names apps: ids, names, namespaces, patterns, scripts and config files, for every verb that takes them.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, stdout};
+
+const TICKER: &str = "console.log('ticking'); setInterval(() => {}, 1000);";
+
+const CONFIG: &str = r#"{ "apps": [
+    { "name": "api-1", "script": "api.js", "namespace": "web" },
+    { "name": "api-2", "script": "api.js", "namespace": "web" },
+    { "name": "2nd/mail", "script": "jobs/mail.js" }
+] }"#;
+
+/// Three apps: two of one script in a namespace, and one whose name holds a slash.
+fn three() -> Sandbox {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.work().join("jobs")).unwrap();
+    sandbox.write("api.js", TICKER);
+    sandbox.write("jobs/mail.js", TICKER);
+    sandbox.write("forkful.config.json", CONFIG);
+    done(&sandbox, &["start"]);
+    sandbox
+}
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    stdout(&output)
+}
+
+/// The names that a verb acted on.
+fn acted(sandbox: &Sandbox, args: &[&str]) -> String {
+    let reply: Value = serde_json::from_str(&done(sandbox, &[args, &["--json"]].concat())).unwrap();
+    let names: Vec<&str> =
+        reply["apps"].as_array().unwrap().iter().map(|app| app["name"].as_str().unwrap()).collect();
+    names.join(" ")
+}
+
+#[test]
+fn each_kind_of_target_means_its_apps() {
+    let sandbox = three();
+    let script = sandbox.work().join("api.js");
+    for (target, meant) in [
+        ("api-1", "api-1"),
+        ("1", "api-2"),
+        ("01", "api-2"),
+        ("web", "api-1 api-2"),
+        ("default", "2nd/mail"),
+        ("/^api-[12]$/", "api-1 api-2"),
+        ("/mail/", "2nd/mail"),
+        ("2nd/mail", "2nd/mail"),
+        ("api.js", "api-1 api-2"),
+        ("./jobs/../api.js", "api-1 api-2"),
+        ("jobs/mail.js", "2nd/mail"),
+        (script.to_str().unwrap(), "api-1 api-2"),
+        ("forkful.config.json", "api-1 api-2 2nd/mail"),
+        ("all", "api-1 api-2 2nd/mail"),
+    ] {
+        assert_eq!(acted(&sandbox, &["reset", target]), meant, "{target}");
+    }
+    assert_eq!(acted(&sandbox, &["reset", "/1$/", "2"]), "api-1 2nd/mail");
+    assert_eq!(acted(&sandbox, &["reset", "web", "api-1", "0"]), "api-1 api-2");
+    assert_eq!(acted(&sandbox, &["reset", "forkful.config.json", "--only", "api-2"]), "api-2");
+}
+
+#[test]
+fn every_verb_takes_every_kind_of_target() {
+    let sandbox = three();
+    // What PM2's users add is taken, too.
+    assert_eq!(acted(&sandbox, &["stop", "/^api/", "--watch"]), "api-1 api-2");
+    assert_eq!(acted(&sandbox, &["restart", "api.js"]), "api-1 api-2");
+    assert_eq!(acted(&sandbox, &["reload", "web", "jobs/mail.js", "-f"]), "api-1 api-2 2nd/mail");
+    assert_eq!(acted(&sandbox, &["flush", "jobs/mail.js"]), "2nd/mail");
+    assert_eq!(acted(&sandbox, &["signal", "SIGCONT", "/^api/"]), "api-1 api-2");
+    assert_eq!(acted(&sandbox, &["scale", "/mail/", "2"]), "2nd/mail");
+    assert_eq!(acted(&sandbox, &["scale", "jobs/mail.js", "-1"]), "2nd/mail");
+    assert_eq!(done(&sandbox, &["id", "/^api/"]), "[ 0, 1 ]\n");
+    assert_eq!(done(&sandbox, &["id", "1", "2nd/mail"]), "[ 1, 2 ]\n");
+    assert_eq!(done(&sandbox, &["pid", "web"]).lines().count(), 2);
+    assert!(done(&sandbox, &["env", "api.js"]).contains("api-2\n"));
+    assert!(done(&sandbox, &["describe", "/mail/", "0"]).contains("2nd/mail (1 worker)"));
+    assert_eq!(done(&sandbox, &["logs", "jobs/mail.js", "--nostream", "--raw"]), "ticking\n");
+    assert_eq!(acted(&sandbox, &["delete", "forkful.config.json", "--only", "api-1"]), "api-1");
+    assert_eq!(acted(&sandbox, &["delete", "jobs/mail.js", "/./"]), "api-2 2nd/mail");
+}
+
+#[test]
+fn what_is_no_target_is_told() {
+    let sandbox = three();
+    let told = |args: &[&str]| {
+        let text = sandbox.transcript(args);
+        text.replace("there is `api-1`, `api-2`, `2nd/mail`", "there is […]")
+    };
+    let all = [
+        told(&["restart", "/(/"]),
+        told(&["stop", "/^x/"]),
+        told(&["stop", "./other.js"]),
+        told(&["stop", "web", "--only", "api-1"]),
+        told(&["stop", "99999999999"]),
+        told(&["scale", "web", "2"]),
+    ];
+    assert_snapshot!(all.join(""), @"
+    exit: 2
+    --- stderr
+    error: /(/ is no regular expression: unclosed group
+
+    hint: a target between slashes is a pattern of names, as in '/^api-/'
+    exit: 3
+    --- stderr
+    error: no app has a name that /^x/ matches
+
+    hint: there is […]; `forkful list` shows them
+    exit: 3
+    --- stderr
+    error: no app runs [sandbox]/work/other.js
+
+    hint: there is […]; `forkful list` shows them
+    exit: 2
+    --- stderr
+    error: --only chooses apps of a config file, and none is named
+
+    hint: name the config file, as in `forkful stop forkful.config.js --only api`
+    exit: 3
+    --- stderr
+    error: no worker can have the id 99999999999
+    exit: 2
+    --- stderr
+    error: `web` means 2 apps
+
+    hint: scale them one by one, by name
+    ");
+    // Without a daemon as well.
+    let empty = Sandbox::new();
+    assert!(empty.transcript(&["logs", "/[/"]).starts_with("exit: 2\n"));
+    assert!(empty.transcript(&["logs", "/x/"]).starts_with("exit: 3\n"));
+}
+
+#[test]
+fn a_pattern_is_checked_for_other_clients_too() {
+    let sandbox = three();
+    let ask = |target: &str| {
+        let body = format!(r#"{{"targets":["{target}"]}}"#);
+        let mut socket = UnixStream::connect(sandbox.home().join("forkful.sock")).unwrap();
+        write!(
+            socket,
+            "POST /v1/actions/reset HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).unwrap();
+        (reply.split(' ').nth(1).unwrap().to_owned(), reply)
+    };
+    let (status, reply) = ask("/a(/");
+    assert_eq!(status, "400", "{reply}");
+    assert!(reply.contains("is no regular expression: unclosed group"), "{reply}");
+    let (status, reply) = ask("/^api/");
+    assert_eq!(status, "200", "{reply}");
+    assert!(reply.contains("api-1") && reply.contains("api-2") && !reply.contains("mail"), "{reply}");
+}
