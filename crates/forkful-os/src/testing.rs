@@ -34,6 +34,7 @@ pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) 
         stdout: write,
         channel: None,
         run_as: None,
+        mark: None,
     };
     (plan, read)
 }

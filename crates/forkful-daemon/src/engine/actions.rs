@@ -120,12 +120,12 @@ impl Engine {
         let Some(place) = entry.places.get_mut(&slot) else { return };
         place.slot.begins(generation, now);
         place.deadline = place.slot.next_deadline();
-        let marker = format!("{}-{}-{}-{}", self.instance, app.0, place.pm_id, worker.0);
+        let mark = self.marks.give();
         let identity = Identity {
             slot,
             pm_id: place.pm_id,
             worker: worker.0,
-            marker: &marker,
+            mark,
             agent: agent.as_deref().filter(|_| entry.spec.agent),
         };
         self.logs.begin_process(place.pm_id);
@@ -167,7 +167,7 @@ impl Engine {
         let process = Process {
             child: launched.child,
             worker,
-            marker,
+            mark,
             spawned: now,
             ended: None,
             reports: forkful_api::conversation::WorkerReports::default(),
@@ -197,7 +197,7 @@ impl Engine {
             && process.ended.is_none()
         {
             let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
-            tree::signal_tree_in(snapshot, &process.child, &process.marker, signal);
+            tree::signal_tree_in(snapshot, &process.child, process.mark, signal);
         }
     }
 

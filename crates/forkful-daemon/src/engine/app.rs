@@ -102,8 +102,8 @@ pub(crate) struct ListenFault {
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) worker: WorkerId,
-    /// The value of `FORKFUL_WORKER`, which its descendants inherit.
-    pub(crate) marker: String,
+    /// What its descendants are known by.
+    pub(crate) mark: forkful_os::tree::Mark,
     pub(crate) spawned: Time,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
