@@ -25,6 +25,8 @@ const LIMIT_LINE: &str = "Max file locks";
 const TAG: u64 = 1 << 62;
 const INSTANCE_BITS: u32 = 38;
 const WORKER_BITS: u32 = 24;
+/// No instance has no bit or all bits: limits that others set look like that.
+const INSTANCES: std::ops::Range<u64> = 1..(1 << INSTANCE_BITS) - 1;
 
 /// One daemon, among all that there are and were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,14 +37,13 @@ impl Instance {
     pub fn random() -> Self {
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
-        // Nought is nobody's.
-        Self((hasher.finish() & ((1 << INSTANCE_BITS) - 1)).max(1))
+        Self(INSTANCES.start + hasher.finish() % (INSTANCES.end - INSTANCES.start))
     }
 
     /// From its text.
     pub fn parse(text: &str) -> Option<Self> {
         let number = u64::from_str_radix(text, 16).ok()?;
-        (1..1 << INSTANCE_BITS).contains(&number).then_some(Self(number))
+        INSTANCES.contains(&number).then_some(Self(number))
     }
 }
 
@@ -91,7 +92,7 @@ impl Mark {
 
     fn from_number(number: u64) -> Option<Self> {
         let instance = Instance((number & !TAG) >> WORKER_BITS);
-        let is_ours = number >> 62 == 1 && instance.0 != 0;
+        let is_ours = number >> 62 == 1 && INSTANCES.contains(&instance.0);
         is_ours.then(|| Self::new(instance, (number & ((1 << WORKER_BITS) - 1)) as u32))
     }
 
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_the_same_as_text_and_as_number() {
-        for (instance, worker) in [(1, 0), (0x3f_ffff_ffff, 0xff_ffff), (0x12_3456_789a, 77)] {
+        for (instance, worker) in [(1, 0), (0x3f_ffff_fffe, 0xff_ffff), (0x12_3456_789a, 77)] {
             let mark = Mark::new(Instance(instance), worker);
             assert_eq!(Mark::parse(&mark.to_string()), Some(mark));
             let number = mark.limit().rlim_cur;
