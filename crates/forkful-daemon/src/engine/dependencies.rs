@@ -64,9 +64,8 @@ impl Engine {
     /// The same apps, each after those that it depends on.
     pub(crate) fn in_order(&self, selection: BTreeMap<AppId, Vec<u16>>) -> Vec<(AppId, Vec<u16>)> {
         let specs = selection.keys().filter_map(|app| self.apps.get(app)).map(|entry| &*entry.spec);
-        let needs = specs.map(|spec| {
-            (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect())
-        });
+        let needs = specs
+            .map(|spec| (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect()));
         // Circles were refused when the apps were made.
         let groups = order::in_groups(&needs.collect()).unwrap_or_default();
         let rank = |app: &AppId| {

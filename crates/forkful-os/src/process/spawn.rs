@@ -45,7 +45,7 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         env: &image.env_pointers,
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
-        mark: mark.map(|mark| mark.limit()),
+        mark: mark.map(crate::tree::Mark::limit),
         scheduling: priority::original_attributes(),
         run_as: run_as.as_ref(),
         failure: MaybeUninit::zeroed(),
