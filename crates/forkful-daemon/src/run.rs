@@ -104,7 +104,9 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
             manager.tell("STOPPING=1");
         }
         let _gone = fs_err::remove_file(home.socket());
-        left_behind::leave(&home);
+        if outcome.is_ok() {
+            left_behind::leave(&home);
+        }
         // Replies that are under way reach their clients; then the next daemon may come.
         drop(commands);
         let _ended = server.await;
