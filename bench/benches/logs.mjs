@@ -27,7 +27,7 @@ export async function run(context) {
     return {
       ...sample,
       lost,
-      line: `${fixed(sample.bytes / 1e6 / sample.seconds)} MB/s, ${fixed(sample.cpuSecondsPerGB, 2)} s of CPU per GB, waits up to ${fixed(sample.waitMsMax, 1)} ms, ${lost} lines lost, ${sample.found.torn} torn, ${sample.found.disordered} out of order`,
+      line: `${fixed(sample.bytes / 1e6 / sample.seconds)} MB/s, ${fixed(sample.cpuSecondsPerGB, 2)} s of CPU per GB, waits up to ${fixed(sample.waitMsMax, 1)} ms (${fixed(sample.blockedMsMax, 1)} beside those for a core), ${lost} lines lost, ${sample.found.torn} torn, ${sample.found.disordered} out of order`,
     };
   });
 }
@@ -37,7 +37,7 @@ export function tables(result) {
   const worst = (name, read) => fixed(spreadOf(result, name, read).max);
   return [{
     title: `${WRITERS} writers, lines of 1 KB, ${(WRITERS * LINES_PER_SECOND) / 1000} MB/s offered, ${SECONDS} s`,
-    columns: ['manager', 'MB/s', 'CPU of the manager, s per GB', 'CPU / PM2', 'memory of the manager, MiB', 'longest write of an app, ms', 'lines lost', 'torn', 'out of order', 'lines that the follower read'],
+    columns: ['manager', 'MB/s', 'CPU of the manager, s per GB', 'CPU / PM2', 'memory of the manager, MiB', 'longest write of an app, ms', 'of it not for a core, ms', 'lines lost', 'torn', 'out of order', 'lines that the follower read'],
     rows: CASES.map(([name]) => [
       name,
       of(name, (s) => s.bytes / 1e6 / s.seconds, 0),
@@ -45,6 +45,7 @@ export function tables(result) {
       ratioText(ratioOf(result, name, name.replace('forkful', 'pm2'), (s) => s.cpuSecondsPerGB)),
       of(name, (s) => s.memoryMiB, 0),
       of(name, (s) => s.waitMsMax),
+      of(name, (s) => s.blockedMsMax),
       worst(name, (s) => s.lost),
       worst(name, (s) => s.found.torn),
       worst(name, (s) => s.found.disordered),
@@ -52,6 +53,7 @@ export function tables(result) {
     ]),
     notes: [
       'The writers are plain `node` processes in fork mode that call write(2) once a line. Forkful sets files aside at 10 MiB and compresses them meanwhile; PM2 does neither. '
+      + 'A write also takes long when its process gets no core, which happens on a busy machine whoever reads the pipe; the kernel says for how long, and the next column is without it. '
       + 'CPU of the manager is all its threads, until it rests. Lost, torn and out of order are the most of any round, counted in the files. The follower is `logs --raw` of each manager.',
     ],
   }];

@@ -139,6 +139,7 @@ export async function withWriters(name, { writers, lines, linesPerSecond, follow
       cpuSecondsPerGB: (cpu() - cpuBefore) / (bytes / 1e9),
       memoryMiB: memory / 2 ** 20,
       waitMsMax: Math.max(...done.map((report) => report.waitMsMax)),
+      blockedMsMax: Math.max(...done.map((report) => report.blockedMsMax)),
       waitsOver10: done.reduce((sum, report) => sum + report.waitsOver10, 0),
       sent: writers * lines,
       found: await count(manager.logs(server)),

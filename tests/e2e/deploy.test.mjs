@@ -1,26 +1,14 @@
 // Deployments through the system's own ssh and a real sshd on loopback, with keys of their own. The sshd
 // is FORKFUL_SSHD, or the system's; a machine without one cannot run these tests and says so.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import net from 'node:net';
-import { tmpdir, userInfo } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 
 import { binary } from './lib/sandbox.mjs';
-import { waitUntil } from './lib/wait.mjs';
-
-const sshd = [process.env.FORKFUL_SSHD, '/usr/sbin/sshd'].find((path) => path && existsSync(path));
-
-/** A port that nobody has at this moment. */
-async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = /** @type {net.AddressInfo} */ (server.address());
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
+import { SSHD, makeKey, startSshd } from './lib/sshd.mjs';
 
 /**
  * Runs a program to its end.
@@ -34,11 +22,11 @@ function run(program, args, cwd, env = {}) {
   return { code: outcome.status, stdout: outcome.stdout, stderr: outcome.stderr };
 }
 
-describe('deploy over ssh', { skip: sshd ? false : 'there is no sshd on this machine' }, () => {
+describe('deploy over ssh', { skip: SSHD ? false : 'there is no sshd on this machine' }, () => {
   const directory = mkdtempSync(join(tmpdir(), 'forkful-deploy-'));
   const app = join(directory, 'app');
+  /** @type {Awaited<ReturnType<typeof startSshd>>} */
   let server;
-  let port = 0;
 
   /** @param {string[]} args */
   const git = (...args) => {
@@ -62,37 +50,14 @@ describe('deploy over ssh', { skip: sshd ? false : 'there is no sshd on this mac
     run(binary(), ['deploy', ...args], app, { HOME: directory, FORKFUL_HOME: join(directory, 'home') });
 
   before(async () => {
-    port = await freePort();
-    for (const key of ['host', 'user']) {
-      assert.equal(run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key], directory).code, 0);
-    }
-    const options = {
-      Port: port,
-      ListenAddress: '127.0.0.1',
-      HostKey: join(directory, 'host'),
-      AuthorizedKeysFile: join(directory, 'user.pub'),
-      StrictModes: 'no',
-      UsePAM: 'no',
-      PasswordAuthentication: 'no',
-      PidFile: 'none',
-    };
-    const text = Object.entries(options).map(([name, value]) => `${name} ${value}\n`);
-    writeFileSync(join(directory, 'sshd_config'), text.join(''));
-    server = spawn(/** @type {string} */ (sshd), ['-D', '-e', '-f', join(directory, 'sshd_config')], { stdio: 'ignore' });
-    await waitUntil('sshd listens', () => new Promise((resolve, reject) => {
-      const socket = net.connect(port, '127.0.0.1', () => resolve(socket.destroy()));
-      socket.once('error', reject);
-    }));
+    server = await startSshd(directory);
     mkdirSync(app);
     run('git', ['init', '--quiet', '--bare', '--initial-branch=main', 'origin.git'], directory);
     git('init', '--quiet', '--initial-branch=main');
     git('remote', 'add', 'origin', join(directory, 'origin.git'));
     const live = {
       host: ['127.0.0.1', 'localhost'],
-      user: userInfo().username,
-      port,
-      key: join(directory, 'user'),
-      ssh_options: ['StrictHostKeyChecking=no', `UserKnownHostsFile=${join(directory, 'known_hosts')}`],
+      ...server.login,
       repo: join(directory, 'origin.git'),
       ref: 'origin/main',
       path: join(directory, 'there'),
@@ -107,7 +72,7 @@ describe('deploy over ssh', { skip: sshd ? false : 'there is no sshd on this mac
   });
 
   after(() => {
-    server?.kill();
+    server?.stop();
     rmSync(directory, { recursive: true, force: true });
   });
 
@@ -141,7 +106,7 @@ describe('deploy over ssh', { skip: sshd ? false : 'there is no sshd on this mac
 
   it('says that nobody can log in with another key', () => {
     const key = join(directory, 'other');
-    assert.equal(run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key], directory).code, 0);
+    makeKey(key);
     const text = readFileSync(join(app, 'forkful.config.json'), 'utf8').replaceAll(join(directory, 'user"'), `${key}"`);
     writeFileSync(join(directory, 'other.config.json'), text);
     const outcome = deploy(join(directory, 'other.config.json'), 'live', 'curr');

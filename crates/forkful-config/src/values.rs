@@ -237,43 +237,6 @@ pub(crate) fn exit_codes(node: &Node) -> Checked<Vec<i32>> {
     }
 }
 
-/// Signals of Linux on the processors that Node runs on, as signal(7) numbers them for x86 and ARM.
-const SIGNALS: &[(&str, i32)] = &[
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("ILL", 4),
-    ("TRAP", 5),
-    ("ABRT", 6),
-    ("IOT", 6),
-    ("BUS", 7),
-    ("FPE", 8),
-    ("KILL", 9),
-    ("USR1", 10),
-    ("SEGV", 11),
-    ("USR2", 12),
-    ("PIPE", 13),
-    ("ALRM", 14),
-    ("TERM", 15),
-    ("STKFLT", 16),
-    ("CHLD", 17),
-    ("CONT", 18),
-    ("STOP", 19),
-    ("TSTP", 20),
-    ("TTIN", 21),
-    ("TTOU", 22),
-    ("URG", 23),
-    ("XCPU", 24),
-    ("XFSZ", 25),
-    ("VTALRM", 26),
-    ("PROF", 27),
-    ("WINCH", 28),
-    ("IO", 29),
-    ("POLL", 29),
-    ("PWR", 30),
-    ("SYS", 31),
-];
-
 /// `SIGTERM`, `term`, `15`; `None` when there is no such signal.
 pub fn parse_signal(text: &str) -> Option<StopSignal> {
     let upper = text.trim().to_ascii_uppercase();
@@ -281,7 +244,7 @@ pub fn parse_signal(text: &str) -> Option<StopSignal> {
         return (1..=64).contains(&number).then_some(StopSignal(number));
     }
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| StopSignal(*number))
+    forkful_core::signals::number(name).map(StopSignal)
 }
 
 /// A signal by name or number.

@@ -12,6 +12,7 @@ pub mod leaving;
 pub mod logs;
 pub mod restart;
 pub mod rollout;
+pub mod signals;
 pub mod slot;
 pub mod spec;
 pub mod steering;

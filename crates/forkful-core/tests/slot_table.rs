@@ -340,7 +340,7 @@ fn replacing_in_cluster_mode() {
     code 0 of 0 → starting 1 [1 restart] · close 0
     code 3 of 0 → starting 1 [1 restart] · close 0
     code 1 of 0 after 60 s → starting 1 [1 restart] · close 0
-    signal 9 of 1 → online 0 · first: ended with signal 9
+    signal 9 of 1 → online 0 · first: ended with SIGKILL
     deadline → online 0 + signalled 1 · signal 1, first: not ready within 60 s
     reset → replacing 0 by 1 · -
     nothing: listening 0, message 0, early deadline, drained 0
@@ -364,7 +364,7 @@ fn replacing_an_unconfirmed_worker() {
     code 0 of 0 → starting 1 [1 restart] · -
     code 3 of 0 → starting 1 [1 restart] · -
     code 1 of 0 after 60 s → starting 1 [1 restart] · -
-    signal 9 of 1 → online 0 unconfirmed · first: ended with signal 9
+    signal 9 of 1 → online 0 unconfirmed · first: ended with SIGKILL
     deadline → online 1 unconfirmed + draining 0 [1 restart] · drain 0, first: Replaced
     reset → replacing 0 by 1 · -
     nothing: early deadline, drained 0
@@ -386,7 +386,7 @@ fn replacing_with_wait_ready() {
     code 0 of 0 → starting 1 [1 restart] · -
     code 3 of 0 → starting 1 [1 restart] · -
     code 1 of 0 after 60 s → starting 1 [1 restart] · -
-    signal 9 of 1 → online 0 unconfirmed · first: ended with signal 9
+    signal 9 of 1 → online 0 unconfirmed · first: ended with SIGKILL
     deadline → online 0 unconfirmed + signalled 1 · signal 1, first: not ready within 60 s
     reset → replacing 0 by 1 · -
     nothing: listening 0, listening 1, early deadline, drained 0
@@ -408,7 +408,7 @@ fn replacing_in_fork_mode() {
     code 0 of 0 → starting 1 [1 restart] · close 0
     code 3 of 0 → starting 1 [1 restart] · close 0
     code 1 of 0 after 60 s → starting 1 [1 restart] · close 0
-    signal 9 of 1 → online 0 · first: ended with signal 9
+    signal 9 of 1 → online 0 · first: ended with SIGKILL
     deadline → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
     reset → replacing 0 by 1 · -
     nothing: listening 0, message 0, early deadline, drained 0

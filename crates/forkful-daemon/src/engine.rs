@@ -151,7 +151,7 @@ pub(crate) enum Phase {
 pub(crate) type Started = tokio::sync::oneshot::Receiver<Result<ActionReply, ErrorReply>>;
 
 /// How the engine is run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct EngineOptions {
     pub(crate) home: Home,
     /// `None` when it could not be installed: drains are less exact then.
@@ -160,6 +160,8 @@ pub(crate) struct EngineOptions {
     pub(crate) echo: bool,
     /// Workers' output goes to files.
     pub(crate) write_log_files: bool,
+    /// What its workers are known by.
+    pub(crate) marks: tree::Marks,
 }
 
 /// See the module's documentation.
@@ -199,8 +201,8 @@ pub(crate) struct Engine {
     closes_pause: Option<Time>,
     /// The saved state; none in the foreground.
     persistence: Option<persistence::Persistence>,
-    /// Distinguishes this daemon's workers from any other's.
-    instance: String,
+    /// Distinguishes this daemon's workers from each other and from any other's.
+    marks: tree::Marks,
     chance_state: u64,
     next_app: u32,
     next_pm_id: u32,
@@ -251,7 +253,7 @@ impl Engine {
             closes_ports: Vec::new(),
             closes_seen: (Time::default(), 0),
             closes_pause: None,
-            instance: format!("{}.{}", std::process::id(), clock::wall_ms()),
+            marks: options.marks,
             chance_state: clock::wall_ms() ^ (u64::from(std::process::id()) << 32) | 1,
             next_app: 0,
             next_pm_id: 0,

@@ -4,6 +4,7 @@
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
 //! daemon.log     its own messages   agent-*.cjs    the preloaded agent
 //! logs/          output of workers
+//! instance       what this daemon's workers are known by; gone when it has ended properly
 //! state.json     what should run, written at every change · state.previous.json: of the daemon before
 //! dump.json      the same, written by `save`
 //! ```
@@ -40,6 +41,11 @@ impl Home {
     /// The lock that a living daemon holds.
     pub fn lock(&self) -> PathBuf {
         self.path.join("forkful.lock")
+    }
+
+    /// What the living daemon's workers are known by.
+    pub fn instance(&self) -> PathBuf {
+        self.path.join("instance")
     }
 
     /// The daemon's own messages.

@@ -6,6 +6,7 @@
 //! - `engine`: the loop and the state
 //! - [`server`]: the API on the unix socket
 //! - `events`: those who watch · `worker_message`: what apps say to their process manager
+//! - `left_behind`: what a daemon that was killed did not take with it
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
 //! - [`logs`]: workers' output, on threads of its own
 
@@ -13,6 +14,7 @@ pub mod command;
 mod engine;
 mod events;
 pub mod home;
+mod left_behind;
 pub mod logs;
 mod notify;
 mod pid_files;

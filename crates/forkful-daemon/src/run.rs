@@ -13,6 +13,7 @@ use forkful_os::{priority, procinfo, tree};
 use crate::engine::Started;
 use crate::engine::{self, Engine, EngineOptions, Signals};
 use crate::home::Home;
+use crate::left_behind;
 use crate::notify::ServiceManager;
 use crate::server;
 
@@ -78,6 +79,7 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
     };
     prepare_process();
     forkful_os::process::ignore_hangup()?;
+    let marks = left_behind::take_over(&home);
     on_loop(async move {
         let listener = bind_socket(&home)?;
         let options = EngineOptions {
@@ -85,6 +87,7 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
             home: home.clone(),
             echo: false,
             write_log_files: true,
+            marks,
         };
         let (mut engine, mut back) = Engine::new(options)?;
         let (sender, mut commands) = engine::command_queue();
@@ -101,6 +104,9 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
             manager.tell("STOPPING=1");
         }
         let _gone = fs_err::remove_file(home.socket());
+        if outcome.is_ok() {
+            left_behind::leave(&home);
+        }
         // Replies that are under way reach their clients; then the next daemon may come.
         drop(commands);
         let _ended = server.await;
@@ -115,8 +121,13 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
     prepare_process();
     on_loop(async move {
         let agent = install_agent(&options.home);
-        let engine_options =
-            EngineOptions { agent, home: options.home, echo: true, write_log_files: options.write_log_files };
+        let engine_options = EngineOptions {
+            agent,
+            home: options.home,
+            echo: true,
+            write_log_files: options.write_log_files,
+            marks: tree::Marks::new(),
+        };
         let (mut engine, mut back) = Engine::new(engine_options)?;
         let (_sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;

@@ -5,13 +5,13 @@
 //! can do more than end its own connection.
 
 mod conversation;
+mod crowd;
 mod event_body;
 mod keep;
 mod log_body;
 mod refusal;
 mod routes;
 
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::command::Command;
+use crowd::{Crowd, Place};
 
-/// Connections that are served at once; more wait in the socket's accept queue. Each costs about 10 KB.
-pub const CONNECTIONS_MAX: u32 = 1024;
+pub use crowd::{CONNECTIONS_MAX, STALL_MAX};
 
 /// The largest request body. The largest honest one, a config file with a thousand apps, is far below.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -52,17 +52,18 @@ const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 /// are under way finish (at most [`FAREWELL_TIMEOUT`]) and returns. Await it before the process exits,
 /// or the client that asked for the end never learns of it.
 pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+    let crowd = Arc::new(Crowd::default());
     let (farewell, _) = watch::channel(());
     let router = routes::router(commands.clone());
     loop {
         let accepted = tokio::select! {
             () = commands.closed() => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, slot)) if is_trusted(&stream) => {
-                tokio::spawn(connection(stream, router.clone(), farewell.subscribe(), slot));
+            Ok((stream, _)) if is_trusted(&stream) => {
+                let place = crowd.admit().await;
+                tokio::spawn(connection(stream, router.clone(), farewell.subscribe(), place));
             }
             Ok(_) => {}
             Err(error) => {
@@ -73,16 +74,7 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     }
     drop(listener);
     drop(farewell);
-    drop(timeout(FAREWELL_TIMEOUT, slots.acquire_many(CONNECTIONS_MAX)).await);
-}
-
-async fn accept(
-    listener: &UnixListener,
-    slots: &Arc<Semaphore>,
-) -> io::Result<(UnixStream, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slot))
+    drop(timeout(FAREWELL_TIMEOUT, crowd.empty()).await);
 }
 
 /// Whether the other end is run by this daemon's user or by root. The socket's mode says the same, but
@@ -92,18 +84,13 @@ fn is_trusted(stream: &UnixStream) -> bool {
     identity::peer_credentials(stream).is_ok_and(|peer| peer.uid == own || peer.uid == 0)
 }
 
-/// Serves one connection until either side ends it. `slot` is given back when it is over.
-async fn connection(
-    stream: UnixStream,
-    router: Router,
-    mut farewell: watch::Receiver<()>,
-    slot: OwnedSemaphorePermit,
-) {
+/// Serves one connection until either side ends it, or another one needs its place.
+async fn connection(stream: UnixStream, router: Router, mut farewell: watch::Receiver<()>, place: Place) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(place.observe(stream)), TowerToHyperService::new(router));
     let mut served = pin!(served);
     // A fault of one connection (garbage, a timeout, a reset) ends that connection and concerns nobody else.
     tokio::select! {
@@ -112,8 +99,8 @@ async fn connection(
             served.as_mut().graceful_shutdown();
             drop(served.await);
         }
+        () = place.wanted() => {}
     }
-    drop(slot);
 }
 
 #[cfg(test)]

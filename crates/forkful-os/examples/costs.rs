@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     listening()?;
     let child = start()?;
     median("snapshot of all processes", || drop(Snapshot::take(&std::collections::HashSet::new())));
-    median("members of a worker's tree", || drop(tree::members(&child, "none")));
+    median("members of a worker's tree", || drop(tree::members(&child, tree::Mark::NONE)));
     median("CPU time", || drop(procinfo::cpu_time(child.pid)));
     median("resident bytes", || drop(procinfo::resident_bytes(child.pid)));
     median("listening sockets of a process", || drop(procinfo::listening_sockets_of(child.pid)));
@@ -90,6 +90,7 @@ fn plan() -> Result<SpawnPlan> {
         stdout: null.into(),
         channel: None,
         run_as: None,
+        mark: None,
     })
 }
 

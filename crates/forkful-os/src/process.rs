@@ -37,6 +37,8 @@ pub struct SpawnPlan {
     pub channel: Option<OwnedFd>,
     /// Whom it runs as; `None` is this process's own user.
     pub run_as: Option<RunAs>,
+    /// A number that it and all that it starts carry for life: see [`crate::tree::Mark`].
+    pub mark: Option<crate::tree::Mark>,
 }
 
 /// A user and groups for a process; only root can give others than its own.

@@ -35,6 +35,7 @@ pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) 
         stdout: write,
         channel: None,
         run_as: None,
+        mark: None,
     };
     (plan, read)
 }

@@ -1,13 +1,12 @@
 //! A worker's whole process tree: who belongs to it, signals to all of it, and the orphans it leaves.
 //!
 //! A process belongs to a worker when it descends from it, when it is in the worker's session or process group,
-//! or when it was re-parented to us (we are the subreaper) and carries the worker's marker in the environment it
-//! was executed with. What leaves all of these (a double fork, `setsid` *and* a cleared environment) is not found;
-//! nor is a process that overwrote its environment with a title.
+//! or when it was re-parented to us (we are the subreaper) and carries the worker's [`Mark`], which it can hardly lose.
 //!
 //! The worker itself must not have been reaped: its zombie keeps the ids of its group and session from being
 //! given to anyone else.
 
+mod mark;
 mod reap;
 mod snapshot;
 #[cfg(test)]
@@ -17,13 +16,11 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 
+pub use mark::{Instance, MARK_VARIABLE, Mark, Marks};
 pub use reap::{reap_orphans, set_subreaper};
 pub use snapshot::Snapshot;
 
 use crate::process::{Child, pidfd_signal};
-
-/// The environment variable that marks what belongs to a worker.
-pub const MARKER_VARIABLE: &str = "FORKFUL_WORKER";
 
 /// How often SIGKILL looks for processes that were born while it killed. A tree that forks faster than this many
 /// passes over `/proc` is killed by the caller's next attempt.
@@ -48,18 +45,18 @@ impl Member {
 
 /// Every living process of the tree, the worker itself first. One pass over `/proc`; for several workers at
 /// once take one [`Snapshot`]. Empty also when `/proc` cannot be read.
-pub fn members(child: &Child, marker: &str) -> Vec<Member> {
-    Snapshot::take(&HashSet::new()).map(|snapshot| snapshot.members(child, marker)).unwrap_or_default()
+pub fn members(child: &Child, mark: Mark) -> Vec<Member> {
+    Snapshot::take(&HashSet::new()).map(|snapshot| snapshot.members(child, mark)).unwrap_or_default()
 }
 
 /// Sends `sig` to every living process of the tree, the worker itself first, and returns how many got it.
 /// SIGKILL is repeated for those that were born meanwhile.
-pub fn signal_tree(child: &Child, marker: &str, sig: i32) -> usize {
+pub fn signal_tree(child: &Child, mark: Mark, sig: i32) -> usize {
     let rounds = if sig == libc::SIGKILL { KILL_ROUNDS_MAX } else { 1 };
     let mut reached = HashSet::new();
     signal_leader(child, sig, &mut reached);
     for _ in 0..rounds {
-        if !signal_members(members(child, marker), sig, &mut reached) {
+        if !signal_members(members(child, mark), sig, &mut reached) {
             break;
         }
     }
@@ -68,10 +65,10 @@ pub fn signal_tree(child: &Child, marker: &str, sig: i32) -> usize {
 
 /// [`signal_tree`] after one look that several workers share. Without a snapshot (`/proc` cannot be read, descriptors
 /// have run out) the worker itself is reached all the same.
-pub fn signal_tree_in(snapshot: Option<&Snapshot>, child: &Child, marker: &str, sig: i32) -> usize {
+pub fn signal_tree_in(snapshot: Option<&Snapshot>, child: &Child, mark: Mark, sig: i32) -> usize {
     let mut reached = HashSet::new();
     signal_leader(child, sig, &mut reached);
-    let members = snapshot.map(|snapshot| snapshot.members(child, marker)).unwrap_or_default();
+    let members = snapshot.map(|snapshot| snapshot.members(child, mark)).unwrap_or_default();
     signal_members(members, sig, &mut reached);
     reached.len()
 }

@@ -20,7 +20,10 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Signal(signal) => match crate::signals::name(*signal) {
+                Some(name) => write!(f, "SIG{name}"),
+                None => write!(f, "signal {signal}"),
+            },
             Self::SpawnFailed(why) => write!(f, "could not be started: {why}"),
         }
     }

@@ -121,12 +121,12 @@ impl Engine {
         let Some(place) = entry.places.get_mut(&slot) else { return };
         place.slot.begins(generation, now);
         place.deadline = place.slot.next_deadline();
-        let marker = format!("{}-{}-{}-{}", self.instance, app.0, place.pm_id, worker.0);
+        let mark = self.marks.give();
         let identity = Identity {
             slot,
             pm_id: place.pm_id,
             worker: worker.0,
-            marker: &marker,
+            mark,
             agent: agent.as_deref().filter(|_| entry.spec.agent),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
             takes_input: entry.spec.mode == Mode::Fork && !self.echo,
@@ -170,7 +170,7 @@ impl Engine {
         let process = Process {
             child: launched.child,
             worker,
-            marker,
+            mark,
             stdin: launched.stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
             pid_file: None,
             spawned: now,
@@ -221,7 +221,7 @@ impl Engine {
             && process.ended.is_none()
         {
             let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
-            tree::signal_tree_in(snapshot, &process.child, &process.marker, signal);
+            tree::signal_tree_in(snapshot, &process.child, process.mark, signal);
         }
     }
 

@@ -106,8 +106,8 @@ pub(crate) type Stdin = Rc<tokio::sync::Mutex<std::os::fd::OwnedFd>>;
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) worker: WorkerId,
-    /// The value of `FORKFUL_WORKER`, which its descendants inherit.
-    pub(crate) marker: String,
+    /// What its descendants are known by.
+    pub(crate) mark: forkful_os::tree::Mark,
     /// Where its stdin is written to, by one writer at a time; only in fork mode.
     pub(crate) stdin: Option<Stdin>,
     /// The file that holds its process id.

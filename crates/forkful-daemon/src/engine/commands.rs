@@ -129,7 +129,7 @@ impl Engine {
             self.stop_in_order(selection.into_iter().collect(), verb, job);
             return self.answer_at_once(job, at_once);
         }
-        for (app, slots) in selection {
+        for (app, slots) in self.in_order(selection) {
             self.join(job, app);
             let spec = specs.remove(&app);
             self.tell_changes(job, app, spec.as_deref());
@@ -179,7 +179,7 @@ impl Engine {
         }
         let Some(entry) = self.apps.get(&app) else { return };
         let existing: Vec<u16> = slots.iter().copied().filter(|slot| entry.stays(*slot)).collect();
-        self.ask_all(app, &existing, SlotVerb::Restart, job);
+        self.restart_in_order(app, existing, job);
     }
 
     /// Gives an app another spec; running processes keep what they were started with.

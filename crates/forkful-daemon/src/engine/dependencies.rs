@@ -24,6 +24,7 @@ pub(crate) struct Held {
 }
 
 /// How far a dependency is.
+#[derive(PartialEq, Eq)]
 enum Readiness {
     Ready,
     Coming,
@@ -57,6 +58,35 @@ impl Engine {
             self.hold(app, Held { slots, verb: SlotVerb::Start, job, first: BTreeSet::new() });
         } else {
             self.ask_all(app, &slots, SlotVerb::Start, job);
+        }
+    }
+
+    /// The same apps, each after those that it depends on.
+    pub(crate) fn in_order(&self, selection: BTreeMap<AppId, Vec<u16>>) -> Vec<(AppId, Vec<u16>)> {
+        let specs = selection.keys().filter_map(|app| self.apps.get(app)).map(|entry| &*entry.spec);
+        let needs = specs
+            .map(|spec| (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect()));
+        // Circles were refused when the apps were made.
+        let groups = order::in_groups(&needs.collect()).unwrap_or_default();
+        let rank = |app: &AppId| {
+            let name = self.apps.get(app).map(|entry| entry.spec.name.as_str());
+            groups.iter().position(|group| group.iter().any(|of| Some(of.as_str()) == name))
+        };
+        let mut selection: Vec<_> = selection.into_iter().collect();
+        selection.sort_by_key(|(app, _)| rank(app));
+        selection
+    }
+
+    /// Restarts slots; an app that does not run waits for those that it depends on and that are on their way.
+    pub(crate) fn restart_in_order(&mut self, app: AppId, slots: Vec<u16>, job: JobId) {
+        let waits = self.apps.get(&app).is_some_and(|entry| {
+            let others = self.apps.values().filter(|other| entry.spec.depends_on.contains(&other.spec.name));
+            entry.is_at_rest() && others.map(readiness).any(|readiness| readiness == Readiness::Coming)
+        });
+        if waits {
+            self.hold(app, Held { slots, verb: SlotVerb::Start, job, first: BTreeSet::new() });
+        } else {
+            self.ask_all(app, &slots, SlotVerb::Restart, job);
         }
     }
 

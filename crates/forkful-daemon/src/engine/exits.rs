@@ -85,7 +85,7 @@ impl Engine {
         let process = self.apps.get(&app).and_then(|entry| entry.process(slot, generation));
         process.map_or(0, |process| {
             let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
-            tree::signal_tree_in(snapshot, &process.child, &process.marker, 9)
+            tree::signal_tree_in(snapshot, &process.child, process.mark, 9)
         })
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
 use forkful_os::channel::RemoteEnd;
 use forkful_os::process::{Child, RunAs, SpawnPlan};
+use forkful_os::tree::{MARK_VARIABLE, Mark};
 use forkful_os::{channel, process};
 
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
@@ -19,8 +20,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) pm_id: u32,
     /// `cluster.worker.id`.
     pub(crate) worker: u32,
-    /// The value of `FORKFUL_WORKER`.
-    pub(crate) marker: &'a str,
+    /// What its descendants are known by.
+    pub(crate) mark: Mark,
     pub(crate) agent: Option<&'a Path>,
     /// Whether clients can write to its stdin; else that is empty.
     pub(crate) takes_input: bool,
@@ -57,8 +58,9 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
         stderr: child_stderr,
         channel: child_channel,
         run_as: spec.launch.run_as.as_ref().map(run_as),
+        mark: Some(identity.mark),
     };
-    let child = process::spawn(plan).map_err(|error| error.to_string())?;
+    let child = process::spawn(plan).map_err(|error| format!("{error}: {}", error.source))?;
     let remote = || Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, cookie?));
     let channel = channel.map(|channel| (channel, remote()));
     Ok(Launched { child, channel, stdin, stdout, stderr })
@@ -156,7 +158,7 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
     for (name, value) in polite {
         env.entry(name.to_owned()).or_insert(value);
     }
-    env.insert("FORKFUL_WORKER".to_owned(), identity.marker.to_owned());
+    env.insert(MARK_VARIABLE.to_owned(), identity.mark.to_string());
     if spec.launch.runtime == Runtime::Node {
         env.insert("NODE_CHANNEL_FD".to_owned(), CHANNEL_FD.to_string());
         env.insert("NODE_CHANNEL_SERIALIZATION_MODE".to_owned(), "json".to_owned());

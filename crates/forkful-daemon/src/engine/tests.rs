@@ -30,6 +30,7 @@ impl World {
             agent: None,
             echo: false,
             write_log_files: false,
+            marks: forkful_os::tree::Marks::new(),
         };
         let (engine, back) = Engine::new(options).unwrap();
         Self { engine, _back: back, _home: home }

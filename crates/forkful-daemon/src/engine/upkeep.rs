@@ -223,7 +223,7 @@ impl Engine {
     fn tree_bytes(&self, process: &super::app::Process) -> Option<u64> {
         let own = procinfo::resident_bytes(process.child.pid).ok()?;
         let others = self.snapshot.as_ref().map(|(_, snapshot)| {
-            let pids = snapshot.pids(&process.child, &process.marker);
+            let pids = snapshot.pids(&process.child, process.mark);
             pids.into_iter()
                 .filter(|pid| *pid != process.child.pid)
                 .filter_map(|pid| procinfo::resident_bytes(pid).ok())

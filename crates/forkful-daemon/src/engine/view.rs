@@ -130,11 +130,11 @@ fn reason(place: &Place) -> Option<String> {
     let listen = place.listen_fault.as_ref().map(|fault| fault.error.clone());
     match &place.slot.state {
         State::Failed { reason, last_exit } => {
-            let text = format!("{reason}, the last with {last_exit}");
+            let text = format!("{reason}, the last with {}", ending(last_exit));
             Some(listen.map_or(text.clone(), |listen| format!("{text}: {listen}")))
         }
         State::Backoff { attempt, last_exit, .. } => {
-            let text = format!("restart {attempt} in a row after {last_exit}");
+            let text = format!("restart {attempt} in a row after {}", ending(last_exit));
             Some(listen.map_or(text.clone(), |listen| format!("{text}: {listen}")))
         }
         State::Online(running) if !running.confirmed => {
@@ -142,6 +142,14 @@ fn reason(place: &Place) -> Option<String> {
         }
         State::Replacing { .. } => Some("a new version is starting".to_owned()),
         State::Stopped { .. } | State::Starting { .. } | State::Online(_) | State::Stopping { .. } => listen,
+    }
+}
+
+/// An exit, as it reads behind "after" and "with".
+fn ending(exit: &Exit) -> String {
+    match exit {
+        Exit::SpawnFailed(why) => format!("a start that failed: {why}"),
+        Exit::Code(_) | Exit::Signal(_) => exit.to_string(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The thread that reads the pipes: frames lines, keeps the ends of stderr, hands lines to the writer.
 //!
 //! Apps that write without pause would wake it, and it the writer, for every single line. While that is so it lets lines
-//! gather in the pipes for [`GATHER`] at a time; a line that comes alone goes on at once.
+//! gather in the pipes for [`GATHER`] at a time; a line that comes alone goes on at once. Whenever a pipe held much, more
+//! than gathers in that time, there is no pause: on a machine without a free core it could become a long one.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,6 +33,8 @@ pub(super) const READ_BYTES_MAX: usize = 256 << 10;
 const HAND_OVER_BYTES_MIN: usize = READ_BYTES_MAX / 4;
 /// Who has so much in the pipe in one turn gets a larger one: half of a pipe's size to begin with on Linux.
 const PIPE_BYTES_MUCH: usize = 32 << 10;
+/// Who reads so much at once is behind, and goes on without letting anything gather.
+const BEHIND_BYTES_MIN: usize = READ_BYTES_MAX / 2;
 /// How long lines may gather, while they come without pause: no pipe of the usual size fills meanwhile at 60 MB/s.
 const GATHER: Duration = Duration::from_millis(1);
 /// The largest that an unprivileged user may ask for, by default.
@@ -120,6 +123,7 @@ impl Reader {
     /// Works until it is told to shut down.
     pub(super) fn run(mut self) {
         let (mut events, mut turn_began) = (Vec::new(), Instant::now());
+        let mut is_behind = false;
         loop {
             if let Err(fault) = self.reactor.wait(&mut events, None) {
                 let report = &self.report;
@@ -127,10 +131,11 @@ impl Reader {
                 break;
             }
             let idle = turn_began.elapsed();
-            if idle < GATHER && events.iter().all(|event| event.token != WAKE) {
+            if !is_behind && idle < GATHER && events.iter().all(|event| event.token != WAKE) {
                 thread::sleep(GATHER.saturating_sub(idle));
             }
             turn_began = Instant::now();
+            is_behind = false;
             for event in &events {
                 match event.token {
                     WAKE => {
@@ -143,7 +148,8 @@ impl Reader {
                         }
                     }
                     token => {
-                        self.turn(token);
+                        is_behind |=
+                            matches!(self.turn(token), Turn::Read(count) if count >= BEHIND_BYTES_MIN);
                     }
                 }
             }

@@ -7,11 +7,8 @@ use std::time::{Duration, Instant};
 
 use forkful_os::process::Child;
 use forkful_os::procinfo::{self, ListeningSocket};
-use forkful_os::tree::{Member, Snapshot};
+use forkful_os::tree::{Mark, Member, Snapshot};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
-/// No worker has this mark in its environment; membership goes by descent, session and group.
-const NO_MARKER: &str = "\u{0}";
 
 /// Pause between two looks at processes that are to end.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -72,7 +69,7 @@ impl Tree {
     /// All living members.
     pub(crate) fn members(&self) -> Vec<Member> {
         Snapshot::take(&HashSet::new())
-            .map(|snapshot| snapshot.members(&self.root, NO_MARKER))
+            .map(|snapshot| snapshot.members(&self.root, Mark::NONE))
             .unwrap_or_default()
     }
 

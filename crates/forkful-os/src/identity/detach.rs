@@ -50,6 +50,7 @@ pub fn spawn_detached(
         stderr: stderr.into(),
         channel: Some(program_end),
         run_as: None,
+        mark: None,
     })?;
     Ok(Detached { child, ready })
 }

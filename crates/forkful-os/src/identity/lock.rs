@@ -79,7 +79,7 @@ mod tests {
         let (child, output) = start_shell(r#"exec flock "$LOCK" sh -c 'echo locked; exec sleep 100'"#, &env);
         assert_eq!(read_line(&output), "locked");
         assert!(LockFile::acquire(&path).unwrap().is_none());
-        crate::tree::signal_tree(&child.0, "unmarked", libc::SIGKILL);
+        crate::tree::signal_tree(&child.0, crate::tree::Mark::NONE, libc::SIGKILL);
         wait_exit(&child.0);
         wait_until("the lock is free", || LockFile::acquire(&path).unwrap().is_some());
     }

@@ -34,6 +34,7 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         SpawnError { step, path: path.clone(), source }
     };
     let run_as = plan.run_as.clone();
+    let mark = plan.mark;
     let image = Image::prepare(&plan).map_err(|source| error(SpawnStep::Arguments, source))?;
     let files = Files::prepare(plan).map_err(|source| error(SpawnStep::Descriptors, source))?;
     let orders = Orders {
@@ -44,6 +45,7 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         env: &image.env_pointers,
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
+        mark: mark.map(crate::tree::Mark::limit),
         scheduling: priority::original_attributes(),
         run_as: run_as.as_ref(),
         failure: MaybeUninit::zeroed(),
@@ -152,6 +154,7 @@ struct Orders<'a> {
     /// Sources of descriptors 0 to 3; the last may be −1.
     files: [RawFd; 4],
     open_files: Option<libc::rlimit>,
+    mark: Option<libc::rlimit>,
     scheduling: Option<libc::sched_attr>,
     run_as: Option<&'a RunAs>,
     failure: MaybeUninit<Failure>,
@@ -280,6 +283,10 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
         close_on_exec_from(first_foreign);
         if let Some(limit) = &orders.open_files {
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+        }
+        if let Some(mark) = &orders.mark {
+            // Where it is refused, the environment has to do.
+            libc::setrlimit(libc::RLIMIT_LOCKS, mark);
         }
         if let Some(attributes) = &orders.scheduling {
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0);

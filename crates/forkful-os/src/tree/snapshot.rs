@@ -3,18 +3,16 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
-use super::{MARKER_VARIABLE, Member};
+use super::mark::read_variable;
+use super::{Instance, Mark, Member};
 use crate::process::{Child, pidfd_signal};
 use crate::procinfo::{Stat, read_stat};
-
-/// The most of an environment that is searched; the kernel allows more, but nobody uses it.
-const ENVIRONMENT_MAX: u64 = 4 << 20;
 
 /// Longer than any line of `/proc/PID/stat`.
 const STAT_MAX: usize = 1024;
@@ -26,8 +24,8 @@ pub struct Snapshot {
     own_pid: u32,
     /// Children of ours that are workers, not somebody's orphans.
     workers: HashSet<u32>,
-    /// The markers of our other children, by pid; read when first asked for.
-    markers: OnceCell<HashMap<u32, String>>,
+    /// The marks of our other children, by pid; read when first asked for.
+    marks: OnceCell<HashMap<u32, Mark>>,
 }
 
 impl Snapshot {
@@ -56,21 +54,21 @@ impl Snapshot {
     }
 
     fn of(processes: Vec<Stat>, own_pid: u32) -> Self {
-        Self { processes, own_pid, workers: HashSet::new(), markers: OnceCell::new() }
+        Self { processes, own_pid, workers: HashSet::new(), marks: OnceCell::new() }
     }
 
     /// Every process of the worker's tree that lived at the snapshot and lives now, each held by a pidfd that was
     /// checked to be the very process that was found.
-    pub fn members(&self, child: &Child, marker: &str) -> Vec<Member> {
-        let has_marker = |pid: u32| self.markers().get(&pid).is_some_and(|found| found == marker);
-        let found = self.search(child.pid, child.start_time, has_marker);
+    pub fn members(&self, child: &Child, mark: Mark) -> Vec<Member> {
+        let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
+        let found = self.search(child.pid, child.start_time, has_mark);
         found.into_iter().filter(Stat::is_living).filter_map(|stat| hold(&stat)).collect()
     }
 
     /// The worker and everything that it has started, by number; for looking, not for signalling.
-    pub fn pids(&self, child: &Child, marker: &str) -> Vec<u32> {
-        let has_marker = |pid: u32| self.markers().get(&pid).is_some_and(|found| found == marker);
-        self.search(child.pid, child.start_time, has_marker).iter().map(|process| process.pid).collect()
+    pub fn pids(&self, child: &Child, mark: Mark) -> Vec<u32> {
+        let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
+        self.search(child.pid, child.start_time, has_mark).iter().map(|process| process.pid).collect()
     }
 
     /// Every process whose environment had `name=value` when it was executed and that lives now; those of other users
@@ -83,21 +81,30 @@ impl Snapshot {
             .collect()
     }
 
+    /// Every process that carries a mark of this daemon's and lives now. Looks at all processes of the machine.
+    pub fn of_instance(&self, instance: Instance) -> Vec<Member> {
+        let others = self.processes.iter().filter(|p| p.pid != self.own_pid && p.is_living());
+        others
+            .filter(|p| Mark::of(p.pid).is_some_and(|mark| mark.instance() == instance))
+            .filter_map(hold)
+            .collect()
+    }
+
     /// The children of this process at the snapshot.
     pub(super) fn children_of_ours(&self) -> Vec<u32> {
         self.processes.iter().filter(|p| p.parent == self.own_pid).map(|p| p.pid).collect()
     }
 
     /// The closure described in the module's head, zombies included.
-    fn search(&self, leader: u32, leader_start: u64, has_marker: impl Fn(u32) -> bool) -> Vec<Stat> {
-        // If the worker was reaped, its number may be someone else's; then only the marker tells.
+    fn search(&self, leader: u32, leader_start: u64, has_mark: impl Fn(u32) -> bool) -> Vec<Stat> {
+        // If the worker was reaped, its number may be someone else's; then only the mark tells.
         let leader_is_there = self.processes.iter().any(|p| p.pid == leader && p.start_time == leader_start);
         let mut queue: VecDeque<Stat> = self
             .processes
             .iter()
             .filter(|p| {
                 let by_ids = leader_is_there && (p.pid == leader || p.group == leader || p.session == leader);
-                by_ids || (p.parent == self.own_pid && p.pid != leader && has_marker(p.pid))
+                by_ids || (p.parent == self.own_pid && p.pid != leader && has_mark(p.pid))
             })
             .copied()
             .collect();
@@ -121,11 +128,11 @@ impl Snapshot {
         found
     }
 
-    fn markers(&self) -> &HashMap<u32, String> {
-        self.markers.get_or_init(|| {
+    fn marks(&self) -> &HashMap<u32, Mark> {
+        self.marks.get_or_init(|| {
             let is_looked_at = |p: &&Stat| p.parent == self.own_pid && !self.workers.contains(&p.pid);
             let own = self.processes.iter().filter(is_looked_at);
-            own.filter_map(|p| Some((p.pid, read_variable(p.pid, MARKER_VARIABLE)?))).collect()
+            own.filter_map(|p| Some((p.pid, Mark::of(p.pid)?))).collect()
         })
     }
 }
@@ -136,17 +143,6 @@ fn read_stat_at(proc: &OwnedFd, path: &str) -> io::Result<Option<Stat>> {
     // The kernel makes the whole line at the first read.
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut buffer))?;
     Ok(Stat::parse(&buffer[..read]))
-}
-
-/// The value of a variable in the environment that a process was executed with.
-fn read_variable(pid: u32, name: &str) -> Option<String> {
-    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    let mut environment = Vec::new();
-    file.take(ENVIRONMENT_MAX).read_to_end(&mut environment).ok()?;
-    let value = environment
-        .split(|b| *b == 0)
-        .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-    String::from_utf8(value.to_vec()).ok()
 }
 
 /// Takes hold of a process, unless its number belongs to another one by now.
@@ -178,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closure_follows_parents_sessions_groups_and_markers() {
+    fn the_closure_follows_parents_sessions_groups_and_marks() {
         let snapshot = Snapshot::of(
             vec![
                 process(1, 0, 1, 1),
@@ -190,7 +186,7 @@ mod tests {
                 process(102, 101, 102, 102), // a grandchild with a session
                 process(103, 50, 102, 102),  // an orphan of that session
                 process(104, 50, 100, 100),  // an orphan of the worker's session
-                process(105, 50, 105, 105),  // an orphan with the marker
+                process(105, 50, 105, 105),  // an orphan with the mark
                 process(106, 105, 105, 105), // and its child
             ],
             50,

@@ -1,31 +1,34 @@
 //! Real trees of shells: what they do to escape, and that it does not help them.
 
 use super::*;
+use crate::process::spawn;
 use crate::procinfo;
-use crate::testing::{Guarded, read_line, start_shell, wait_exit, wait_until};
+use crate::testing::{Guarded, read_line, shell, wait_exit, wait_until};
 
 const PATH: (&str, &str) = ("PATH", "/usr/bin:/bin");
 
 /// Kills a tree when the test is over, however it ends, and reaps what it left.
 struct GuardedTree {
     child: Guarded,
-    marker: String,
+    mark: Mark,
 }
 
 impl Drop for GuardedTree {
     fn drop(&mut self) {
-        signal_tree(&self.child.0, &self.marker, libc::SIGKILL);
+        signal_tree(&self.child.0, self.mark, libc::SIGKILL);
     }
 }
 
-fn start_tree(marker: &str, script: &str) -> (GuardedTree, OwnedFd) {
+fn start_tree(script: &str) -> (GuardedTree, OwnedFd) {
     set_subreaper().unwrap();
-    let (child, output) = start_shell(script, &[PATH, (MARKER_VARIABLE, marker)]);
-    (GuardedTree { child, marker: marker.to_owned() }, output)
+    let mark = Marks::new().give();
+    let (mut plan, output) = shell(script, &[PATH, (MARK_VARIABLE, &mark.to_string())]);
+    plan.mark = Some(mark);
+    (GuardedTree { child: Guarded(spawn(plan).unwrap()), mark }, output)
 }
 
 fn pids(tree: &GuardedTree) -> Vec<u32> {
-    let mut pids: Vec<u32> = members(&tree.child.0, &tree.marker).iter().map(|member| member.pid).collect();
+    let mut pids: Vec<u32> = members(&tree.child.0, tree.mark).iter().map(|member| member.pid).collect();
     pids.sort_unstable();
     pids
 }
@@ -40,20 +43,20 @@ fn announced(output: &OwnedFd, count: usize) -> Vec<u32> {
 #[test]
 fn children_and_grandchildren_are_found_and_signalled() {
     let script = "echo $$; sh -c 'echo $$; sleep 100 & echo $!; wait' & wait";
-    let (tree, output) = start_tree("plain", script);
+    let (tree, output) = start_tree(script);
     let expected = announced(&output, 3);
     assert_eq!(pids(&tree), expected);
-    assert_eq!(signal_tree(&tree.child.0, "plain", libc::SIGTERM), 3);
+    assert_eq!(signal_tree(&tree.child.0, tree.mark, libc::SIGTERM), 3);
     assert_eq!(wait_exit(&tree.child.0), crate::process::Exit::Signal(libc::SIGTERM, false));
     wait_until("the tree is gone", || pids(&tree).is_empty());
 }
 
 #[test]
-fn a_daemonised_grandchild_is_found_by_its_marker_after_the_worker_ended() {
+fn a_daemonised_grandchild_is_found_by_its_mark_after_the_worker_ended() {
     // A double fork with a session of its own: the parent is gone, session and group are foreign.
     let script = "setsid sh -c '(trap \"\" TERM INT; echo $$ > /dev/null; sh -c \"echo \\$PPID\"; \
                   while :; do sleep 0.01; done) &' & wait";
-    let (tree, output) = start_tree("daemonised", script);
+    let (tree, output) = start_tree(script);
     let escaped = announced(&output, 1)[0];
     wait_exit(&tree.child.0);
     wait_until("the orphan is ours", || {
@@ -63,38 +66,38 @@ fn a_daemonised_grandchild_is_found_by_its_marker_after_the_worker_ended() {
     assert_ne!(stat.session, tree.child.0.pid);
     assert!(pids(&tree).contains(&escaped));
     assert!(!pids(&tree).contains(&tree.child.0.pid), "a zombie is not a member");
-    let other = members(&tree.child.0, "another-marker");
-    assert!(!other.iter().any(|member| member.pid == escaped), "the marker decides");
-    signal_tree(&tree.child.0, "daemonised", libc::SIGTERM);
+    let other = members(&tree.child.0, Marks::new().give());
+    assert!(!other.iter().any(|member| member.pid == escaped), "the mark decides");
+    signal_tree(&tree.child.0, tree.mark, libc::SIGTERM);
     assert!(pids(&tree).contains(&escaped), "it ignores SIGTERM");
-    assert!(signal_tree(&tree.child.0, "daemonised", libc::SIGKILL) >= 1);
+    assert!(signal_tree(&tree.child.0, tree.mark, libc::SIGKILL) >= 1);
     wait_until("the tree is gone", || pids(&tree).is_empty());
 }
 
 #[test]
 fn an_orphan_without_environment_is_found_by_the_session() {
     let script = "(env -i PATH=/usr/bin:/bin sh -c 'echo $$; exec sleep 100' &); exit 3";
-    let (tree, output) = start_tree("cleared", script);
+    let (tree, output) = start_tree(script);
     let orphan = announced(&output, 1)[0];
     assert_eq!(wait_exit(&tree.child.0), crate::process::Exit::Code(3));
     wait_until("the orphan is ours", || {
         procinfo::read_stat(orphan).is_ok_and(|stat| stat.parent == std::process::id())
     });
     assert_eq!(pids(&tree), [orphan]);
-    assert_eq!(signal_tree(&tree.child.0, "cleared", libc::SIGKILL), 1);
+    assert_eq!(signal_tree(&tree.child.0, tree.mark, libc::SIGKILL), 1);
     wait_until("the tree is gone", || pids(&tree).is_empty());
 }
 
 #[test]
 fn a_tree_that_forks_all_the_time_is_killed_whole() {
     let script = "echo $$; f() { while :; do (sleep 0.001; sleep 0.001) & done; }; f";
-    let (tree, output) = start_tree("forking", script);
+    let (tree, output) = start_tree(script);
     announced(&output, 1);
     wait_until("it forks", || pids(&tree).len() > 3);
-    signal_tree(&tree.child.0, "forking", libc::SIGKILL);
+    signal_tree(&tree.child.0, tree.mark, libc::SIGKILL);
     wait_exit(&tree.child.0);
     wait_until("the tree is gone", || {
-        signal_tree(&tree.child.0, "forking", libc::SIGKILL);
+        signal_tree(&tree.child.0, tree.mark, libc::SIGKILL);
         pids(&tree).is_empty()
     });
 }
@@ -103,7 +106,7 @@ fn a_tree_that_forks_all_the_time_is_killed_whole() {
 fn orphans_are_reaped_and_known_children_are_not() {
     set_subreaper().unwrap();
     let script = "(sh -c 'echo $$; exit 0' &); exit 5";
-    let (tree, output) = start_tree("reaped", script);
+    let (tree, output) = start_tree(script);
     let orphan = announced(&output, 1)[0];
     assert_eq!(wait_exit(&tree.child.0), crate::process::Exit::Code(5));
     wait_until("the orphan is a zombie of ours", || {
@@ -114,4 +117,24 @@ fn orphans_are_reaped_and_known_children_are_not() {
     assert!(procinfo::read_stat(orphan).is_err());
     assert_eq!(tree.child.0.try_wait(false).unwrap(), Some(crate::process::Exit::Code(5)));
     assert_eq!(reap_orphans(&|_| true).unwrap(), 0);
+}
+
+#[test]
+fn what_has_left_everything_behind_is_found_by_its_mark() {
+    // A double fork, a session of its own and no environment at all.
+    let script = "(env -i setsid /bin/sh -c 'echo $$; exec /bin/sleep 100' &); exec sleep 100";
+    let (tree, output) = start_tree(script);
+    let escaped = announced(&output, 1)[0];
+    wait_until("the orphan is ours", || {
+        procinfo::read_stat(escaped).is_ok_and(|stat| stat.parent == std::process::id())
+    });
+    assert!(pids(&tree).contains(&escaped));
+    let of_this = || -> Vec<u32> {
+        let snapshot = Snapshot::take(&HashSet::new()).unwrap();
+        snapshot.of_instance(tree.mark.instance()).iter().map(|member| member.pid).collect()
+    };
+    assert!(of_this().contains(&escaped) && of_this().contains(&tree.child.0.pid));
+    assert!(Snapshot::take(&HashSet::new()).unwrap().of_instance(Instance::random()).is_empty());
+    signal_tree(&tree.child.0, tree.mark, libc::SIGKILL);
+    wait_until("the tree is gone", || pids(&tree).is_empty() && of_this().is_empty());
 }

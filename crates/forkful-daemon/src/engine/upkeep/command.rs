@@ -69,6 +69,7 @@ fn start(spec: &AppSpec, words: &[String], identity: [(String, String); 3]) -> R
         stderr,
         channel: None,
         run_as: spec.launch.run_as.as_ref().map(super::super::launch::run_as),
+        mark: None,
     };
     process::spawn(plan).map_err(|error| error.to_string())
 }
@@ -86,7 +87,10 @@ async fn watch(child: &Child, timeout: Duration) -> Result<(), String> {
     match outcome {
         Ok(Ok(Exit::Code(0))) => Ok(()),
         Ok(Ok(Exit::Code(code))) => Err(format!("its command ended with code {code}")),
-        Ok(Ok(Exit::Signal(signal, _))) => Err(format!("its command was ended by signal {signal}")),
+        Ok(Ok(Exit::Signal(signal, _))) => {
+            let signal = forkful_core::slot::Exit::Signal(signal);
+            Err(format!("its command was ended by {signal}"))
+        }
         Ok(Err(error)) => Err(format!("its command cannot be watched: {error}")),
         Err(_) => {
             // It may have ended this moment.

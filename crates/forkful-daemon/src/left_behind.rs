@@ -1,0 +1,76 @@
+//! What a daemon before this one has left behind.
+//!
+//! A daemon that is killed takes its workers with it only as far as they notice: a clustered Node.js worker ends with its
+//! channel, a shell or a double-forked server does not, and would hold its port against the one that takes its place.
+//! So a daemon notes what its workers are known by ([`Instance`]) in its home and removes the note when it ends
+//! properly; the next one that finds a note ends what still carries that mark, before it starts anything.
+//!
+//! **Invariant:** only the holder of the home's lock comes here.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forkful_os::tree::{Instance as DaemonInstance, Marks, Snapshot};
+
+use crate::Home;
+
+/// From SIGTERM to SIGKILL: who waits for the daemon waits for this too, and only when something ignores SIGTERM.
+const GRACE: Duration = Duration::from_secs(3);
+/// What survives SIGKILL for so long waits in the kernel and is left to it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pauses between two looks at all processes: the first, and the longest.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// Ends what the daemon before has left behind, and notes the marks of this one.
+pub(crate) fn take_over(home: &Home) -> Marks {
+    let note = home.instance();
+    let before = fs_err::read_to_string(&note).ok();
+    if let Some(before) = before.and_then(|text| DaemonInstance::parse(text.trim())) {
+        let ended = end(before);
+        if ended > 0 {
+            let what = if ended == 1 { "process" } else { "processes" };
+            eprintln!(
+                "forkful: the daemon before did not end properly; {ended} {what} of its apps were ended"
+            );
+        }
+    }
+    let marks = Marks::new();
+    if let Err(error) = fs_err::write(&note, format!("{}\n", marks.instance())) {
+        eprintln!("forkful: what this daemon starts would outlive it if it were killed: {error}");
+    }
+    marks
+}
+
+/// The daemon ends properly, with all its workers.
+pub(crate) fn leave(home: &Home) {
+    let _gone = fs_err::remove_file(home.instance());
+}
+
+/// Ends every process of another daemon's workers; says how many there were.
+fn end(instance: DaemonInstance) -> usize {
+    let began = Instant::now();
+    let mut asked = HashSet::new();
+    let mut pause = LOOKS.0;
+    loop {
+        let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return asked.len() };
+        let left = snapshot.of_instance(instance);
+        if left.is_empty() || began.elapsed() > PATIENCE {
+            return asked.len();
+        }
+        let in_grace = began.elapsed() < GRACE;
+        for member in left {
+            // Each is asked once, and killed in every round after that.
+            if asked.insert(member.pid) && in_grace {
+                let _ended = member.signal(SIGTERM);
+            } else if !in_grace {
+                let _ended = member.signal(SIGKILL);
+            }
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LOOKS.1);
+    }
+}

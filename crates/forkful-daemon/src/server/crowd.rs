@@ -1,0 +1,190 @@
+//! All connections of the API, and what becomes of those that nobody reads from.
+//!
+//! There are at most [`CONNECTIONS_MAX`]; when one more comes, the one that does least good makes room: who does not
+//! read what was asked for, longest first, else who has been quiet for the longest time. So no number of forgotten or
+//! half-open clients keeps `forkful list` from working. Who has not taken a byte for [`STALL_MAX`] is dropped in any case,
+//! because what waits for it takes memory.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Connections that are served at once. Each costs about 10 KB.
+pub const CONNECTIONS_MAX: usize = 1024;
+
+/// How long a client may leave unread what it has asked for. Somebody who has stopped a terminal's output may want to go on.
+pub const STALL_MAX: Duration = Duration::from_secs(300);
+
+/// What is known of a connection.
+#[derive(Debug)]
+struct Member {
+    progress: Mutex<Progress>,
+    leave: Notify,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    /// The kernel's buffer is full, for the client does not read.
+    is_stalled: bool,
+    /// When something was last read or written.
+    moved: Instant,
+}
+
+impl Member {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The connections.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    members: Mutex<BTreeMap<u64, Arc<Member>>>,
+    changed: Notify,
+}
+
+impl Crowd {
+    /// Waits until there is room, makes some, and lets the connection in.
+    pub(super) async fn admit(self: &Arc<Self>) -> Place {
+        while self.members().len() >= CONNECTIONS_MAX {
+            if let Some(member) = self.least_useful() {
+                member.leave.notify_one();
+            }
+            self.changed.notified().await;
+        }
+        let progress = Progress { is_stalled: false, moved: Instant::now() };
+        let member = Arc::new(Member { progress: Mutex::new(progress), leave: Notify::new() });
+        let mut members = self.members();
+        let number = members.last_key_value().map_or(0, |(last, _)| last + 1);
+        members.insert(number, Arc::clone(&member));
+        Place { number, member, crowd: Arc::clone(self) }
+    }
+
+    /// Waits until all have left.
+    pub(super) async fn empty(&self) {
+        while !self.members().is_empty() {
+            self.changed.notified().await;
+        }
+    }
+
+    fn least_useful(&self) -> Option<Arc<Member>> {
+        let order = |member: &&Arc<Member>| {
+            let progress = *member.progress();
+            (!progress.is_stalled, progress.moved)
+        };
+        self.members().values().min_by_key(order).map(Arc::clone)
+    }
+
+    fn members(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Member>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's place, given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    number: u64,
+    member: Arc<Member>,
+    crowd: Arc<Crowd>,
+}
+
+impl Place {
+    /// Waits until another connection needs the place.
+    pub(super) async fn wanted(&self) {
+        self.member.leave.notified().await;
+    }
+
+    /// The stream, observed.
+    pub(super) fn observe(&self, stream: UnixStream) -> Observed {
+        Observed { stream, member: Arc::clone(&self.member), stall: None }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.crowd.members().remove(&self.number);
+        self.crowd.changed.notify_one();
+    }
+}
+
+/// A stream that notes what moves, and fails when nothing was read at the other end for too long.
+#[derive(Debug)]
+pub(super) struct Observed {
+    stream: UnixStream,
+    member: Arc<Member>,
+    stall: Option<Pin<Box<Sleep>>>,
+}
+
+impl Observed {
+    fn moved(&self) {
+        *self.member.progress() = Progress { is_stalled: false, moved: Instant::now() };
+    }
+
+    /// Notes how a write went.
+    fn written<T>(&mut self, outcome: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stall = None;
+            self.moved();
+            return outcome;
+        }
+        self.member.progress().is_stalled = true;
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL_MAX)));
+        ready!(stall.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Observed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        // Who sends while it does not read has not read anything by that.
+        if self.stall.is_none() {
+            self.moved();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Observed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.written(outcome, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.written(outcome, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

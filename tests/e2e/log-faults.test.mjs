@@ -1,0 +1,166 @@
+// Log files that cannot be written: the app goes on, one alert says so, and every line is in a file or counted.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { nodeBinary, NEWEST } from './lib/nodes.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const LINES = 5000;
+const LINE_BYTES = 400;
+const isRoot = userInfo().uid === 0;
+
+/** An app that writes lines when it is told to, and files in a folder of the test's. */
+async function prepare(t, folder) {
+  const forkful = await sandbox(t);
+  const logs = folder(forkful);
+  const script = forkful.script(() => { setInterval(() => {}, 1000); });
+  const file = join(forkful.directory, 'forkful.config.json');
+  const path = join(logs, 'app-out.log');
+  const app = { name: 'app', script, interpreter: nodeBinary(NEWEST), exec_mode: 'fork', out_file: path, error_file: join(logs, 'app-error.log'), log_rotate: { min_free: 0 } };
+  writeFileSync(file, JSON.stringify({ apps: [app] }));
+  await forkful.ok(['start', file]);
+  const worker = await waitUntil('the worker', () => forkful.control.living(script)[0]);
+  const worker0 = async () => JSON.parse((await forkful.ok(['describe', 'app', '--json'])).stdout).apps[0].workers[0];
+  return {
+    forkful,
+    logs,
+    path,
+    /** Writes lines; returns when the app's writes are through. */
+    write: (text) => worker.run((word, lines, bytes) => {
+      const line = `${word} `.padEnd(bytes - 1, 'x');
+      for (let n = 0; n < lines; n += 1) require('fs').writeSync(1, `${line}\n`);
+    }, text, LINES, LINE_BYTES),
+    dropped: async () => (await worker0()).dropped_log_lines,
+    lines: (word) => (existsSync(path) ? readFileSync(path, 'utf8') : '').split('\n').filter((line) => line.startsWith(`${word} `)).length,
+    /** Times that the daemon's own log says something. */
+    told: (pattern) => readFileSync(join(forkful.home, 'daemon.log'), 'utf8').split('\n').filter((line) => pattern.test(line)),
+    unharmed: async () => {
+      const now = await worker0();
+      assert.deepEqual([now.status, now.pid, now.restarts], ['online', worker.pid, 0]);
+    },
+  };
+}
+
+const NOT_WRITTEN = /^error: cannot write the log file/;
+const AGAIN = /is written again; \d+ lines were dropped meanwhile/;
+
+/** Writes until lines arrive in the file again: it is tried again now and then. */
+const arrivesAgain = (app, word) => waitUntil('lines in the file again', async () => {
+  await app.write(word);
+  return app.lines(word) > 0;
+}, 20_000);
+
+/** From here on every line of a word is in the file, or counted. */
+const allAreKnown = (app, word, before, count = LINES) => waitUntil('every line to be written or counted', async () =>
+  app.lines(word) + await app.dropped() - before === count);
+
+test('a disk that is full, and then is not', async (t) => {
+  let mounted = '';
+  // Before the sandbox's own clean-up: hooks run in order.
+  t.after(() => { if (mounted) execFileSync('umount', ['--lazy', mounted]); });
+  let why = isRoot ? '' : 'only root may mount a small disk';
+  const app = isRoot ? await prepare(t, (forkful) => {
+    const folder = join(forkful.directory, 'disk');
+    mkdirSync(folder);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'pipe' });
+      mounted = folder;
+    } catch (error) {
+      why = String(error.stderr ?? error);
+    }
+    return folder;
+  }) : null;
+  if (!mounted || !app) return t.skip(why);
+  await app.write('first');
+  await allAreKnown(app, 'first', 0);
+  const lost = await app.dropped();
+  // 2 MB of lines, and room for 1.
+  assert.ok(lost > 0 && lost < LINES, `${lost} lines`);
+  const text = readFileSync(app.path, 'utf8');
+  assert.ok(text.split('\n').every((line) => line === '' || line.length === LINE_BYTES - 1), 'only whole lines are kept');
+  assert.equal(app.told(NOT_WRITTEN).length, 1);
+  await app.write('second');
+  await allAreKnown(app, 'second', lost);
+  assert.equal(app.told(NOT_WRITTEN).length, 1, 'one alert');
+  await app.unharmed();
+  await app.forkful.ok(['flush', 'app']);
+  await arrivesAgain(app, 'third');
+  assert.equal(app.told(AGAIN).length, 1);
+  await app.unharmed();
+});
+
+test('a size limit of the daemon\'s own', async (t) => {
+  const app = await prepare(t, (forkful) => join(forkful.directory, 'limited'));
+  const pid = await app.forkful.daemonPid();
+  execFileSync('prlimit', ['--pid', String(pid), '--fsize=500000:unlimited']);
+  await app.write('first');
+  await allAreKnown(app, 'first', 0);
+  assert.equal(app.lines('first'), Math.floor(500_000 / LINE_BYTES));
+  assert.equal(app.told(NOT_WRITTEN).length, 1);
+  await app.unharmed();
+  assert.equal(await app.forkful.daemonPid(), pid, 'the daemon goes on');
+  execFileSync('prlimit', ['--pid', String(pid), '--fsize=unlimited:unlimited']);
+  await arrivesAgain(app, 'second');
+  await app.unharmed();
+});
+
+test('a log folder that is deleted is made again, and no line is lost', async (t) => {
+  const app = await prepare(t, (forkful) => join(forkful.directory, 'deleted'));
+  await app.write('first');
+  await allAreKnown(app, 'first', 0);
+  rmSync(app.logs, { recursive: true });
+  await app.write('second');
+  await waitUntil('every line in the new file', () => app.lines('second') === LINES);
+  assert.equal(await app.dropped(), 0);
+  assert.equal(app.told(/^warning: the log file .* was removed/).length, 1);
+  await app.unharmed();
+});
+
+test('a file in place of the log folder: lines are counted until it is gone', async (t) => {
+  const app = await prepare(t, (forkful) => join(forkful.directory, 'replaced'));
+  await app.write('first');
+  await allAreKnown(app, 'first', 0);
+  rmSync(app.logs, { recursive: true });
+  writeFileSync(app.logs, '');
+  await app.write('second');
+  await waitUntil('every line to be counted', async () => await app.dropped() === LINES);
+  assert.equal(app.told(NOT_WRITTEN).length, 1);
+  rmSync(app.logs);
+  await arrivesAgain(app, 'third');
+  assert.equal(app.told(AGAIN).length, 1);
+  await app.unharmed();
+});
+
+test('a folder that is read-only from the beginning', async (t) => {
+  // Root writes wherever it wants, except where nobody can: an attribute of the kernel's own files.
+  const app = await prepare(t, (forkful) => {
+    if (isRoot) return '/proc/self/no-such-folder';
+    const folder = join(forkful.directory, 'read-only');
+    mkdirSync(folder);
+    chmodSync(folder, 0o500);
+    t.after(() => chmodSync(folder, 0o700));
+    return folder;
+  });
+  await app.write('first');
+  await waitUntil('every line to be counted', async () => await app.dropped() === LINES);
+  assert.equal(app.told(NOT_WRITTEN).length, 1, 'one alert for both of its files');
+  await app.unharmed();
+  const { stdout } = await app.forkful.ok(['describe', 'app']);
+  assert.match(stdout, new RegExp(`${LINES} .*lines|lines.*${LINES}`), 'the user is told how many');
+});
+
+test('the log folder in the home is deleted', async (t) => {
+  const app = await prepare(t, (forkful) => join(forkful.home, 'logs'));
+  await app.write('first');
+  await allAreKnown(app, 'first', 0);
+  rmSync(app.logs, { recursive: true });
+  await app.write('second');
+  await waitUntil('every line in the new file', () => app.lines('second') === LINES);
+  await app.unharmed();
+  assert.ok(readdirSync(app.logs).includes('app-out.log'));
+});

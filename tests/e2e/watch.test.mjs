@@ -1,0 +1,76 @@
+// A watch of twenty thousand files: every change is seen, wherever it is, and what does not count is not.
+// How soon, and what it costs, is measured by bench/benches/watch.mjs.
+import assert from 'node:assert/strict';
+import { appendFileSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { nodeBinary, NEWEST } from './lib/nodes.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const FOLDERS = 200;
+const FILES = 100;
+const SEEN_MS_MAX = 30_000;
+
+test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
+  const forkful = await sandbox(t);
+  const root = join(forkful.directory, 'app');
+  const folder = (number) => join(root, 'src', `part-${Math.floor(number / 20)}`, `folder-${number}`);
+  for (let number = 0; number < FOLDERS; number += 1) {
+    mkdirSync(folder(number), { recursive: true });
+    for (let file = 0; file < FILES; file += 1) writeFileSync(join(folder(number), `file-${file}.js`), '');
+  }
+  for (const name of ['node_modules/m', '.git', 'build', 'logs']) mkdirSync(join(root, name), { recursive: true });
+  writeFileSync(join(root, '.gitignore'), 'build\n');
+  const script = forkful.script(({ require }) => {
+    // It writes its own log into the watched tree all the time.
+    setInterval(() => console.log('still here'), 20);
+    require('http').createServer((_q, r) => r.end()).listen(0, '127.0.0.1');
+  }, 'app/app.cjs');
+  const file = join(root, 'forkful.config.json');
+  const app = { name: 'app', script, cwd: root, interpreter: nodeBinary(NEWEST), exec_mode: 'cluster', instances: 1, watch: true, ignore_watch: ['*.tmp'], watch_delay: 20, out_file: 'logs/out.log', error_file: 'logs/err.log' };
+  writeFileSync(file, JSON.stringify({ apps: [app] }));
+  await forkful.ok(['start', file]);
+  const worker = async () => (await forkful.jlist('app'))[0];
+  const restarts = async () => (await worker()).pm2_env.restart_time;
+  /** Makes a change until it was seen: the watch begins in the background. */
+  const seen = async (what, change) => {
+    const { pid } = await waitUntil('a settled worker', async () => { const now = await worker(); return now.pm2_env.status === 'online' && now; });
+    await waitUntil(`${what} to be seen`, async () => {
+      change();
+      return (await worker()).pid !== pid;
+    }, SEEN_MS_MAX);
+    await waitUntil('the reload to be over', async () => (await worker()).pm2_env.status === 'online');
+  };
+  await seen('the first change', () => appendFileSync(join(folder(0), 'file-0.js'), '// more\n'));
+  await seen('a change in the last folder', () => appendFileSync(join(folder(FOLDERS - 1), `file-${FILES - 1}.js`), '// more\n'));
+  await seen('a new folder with a new file', () => {
+    mkdirSync(join(root, 'src/new/deep'), { recursive: true });
+    writeFileSync(join(root, 'src/new/deep/file.js'), String(Math.random()));
+  });
+  await seen('a change in what was new', () => appendFileSync(join(root, 'src/new/deep/file.js'), '// more\n'));
+  await seen('a file that an editor replaces', () => {
+    writeFileSync(join(root, '.swap'), String(Math.random()));
+    renameSync(join(root, '.swap'), join(folder(7), 'file-7.js'));
+  });
+  await seen('a file that is removed', () => {
+    writeFileSync(join(folder(9), 'file-9.js'), '');
+    rmSync(join(folder(9), 'file-9.js'));
+  });
+
+  // The last reload may still have been one of several for a change that was made more than once.
+  let quiet = await restarts();
+  await waitUntil('rest', async () => {
+    const before = quiet;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    quiet = await restarts();
+    return quiet === before;
+  }, SEEN_MS_MAX);
+  for (const name of ['node_modules/m/index.js', '.git/HEAD', 'build/out.js', 'src/part-0/folder-1/x.tmp', '.env']) writeFileSync(join(root, name), 'x');
+  // A later change that counts is one reload, and the only one: what came before it was not.
+  await seen('one that counts', () => appendFileSync(join(folder(50), 'file-50.js'), '// more\n'));
+  assert.ok(await restarts() > quiet);
+  const { stdout } = await forkful.ok(['describe', 'app', '--json']);
+  assert.match(JSON.parse(stdout).apps[0].workers[0].renewed, /folder-50/, 'it is told which file it was');
+});
