@@ -76,6 +76,9 @@ pub struct ResurrectRequest {
     /// Where values come from that were not saved.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// The same for some apps, by name; these values come first.
+    #[serde(default)]
+    pub env_of: BTreeMap<String, BTreeMap<String, String>>,
     /// Reply only when each app is ready or has failed.
     #[serde(default)]
     pub wait: bool,

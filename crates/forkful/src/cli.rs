@@ -117,6 +117,8 @@ pub(crate) enum Verb {
     /// Stop all apps and end the daemon.
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
+    /// Put a daemon of this program's version in the place of the one that runs, with the same apps.
+    Update(UpdateArgs),
     /// Run apps in the foreground, without a daemon: for containers, systemd and development.
     Run(Box<RunArgs>),
     /// Serve the files of a directory over HTTP.
@@ -243,6 +245,22 @@ pub(crate) struct PingArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct KillArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For after an installation of a new version. The apps are down meanwhile: their ports belong to the
+daemon that ends.
+
+Examples:
+  npm install -g forkful && forkful update")]
+pub(crate) struct UpdateArgs {
+    /// Return at once instead of when the apps are ready.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -45,6 +45,7 @@ mod stop;
 mod targets;
 mod trigger;
 mod tune;
+mod update;
 mod validate;
 
 use crate::cli::{Cli, Verb};
@@ -114,6 +115,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Serve(args) => serve::run(&home, &args).await,
             Verb::Ping(args) => ping::run(&home, &args).await,
             Verb::Kill(args) => kill::run(&home, &args).await,
+            Verb::Update(args) => update::run(&home, &args).await,
             Verb::Init(_)
             | Verb::Deploy(_)
             | Verb::Validate(_)

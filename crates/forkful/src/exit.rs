@@ -103,7 +103,7 @@ impl From<ClientError> for Failure {
                 (Exit::NoDaemon, Some("`forkful start` starts one when there is something to run".to_owned()))
             }
             ClientError::OtherVersion { .. } => {
-                let hint = "`forkful kill` ends it and its apps; then start them with this version";
+                let hint = "`forkful update` puts one of this version in its place, with the same apps";
                 (Exit::NoDaemon, Some(hint.to_owned()))
             }
             ClientError::NotAnswering { .. } => (

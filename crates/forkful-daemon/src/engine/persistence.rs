@@ -167,7 +167,8 @@ impl Engine {
                 outcomes.push(outcome(&app.definition.name, None, vec![note]));
                 continue;
             }
-            match revive(app.definition, &request.env) {
+            let env_of = request.env_of.get(&app.definition.name);
+            match revive(app.definition, &[env_of.unwrap_or(&BTreeMap::new()), &request.env]) {
                 Ok((spec, notes)) => wanted.push((spec, app.stopped, notes)),
                 Err((name, fault)) => outcomes.push(outcome(&name, Some(fault), Vec::new())),
             }
@@ -270,7 +271,7 @@ fn saved_name(spec: &AppSpec) -> SavedName {
 /// A spec from what was saved: values that were not come from the `.env` files and from `env`.
 fn revive(
     mut definition: AppDefinition,
-    env: &BTreeMap<String, String>,
+    env: &[&BTreeMap<String, String>],
 ) -> Result<(AppSpec, Vec<String>), (String, String)> {
     let name = definition.name.clone();
     let mut notes = Vec::new();
@@ -294,7 +295,7 @@ fn revive(
         if definition.env.contains_key(variable) {
             continue;
         }
-        match env.get(variable) {
+        match env.iter().find_map(|env| env.get(variable)) {
             Some(value) => drop(definition.env.insert(variable.clone(), value.clone())),
             None => missing.push(variable.clone()),
         }

@@ -18,7 +18,7 @@ use crate::output::{self, outcome};
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
-    let (mut client, pid) = match Client::connect(&home.socket()).await {
+    let (client, pid) = match Client::connect(&home.socket()).await {
         Ok((client, ping)) => (client, ping.pid),
         Err(ClientError::NotRunning { .. }) => {
             tell(args, &ActionReply { apps: Vec::new() }, "no daemon is running")?;
@@ -26,6 +26,14 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
         }
         Err(error) => return Err(error.into()),
     };
+    let reply = end(client, pid).await?;
+    tell(args, &reply, "the daemon has ended")?;
+    outcome::tell(&reply);
+    Ok(outcome::exit(&reply))
+}
+
+/// Stops all apps and ends the daemon; returns when its process is gone.
+pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Failure> {
     let process = process(pid);
     let progress = Progress::start("stopping all apps…".to_owned());
     let reply = match (client.kill().await, &process) {
@@ -46,9 +54,7 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
             .hint(format!("`kill -9 {pid}`")));
     }
     drop(progress);
-    tell(args, &reply, "the daemon has ended")?;
-    outcome::tell(&reply);
-    Ok(outcome::exit(&reply))
+    Ok(reply)
 }
 
 fn tell(args: &KillArgs, reply: &ActionReply, text: &str) -> Result<(), Failure> {

@@ -200,7 +200,7 @@ fn a_daemon_of_another_version_is_refused_before_it_is_asked_for_anything() {
     --- stderr
     error: the daemon (pid 1) is version 0.0.7 (API 9), but this program is 0.1.0 (API 1)
 
-    hint: `forkful kill` ends it and its apps; then start them with this version
+    hint: `forkful update` puts one of this version in its place, with the same apps
     ");
     let list = sandbox.transcript(&["list"]);
     assert_eq!(list, sandbox.transcript(&["jlist"]));

@@ -72,6 +72,30 @@ fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
 }
 
 #[test]
+fn an_update_keeps_apps_states_and_environments() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.transcript(&["update"]), @"");
+    sandbox.write("server.js", "console.log(process.env.TOKEN); setInterval(() => {}, 1e6);");
+    for (name, token) in [("one", "first"), ("two", "second")] {
+        let mut start = sandbox.command(&["start", "server.js", "--name", name]);
+        let started = start.env("TOKEN", token).output().unwrap();
+        assert_eq!(started.status.code(), Some(0), "{}", sandbox.told(&started));
+    }
+    sandbox.run(&["start", "server.js", "--name", "resting"]);
+    sandbox.run(&["stop", "resting"]);
+    let before = stdout(&sandbox.run(&["ping", "--json"]));
+    assert_snapshot!(settled(&sandbox.transcript(&["update"])), @"");
+    assert_ne!(stdout(&sandbox.run(&["ping", "--json"])), before);
+    for (name, token) in [("one", "first"), ("two", "second")] {
+        let log = sandbox.home().join(format!("logs/{name}-out.log"));
+        wait_until(|| fs_err::read_to_string(&log).is_ok_and(|text| text.lines().count() == 2));
+        assert_eq!(fs_err::read_to_string(&log).unwrap(), format!("{token}\n{token}\n"));
+    }
+    let saved = fs_err::read_to_string(sandbox.home().join("state.json")).unwrap();
+    assert!(!saved.contains("first") && !saved.contains("second"), "{saved}");
+}
+
+#[test]
 fn secrets_of_the_caller_are_not_written_unless_asked_for() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", "console.log(process.env.OWN, process.env.FROM_FILE, process.env.SECRET_X); setInterval(() => {}, 1e6);");
