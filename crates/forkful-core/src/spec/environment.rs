@@ -31,6 +31,7 @@ impl EnvSources {
 
 /// Inherited variables whose values are no secrets, and without which programs do not find anything.
 const HARMLESS: &[&str] = &[
+    "FORKFUL_HOME",
     "HOME",
     "HOST",
     "HOSTNAME",

@@ -88,8 +88,8 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     --- stdout
     local
     --- stderr
-    [sandbox]/work/there/source is not there: set it up first
-    error: localhost: [sandbox]/work/there/source is not there: set it up first
+    [sandbox]/work/there/source is not there: set it up first, with the order setup
+    error: localhost: [sandbox]/work/there/source is not there: set it up first, with the order setup
     ");
     assert_snapshot!(shop.deploy(&["live", "setup"]), @"
     exit: 0
@@ -173,7 +173,7 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     --- stdout
     [sandbox]/work/there/current
     --- stderr
-    error: localhost: it ended with exit status: 3:
+    error: localhost: it ended with exit code 3
     ");
     assert!(exists(&shop.sandbox.work().join("there/shared/logs")));
 }

@@ -187,9 +187,7 @@ fn saving_and_clearing_have_their_answers() {
       "apps": [
         {
           "name": "server",
-          "left_out": [
-            "FORKFUL_HOME"
-          ]
+          "left_out": []
         }
       ]
     }

@@ -69,7 +69,11 @@ fn run(target: &DeployTarget, host: &str, script: &str, several: bool) -> Result
             Err(format!("ssh could not connect or log in: {last_words}"))
         }
         (false, Some(65)) => Err(last_words),
-        (false, _) => Err(format!("it ended with {status}: {last_words}")),
+        (false, code) => {
+            let how = code.map_or_else(|| status.to_string(), |code| format!("exit code {code}"));
+            let words = if last_words.is_empty() { String::new() } else { format!(": {last_words}") };
+            Err(format!("it ended with {how}{words}"))
+        }
     }
 }
 

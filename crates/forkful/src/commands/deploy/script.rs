@@ -24,7 +24,7 @@ resolve() {
   done
   return 1
 }
-enter() { cd "$path/source" 2>/dev/null || fail "$path/source is not there: set it up first"; }
+enter() { cd "$path/source" 2>/dev/null || fail "$path/source is not there: set it up first, with the order setup"; }
 get() {
   if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
   elif command -v wget >/dev/null; then wget -q -T 5 -O /dev/null "$1"
