@@ -6,8 +6,8 @@ use super::app::AppOptionArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`, several at once; a config
-file means the apps in it. A name comes before a namespace or a script that is written in the same way.
+Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`, several at once; a
+config file means the apps in it. A name comes before a namespace or a script of the same spelling.
 
 Examples:
   forkful stop api
