@@ -427,7 +427,7 @@ impl Engine {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         let env = std::env::vars_os().filter_map(texts).collect();
-        let request = ResurrectRequest { saved: false, env, wait: true };
+        let request = ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() };
         self.resurrect(&request, reply);
         self.settle();
         started
