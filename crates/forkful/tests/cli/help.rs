@@ -321,8 +321,7 @@ fn help_of_logs() {
       -h, --help                Print help
 
     Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly
-    than lines
-    come misses some, and is told how many.
+    than lines come misses some, and is told how many.
 
     Examples:
       forkful logs                       follow all apps

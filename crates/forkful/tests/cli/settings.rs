@@ -258,7 +258,7 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     error: `inspect` is not there
     hint: `forkful start app.js --node-args=--inspect` opens an app's inspector
     error: `imonit` was PM2's older terminal page
-    hint: `forkful list` and `forkful logs` show the same
+    hint: `forkful monit`
     error: `slist` is not there
     hint: `forkful report` prints what the system is
     error: `sysinfos` is not there
