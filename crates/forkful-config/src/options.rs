@@ -286,9 +286,11 @@ impl AppOptions {
 
     /// The app's name, as far as it can be told without looking for the script.
     pub fn declared_name(&self) -> Option<String> {
-        let default = || match self.serves_files {
-            true => Some(crate::statics::default_name(&self.env)),
-            false => self.script.as_deref().map(default_name),
+        let default = || {
+            if self.serves_files {
+                return Some(crate::statics::default_name(&self.env));
+            }
+            self.script.as_deref().map(default_name)
         };
         self.name.clone().or_else(default)
     }

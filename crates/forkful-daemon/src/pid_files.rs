@@ -109,11 +109,11 @@ fn put(path: &Path, pid: u32) -> io::Result<()> {
     }
     let draft = draft_of(path);
     // Left by a daemon that was killed in between.
-    drop(std::fs::remove_file(&draft));
+    drop(fs_err::remove_file(&draft));
     let mut file = fs_err::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
     let written = writeln!(file, "{pid}").and_then(|()| fs_err::rename(&draft, path));
     if written.is_err() {
-        drop(std::fs::remove_file(&draft));
+        drop(fs_err::remove_file(&draft));
     }
     written
 }
@@ -150,23 +150,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/api.pid");
         let link = folder.path().join("other");
-        std::fs::write(&link, "mine").unwrap();
+        fs_err::write(&link, "mine").unwrap();
         let mut files = PidFiles::default();
         files.write(path.clone(), 7);
         files.write(path.clone(), 8);
         files.remove(path.clone(), 7);
         drop(files);
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "8\n");
-        std::fs::remove_file(&path).unwrap();
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "8\n");
+        fs_err::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&link, &path).unwrap();
         let mut files = PidFiles::default();
         files.write(path.clone(), 9);
         drop(files);
-        assert_eq!(std::fs::read_to_string(&link).unwrap(), "mine");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "9\n");
+        assert_eq!(fs_err::read_to_string(&link).unwrap(), "mine");
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "9\n");
         let mut files = PidFiles::default();
         files.remove(path.clone(), 9);
         drop(files);
-        assert_eq!(std::fs::read_dir(folder.path().join("new")).unwrap().count(), 0);
+        assert_eq!(fs_err::read_dir(folder.path().join("new")).unwrap().count(), 0);
     }
 }

@@ -114,7 +114,7 @@ impl Settings {
             fs_err::rename(&draft, &self.path)
         };
         write().map_err(|error| {
-            drop(std::fs::remove_file(&draft));
+            drop(fs_err::remove_file(&draft));
             Failure::caused(Exit::Failed, anyhow::Error::new(error).context("the settings cannot be written"))
         })
     }

@@ -61,7 +61,7 @@ pub(crate) const GONE: &[Gone] = &[
         "is not there",
         "`forkful start app.js --node-args=--inspect` opens an app's inspector",
     ),
-    gone(&["imonit"], "was PM2's older terminal page", "`forkful list` and `forkful logs` show the same"),
+    gone(&["imonit"], "was PM2's older terminal page", "`forkful monit`"),
     gone(&["slist", "sysinfos"], "is not there", "`forkful report` prints what the system is"),
     gone(&["gracefulReload"], "is what `reload` always does", "`forkful reload`"),
     gone(&["create"], "is not there", "`forkful init` writes a configuration to begin with"),

@@ -37,7 +37,8 @@ pub(crate) struct TriggerArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Workers in fork mode have a stdin; those of a cluster have none. What a worker has not read waits for it, up to 64 KB.
+Workers in fork mode have a stdin; those of a cluster have none. What a worker has not read waits
+for it, up to 64 KB.
 
 Examples:
   forkful send 0 status
@@ -56,8 +57,8 @@ pub(crate) struct SendArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shows what the worker writes, and writes each line that is typed to its stdin. Ctrl-C, or Ctrl-D on an empty line, lets
-go of the worker, which goes on.
+Shows what the worker writes, and writes each line that is typed to its stdin. Ctrl-C, or Ctrl-D on
+an empty line, lets go of the worker, which goes on.
 
 Examples:
   forkful attach 0

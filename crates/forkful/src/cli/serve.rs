@@ -11,7 +11,8 @@ The server is an app like any other: it is listed, restarted, saved, and stopped
 What is served: files with ranges, validators and the types of their names; `file.br`, `file.zst` and
 `file.gz` beside `file` for clients that take them; `404.html` where there is nothing. Names that begin
 with a dot, and links that lead out of the directory, are not there.
-A password is better given by PM2_SERVE_BASIC_AUTH_PASSWORD than on the command line, which others can see.
+A password is better given by the variable PM2_SERVE_BASIC_AUTH_PASSWORD than on the command line,
+which others can see.
 
 Examples:
   forkful serve                                this directory, at http://127.0.0.1:8080/

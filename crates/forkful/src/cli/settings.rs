@@ -4,8 +4,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The settings of PM2's module pm2-logrotate (max_size, retain, compress), and those of `log_rotate`, are the
-defaults of apps that have no `log_rotate` and are started from then on. Others are kept, and do nothing.
+The settings of PM2's module pm2-logrotate (max_size, retain, compress), and those of `log_rotate`,
+are the defaults of apps that have no `log_rotate` and are started from then on. Others are kept,
+and do nothing.
 
 Examples:
   forkful set pm2-logrotate:max_size 50M

@@ -31,9 +31,10 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
     let key = args.key.as_deref().filter(|key| *key != "all").map(normal_key);
     if let Some(value) = key.as_deref().and_then(|key| settings.get(key)) {
         // Asked for by its name, it is shown as it is.
-        match args.json {
-            true => output::print_json(&value)?,
-            false => output::print(&format!("{}\n", format::visible(value)))?,
+        if args.json {
+            output::print_json(&value)?;
+        } else {
+            output::print(&format!("{}\n", format::visible(value)))?;
         }
         return Ok(Exit::Done);
     }

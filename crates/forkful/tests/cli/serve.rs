@@ -76,7 +76,7 @@ fn ask(address: &str, request: &str) -> Answer {
 fn site() -> Sandbox {
     let sandbox = Sandbox::new();
     for folder in ["site", "site/docs", "site/bare", "site/.git", "site/.well-known", "outside"] {
-        std::fs::create_dir(sandbox.work().join(folder)).unwrap();
+        fs_err::create_dir(sandbox.work().join(folder)).unwrap();
     }
     for (name, text) in [
         ("site/index.html", "<p>home</p>"),
@@ -203,7 +203,7 @@ fn a_directory_leads_to_its_page_and_a_link_cannot_lead_to_another_host() {
     assert!(page.contains("<a href=\"one%20%26%20two.txt\">one &amp; two.txt</a> <small>2 bytes</small>"));
     assert_eq!(listing.get("/bare/one%20%26%20two.txt").body, "12");
     assert_eq!(listing.get("/docs/").body, "<p>docs</p>");
-    std::fs::remove_file(sandbox.work().join("site/index.html")).unwrap();
+    fs_err::remove_file(sandbox.work().join("site/index.html")).unwrap();
     let top = listing.get("/").body;
     assert!(top.contains("href=\"docs/\"") && top.contains("href=\"app.js\""), "{top}");
     assert!(!top.contains(".git") && !top.contains("link.txt") && !top.contains("folder"), "{top}");
@@ -234,9 +234,9 @@ fn a_site_has_a_page_for_what_it_does_not_have_and_a_single_page_app_its_home() 
 fn a_directory_that_is_built_anew_is_served_as_it_is() {
     let sandbox = site();
     let server = Server::start(&sandbox, &[]);
-    std::fs::remove_dir_all(sandbox.work().join("site")).unwrap();
+    fs_err::remove_dir_all(sandbox.work().join("site")).unwrap();
     assert_eq!(server.get("/").status, 404);
-    std::fs::create_dir(sandbox.work().join("site")).unwrap();
+    fs_err::create_dir(sandbox.work().join("site")).unwrap();
     sandbox.write("site/index.html", "<p>new</p>");
     assert_eq!(server.get("/").body, "<p>new</p>");
 }

@@ -50,7 +50,7 @@ fn settings_are_kept_shown_without_secrets_and_forgotten() {
     let all: Value = serde_json::from_str(&done(&sandbox, &["get", "--json"])).unwrap();
     assert_eq!(all["mailer:password"], "[redacted]");
     let file = sandbox.home().join("settings.json");
-    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let kept: Value = serde_json::from_str(&fs_err::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(kept["mailer:password"], "s3cret");
     assert_snapshot!(sandbox.transcript(&["unset", "mailer:from"]), @"
@@ -74,7 +74,7 @@ fn settings_are_kept_shown_without_secrets_and_forgotten() {
     ");
     done(&sandbox, &["unset", "all"]);
     assert_eq!(done(&sandbox, &["conf"]), "");
-    let left: Vec<_> = std::fs::read_dir(sandbox.home()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> = fs_err::read_dir(sandbox.home()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["settings.json"]);
 }
 
@@ -258,7 +258,7 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     error: `inspect` is not there
     hint: `forkful start app.js --node-args=--inspect` opens an app's inspector
     error: `imonit` was PM2's older terminal page
-    hint: `forkful list` and `forkful logs` show the same
+    hint: `forkful monit`
     error: `slist` is not there
     hint: `forkful report` prints what the system is
     error: `sysinfos` is not there

@@ -52,7 +52,7 @@ fn an_app_that_wants_a_message_is_stopped_by_one() {
         done(&sandbox, &["stop", "a"]);
         assert_eq!(read(&asked), expected, "{mode} {wants_message}");
         done(&sandbox, &["delete", "a"]);
-        std::fs::remove_file(&asked).unwrap();
+        fs_err::remove_file(&asked).unwrap();
     }
     // The option of the command line; at a restart too.
     done(&sandbox, &["start", "app.js", "--shutdown-with-message"]);
@@ -103,7 +103,7 @@ fn descendants_get_the_first_signal_only_with_treekill_and_none_survives() {
         assert_eq!(exists(&signalled), treekill);
         wait_until(|| test_kill_process(child).is_err());
         done(&sandbox, &["delete", "tree"]);
-        drop(std::fs::remove_file(&signalled));
+        drop(fs_err::remove_file(&signalled));
     }
 }
 
@@ -134,7 +134,7 @@ fn a_pid_file_holds_the_process_that_runs() {
     wait_until(|| !exists(&files[1]));
     done(&sandbox, &["stop", "api"]);
     wait_until(|| !exists(&files[0]));
-    assert_eq!(std::fs::read_dir(sandbox.work().join("run")).unwrap().count(), 0);
+    assert_eq!(fs_err::read_dir(sandbox.work().join("run")).unwrap().count(), 0);
 }
 
 #[test]
