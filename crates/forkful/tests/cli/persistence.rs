@@ -74,7 +74,11 @@ fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
 #[test]
 fn an_update_keeps_apps_states_and_environments() {
     let sandbox = Sandbox::new();
-    assert_snapshot!(sandbox.transcript(&["update"]), @"");
+    assert_snapshot!(sandbox.transcript(&["update"]), @"
+    exit: 0
+    --- stdout
+    no daemon is running: the next command starts one of this version
+    ");
     sandbox.write("server.js", "console.log(process.env.TOKEN); setInterval(() => {}, 1e6);");
     for (name, token) in [("one", "first"), ("two", "second")] {
         let mut start = sandbox.command(&["start", "server.js", "--name", name]);
@@ -84,7 +88,18 @@ fn an_update_keeps_apps_states_and_environments() {
     sandbox.run(&["start", "server.js", "--name", "resting"]);
     sandbox.run(&["stop", "resting"]);
     let before = stdout(&sandbox.run(&["ping", "--json"]));
-    assert_snapshot!(settled(&sandbox.transcript(&["update"])), @"");
+    assert_snapshot!(settled(&sandbox.transcript(&["update"])), @"
+    exit: 0
+    --- stdout
+    the daemon of version 0.1.0 made way for 0.1.0
+    one started again (1 worker)
+    two started again (1 worker)
+    resting started again
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | one | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | two | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | resting | fork | - | - | 0 | stopped | - | - |
+    ");
     assert_ne!(stdout(&sandbox.run(&["ping", "--json"])), before);
     for (name, token) in [("one", "first"), ("two", "second")] {
         let log = sandbox.home().join(format!("logs/{name}-out.log"));
