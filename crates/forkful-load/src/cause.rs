@@ -30,6 +30,8 @@ pub enum ErrorCause {
     TlsCertificate,
     /// The TLS handshake failed in another way.
     TlsHandshake,
+    /// The server speaks no HTTP/2: it chose another protocol, or answered with something else.
+    NoHttp2,
     /// TLS failed after the handshake.
     TlsBroken,
     /// Sending failed before the answer.
@@ -60,6 +62,8 @@ pub enum ErrorCause {
     UnaskedBytes,
     /// HTTP/2: the server reset this stream.
     StreamReset,
+    /// HTTP/2: the server did not take this request (`REFUSED_STREAM`).
+    StreamRefused,
     /// HTTP/2: the server ended the connection with `GOAWAY`.
     GoAway,
     /// HTTP/2: the server broke the protocol, or does not speak it.
@@ -72,7 +76,7 @@ pub enum ErrorCause {
 
 impl ErrorCause {
     /// All causes, in the order of a request's life.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::TooManyFiles,
         Self::TooManyFilesInSystem,
         Self::AddressNotAvailable,
@@ -84,6 +88,7 @@ impl ErrorCause {
         Self::ConnectOther,
         Self::TlsCertificate,
         Self::TlsHandshake,
+        Self::NoHttp2,
         Self::TlsBroken,
         Self::SendFailed,
         Self::ClosedBeforeAnswer,
@@ -99,6 +104,7 @@ impl ErrorCause {
         Self::BadChunk,
         Self::UnaskedBytes,
         Self::StreamReset,
+        Self::StreamRefused,
         Self::GoAway,
         Self::Http2Protocol,
         Self::UnexpectedStatus,
@@ -119,6 +125,7 @@ impl ErrorCause {
             Self::ConnectOther => "connect_other",
             Self::TlsCertificate => "tls_certificate",
             Self::TlsHandshake => "tls_handshake",
+            Self::NoHttp2 => "no_http2",
             Self::TlsBroken => "tls_broken",
             Self::SendFailed => "send_failed",
             Self::ClosedBeforeAnswer => "closed_before_answer",
@@ -134,6 +141,7 @@ impl ErrorCause {
             Self::BadChunk => "bad_chunk",
             Self::UnaskedBytes => "unasked_bytes",
             Self::StreamReset => "stream_reset",
+            Self::StreamRefused => "stream_refused",
             Self::GoAway => "goaway",
             Self::Http2Protocol => "http2_protocol",
             Self::UnexpectedStatus => "unexpected_status",
@@ -155,6 +163,7 @@ impl ErrorCause {
             Self::ConnectOther => "connecting failed",
             Self::TlsCertificate => "the server's certificate is not valid",
             Self::TlsHandshake => "the TLS handshake failed",
+            Self::NoHttp2 => "the server does not speak HTTP/2",
             Self::TlsBroken => "TLS failed on an open connection",
             Self::SendFailed => "sending the request failed",
             Self::ClosedBeforeAnswer => "closed before an answer",
@@ -170,6 +179,7 @@ impl ErrorCause {
             Self::BadChunk => "bad chunk",
             Self::UnaskedBytes => "bytes that no request asked for",
             Self::StreamReset => "HTTP/2 stream reset by the server",
+            Self::StreamRefused => "HTTP/2 stream refused by the server",
             Self::GoAway => "HTTP/2 connection ended by the server",
             Self::Http2Protocol => "HTTP/2 protocol error",
             Self::UnexpectedStatus => "unexpected status",
@@ -189,7 +199,8 @@ impl ErrorCause {
             Self::TlsCertificate => Some("trust its authority, or skip the check for a server of your own"),
             Self::TlsHandshake => Some("does the server speak TLS on this port?"),
             Self::NotHttp => Some("does the server speak HTTP on this port, or TLS?"),
-            Self::Http2Protocol => Some("try HTTP/1.1"),
+            Self::NoHttp2 | Self::Http2Protocol => Some("try HTTP/1.1"),
+            Self::StreamRefused => Some("ask for fewer streams on a connection"),
             _ => None,
         }
     }
@@ -206,7 +217,7 @@ impl ErrorCause {
 
     /// Whether no connection could be made.
     pub fn is_connect(self) -> bool {
-        self <= Self::TlsHandshake
+        self <= Self::NoHttp2
     }
 
     /// Whether the connection was ended by the other side.

@@ -105,7 +105,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         return bad("weights", "are all 0, so nothing would be sent".to_owned());
     }
     if plan.http == HttpVersion::Http2 {
-        return bad("HTTP version", "2 has no engine yet; 1.1 and 1.0 have".to_owned());
+        crate::http2::check(plan)?;
     }
     if plan.connections == 0 {
         return bad("connections", "must be at least 1, not 0".to_owned());
@@ -116,7 +116,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
         return bad("threads", format!("must be 1 to {THREADS_MAX}, not {threads}"));
     }
     if plan.pipelining == 0 || plan.pipelining > PIPELINING_MAX {
-        return bad("pipelining", format!("must be 1 to {PIPELINING_MAX}, not {}", plan.pipelining));
+        return bad(together(plan), format!("must be 1 to {PIPELINING_MAX}, not {}", plan.pipelining));
     }
     match plan.stop {
         Stop::Requests(0) => return bad("requests", "to send must be at least 1, not 0".to_owned()),
@@ -148,12 +148,17 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     check_load(plan)
 }
 
+/// What several requests under way on one connection are called.
+fn together(plan: &Plan) -> &'static str {
+    if plan.http == HttpVersion::Http2 { "streams" } else { "pipelined requests" }
+}
+
 fn check_load(plan: &Plan) -> Result<(), LoadError> {
     let bad = |field, reason: String| Err(LoadError::Plan { field, reason });
     match plan.load {
         Load::Closed { think } => {
             if think != Think::None && plan.pipelining > 1 {
-                return bad("pipelining", "and think time exclude each other".to_owned());
+                return bad(together(plan), "and think time exclude each other".to_owned());
             }
         }
         Load::Open { rate, connections_max, .. } => {
@@ -174,14 +179,14 @@ fn check_load(plan: &Plan) -> Result<(), LoadError> {
             }
             if plan.pipelining > 1 && plan.http != HttpVersion::Http2 {
                 return bad(
-                    "pipelining",
-                    "needs a closed loop: a rate decides when a request starts".to_owned(),
+                    together(plan),
+                    "need a closed loop: a rate decides when a request starts".to_owned(),
                 );
             }
         }
     }
     if plan.reuse == Reuse::Never && plan.pipelining > 1 {
-        return bad("pipelining", "needs connections that are kept".to_owned());
+        return bad(together(plan), "need connections that are kept".to_owned());
     }
     Ok(())
 }

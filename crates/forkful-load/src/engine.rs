@@ -29,6 +29,8 @@ use crate::recorder::{Facts, Recorder, RecorderOptions};
 use crate::schedule::share;
 use crate::shared::{Shared, Times, Update};
 use connection::Connection;
+pub(crate) use dialing::{OPENING_ATTEMPTS, STALE_AFTER, retry_pause};
+pub(crate) use exchange::judge;
 use pacing::Pacing;
 use ticking::Ticks;
 
@@ -38,7 +40,7 @@ const READ_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 256;
 /// Connections that a thread has in the making while it opens its first ones: Node's queue holds 511, and a
 /// machine's is often 128.
-const OPENING_MAX: usize = 64;
+pub(crate) const OPENING_MAX: usize = 64;
 /// The token of the timer; no connection has it.
 const TIMER_TOKEN: u64 = u64::MAX;
 

@@ -4,5 +4,5 @@ mod chunked;
 mod head;
 mod reader;
 
-pub(crate) use head::{HeadCache, NO_WORKER};
-pub(crate) use reader::{Answer, Reader, ReaderContext};
+pub(crate) use head::HeadCache;
+pub(crate) use reader::{Answer, HEAD_BYTES_MAX, INTERIM_MAX, Reader, ReaderContext};

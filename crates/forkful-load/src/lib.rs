@@ -26,6 +26,7 @@ pub mod dialect;
 mod engine;
 mod error;
 mod http1;
+mod http2;
 mod meter;
 mod network;
 mod outcome;
@@ -41,6 +42,7 @@ mod system;
 mod template;
 mod timeline;
 mod tls;
+mod workers;
 
 pub use cause::{ErrorCause, ErrorCount, ErrorExample};
 pub use error::LoadError;

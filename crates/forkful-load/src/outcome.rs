@@ -209,6 +209,9 @@ pub struct Connections {
     pub closed_by_server: u64,
     /// Requests that were sent on a connection that had answered one before.
     pub reused: u64,
+    /// HTTP/2: requests that one connection may have under way: what the plan says, or the server's limit where that
+    /// is less. 0 before HTTP/2.
+    pub streams: u64,
 }
 
 /// A part of the measurement.

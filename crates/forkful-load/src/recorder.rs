@@ -9,11 +9,11 @@ use std::time::Duration;
 use crate::cause::{ErrorCause, ErrorExample};
 use crate::clock::{NEVER, Nanos};
 use crate::coarse::{Coarse, Sparse};
-use crate::http1::NO_WORKER;
 use crate::outcome::{
     Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Report, RequestFacts, Sample,
     new_histogram,
 };
+use crate::workers::NO_WORKER;
 
 pub(crate) use merge::{Facts, merged};
 

@@ -1,6 +1,7 @@
 //! From a plan to a report: checks, threads, the clock's start, progress, and the sum.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::compiled::Compiled;
 use crate::engine::{Engine, Outcome};
+use crate::http2;
 use crate::plan::{HttpVersion, Load, Plan, Stop};
 use crate::progress::{Phase, Progress, StopHandle};
 use crate::recorder::merged;
@@ -39,18 +41,16 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) 
         Stop::Requests(requests) => requests,
         Stop::Duration(_) => u64::MAX,
     };
-    let shared = Shared::new(compiled, limit);
+    let shared = Arc::new(Shared::new(compiled, limit));
     let (sender, updates) = sync_channel(UPDATES_MAX);
     let mut conductor = Conductor::new(&shared, progress, stop);
     let outcomes = thread::scope(|scope| {
         let mut handles = Vec::new();
         for index in 0..shared.compiled.threads {
-            let engine = Engine::new(&shared, index, sender.clone());
-            let engine = engine.map_err(|error| LoadError::System { what: "epoll", source: error.into() });
-            let spawned = engine.and_then(|engine| {
+            let spawned = thread_of(&shared, index, sender.clone()).and_then(|perform| {
                 let builder = thread::Builder::new().name(format!("load-{index}"));
                 let failed = |source| LoadError::System { what: "starting a thread", source };
-                builder.spawn_scoped(scope, move || engine.run()).map_err(failed)
+                builder.spawn_scoped(scope, perform).map_err(failed)
             });
             match spawned {
                 Ok(handle) => handles.push(handle),
@@ -68,6 +68,21 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) 
             .collect::<Vec<_>>())
     })?;
     conductor.report(outcomes)
+}
+
+/// What a thread of the plan's engine does.
+fn thread_of<'s>(
+    shared: &'s Arc<Shared>,
+    index: usize,
+    updates: SyncSender<Update>,
+) -> Result<Box<dyn FnOnce() -> Outcome + Send + 's>, LoadError> {
+    if shared.compiled.plan.http == HttpVersion::Http2 {
+        let engine = http2::Engine::new(Arc::clone(shared), index, updates)?;
+        return Ok(Box::new(move || engine.run()));
+    }
+    let engine = Engine::new(shared, index, updates);
+    let engine = engine.map_err(|error| LoadError::System { what: "epoll", source: error.into() })?;
+    Ok(Box::new(move || engine.run()))
 }
 
 /// Starts the clock, follows the run, and puts the report together.

@@ -106,6 +106,14 @@ impl Schedule {
         count
     }
 
+    /// Starts that are due before `until` and not taken; for the display, so a Poisson process counts by its mean.
+    pub(crate) fn backlog(&self, until: Nanos) -> u64 {
+        let rate = self.options.rate / self.options.threads as f64;
+        self.next
+            .filter(|arrival| arrival.at < until)
+            .map_or(0, |arrival| 1 + ((until - arrival.at) as f64 * rate / SECOND) as u64)
+    }
+
     fn find(&mut self) -> Option<Arrival> {
         if !self.measured {
             let at = self.before_measurement(self.number);

@@ -7,7 +7,7 @@ use crate::LoadError;
 use crate::plan::{HttpVersion, Plan, Request, Reuse};
 
 /// Replaced by the number of the request.
-const COUNTER: &str = "{id}";
+pub(crate) const COUNTER: &str = "{id}";
 /// Longest decimal `u64`.
 const DIGITS_MAX: usize = 20;
 
@@ -161,7 +161,7 @@ pub(crate) fn headers(request: &Request, plan: &Plan) -> Vec<(String, String)> {
 }
 
 /// RFC 9110, 8.6: a method with a meaning for a body says its length even when it is empty.
-fn needs_length(request: &Request) -> bool {
+pub(crate) fn needs_length(request: &Request) -> bool {
     let given = request.headers.iter().any(|(name, _)| {
         name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("transfer-encoding")
     });

@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::LoadError;
 use crate::cause::ErrorCause;
@@ -59,6 +59,15 @@ pub(crate) fn cause(error: &Error, handshaking: bool) -> ErrorCause {
         _ if handshaking => ErrorCause::TlsHandshake,
         _ => ErrorCause::TlsBroken,
     }
+}
+
+/// Version and cipher suite of a session, as `TLSv1.3 TLS13_AES_256_GCM_SHA384`.
+pub(crate) fn describe(session: &ClientConnection) -> String {
+    let version = session.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
+    let suite = session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str().map(str::to_owned));
+    format!("{} {}", version.unwrap_or_default(), suite.unwrap_or_default())
+        .trim()
+        .replace("TLSv1_", "TLSv1.")
 }
 
 fn roots(file: Option<&Path>) -> Result<RootCertStore, LoadError> {

@@ -20,11 +20,11 @@ use crate::tls;
 const RETRY_FIRST: Nanos = 1_000_000;
 const RETRY_LAST: Nanos = 100_000_000;
 /// A connection that was idle for so long may have been closed by the server just before it was used again.
-pub(super) const STALE_AFTER: Nanos = 500_000_000;
+pub(crate) const STALE_AFTER: Nanos = 500_000_000;
 /// Connections that wait for the server to close them: more are closed by us.
 const LINGERING_MAX: usize = 256;
 /// How often an attempt is repeated before the clock starts.
-const OPENING_ATTEMPTS: u32 = 3;
+pub(crate) const OPENING_ATTEMPTS: u32 = 3;
 
 impl Engine<'_> {
     /// Opens the connections that the plan begins with, few at a time, before the clock starts.
@@ -179,7 +179,7 @@ impl Engine<'_> {
         let mut pause = 0;
         if connecting {
             connection.failures = connection.failures.saturating_add(1);
-            pause = RETRY_FIRST.checked_shl(connection.failures - 1).unwrap_or(RETRY_LAST).min(RETRY_LAST);
+            pause = retry_pause(connection.failures);
             self.recorder.connections.failed += 1;
             if self.first_failure.is_none() {
                 self.first_failure = Some((cause, detail.to_owned()));
@@ -281,6 +281,11 @@ impl Engine<'_> {
             }
         }
     }
+}
+
+/// How long a closed loop waits after so many failed attempts in a row, one at least.
+pub(crate) fn retry_pause(failures: u32) -> Nanos {
+    RETRY_FIRST.checked_shl(failures.saturating_sub(1)).unwrap_or(RETRY_LAST).min(RETRY_LAST)
 }
 
 /// How long the opening waits for events before it looks at its deadline.

@@ -10,11 +10,12 @@ use super::Engine;
 use super::connection::{Pending, Stage};
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
-use crate::http1::{Answer, NO_WORKER, ReaderContext};
+use crate::http1::{Answer, ReaderContext};
 use crate::network::words;
 use crate::plan::{BodyCheck, Expect, Reuse};
 use crate::recorder::Ending;
 use crate::tls;
+use crate::workers::NO_WORKER;
 
 /// Decrypted at once.
 const PLAIN_BYTES: usize = 32 * 1024;
@@ -410,15 +411,7 @@ impl Engine<'_> {
     }
 
     fn describe_tls(&self, index: usize) -> Option<String> {
-        let session = self.connections[index].tls.as_ref()?;
-        let version = session.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
-        let suite =
-            session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str().map(str::to_owned));
-        Some(
-            format!("{} {}", version.unwrap_or_default(), suite.unwrap_or_default())
-                .trim()
-                .replace("TLSv1_", "TLSv1."),
-        )
+        self.connections[index].tls.as_deref().map(tls::describe)
     }
 }
 

@@ -283,16 +283,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Open loop: requests due and not started; for the display, so a Poisson process counts by its mean.
+    /// Open loop: requests due and not started.
     pub(super) fn backlog(&self, now: Nanos) -> u64 {
-        let (Pacing::Open { schedule, .. }, Load::Open { rate, .. }) =
-            (&self.pacing, self.shared.compiled.plan.load)
-        else {
-            return 0;
-        };
-        let until = now.min(self.recorder.end);
-        schedule.peek().filter(|arrival| arrival.at < until).map_or(0, |arrival| {
-            1 + ((until - arrival.at) as f64 * rate / self.shared.compiled.threads as f64 / 1e9) as u64
-        })
+        match &self.pacing {
+            Pacing::Open { schedule, .. } => schedule.backlog(now.min(self.recorder.end)),
+            Pacing::Idle | Pacing::Closed { .. } => 0,
+        }
     }
 }

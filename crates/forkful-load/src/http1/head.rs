@@ -7,15 +7,12 @@ use httparse::{EMPTY_HEADER, Status};
 
 use super::reader::Fault;
 use crate::cause::ErrorCause;
+use crate::workers::{NO_WORKER, WorkerNames};
 
 /// Headers that are parsed on the stack: more than servers send.
 const HEADERS_USUAL: usize = 64;
 /// Headers of an answer at most: what fits into a head of the largest size, and no more memory than 1 MB.
 const HEADERS_MAX: usize = 16_384;
-/// Distinct workers that a thread tells apart.
-pub(crate) const WORKERS_MAX: usize = crate::Report::WORKERS_MAX;
-/// No worker is named in the head.
-pub(crate) const NO_WORKER: u16 = u16::MAX;
 /// Heads in the cache: a few paths, or the workers of a cluster, each with its own header.
 const CACHED_HEADS: usize = 8;
 
@@ -48,7 +45,7 @@ pub(crate) struct HeadCache {
     entries: Vec<(Vec<u8>, Head)>,
     recent: usize,
     worker_header: Option<String>,
-    workers: Vec<String>,
+    workers: WorkerNames,
     /// `Server` header of the first answer.
     pub(crate) server: Option<String>,
     seen: bool,
@@ -60,7 +57,7 @@ impl HeadCache {
             entries: Vec::with_capacity(CACHED_HEADS),
             recent: 0,
             worker_header: worker_header.map(str::to_ascii_lowercase),
-            workers: Vec::new(),
+            workers: WorkerNames::default(),
             server: None,
             seen: false,
         }
@@ -68,7 +65,7 @@ impl HeadCache {
 
     /// Names of workers by the index in [`Head::worker`].
     pub(crate) fn workers(&self) -> &[String] {
-        &self.workers
+        self.workers.as_slice()
     }
 
     /// The head that `input` begins with, if it was seen lately.
@@ -121,7 +118,7 @@ impl HeadCache {
         for header in response.headers.iter() {
             meaning.add(header).map_err(ParseError::Fault)?;
             if self.worker_header.as_ref().is_some_and(|name| header.name.eq_ignore_ascii_case(name)) {
-                worker = self.worker_named(header.value);
+                worker = self.workers.index(header.value);
             }
             if !self.seen && header.name.eq_ignore_ascii_case("server") {
                 self.server = Some(String::from_utf8_lossy(header.value).into_owned());
@@ -144,19 +141,6 @@ impl HeadCache {
             kept.extend_from_slice(bytes);
             *meaning = head;
         }
-    }
-
-    fn worker_named(&mut self, value: &[u8]) -> u16 {
-        let name = String::from_utf8_lossy(value);
-        if let Some(index) = self.workers.iter().position(|known| *known == name) {
-            return index as u16;
-        }
-        if self.workers.len() == WORKERS_MAX {
-            "others".clone_into(&mut self.workers[WORKERS_MAX - 1]);
-            return (WORKERS_MAX - 1) as u16;
-        }
-        self.workers.push(name.into_owned());
-        (self.workers.len() - 1) as u16
     }
 }
 

@@ -8,7 +8,7 @@ use crate::plan::Expect;
 /// Longest head: Node's own limit is 16 KB, proxies go to 128 KB.
 pub(crate) const HEAD_BYTES_MAX: usize = 256 * 1024;
 /// Interim answers before the final one; 103 early hints come a few times at most.
-const INTERIM_MAX: u32 = 16;
+pub(crate) const INTERIM_MAX: u32 = 16;
 /// What every answer begins with.
 const PREFIX: &[u8] = b"HTTP/1.";
 

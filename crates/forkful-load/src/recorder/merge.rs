@@ -37,6 +37,10 @@ pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]
         report.connections.failed += recorder.connections.failed;
         report.connections.closed_by_server += recorder.connections.closed_by_server;
         report.connections.reused += recorder.connections.reused;
+        report.connections.streams = match (report.connections.streams, recorder.connections.streams) {
+            (0, streams) | (streams, 0) => streams,
+            (one, other) => one.min(other),
+        };
         report.length_differs += recorder.lengths_other_than(first_body);
         add_workers(&mut report.workers, &recorder, &workers);
         report.samples.extend(&recorder.samples);

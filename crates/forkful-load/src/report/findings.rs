@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::threshold::Judgement;
 use super::trust::Trust;
-use crate::{Load, Plan, Report, Reuse, Stop, Think};
+use crate::{HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
 
 /// A measurement with its judgements.
 #[derive(Debug, Clone)]
@@ -84,7 +84,8 @@ impl Findings<'_> {
             Reuse::Requests(requests) => format!("{requests} requests per connection"),
         });
         if plan.pipelining > 1 {
-            parts.push(format!("{} pipelined", plan.pipelining));
+            let what = if plan.http == HttpVersion::Http2 { "streams each" } else { "pipelined" };
+            parts.push(format!("{} {what}", plan.pipelining));
         }
         if !plan.warmup.is_zero() {
             parts.push(format!("{:?} of warm-up", plan.warmup));

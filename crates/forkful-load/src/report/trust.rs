@@ -79,6 +79,7 @@ impl Trust {
             steadiness::drift(report),
             steadiness::stolen(report),
             network::connections(plan, report),
+            network::streams(plan, report),
             network::ports(report),
             network::queues(report),
             network::retransmits(report),

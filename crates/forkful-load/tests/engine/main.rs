@@ -1,6 +1,9 @@
-//! The engine against real servers, in this process and on loopback.
+//! The engines against real servers, in this process, and Node.js, on loopback.
 
 mod counts;
+mod http2;
+mod http2_misbehaviour;
 mod misbehaviour;
+mod node_server;
 mod support;
 mod transports;

@@ -205,7 +205,7 @@ fn plans_that_make_no_sense_are_refused() {
         (|plan| plan.stop = Stop::Requests(49), "requests to send (49) are fewer than connections (50)"),
         (|plan| plan.stop = Stop::Duration(Duration::ZERO), "duration must be longer"),
         (|plan| plan.threads = Threads::Count(0), "threads must be 1 to 1024, not 0"),
-        (|plan| plan.pipelining = 0, "pipelining must be 1"),
+        (|plan| plan.pipelining = 0, "pipelined requests must be 1"),
         (|plan| plan.timeout = Duration::ZERO, "timeout must be longer"),
         (|plan| plan.requests.clear(), "requests must be 1"),
         (|plan| plan.requests.push(Request::get("http://other/").unwrap()), "go to one server"),

@@ -106,6 +106,13 @@ impl Peer {
         linger.unwrap();
     }
 
+    /// Ends this end's part in the connection, as leaving the handler does.
+    pub(crate) fn leave(&mut self) {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+        self.stream = TcpStream::connect(nobody.local_addr().unwrap()).unwrap();
+        let _ = nobody.accept();
+    }
+
     pub(crate) fn close(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }

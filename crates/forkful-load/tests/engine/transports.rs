@@ -13,7 +13,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::support::{Server, ok};
 
 /// An HTTPS server with a certificate for `localhost`, and the file of its authority.
-fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
+pub(crate) fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let authority = folder.path().join("authority.pem");
     fs_err::write(&authority, made.cert.pem()).unwrap();

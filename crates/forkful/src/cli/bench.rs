@@ -38,6 +38,7 @@ Examples:
   forkful bench -m POST -H 'Content-Type: application/json' --body '{\"n\":{id}}' http://127.0.0.1:8000/items
   forkful bench --weights 9,1 http://127.0.0.1:8000/fast http://127.0.0.1:8000/slow
   forkful bench --json http://127.0.0.1:8000/ | jq .latency_ms.p99
+  forkful bench --http2 -c 10 --streams 20 https://127.0.0.1:8443/ --cacert ca.pem
   forkful bench --as ab -- -k -n 5000 -c 500 http://127.0.0.1:8000/fast
   forkful bench --as wrk -- -t2 -c100 -d10s --latency http://127.0.0.1:8000/fast";
 
@@ -155,12 +156,15 @@ pub(crate) struct BenchConnectionArgs {
     /// A new connection after so many requests.
     #[arg(long, value_name = "NUMBER", conflicts_with = "no_keepalive")]
     pub(crate) reconnect: Option<u32>,
-    /// Requests that may be under way on a connection; with --http2: streams.
+    /// Requests that may be under way on a connection.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) pipelining: usize,
-    /// HTTP/2: over TLS, or in the clear with prior knowledge.
+    /// HTTP/2: by ALPN over TLS, with prior knowledge in the clear.
     #[arg(long)]
     pub(crate) http2: bool,
+    /// With --http2: streams that may be under way on a connection (1).
+    #[arg(long, value_name = "NUMBER", requires = "http2", conflicts_with = "pipelining")]
+    pub(crate) streams: Option<usize>,
     /// HTTP/1.0.
     #[arg(long, conflicts_with = "http2")]
     pub(crate) http10: bool,

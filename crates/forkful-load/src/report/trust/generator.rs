@@ -79,7 +79,12 @@ pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
     if plan.load != (Load::Closed { think: Think::None }) || report.stopped_early {
         return None;
     }
-    let slots = report.connections.reached * plan.pipelining.max(1) as u64;
+    // HTTP/2: the server may allow fewer streams than the plan has.
+    let each = match report.connections.streams {
+        0 => plan.pipelining.max(1) as u64,
+        streams => streams,
+    };
+    let slots = report.connections.reached * each;
     let samples = report.total.len();
     // Beginning and end, and failures that have no sample, must not weigh.
     if slots == 0 || samples < 50 * slots || report.counts.failed * 100 > samples {

@@ -2,7 +2,7 @@
 
 use super::{Check, Level, percent};
 use crate::report::spread::thousands;
-use crate::{ErrorCause, Load, Plan, Report};
+use crate::{ErrorCause, HttpVersion, Load, Plan, Report};
 
 /// Were there as many connections as asked for?
 pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
@@ -20,6 +20,25 @@ pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
         value: format!("{} of {}", thousands(reached), thousands(asked)),
         limit: "all".to_owned(),
         meaning: format!("only {reached} of {asked} connections could be made{why}"),
+    })
+}
+
+/// HTTP/2: did the server allow as many streams as were asked for?
+pub(super) fn streams(plan: &Plan, report: &Report) -> Option<Check> {
+    let (asked, allowed) = (plan.pipelining as u64, report.connections.streams);
+    if plan.http != HttpVersion::Http2 || allowed == 0 || report.connections.opened == 0 {
+        return None;
+    }
+    Some(Check {
+        key: "streams",
+        name: "streams per connection",
+        level: if allowed < asked { Level::Warning } else { Level::Fine },
+        value: format!("{} of {}", thousands(allowed), thousands(asked)),
+        limit: "all".to_owned(),
+        meaning: format!(
+            "the target allows {allowed} streams on a connection, and {asked} were asked for: ask for more \
+             connections instead"
+        ),
     })
 }
 

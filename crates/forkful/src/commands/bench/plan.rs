@@ -42,7 +42,7 @@ pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
         (false, Some(requests)) => Reuse::Requests(requests),
         (false, None) => Reuse::Always,
     };
-    plan.pipelining = connection.pipelining;
+    plan.pipelining = connection.streams.unwrap_or(connection.pipelining);
     plan.http = match (connection.http2, connection.http10) {
         (true, _) => HttpVersion::Http2,
         (false, true) => HttpVersion::Http10,

@@ -1,0 +1,164 @@
+//! The second engine: HTTP/2, over TLS with ALPN or in the clear with prior knowledge, on the `h2` library.
+//!
+//! One thread is one single-threaded runtime. A closed loop has a task ("lane") for each request that may be under
+//! way: connections times streams. An open loop has a task that follows the schedule, and one for each request. The
+//! raw engine's counters, schedule, windows and judgements are used as they are, so that reports mean the same.
+//!
+//! An answer's time is the moment at which the bytes that completed it were read from the socket; how much later its
+//! task came to it is the report's residency.
+//!
+//! `http2.rs` is a thread's life; `context.rs` is what its tasks share, `place.rs` a place for a connection,
+//! `link.rs` the connection in it, `exchange.rs` one request, `fault.rs` what its errors mean, `pacing.rs` what
+//! starts when, `request.rs` what is sent.
+
+mod context;
+mod exchange;
+mod fault;
+mod link;
+mod pacing;
+mod place;
+mod request;
+mod timer;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+
+use crate::LoadError;
+use crate::clock::{NEVER, Nanos, nanos};
+use crate::engine::Outcome;
+use crate::meter::Gauges;
+use crate::recorder::Facts;
+use crate::shared::{Shared, Update};
+use context::Context;
+pub(crate) use request::check;
+
+/// The end of the run, an early one too, is looked for this often.
+const LOOK_EVERY: Nanos = 50_000_000;
+/// How long connections may take to say goodbye after the run.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// One thread of the engine.
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    index: usize,
+    updates: SyncSender<Update>,
+    runtime: Runtime,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        updates: SyncSender<Update>,
+    ) -> Result<Self, LoadError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|source| LoadError::System { what: "starting a runtime", source })?;
+        Ok(Self { shared, index, updates, runtime })
+    }
+
+    /// Opens the first connections, waits for the start, and performs this thread's part of the plan.
+    pub(crate) fn run(self) -> Outcome {
+        let Self { shared, index, updates, runtime } = self;
+        let context = Rc::new(Context::new(Arc::clone(&shared), index));
+        let tasks = LocalSet::new();
+        tasks.block_on(&runtime, pacing::open_first(&context));
+        let failure = context.first_failure.borrow_mut().take();
+        let opened = context.recorder.borrow().connections.opened;
+        // The receiver outlives all threads; if it is gone, nobody wants to know.
+        let _ = updates.send(Update::Ready { opened, failure });
+        context.begin(shared.wait_for_start());
+        tasks.block_on(&runtime, drive(&context, &updates));
+        let _ = updates.send(Update::Measured);
+        let drained_at = shared.clock.now();
+        // What is under way is dropped with its task, and counted by that.
+        context.unfinished_at.set(drained_at);
+        if context.under_way.get() == 0 {
+            tasks.block_on(&runtime, farewell(&context));
+        }
+        drop(tasks);
+        finish(&context, &updates, drained_at)
+    }
+}
+
+/// Performs the plan until nothing is left to start or to wait for.
+async fn drive(context: &Rc<Context>, updates: &SyncSender<Update>) {
+    let pacer = pacing::begin(context);
+    loop {
+        let now = context.shared.clock.now();
+        context.recorder.borrow_mut().end = context.shared.end();
+        if now >= context.meter.borrow().due() {
+            roll(context, now, updates);
+        }
+        let end = context.shared.end();
+        if now >= end {
+            context.meter.borrow_mut().end(now);
+        }
+        let nothing_to_start = now >= end || context.exhausted.get();
+        if nothing_to_start && (context.under_way.get() == 0 || now >= end.saturating_add(context.drain())) {
+            break;
+        }
+        let end = if now >= end { NEVER } else { end };
+        let due = context.meter.borrow().due().min(end).min(now + LOOK_EVERY);
+        tokio::select! {
+            () = context.changed.notified() => {}
+            () = context.sleep_until(due) => {}
+        }
+    }
+    if let Some(pacer) = pacer {
+        pacer.abort();
+    }
+}
+
+fn roll(context: &Context, now: Nanos, updates: &SyncSender<Update>) {
+    let gauges = gauges(context, now);
+    context.meter.borrow_mut().roll(now, &mut context.recorder.borrow_mut(), gauges, updates);
+}
+
+fn gauges(context: &Context, now: Nanos) -> Gauges {
+    let until = now.min(context.recorder.borrow().end);
+    let backlog = context.schedule.borrow().as_ref().map_or(0, |schedule| schedule.backlog(until));
+    Gauges { thread: context.index, open: context.open.get(), backlog }
+}
+
+/// Lets go of all connections and gives them the time to tell the server.
+async fn farewell(context: &Rc<Context>) {
+    context.leave_all();
+    let all_gone = async {
+        while context.drivers.get() > 0 {
+            context.changed.notified().await;
+        }
+    };
+    // Those that do not end in time are dropped.
+    let _ = tokio::time::timeout(FAREWELL, all_gone).await;
+}
+
+fn finish(context: &Rc<Context>, updates: &SyncSender<Update>, drained_at: Nanos) -> Outcome {
+    let gauges = gauges(context, drained_at);
+    context.meter.borrow_mut().last(drained_at, &mut context.recorder.borrow_mut(), gauges, updates);
+    let until = context.shared.end().min(drained_at);
+    let offered = context.schedule.borrow().as_ref().map_or(0, |schedule| schedule.offered(until));
+    let mut thread = context.meter.borrow().facts();
+    let mut recorder = context.take_recorder();
+    thread.connections = context.places.borrow().len() as u64;
+    thread.completed = recorder.counts.completed;
+    recorder.first_response = context.first_response.borrow_mut().take();
+    recorder.connections.streams = context.streams_reached() as u64;
+    let workers = context.workers.borrow().as_slice().to_vec();
+    Outcome {
+        facts: Facts { recorder, workers },
+        thread,
+        unsent: offered.saturating_sub(context.started.get()),
+        offered,
+        drained_at,
+    }
+}
+
+/// A duration of the plan in the run's time.
+fn timeout_of(context: &Context) -> Nanos {
+    nanos(context.plan().timeout)
+}

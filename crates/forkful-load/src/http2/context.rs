@@ -1,0 +1,205 @@
+//! What the tasks of one thread share. Cells, not locks: they all run on one thread.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::place::Place;
+use super::request::Template;
+use crate::cause::ErrorCause;
+use crate::clock::{NEVER, Nanos};
+use crate::meter::Meter;
+use crate::outcome::FirstResponse;
+use crate::plan::Plan;
+use crate::recorder::{Recorder, RecorderOptions, Timing};
+use crate::schedule::{Schedule, share};
+use crate::shared::{Claim, Shared, Times};
+use crate::workers::WorkerNames;
+
+pub(super) struct Context {
+    pub(super) shared: Arc<Shared>,
+    pub(super) index: usize,
+    pub(super) templates: Vec<Template>,
+    pub(super) places: RefCell<Vec<Rc<Place>>>,
+    /// Places that there may be.
+    pub(super) places_max: usize,
+    pub(super) recorder: RefCell<Recorder>,
+    pub(super) meter: RefCell<Meter>,
+    pub(super) times: Cell<Times>,
+    /// Open loop.
+    pub(super) schedule: RefCell<Option<Schedule>>,
+    /// Open loop: measured requests that were started.
+    pub(super) started: Cell<u64>,
+    /// Closed loop.
+    pub(super) claim: Cell<Claim>,
+    pub(super) warmup_claim: Cell<Claim>,
+    /// No number, or no moment of the schedule, is left.
+    pub(super) exhausted: Cell<bool>,
+    /// Requests started and not ended.
+    pub(super) under_way: Cell<u64>,
+    /// Connections in their places.
+    pub(super) open: Cell<u64>,
+    /// Connections that are not quite gone.
+    pub(super) drivers: Cell<u64>,
+    /// Least streams that a connection may have, of those that were made.
+    streams: Cell<usize>,
+    pub(super) workers: RefCell<WorkerNames>,
+    pub(super) first_failure: RefCell<Option<(ErrorCause, String)>>,
+    pub(super) first_response: RefCell<Option<(Nanos, FirstResponse)>>,
+    /// Something ended that the thread may have waited for.
+    pub(super) changed: Notify,
+    /// Open loop: places that may have room; one that has, is in it.
+    pub(super) roomy: RefCell<VecDeque<Rc<Place>>>,
+    /// Open loop: room was made.
+    pub(super) room: Notify,
+    /// When the drain ended; what is dropped from then on is unfinished since.
+    pub(super) unfinished_at: Cell<Nanos>,
+}
+
+impl Context {
+    pub(super) fn new(shared: Arc<Shared>, index: usize) -> Self {
+        let compiled = &shared.compiled;
+        let options = RecorderOptions {
+            measure_from: NEVER,
+            requests: compiled.templates.len(),
+            threads: compiled.threads,
+        };
+        let plan = &compiled.plan;
+        Self {
+            index,
+            templates: plan.requests.iter().map(|request| Template::new(request, plan)).collect(),
+            places: RefCell::default(),
+            places_max: share(compiled.connections_max() as u64, index, compiled.threads) as usize,
+            recorder: RefCell::new(Recorder::new(options)),
+            meter: RefCell::new(Meter::idle()),
+            times: Cell::new(Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER }),
+            schedule: RefCell::default(),
+            started: Cell::default(),
+            claim: Cell::default(),
+            warmup_claim: Cell::default(),
+            exhausted: Cell::default(),
+            under_way: Cell::default(),
+            open: Cell::default(),
+            drivers: Cell::default(),
+            streams: Cell::new(plan.pipelining),
+            workers: RefCell::default(),
+            first_failure: RefCell::default(),
+            first_response: RefCell::default(),
+            changed: Notify::new(),
+            roomy: RefCell::default(),
+            room: Notify::new(),
+            unfinished_at: Cell::new(NEVER),
+            shared,
+        }
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.shared.compiled.plan
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.shared.clock.now()
+    }
+
+    pub(super) fn drain(&self) -> Nanos {
+        crate::clock::nanos(self.plan().drain.min(self.plan().timeout))
+    }
+
+    /// The clock of the measurement starts.
+    pub(super) fn begin(&self, times: Times) {
+        self.times.set(times);
+        let now = self.now();
+        let mut recorder = self.recorder.borrow_mut();
+        recorder.begin_at(times.measure_from);
+        recorder.end = self.shared.end();
+        self.meter.borrow_mut().begin(now, times, self.plan());
+    }
+
+    /// Waits until `at`, a millisecond longer at most.
+    pub(super) async fn sleep_until(&self, at: Nanos) {
+        let left = at.saturating_sub(self.now());
+        if left > 0 {
+            tokio::time::sleep(Duration::from_nanos(left)).await;
+        }
+    }
+
+    /// A place that did not exist before; `None`: there are as many as there may be.
+    pub(super) fn new_place(&self) -> Option<Rc<Place>> {
+        let mut places = self.places.borrow_mut();
+        (places.len() < self.places_max).then(|| {
+            let place = Rc::new(Place::default());
+            places.push(Rc::clone(&place));
+            place
+        })
+    }
+
+    /// The engine turns to a request.
+    pub(super) fn start(self: &Rc<Self>, id: u64, intended: Nanos, begun: Nanos, measured: bool) -> Started {
+        let request = self.shared.compiled.choose(id);
+        self.recorder.borrow_mut().started(measured, request);
+        self.under_way.set(self.under_way.get() + 1);
+        let timing = Timing { intended, begun, sent: 0, first_byte: 0, measured, request };
+        Started { context: Rc::clone(self), timing, id, retried: false, ended: false }
+    }
+
+    /// Bytes that are read or written now count.
+    pub(super) fn is_measured(&self, now: Nanos) -> bool {
+        now >= self.times.get().measure_from
+    }
+
+    /// A connection may have so many requests under way.
+    pub(super) fn saw_streams(&self, streams: usize) {
+        self.streams.set(self.streams.get().min(streams));
+    }
+
+    pub(super) fn streams_reached(&self) -> usize {
+        self.streams.get()
+    }
+
+    pub(super) fn leave_all(&self) {
+        for place in self.places.borrow().iter() {
+            place.leave(self, None);
+        }
+    }
+
+    /// The counts, at the end.
+    pub(super) fn take_recorder(&self) -> Recorder {
+        let options = RecorderOptions { measure_from: NEVER, requests: 0, threads: 1 };
+        self.recorder.replace(Recorder::new(options))
+    }
+}
+
+/// A request that was started. Dropped before its end, it is unfinished.
+pub(super) struct Started {
+    context: Rc<Context>,
+    pub(super) timing: Timing,
+    pub(super) id: u64,
+    /// It was sent before, on a connection that the server had just given up.
+    pub(super) retried: bool,
+    ended: bool,
+}
+
+impl Started {
+    /// It ended, and was counted.
+    pub(super) fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let context = &self.context;
+        context.under_way.set(context.under_way.get() - 1);
+        if !self.ended {
+            let at = context.unfinished_at.get().min(context.now());
+            context.recorder.borrow_mut().unfinished(&self.timing, at);
+        }
+        if context.under_way.get() == 0 {
+            context.changed.notify_one();
+        }
+    }
+}

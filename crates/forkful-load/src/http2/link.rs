@@ -1,0 +1,230 @@
+//! One HTTP/2 connection: how it is made, and what is known of it.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll, ready};
+
+use bytes::Bytes;
+use h2::client::{Builder, Connection, SendRequest};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::context::Context;
+use super::fault::Fault;
+use crate::cause::ErrorCause;
+use crate::clock::Nanos;
+use crate::http1::HEAD_BYTES_MAX;
+use crate::network::{Dial, connect_cause, words};
+
+/// What the server may send ahead on a stream and on a connection: enough that it never waits for us, and no more
+/// memory than bodies that are dropped as they come.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+/// How much overhead small frames may make before the library takes it for an attack: ours are read at once.
+const FRAME_BUDGET: usize = 64 << 20;
+/// First bytes of the answer that are kept, to tell what speaks instead of HTTP/2.
+const FIRST_BYTES: usize = 8;
+
+/// A connection whose settings have come.
+pub(super) struct Link {
+    pub(super) sender: SendRequest<Bytes>,
+    /// When bytes last came.
+    pub(super) read_at: Rc<Cell<Nanos>>,
+    /// Requests that were sent.
+    pub(super) sends: Cell<u32>,
+    pub(super) answers: Cell<u32>,
+    /// Made, or last answered.
+    pub(super) idle_since: Cell<Nanos>,
+    /// The worker that answered last.
+    pub(super) worker: Cell<Option<u16>>,
+    /// Version and cipher suite.
+    pub(super) tls: Option<String>,
+    /// Why it ended.
+    pub(super) end: RefCell<Option<Fault>>,
+}
+
+impl Link {
+    /// Requests that it may have under way.
+    pub(super) fn streams(&self) -> usize {
+        self.sender.current_max_send_streams()
+    }
+
+    /// Makes a connection: address, TLS, settings. The second part must be driven for anything to happen.
+    pub(super) async fn open(context: &Rc<Context>) -> Result<(Self, Driver), Fault> {
+        let raw = dial(context).await?;
+        let (io, tls) = match &context.shared.compiled.tls {
+            None => (raw, None),
+            Some((config, name)) => {
+                let connector = TlsConnector::from(config.clone());
+                let stream = connector.connect(name.clone(), raw).await;
+                let stream = stream.map_err(|error| Fault::in_handshake(&error))?;
+                let session = stream.get_ref().1;
+                if session.alpn_protocol() != Some(b"h2") {
+                    let detail = "it did not choose `h2` in the TLS handshake (ALPN)";
+                    return Err(Fault::new(ErrorCause::NoHttp2, detail));
+                }
+                let told = crate::tls::describe(session);
+                (Box::new(stream) as Box<dyn Wire>, Some(told))
+            }
+        };
+        let (read_at, first) = (Rc::new(Cell::new(0)), Rc::new(Cell::new([0; FIRST_BYTES])));
+        let io = Counted {
+            io,
+            context: Rc::clone(context),
+            read_at: Rc::clone(&read_at),
+            first: Rc::clone(&first),
+        };
+        let handshake = Builder::new()
+            .initial_max_send_streams(0)
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(HEAD_BYTES_MAX as u32)
+            .data_frame_budget(FRAME_BUDGET)
+            .handshake(io)
+            .await;
+        let answered = || match first.get() {
+            first if first.starts_with(b"HTTP/1.") => "it answers with HTTP/1",
+            _ => "",
+        };
+        let (sender, mut connection) =
+            handshake.map_err(|error| Fault::before_settings(&error, answered()))?;
+        // Until the settings come, no stream is allowed.
+        let settled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::before_settings(&error, answered()))),
+            Poll::Ready(Ok(())) => {
+                Poll::Ready(Err(Fault::new(ErrorCause::NoHttp2, "closed before its settings came")))
+            }
+            Poll::Pending if sender.current_max_send_streams() > 0 => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        });
+        settled.await?;
+        let link = Self {
+            sender,
+            read_at,
+            sends: Cell::new(0),
+            answers: Cell::new(0),
+            idle_since: Cell::new(context.now()),
+            worker: Cell::new(None),
+            tls,
+            end: RefCell::new(None),
+        };
+        Ok((link, Driver { connection }))
+    }
+}
+
+/// Moves a connection's bytes; ends with it.
+pub(super) struct Driver {
+    connection: Connection<Counted, Bytes>,
+}
+
+impl Driver {
+    pub(super) async fn drive(self) -> Result<(), Fault> {
+        self.connection.await.map_err(|error| Fault::of(&error, false))
+    }
+}
+
+async fn dial(context: &Context) -> Result<Box<dyn Wire>, Fault> {
+    let unix = context.shared.compiled.is_unix();
+    let failed = |error| Fault::new(connect_cause(error, unix), words(error));
+    let (fd, pending) = match context.shared.compiled.address.dial().map_err(failed)? {
+        Dial::Open(fd) => (fd, false),
+        Dial::Pending(fd) => (fd, true),
+    };
+    let other = |error: io::Error| match rustix::io::Errno::from_io_error(&error) {
+        Some(error) => failed(error),
+        None => Fault::new(ErrorCause::ConnectOther, error.to_string()),
+    };
+    if unix {
+        let stream = UnixStream::from_std(StdUnixStream::from(fd)).map_err(other)?;
+        return Ok(Box::new(stream));
+    }
+    let stream = TcpStream::from_std(fd.into()).map_err(other)?;
+    if pending {
+        stream.writable().await.map_err(other)?;
+        if let Some(error) = stream.take_error().map_err(other)? {
+            return Err(other(error));
+        }
+    }
+    Ok(Box::new(stream))
+}
+
+/// What a connection runs over.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
+
+/// Counts the bytes of HTTP/2, and notes when the last ones came.
+struct Counted {
+    io: Box<dyn Wire>,
+    context: Rc<Context>,
+    read_at: Rc<Cell<Nanos>>,
+    first: Rc<Cell<[u8; FIRST_BYTES]>>,
+}
+
+impl Counted {
+    fn wrote(&self, bytes: usize) {
+        let measured = self.context.is_measured(self.context.now());
+        self.context.recorder.borrow_mut().sent(measured, bytes, 0);
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
+        let (now, came) = (self.context.now(), &buffer.filled()[before..]);
+        if self.read_at.get() == 0 {
+            let mut first = [0; FIRST_BYTES];
+            first.iter_mut().zip(came).for_each(|(kept, byte)| *kept = *byte);
+            self.first.set(first);
+        }
+        self.read_at.set(now);
+        let measured = self.context.is_measured(now);
+        self.context.recorder.borrow_mut().received(measured, came.len());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
+        self.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, parts))?;
+        self.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

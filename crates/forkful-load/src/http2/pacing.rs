@@ -1,0 +1,203 @@
+//! What starts when: connections before the clock, a closed loop's lanes, an open loop's schedule.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::{JoinHandle, JoinSet, spawn_local};
+
+use super::context::Context;
+use super::exchange::perform;
+use super::place::Place;
+use super::timer::Timer;
+use crate::clock::{Nanos, nanos};
+use crate::engine::{OPENING_ATTEMPTS, OPENING_MAX};
+use crate::plan::{Load, Reuse, Stop, Think};
+use crate::random::Random;
+use crate::schedule::{Schedule, ScheduleOptions, share};
+use crate::shared::WARMUP_NUMBERS;
+
+/// How often an end of the run is looked for while connections are opened.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Opens the connections that the plan begins with, few at a time, before the clock starts.
+pub(super) async fn open_first(context: &Rc<Context>) {
+    let plan = context.plan();
+    let own = share(plan.connections as u64, context.index, context.shared.compiled.threads) as usize;
+    let places: Vec<_> = std::iter::from_fn(|| context.new_place()).take(own).collect();
+    if plan.reuse == Reuse::Never || (!plan.ramp.is_zero() && matches!(plan.load, Load::Closed { .. })) {
+        return;
+    }
+    let mut tasks = JoinSet::new();
+    let (next, attempts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    for _ in 0..own.min(OPENING_MAX) {
+        tasks.spawn_local(open_some(
+            Rc::clone(context),
+            places.clone(),
+            Rc::clone(&next),
+            Rc::clone(&attempts),
+        ));
+    }
+    let deadline = context.now().saturating_add(nanos(plan.timeout));
+    loop {
+        let now = context.now();
+        if now >= deadline || context.shared.end() <= now {
+            break;
+        }
+        tokio::select! {
+            ended = tasks.join_next() => if ended.is_none() { break },
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+    // What is under way yet has been too slow.
+    tasks.shutdown().await;
+}
+
+async fn open_some(
+    context: Rc<Context>,
+    places: Vec<Rc<Place>>,
+    next: Rc<Cell<usize>>,
+    attempts: Rc<Cell<u32>>,
+) {
+    while let Some(place) = places.get(next.replace(next.get() + 1)) {
+        for _ in 0..OPENING_ATTEMPTS {
+            // When nothing at all works, three attempts tell as much as a thousand.
+            if context.recorder.borrow().connections.opened == 0 && attempts.get() >= OPENING_ATTEMPTS {
+                return;
+            }
+            attempts.set(attempts.get() + 1);
+            if place.connect(&context).await.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+/// Begins the load. The open loop's task, if there is one.
+pub(super) fn begin(context: &Rc<Context>) -> Option<JoinHandle<()>> {
+    let plan = context.plan();
+    let times = context.times.get();
+    let threads = context.shared.compiled.threads;
+    match plan.load {
+        Load::Closed { think } => {
+            let random = Rc::new(RefCell::new(Random::new(context.index as u64)));
+            for (index, place) in context.places.borrow().iter().enumerate() {
+                // Place i of thread t is number i·threads + t of all: together they come in evenly.
+                let number = (index * threads + context.index) as f64 / plan.connections as f64;
+                let from = times.start + (nanos(plan.ramp) as f64 * number) as u64;
+                for _ in 0..plan.pipelining {
+                    let lane = Lane { from, think, random: Rc::clone(&random) };
+                    spawn_local(lane.run(Rc::clone(context), Rc::clone(place)));
+                }
+            }
+            None
+        }
+        Load::Open { rate, arrivals, .. } => {
+            let measured_max = match plan.stop {
+                Stop::Requests(requests) => requests,
+                Stop::Duration(_) => u64::MAX,
+            };
+            *context.schedule.borrow_mut() = Some(Schedule::new(ScheduleOptions {
+                rate,
+                arrivals,
+                thread: context.index,
+                threads,
+                start: times.start,
+                ramp_end: times.ramp_end,
+                measure_from: times.measure_from,
+                measured_max,
+            }));
+            for place in context.places.borrow().iter() {
+                place.queue(context);
+            }
+            Some(spawn_local(follow(Rc::clone(context))))
+        }
+    }
+}
+
+/// A request of a closed loop after the other.
+struct Lane {
+    from: Nanos,
+    think: Think,
+    random: Rc<RefCell<Random>>,
+}
+
+impl Lane {
+    async fn run(self, context: Rc<Context>, place: Rc<Place>) {
+        context.sleep_until(self.from).await;
+        loop {
+            place.room(&context).await;
+            let now = context.now();
+            let Some((id, measured)) = next_number(&context, now) else { break };
+            let assigned = place.assign(&context);
+            perform(&context, &place, context.start(id, now, now, measured)).await;
+            drop(assigned);
+            self.think(&context).await;
+        }
+        context.changed.notify_one();
+    }
+
+    async fn think(&self, context: &Context) {
+        let pause = match self.think {
+            Think::None => return,
+            Think::Fixed(pause) => nanos(pause),
+            Think::UpTo(most) => (nanos(most) as f64 * self.random.borrow_mut().fraction()) as u64,
+        };
+        context.sleep_until(context.now() + pause).await;
+    }
+}
+
+/// The number of a closed loop's next request; `None`: nothing more is to be started.
+fn next_number(context: &Context, now: Nanos) -> Option<(u64, bool)> {
+    if now >= context.shared.end() {
+        return None;
+    }
+    let taken = |numbers: &crate::shared::Numbers, claim: &Cell<crate::shared::Claim>| {
+        let mut own = claim.get();
+        let id = numbers.take(&mut own);
+        claim.set(own);
+        id
+    };
+    if now < context.times.get().measure_from {
+        return taken(&context.shared.warmup_numbers, &context.warmup_claim).map(|id| (id, false));
+    }
+    let id = taken(&context.shared.numbers, &context.claim);
+    if id.is_none() {
+        context.exhausted.set(true);
+    }
+    id.map(|id| (id, true))
+}
+
+/// Starts what is due and finds a place.
+async fn follow(context: Rc<Context>) {
+    // Without its own timer the thread is late by a millisecond at most, and says so as slip.
+    let timer = Timer::new().ok();
+    loop {
+        let next = context.schedule.borrow().as_ref().and_then(Schedule::peek);
+        let Some(arrival) = next.filter(|arrival| arrival.at < context.shared.end()) else { break };
+        match &timer {
+            Some(timer) => timer.until(arrival.at, context.shared.clock).await,
+            None => context.sleep_until(arrival.at).await,
+        }
+        let Some(place) = Place::choose(&context) else {
+            context.room.notified().await;
+            continue;
+        };
+        let now = context.now();
+        let taken = context.schedule.borrow_mut().as_mut().and_then(|schedule| schedule.take_due(now));
+        let Some(arrival) = taken.filter(|_| now < context.shared.end()) else { continue };
+        context.started.set(context.started.get() + u64::from(arrival.measured));
+        let id = if arrival.measured { arrival.number } else { WARMUP_NUMBERS + arrival.number };
+        let request = context.start(id, arrival.at, now, arrival.measured);
+        let assigned = place.assign(&context);
+        // There may be room for another.
+        place.queue(&context);
+        let context = Rc::clone(&context);
+        spawn_local(async move {
+            perform(&context, &place, request).await;
+            drop(assigned);
+        });
+    }
+    context.exhausted.set(true);
+    context.changed.notify_one();
+}

@@ -1,0 +1,225 @@
+//! A place for a connection: the one in it may end and be made anew, its requests stay.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+use super::context::Context;
+use super::fault::Fault;
+use super::link::Link;
+use crate::cause::ErrorCause;
+use crate::clock::Nanos;
+use crate::engine::retry_pause;
+use crate::recorder::record_nanos;
+
+#[derive(Default)]
+pub(super) struct Place {
+    link: RefCell<Option<Rc<Link>>>,
+    connecting: Cell<bool>,
+    /// Requests that were given to this place and have not ended.
+    assigned: Cell<usize>,
+    /// Attempts that failed since the last success, and the last failure.
+    failures: Cell<u32>,
+    failure: RefCell<Option<Fault>>,
+    /// Attempts that ended.
+    attempts: Cell<u64>,
+    /// A closed loop connects no earlier.
+    not_before: Cell<Nanos>,
+    changed: Notify,
+    /// It is among the context's roomy ones.
+    queued: Cell<bool>,
+}
+
+impl Place {
+    /// The connection in it.
+    pub(super) fn current(&self) -> Option<Rc<Link>> {
+        self.link.borrow().clone()
+    }
+
+    /// Closed loop: waits until a request can be sent here, or a connection be made for one.
+    pub(super) async fn room(&self, context: &Context) {
+        let streams = context.plan().pipelining;
+        loop {
+            // Taken before looking, so that nothing is missed in between.
+            let changed = self.changed.notified();
+            let now = context.now();
+            match self.current() {
+                Some(link) if self.assigned.get() < streams.min(link.streams()) => return,
+                None if now < self.not_before.get() => context.sleep_until(self.not_before.get()).await,
+                // One is enough to make a connection for.
+                None if self.assigned.get() == 0 && !self.connecting.get() => return,
+                _ => changed.await,
+            }
+        }
+    }
+
+    /// Open loop: one request more may be given to it.
+    fn has_room(&self, streams: usize) -> bool {
+        self.assigned.get() < self.current().map_or(streams, |link| streams.min(link.streams()))
+    }
+
+    /// Gives it a request.
+    pub(super) fn assign(self: &Rc<Self>, context: &Rc<Context>) -> Assigned {
+        self.assigned.set(self.assigned.get() + 1);
+        Assigned { place: Rc::clone(self), context: Rc::clone(context) }
+    }
+
+    /// The connection in it, made if there is none. Those who wait for the same attempt share its failure.
+    pub(super) async fn link(self: &Rc<Self>, context: &Rc<Context>) -> Result<Rc<Link>, Fault> {
+        loop {
+            let (changed, attempts) = (self.changed.notified(), self.attempts.get());
+            if let Some(link) = self.current() {
+                return Ok(link);
+            }
+            if !self.connecting.get() {
+                return self.connect(context).await;
+            }
+            changed.await;
+            let failure = self.failure.borrow().clone();
+            if let Some(failure) = failure.filter(|_| self.attempts.get() != attempts) {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Makes a connection. Dropped before its end, it failed by being too slow.
+    pub(super) async fn connect(self: &Rc<Self>, context: &Rc<Context>) -> Result<Rc<Link>, Fault> {
+        self.connecting.set(true);
+        let attempt = Attempt { place: self, context, since: context.now(), ended: false };
+        match Link::open(context).await {
+            Ok((link, driver)) => {
+                let link = Rc::new(link);
+                attempt.opened(&link);
+                let (place, context, driven) = (Rc::clone(self), Rc::clone(context), Rc::clone(&link));
+                context.drivers.set(context.drivers.get() + 1);
+                tokio::task::spawn_local(async move {
+                    let result = driver.drive().await;
+                    *driven.end.borrow_mut() = result.err();
+                    if place.leave(&context, Some(&driven)) {
+                        context.recorder.borrow_mut().connections.closed_by_server += 1;
+                    }
+                    context.drivers.set(context.drivers.get() - 1);
+                    context.changed.notify_one();
+                });
+                Ok(link)
+            }
+            Err(fault) => {
+                attempt.failed(fault.clone());
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes the connection out, `link` or any: it gets no more requests, and ends with those that it has. Whether
+    /// it was in it.
+    pub(super) fn leave(self: &Rc<Self>, context: &Context, link: Option<&Rc<Link>>) -> bool {
+        let mut current = self.link.borrow_mut();
+        let is_it = match (&*current, link) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(current), Some(link)) => Rc::ptr_eq(current, link),
+        };
+        if is_it {
+            *current = None;
+            drop(current);
+            context.open.set(context.open.get() - 1);
+            self.tell(context);
+        }
+        is_it
+    }
+
+    /// Room may have been made.
+    fn tell(self: &Rc<Self>, context: &Context) {
+        self.changed.notify_waiters();
+        if context.schedule.borrow().is_some() {
+            self.queue(context);
+            context.room.notify_one();
+        }
+    }
+
+    /// Open loop: where the next request finds it.
+    pub(super) fn queue(self: &Rc<Self>, context: &Context) {
+        if !self.queued.replace(true) {
+            context.roomy.borrow_mut().push_back(Rc::clone(self));
+        }
+    }
+
+    /// Open loop: a place with room; all are used in turn, and new ones when all are full.
+    pub(super) fn choose(context: &Rc<Context>) -> Option<Rc<Self>> {
+        let streams = context.plan().pipelining;
+        loop {
+            let Some(place) = context.roomy.borrow_mut().pop_front() else { return context.new_place() };
+            place.queued.set(false);
+            if place.has_room(streams) {
+                return Some(place);
+            }
+        }
+    }
+}
+
+/// A place has a request more, until this is dropped.
+pub(super) struct Assigned {
+    place: Rc<Place>,
+    context: Rc<Context>,
+}
+
+impl Drop for Assigned {
+    fn drop(&mut self) {
+        self.place.assigned.set(self.place.assigned.get() - 1);
+        self.place.tell(&self.context);
+    }
+}
+
+/// An attempt at a connection.
+struct Attempt<'a> {
+    place: &'a Rc<Place>,
+    context: &'a Rc<Context>,
+    since: Nanos,
+    ended: bool,
+}
+
+impl Attempt<'_> {
+    fn opened(mut self, link: &Rc<Link>) {
+        self.ended = true;
+        let (place, context) = (self.place, self.context);
+        place.connecting.set(false);
+        place.failures.set(0);
+        place.failure.replace(None);
+        place.attempts.set(place.attempts.get() + 1);
+        place.link.replace(Some(Rc::clone(link)));
+        context.open.set(context.open.get() + 1);
+        context.meter.borrow_mut().opened(context.open.get());
+        context.saw_streams(link.streams());
+        let mut recorder = context.recorder.borrow_mut();
+        recorder.connections.opened += 1;
+        record_nanos(&mut recorder.connect, context.now().saturating_sub(self.since));
+        drop(recorder);
+        place.tell(context);
+    }
+
+    fn failed(mut self, fault: Fault) {
+        self.ended = true;
+        self.note(fault);
+    }
+
+    fn note(&self, fault: Fault) {
+        let (place, context) = (self.place, self.context);
+        place.connecting.set(false);
+        place.failures.set(place.failures.get().saturating_add(1));
+        place.attempts.set(place.attempts.get() + 1);
+        place.not_before.set(context.now() + retry_pause(place.failures.get()));
+        context.recorder.borrow_mut().connections.failed += 1;
+        context.first_failure.borrow_mut().get_or_insert_with(|| (fault.cause, fault.detail.clone()));
+        place.failure.replace(Some(fault));
+        place.tell(context);
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.note(Fault::new(ErrorCause::ConnectTimeout, ""));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Names of the target's workers, as their header tells them, by a small number for the hot path.
+
+/// Distinct workers that a thread tells apart.
+pub(crate) const WORKERS_MAX: usize = crate::Report::WORKERS_MAX;
+/// No worker is named in the head.
+pub(crate) const NO_WORKER: u16 = u16::MAX;
+
+/// The names that a thread has seen.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerNames {
+    names: Vec<String>,
+}
+
+impl WorkerNames {
+    /// The number of a name; from [`WORKERS_MAX`] names on all new ones are `others`.
+    pub(crate) fn index(&mut self, value: &[u8]) -> u16 {
+        let name = String::from_utf8_lossy(value);
+        if let Some(index) = self.names.iter().position(|known| *known == name) {
+            return index as u16;
+        }
+        if self.names.len() == WORKERS_MAX {
+            "others".clone_into(&mut self.names[WORKERS_MAX - 1]);
+            return (WORKERS_MAX - 1) as u16;
+        }
+        self.names.push(name.into_owned());
+        (self.names.len() - 1) as u16
+    }
+
+    /// Names by their number.
+    pub(crate) fn as_slice(&self) -> &[String] {
+        &self.names
+    }
+}

@@ -1,0 +1,252 @@
+//! HTTP/2 servers that misbehave, down to single frames: each gets its name in the report, nothing hangs.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use crate::support::{Peer, Server, ok};
+use forkful_load::{ErrorCause, HttpVersion, LoadError, Plan, Report, Stop, StopHandle, Threads, run};
+
+/// Twelve requests; a run of them is over long before this, or it hangs.
+const HANG: Duration = Duration::from_secs(60);
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// `:status: 200` in HPACK.
+const STATUS_200: u8 = 0x88;
+
+fn plan(server: &Server) -> Plan {
+    let mut plan = Plan::get(&server.url("/")).unwrap();
+    plan.http = HttpVersion::Http2;
+    plan.connections = 3;
+    plan.threads = Threads::Count(1);
+    plan.timeout = Duration::from_millis(500);
+    plan.stop = Stop::Requests(12);
+    plan
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Reads the client's preface and says hello.
+fn greet(peer: &mut Peer) -> bool {
+    let mut preface = [0; 24];
+    peer.stream.read_exact(&mut preface).is_ok() && peer.send(&frame(SETTINGS, 0, 0, &[]))
+}
+
+/// The stream of the next request; `None`: the client is gone.
+fn request(peer: &mut Peer) -> Option<u32> {
+    loop {
+        let mut head = [0; 9];
+        peer.stream.read_exact(&mut head).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        peer.stream.read_exact(&mut payload).ok()?;
+        match head[3] {
+            HEADERS => return Some(u32::from_be_bytes([head[5], head[6], head[7], head[8]])),
+            SETTINGS if head[4] == 0 => assert!(peer.send(&frame(SETTINGS, 1, 0, &[]))),
+            _ => {}
+        }
+    }
+}
+
+fn go(server: &Server) -> Report {
+    let begun = Instant::now();
+    let report = run(&plan(server), &mut |_| {}, &StopHandle::new()).unwrap();
+    assert!(begun.elapsed() < HANG);
+    assert_eq!(report.counts.started, 12, "{:?}", report.counts);
+    assert_eq!(report.counts.completed + report.counts.failed, 12, "{:?}", report.counts);
+    report
+}
+
+/// All twelve requests end with one of these causes, after a greeting, when the first bytes of a request came.
+fn all_fail(causes: &[ErrorCause], answer: impl Fn(&mut Peer, u32) + Send + Sync + 'static) -> Report {
+    let report = go(&Server::new(move |peer| {
+        if greet(peer) {
+            while let Some(stream) = request(peer) {
+                answer(peer, stream);
+            }
+        }
+    }));
+    let named: u64 = causes.iter().map(|cause| report.errors_of(*cause)).sum();
+    assert_eq!((report.counts.failed, named), (12, 12), "{causes:?} but {:?}", report.errors);
+    report
+}
+
+/// Not one connection can be made.
+fn unreachable(cause: ErrorCause, handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> String {
+    let server = Server::new(handle);
+    let begun = Instant::now();
+    let error = run(&plan(&server), &mut |_| {}, &StopHandle::new()).unwrap_err();
+    assert!(begun.elapsed() < HANG);
+    assert!(matches!(error, LoadError::Unreachable { cause: found, .. } if found == cause), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn a_server_of_http_1_is_named() {
+    let error = unreachable(ErrorCause::NoHttp2, |peer| {
+        let mut bytes = [0; 1024];
+        let _ = peer.stream.read(&mut bytes);
+        peer.send(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        peer.close();
+    });
+    assert!(error.ends_with("the server does not speak HTTP/2 (it answers with HTTP/1)"), "{error}");
+}
+
+#[test]
+fn what_is_no_server_of_http_2_is_named() {
+    unreachable(ErrorCause::NoHttp2, |peer| {
+        let mut bytes = [0; 1024];
+        let _ = peer.stream.read(&mut bytes);
+        peer.close();
+    });
+    unreachable(ErrorCause::NoHttp2, |peer| {
+        peer.send(&[b'?'; 100]);
+        peer.hold();
+    });
+    unreachable(ErrorCause::ConnectTimeout, Peer::hold);
+    unreachable(ErrorCause::ConnectReset, |peer| {
+        let mut bytes = [0; 10];
+        let _ = peer.stream.read_exact(&mut bytes);
+        peer.reset();
+    });
+}
+
+#[test]
+fn nobody_there() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut plan = Plan::get(&format!("http://127.0.0.1:{port}/")).unwrap();
+    plan.http = HttpVersion::Http2;
+    let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err();
+    assert!(matches!(error, LoadError::Unreachable { cause: ErrorCause::ConnectRefused, .. }), "{error:?}");
+}
+
+#[test]
+fn a_tls_server_without_http_2_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, authority) = crate::transports::https(&folder);
+    let mut plan = plan(&server);
+    plan.requests = Plan::get(&format!("https://127.0.0.1:{}/", server.address.port())).unwrap().requests;
+    plan.tls.server_name = Some("localhost".to_owned());
+    plan.tls.authorities = Some(authority);
+    let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err();
+    assert!(matches!(error, LoadError::Unreachable { cause: ErrorCause::NoHttp2, .. }), "{error:?}");
+}
+
+#[test]
+fn never_answers() {
+    all_fail(&[ErrorCause::TimeoutBeforeAnswer], |_, _| {});
+}
+
+#[test]
+fn answers_half() {
+    all_fail(&[ErrorCause::TimeoutInAnswer], |peer, stream| {
+        peer.send(&frame(HEADERS, END_HEADERS, stream, &[STATUS_200]));
+        peer.send(&frame(DATA, 0, stream, b"half"));
+    });
+}
+
+#[test]
+fn closes_before_and_within_an_answer() {
+    all_fail(&[ErrorCause::ClosedBeforeAnswer], |peer, _| peer.close());
+    all_fail(&[ErrorCause::ClosedInAnswer], |peer, stream| {
+        peer.send(&frame(HEADERS, END_HEADERS, stream, &[STATUS_200]));
+        peer.send(&frame(DATA, 0, stream, b"half"));
+        peer.close();
+    });
+}
+
+#[test]
+fn resets_the_connection() {
+    all_fail(&[ErrorCause::ResetBeforeAnswer], |peer, _| {
+        peer.reset();
+        // The reset goes out with the last descriptor.
+        peer.leave();
+    });
+}
+
+#[test]
+fn resets_the_stream_within_an_answer() {
+    all_fail(&[ErrorCause::StreamReset], |peer, stream| {
+        peer.send(&frame(HEADERS, END_HEADERS, stream, &[STATUS_200]));
+        peer.send(&frame(RST_STREAM, 0, stream, &2_u32.to_be_bytes()));
+    });
+}
+
+#[test]
+fn says_goodbye_with_an_error() {
+    // Before it touched the request, and after.
+    for last_stream in [0, 0x7fff_ffff_u32] {
+        let goodbye = [last_stream.to_be_bytes(), 11_u32.to_be_bytes()].concat();
+        let report = all_fail(&[ErrorCause::GoAway], move |peer, _| {
+            peer.send(&frame(GOAWAY, 0, 0, &goodbye));
+            peer.close();
+        });
+        let detail = &report.errors[0].examples[0].detail;
+        assert!(detail.contains("detected excessive load generating behavior"), "{detail}");
+    }
+}
+
+#[test]
+fn says_goodbye_and_answers_nobody() {
+    // Untouched requests are sent once more, and then they have failed.
+    all_fail(&[ErrorCause::GoAway], |peer, _| {
+        peer.send(&frame(GOAWAY, 0, 0, &[0; 8]));
+    });
+}
+
+#[test]
+fn breaks_the_protocol() {
+    // A frame for a stream that nobody opened, one of a wrong length, and one that is none.
+    let broken = [frame(DATA, 0, 999, b"x"), frame(SETTINGS, 0, 0, b"xyz"), vec![0xff; 64]];
+    for bytes in broken {
+        all_fail(&[ErrorCause::Http2Protocol], move |peer, _| {
+            peer.send(&bytes);
+        });
+    }
+}
+
+#[test]
+fn answers_with_less_than_it_promised() {
+    all_fail(&[ErrorCause::Http2Protocol], |peer, stream| {
+        // `content-length: 9` without indexing, and one byte.
+        let head = [&[STATUS_200, 0x0f, 0x0d, 1][..], b"9"].concat();
+        peer.send(&frame(HEADERS, END_HEADERS, stream, &head));
+        peer.send(&frame(DATA, END_STREAM, stream, b"x"));
+    });
+}
+
+#[test]
+fn a_megabyte_of_headers() {
+    let causes = [ErrorCause::HeadTooLarge, ErrorCause::Http2Protocol];
+    all_fail(&causes, |peer, stream| {
+        peer.send(&frame(HEADERS, 0, stream, &[STATUS_200]));
+        for number in 0..80 {
+            // A header of 10,000 bytes that is not to be indexed: `x: yyy…`, the length in HPACK's way.
+            let mut head = vec![0, 1, b'x', 127];
+            head.extend([(10_000 - 127) as u8 & 127 | 128, ((10_000 - 127) >> 7) as u8]);
+            head.extend([b'y'; 10_000]);
+            let flags = if number == 79 { END_HEADERS } else { 0 };
+            peer.send(&frame(CONTINUATION, flags, stream, &head));
+        }
+    });
+}
+
+#[test]
+fn an_http_1_run_is_still_one() {
+    let server = Server::answering(|_| Some(ok("hello")));
+    let mut plan = plan(&server);
+    plan.http = HttpVersion::Http11;
+    let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+    assert_eq!((report.counts.completed, report.engine), (12, "raw epoll, HTTP/1.1"));
+}
