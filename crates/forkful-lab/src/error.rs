@@ -76,8 +76,20 @@ pub enum LabError {
         port: u16,
         /// What went wrong.
         reason: String,
+        /// It ended as a server of TLS ends plain requests.
+        may_be_tls: bool,
         /// The last lines of its output.
         tail: Vec<String>,
+    },
+    /// No TLS connection could be made to it.
+    #[error("{arm}: no TLS connection to port {port}: {reason}")]
+    Tls {
+        /// The arm.
+        arm: String,
+        /// Where it listens.
+        port: u16,
+        /// Why not.
+        reason: String,
     },
     /// It answers with an error.
     #[error("{arm}: {method} {path} is answered with status {status}")]
@@ -142,6 +154,12 @@ impl LabError {
             Self::NotListening { .. } => {
                 "does it need a variable or an argument? `--env KEY=VALUE` and `-- ARGS` pass them on; `--start-timeout 60s` \
                  waits longer"
+            }
+            Self::NoAnswer { may_be_tls: true, .. } => {
+                "is that the right port and path (`--port`, `--path`)? If the app speaks TLS, say `--https`"
+            }
+            Self::Tls { .. } => {
+                "`--insecure` takes any certificate; `--cacert FILE` trusts its authority and `--server-name` says its name"
             }
             Self::NoAnswer { .. } => {
                 "is that the right port and path? `--port` and `--path` say where to send requests"

@@ -17,6 +17,7 @@ use crate::LabError;
 use crate::arms::Arm;
 use crate::target::Target;
 use launch::{Launched, lines_from_end};
+use probe::NoAnswer;
 use tree::Tree;
 pub use tree::TreeUse;
 
@@ -218,12 +219,16 @@ impl Server {
                 path: target.path.clone(),
                 status: answer.status,
             }),
-            Err(error) => Err(LabError::NoAnswer {
+            Err(NoAnswer::Tls(reason)) => {
+                Err(LabError::Tls { arm: options.arm.name.clone(), port: self.address.port(), reason })
+            }
+            Err(NoAnswer::Other { reason, may_be_tls }) => Err(LabError::NoAnswer {
                 arm: options.arm.name.clone(),
                 method: target.method.clone(),
                 path: target.path.clone(),
                 port: self.address.port(),
-                reason: error.to_string(),
+                reason,
+                may_be_tls,
                 tail: tail_of(options),
             }),
         }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use forkful_load::{Expect, LoadError, Plan, Request};
+use forkful_load::{Expect, LoadError, Plan, Request, TlsOptions};
 
 /// What is asked of the app.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Target {
     pub body: Vec<u8>,
     /// The statuses that are right; empty: every one below 400.
     pub statuses: Vec<u16>,
+    /// The app speaks TLS; whom to trust.
+    pub tls: Option<TlsOptions>,
 }
 
 impl Target {
@@ -28,6 +30,7 @@ impl Target {
             headers: Vec::new(),
             body: Vec::new(),
             statuses: Vec::new(),
+            tls: None,
         }
     }
 
@@ -38,12 +41,14 @@ impl Target {
 
     /// A load plan that sends this to `address`.
     pub(crate) fn plan(&self, address: SocketAddr) -> Result<Plan, LoadError> {
-        let mut request = Request::get(&format!("http://{address}{}", self.path))?;
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let mut request = Request::get(&format!("{scheme}://{address}{}", self.path))?;
         request.method.clone_from(&self.method);
         request.headers.clone_from(&self.headers);
         request.body.clone_from(&self.body);
         let mut plan = Plan::of(vec![request]);
         plan.expect = self.expect();
+        plan.tls = self.tls.clone().unwrap_or_default();
         Ok(plan)
     }
 

@@ -4,6 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use forkful_load::{ErrorCause, LoadError, Reuse, Stop, StopHandle, run};
+
 use crate::target::Target;
 
 /// The most of an answer's head that is read.
@@ -37,8 +39,59 @@ fn is_open(ip: std::net::IpAddr, port: u16) -> bool {
     TcpStream::connect_timeout(&SocketAddr::new(ip, port), Duration::from_millis(500)).is_ok()
 }
 
-/// Sends the target's request on a connection of its own and reads the head of the answer.
-pub(crate) fn ask(address: SocketAddr, target: &Target, timeout: Duration) -> io::Result<Answer> {
+/// Why a server gave no answer.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// No TLS connection could be made.
+    Tls(String),
+    /// Anything else. `may_be_tls`: it ended as a server of TLS ends plain requests.
+    Other { reason: String, may_be_tls: bool },
+}
+
+impl From<io::Error> for NoAnswer {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind::{ConnectionReset, InvalidData, UnexpectedEof};
+        let may_be_tls = matches!(error.kind(), ConnectionReset | InvalidData | UnexpectedEof);
+        Self::Other { reason: error.to_string(), may_be_tls }
+    }
+}
+
+/// Sends the target's request on a connection of its own, and tells the status of the answer.
+pub(crate) fn ask(address: SocketAddr, target: &Target, timeout: Duration) -> Result<Answer, NoAnswer> {
+    if target.tls.is_some() {
+        ask_over_tls(address, target, timeout)
+    } else {
+        Ok(ask_plainly(address, target, timeout)?)
+    }
+}
+
+/// The load engine's smallest load.
+fn ask_over_tls(address: SocketAddr, target: &Target, timeout: Duration) -> Result<Answer, NoAnswer> {
+    let other = |reason: String| NoAnswer::Other { reason, may_be_tls: false };
+    let mut plan = target.plan(address).map_err(|error| other(error.to_string()))?;
+    plan.connections = 1;
+    plan.stop = Stop::Requests(1);
+    plan.reuse = Reuse::Never;
+    plan.timeout = timeout;
+    let tls = |cause: ErrorCause| matches!(cause, ErrorCause::TlsCertificate | ErrorCause::TlsHandshake);
+    let report = run(&plan, &mut |_| {}, &StopHandle::new()).map_err(|error| match &error {
+        LoadError::Unreachable { cause, detail, .. } if tls(*cause) => {
+            NoAnswer::Tls(format!("{cause} ({detail})"))
+        }
+        LoadError::Unreachable { cause, detail, .. } => other(format!("{cause} ({detail})")),
+        LoadError::Tls { .. } => NoAnswer::Tls(error.to_string()),
+        _ => other(error.to_string()),
+    })?;
+    let took = Duration::from_nanos(report.response.max());
+    match (report.statuses.first(), report.errors.first()) {
+        (Some((status, _)), _) => Ok(Answer { status: *status, took }),
+        (None, Some(error)) => Err(other(error.cause.to_string())),
+        (None, None) => Err(other("there was no answer".to_owned())),
+    }
+}
+
+/// Reads no more than the head of the answer.
+fn ask_plainly(address: SocketAddr, target: &Target, timeout: Duration) -> io::Result<Answer> {
     let begun = Instant::now();
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_nodelay(true)?;
@@ -140,9 +193,9 @@ mod tests {
             let second = listener.accept().unwrap().0;
             (String::from_utf8_lossy(&request[..length]).into_owned(), second)
         });
-        let closed = ask(address, &target, Duration::from_secs(5)).unwrap_err();
+        let closed = ask_plainly(address, &target, Duration::from_secs(5)).unwrap_err();
         assert!(closed.to_string().contains("closed"), "{closed}");
-        let silent = ask(address, &target, Duration::from_millis(50)).unwrap_err();
+        let silent = ask_plainly(address, &target, Duration::from_millis(50)).unwrap_err();
         assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
         let (request, _open) = server.join().unwrap();
         assert!(request.starts_with("GET / HTTP/1.1\r\n"), "{request}");

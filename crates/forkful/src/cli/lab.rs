@@ -21,6 +21,7 @@ Examples:
   forkful compare server.js --path /pool --arms pool=1,4 -i 1
   forkful compare old.js new.js --path / --arms cluster
   forkful compare server.js --path / --arms single,cluster,node-cluster,pm2
+  forkful compare server.js --path / --https --cacert ca.pem --server-name localhost
   forkful compare server.js --path / --aa             what can this machine tell at all?")]
 pub(crate) struct CompareArgs {
     /// One script or config file, or two scripts.
@@ -52,6 +53,7 @@ difference.
 Examples:
   forkful tune server.js --path /heavy
   forkful tune server.js --path /heavy --workers 1-8 --budget 5m
+  forkful tune server.js --path /heavy --https --insecure
   forkful tune forkful.config.json --path /heavy --apply")]
 pub(crate) struct TuneArgs {
     /// A script or a config file.
@@ -111,6 +113,18 @@ pub(crate) struct RequestArgs {
     /// The statuses that are right; by default all below 400.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) expect_status: Vec<u16>,
+    /// The app speaks TLS.
+    #[arg(long)]
+    pub(crate) https: bool,
+    /// With --https: take any certificate.
+    #[arg(long, short = 'k', requires = "https")]
+    pub(crate) insecure: bool,
+    /// With --https: trust these authorities (PEM).
+    #[arg(long, value_name = "FILE", requires = "https", conflicts_with = "insecure")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// With --https: the name to ask for and to check in the certificate.
+    #[arg(long, value_name = "NAME", requires = "https")]
+    pub(crate) server_name: Option<String>,
     /// Connections; by default as many as saturate the app.
     #[arg(long, short, value_name = "NUMBER")]
     pub(crate) connections: Option<usize>,

@@ -10,7 +10,7 @@ use forkful_core::spec::AppSpec;
 use forkful_lab::LabError;
 use forkful_lab::document::{Heading, Machine, TargetDocument};
 use forkful_lab::target::Target;
-use forkful_load::StopHandle;
+use forkful_load::{StopHandle, TlsOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -101,6 +101,12 @@ pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
         headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
         body,
         statuses: args.expect_status.clone(),
+        tls: args.https.then(|| TlsOptions {
+            insecure: args.insecure,
+            authorities: args.cacert.clone(),
+            server_name: args.server_name.clone(),
+            ..TlsOptions::default()
+        }),
     })
 }
 

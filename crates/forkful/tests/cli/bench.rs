@@ -1,12 +1,13 @@
 //! `forkful bench`: its options, its numbers against the server's own, how it exits.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::http::Server;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Guarded, Sandbox};
 use crate::terminal::{shown, terminal};
 
 fn json(output: &Output) -> Value {
@@ -84,6 +85,52 @@ fn requests_are_as_many_as_asked_for_and_as_the_server_counted() {
     assert!(document["latency_ms"]["p999"].is_null(), "2,000 samples say nothing of p99.9");
     assert!(document["generator"]["cpu_seconds"].is_number());
     assert_eq!(output.stderr, b"", "nothing but the document in a pipe");
+}
+
+/// A Node.js server of HTTP/2 that prints its port, and ends with its stdin.
+const HTTP2: &str = "const server = require('http2').createServer();
+    server.on('stream', (stream) => { stream.respond({ ':status': 200 }); stream.end('hello'); });
+    server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+    process.stdin.resume().on('end', () => process.exit());";
+
+#[test]
+fn http2_has_its_engine_and_its_streams() {
+    let (sandbox, http1) = (Sandbox::new(), Server::start());
+    let mut command = std::process::Command::new("node");
+    let mut node = Guarded::spawn(command.args(["-e", HTTP2]).stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let mut port = String::new();
+    BufReader::new(node.child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let url = format!("http://127.0.0.1:{}/", port.trim());
+    let output = sandbox.run(&["bench", "--json", "--http2", "--streams", "5", "-c", "2", "-n", "300", &url]);
+    let document = json(&output);
+    assert_eq!((&document["requests"]["completed"], &document["errors"]["total"]), (&300.into(), &0.into()));
+    assert_eq!(document["generator"]["engine"], "h2, HTTP/2");
+    assert_eq!(
+        (&document["target"]["protocol"], &document["connections"]["streams"]),
+        (&"HTTP/2".into(), &5.into())
+    );
+    let refused = sandbox.run(&["bench", "--http2", "-n", "5", "-c", "1", &http1.url("/")]);
+    assert_eq!(code(&refused), 7);
+    assert!(text(&refused.stderr).contains("the server does not speak HTTP/2"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("hint: try HTTP/1.1"), "{}", text(&refused.stderr));
+    for (args, what) in [
+        (&["bench", "--streams", "2", "http://h/"][..], "--http2"),
+        (&["bench", "--http2", "--streams", "0", "http://127.0.0.1:1/"], "streams must be 1 to 10000, not 0"),
+        (
+            &["bench", "--http2", "-H", "Connection: close", "http://127.0.0.1:1/"],
+            "must not be sent over HTTP/2",
+        ),
+    ] {
+        let output = sandbox.run(args);
+        assert_eq!(
+            (code(&output), text(&output.stderr).contains(what)),
+            (2, true),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    drop(node.child.stdin.take());
+    node.child.wait().unwrap();
 }
 
 #[test]

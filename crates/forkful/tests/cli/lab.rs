@@ -178,3 +178,43 @@ fn an_interruption_ends_everything_that_was_started() {
         lab.nothing_is_left();
     }
 }
+
+#[test]
+fn an_app_with_tls_is_compared_where_its_certificate_is_trusted_or_not_asked_for() {
+    let lab = Lab::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    lab.sandbox.write("key.pem", &made.signing_key.serialize_pem());
+    lab.sandbox.write("cert.pem", &made.cert.pem());
+    lab.sandbox.write("other.pem", &rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().cert.pem());
+    lab.sandbox.write(
+        "secure.js",
+        "const read = (name) => require('fs').readFileSync(__dirname + '/' + name);
+        require('https').createServer({ key: read('key.pem'), cert: read('cert.pem') }, (q, s) => s.end('ok'))
+            .listen(Number(process.env.PORT));",
+    );
+    let told = lab.fails(&["compare", "secure.js"], 1);
+    assert!(told.contains("GET / at port") && told.contains("hint: is that the right port"), "{told}");
+    assert!(told.contains("say `--https`"), "{told}");
+    let told = lab.fails(&["compare", "secure.js", "--https", "--arms", "cluster,single"], 1);
+    assert!(told.contains("error: cluster: no TLS connection to port"), "{told}");
+    assert!(
+        told.contains("the server's certificate is not valid") && told.contains("`--insecure`"),
+        "{told}"
+    );
+    let told = lab.fails(&["compare", "secure.js", "--https", "--cacert", "other.pem"], 1);
+    assert!(told.contains("the server's certificate is not valid"), "{told}");
+    let told = lab.fails(&["compare", "server.js", "--path", "/fast", "--https", "-k"], 1);
+    assert!(told.contains("no TLS connection") && told.contains("the TLS handshake failed"), "{told}");
+    let told = lab.fails(&["compare", "secure.js", "--insecure"], 2);
+    assert!(told.contains("--https"), "{told}");
+    let trusted = ["--https", "--cacert", "cert.pem", "--server-name", "localhost"];
+    for trust in [&trusted[..], &["--https", "-k"]] {
+        let base = ["compare", "secure.js", "--budget", "6s", "--blocks", "2", "--no-latency", "--json"];
+        let output = lab.run(&[&base[..], trust].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
+        let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(document["arms"][1]["errors"]["total"], 0);
+        assert!(document["throughput"]["ratio"].as_f64().unwrap() > 0.0);
+        lab.nothing_is_left();
+    }
+}
