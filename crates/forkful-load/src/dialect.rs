@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{LoadError, Phase, Plan, Progress, Report, StopHandle};
+use crate::{LoadError, Phase, Plan, Progress, Report};
 
 /// loadtest tells of its progress so often.
 const LOADTEST_PROGRESS: Duration = Duration::from_secs(5);
@@ -139,17 +139,18 @@ impl Invocation {
 
     /// The load that it asks for.
     pub fn plan(&self) -> Result<Plan, LoadError> {
-        match &self.options {
-            Options::Ab(options) => Ok(options.plan()),
-            Options::Siege(options) => Ok(options.plan()),
-            Options::Loadtest(options) => options.plan(),
-            Options::Autocannon(options) => options.plan(),
-            Options::Wrk(options) => options.plan(),
-        }
+        let plan = match &self.options {
+            Options::Ab(options) => options.plan(),
+            Options::Siege(options) => options.plan(),
+            Options::Loadtest(options) => options.plan()?,
+            Options::Autocannon(options) => options.plan()?,
+            Options::Wrk(options) => options.plan()?,
+        };
+        Ok(Plan { time_limit: self.time_limit(), ..plan })
     }
 
-    /// Where a number of requests *and* a time were given: the time, which the plan does not hold.
-    pub fn time_limit(&self) -> Option<Duration> {
+    /// Where a number of requests *and* a time were given: the time.
+    fn time_limit(&self) -> Option<Duration> {
         match &self.options {
             Options::Ab(options) => options.time_limit.map(Duration::from_secs),
             Options::Loadtest(options) => options.requests.and(options.seconds).map(Duration::from_secs),
@@ -238,14 +239,11 @@ pub struct Ticker<'a> {
 }
 
 impl Ticker<'_> {
-    /// What is to be printed now. Ends the run where its time is up before its number of requests.
-    pub fn tick(&mut self, progress: &Progress, stop: &StopHandle) -> Printed {
+    /// What is to be printed now.
+    pub fn tick(&mut self, progress: &Progress) -> Printed {
         let mut printed = Printed::default();
         if progress.phase != Phase::Measuring {
             return printed;
-        }
-        if self.invocation.time_limit().is_some_and(|limit| progress.elapsed >= limit) {
-            stop.stop();
         }
         match &self.invocation.options {
             Options::Ab(options) => {

@@ -238,6 +238,7 @@ impl<'s> Engine<'s> {
         thread.connections = self.connections.len() as u64;
         thread.completed = self.recorder.counts.completed;
         self.note_first_response();
+        self.shared.wait_for_release();
         Outcome {
             facts: Facts { workers: self.cache.workers().to_vec(), recorder: self.recorder },
             thread,

@@ -31,7 +31,6 @@ use tokio::task::LocalSet;
 use crate::LoadError;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::engine::Outcome;
-use crate::meter::Gauges;
 use crate::recorder::Facts;
 use crate::shared::{Shared, Update};
 use context::Context;
@@ -64,7 +63,7 @@ impl Engine {
     /// Opens the first connections, waits for the start, and performs this thread's part of the plan.
     pub(crate) fn run(self) -> Outcome {
         let Self { shared, index, updates, runtime } = self;
-        let context = Rc::new(Context::new(Arc::clone(&shared), index));
+        let context = Rc::new(Context::new(Arc::clone(&shared), index, updates.clone()));
         let tasks = LocalSet::new();
         tasks.block_on(&runtime, pacing::open_first(&context));
         let failure = context.first_failure.borrow_mut().take();
@@ -72,28 +71,27 @@ impl Engine {
         // The receiver outlives all threads; if it is gone, nobody wants to know.
         let _ = updates.send(Update::Ready { opened, failure });
         context.begin(shared.wait_for_start());
-        tasks.block_on(&runtime, drive(&context, &updates));
+        tasks.block_on(&runtime, drive(&context));
         let _ = updates.send(Update::Measured);
         let drained_at = shared.clock.now();
         // What is under way is dropped with its task, and counted by that.
         context.unfinished_at.set(drained_at);
+        shared.wait_for_release();
         if context.under_way.get() == 0 {
             tasks.block_on(&runtime, farewell(&context));
         }
         drop(tasks);
-        finish(&context, &updates, drained_at)
+        finish(&context, drained_at)
     }
 }
 
 /// Performs the plan until nothing is left to start or to wait for.
-async fn drive(context: &Rc<Context>, updates: &SyncSender<Update>) {
+async fn drive(context: &Rc<Context>) {
     let pacer = pacing::begin(context);
     loop {
         let now = context.shared.clock.now();
         context.recorder.borrow_mut().end = context.shared.end();
-        if now >= context.meter.borrow().due() {
-            roll(context, now, updates);
-        }
+        context.roll(now);
         let end = context.shared.end();
         if now >= end {
             context.meter.borrow_mut().end(now);
@@ -114,17 +112,6 @@ async fn drive(context: &Rc<Context>, updates: &SyncSender<Update>) {
     }
 }
 
-fn roll(context: &Context, now: Nanos, updates: &SyncSender<Update>) {
-    let gauges = gauges(context, now);
-    context.meter.borrow_mut().roll(now, &mut context.recorder.borrow_mut(), gauges, updates);
-}
-
-fn gauges(context: &Context, now: Nanos) -> Gauges {
-    let until = now.min(context.recorder.borrow().end);
-    let backlog = context.schedule.borrow().as_ref().map_or(0, |schedule| schedule.backlog(until));
-    Gauges { thread: context.index, open: context.open.get(), backlog }
-}
-
 /// Lets go of all connections and gives them the time to tell the server.
 async fn farewell(context: &Rc<Context>) {
     context.leave_all();
@@ -137,9 +124,8 @@ async fn farewell(context: &Rc<Context>) {
     let _ = tokio::time::timeout(FAREWELL, all_gone).await;
 }
 
-fn finish(context: &Rc<Context>, updates: &SyncSender<Update>, drained_at: Nanos) -> Outcome {
-    let gauges = gauges(context, drained_at);
-    context.meter.borrow_mut().last(drained_at, &mut context.recorder.borrow_mut(), gauges, updates);
+fn finish(context: &Rc<Context>, drained_at: Nanos) -> Outcome {
+    context.roll_last(drained_at);
     let until = context.shared.end().min(drained_at);
     let offered = context.schedule.borrow().as_ref().map_or(0, |schedule| schedule.offered(until));
     let mut thread = context.meter.borrow().facts();

@@ -209,6 +209,10 @@ pub struct Connections {
     pub closed_by_server: u64,
     /// Requests that were sent on a connection that had answered one before.
     pub reused: u64,
+    /// Segments that our end sent again on open connections, within the measurement.
+    pub retransmits: u64,
+    /// Segments sent again to connect: SYNs, mostly. Each means a second or more of waiting.
+    pub syn_retransmits: u64,
     /// HTTP/2: requests that one connection may have under way: what the plan says, or the server's limit where that
     /// is less. 0 before HTTP/2.
     pub streams: u64,

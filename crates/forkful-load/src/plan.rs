@@ -24,6 +24,8 @@ pub struct Plan {
     pub load: Load,
     /// When the measurement ends.
     pub stop: Stop,
+    /// With [`Stop::Requests`]: it ends no later than this, exactly, with what was sent by then.
+    pub time_limit: Option<Duration>,
     /// Full load before the measurement, not counted.
     pub warmup: Duration,
     /// Before the warm-up: connections (closed loop) or rate (open loop) grow evenly from none to all. Not counted.
@@ -67,6 +69,7 @@ impl Plan {
             threads: Threads::Auto,
             load: Load::Closed { think: Think::None },
             stop: Stop::Duration(Duration::from_secs(10)),
+            time_limit: None,
             warmup: Duration::ZERO,
             ramp: Duration::ZERO,
             timeout: Duration::from_secs(30),

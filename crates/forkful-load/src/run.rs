@@ -45,6 +45,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) 
     let (sender, updates) = sync_channel(UPDATES_MAX);
     let mut conductor = Conductor::new(&shared, progress, stop);
     let outcomes = thread::scope(|scope| {
+        let _guard = CancelOnPanic(&shared);
         let mut handles = Vec::new();
         for index in 0..shared.compiled.threads {
             let spawned = thread_of(&shared, index, sender.clone()).and_then(|perform| {
@@ -55,7 +56,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) 
             match spawned {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
-                    conductor.cancel();
+                    cancel(&shared);
                     return Err(error);
                 }
             }
@@ -68,6 +69,25 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) 
             .collect::<Vec<_>>())
     })?;
     conductor.report(outcomes)
+}
+
+/// Lets the threads end without a measurement.
+fn cancel(shared: &Shared) {
+    let now = shared.clock.now();
+    shared.end_at(now);
+    shared.start(Times { start: now, ramp_end: now, measure_from: now });
+    shared.release();
+}
+
+/// Whoever shows the progress may panic; the threads would wait for this one for ever.
+struct CancelOnPanic<'s>(&'s Shared);
+
+impl Drop for CancelOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            cancel(self.0);
+        }
+    }
 }
 
 /// What a thread of the plan's engine does.
@@ -127,21 +147,18 @@ impl<'c> Conductor<'c> {
         }
     }
 
-    /// Lets the threads end without a measurement.
-    fn cancel(&self) {
-        let now = self.shared.clock.now();
-        self.shared.end_at(now);
-        self.shared.start(Times { start: now, ramp_end: now, measure_from: now });
-    }
-
     fn conduct(&mut self, updates: &Receiver<Update>) -> Result<(), LoadError> {
         self.wait_until_ready(updates)?;
         self.start();
         loop {
-            let update = updates.recv_timeout(POLL);
+            let now = self.shared.clock.now();
+            let ahead = self.times.measure_from.saturating_sub(now);
+            let poll = if ahead > 0 { POLL.min(Duration::from_nanos(ahead)) } else { POLL };
+            let update = updates.recv_timeout(poll);
             let now = self.shared.clock.now();
             if self.before.process_cpu == 0.0 && now >= self.times.measure_from {
                 self.before = Snapshot::take();
+                self.call_progress(now, true);
             }
             if self.after.is_none() && now >= self.shared.end() {
                 self.after = Some(Snapshot::take());
@@ -177,7 +194,7 @@ impl<'c> Conductor<'c> {
             self.call_progress(self.shared.clock.now(), false);
         }
         if let (0, Some((cause, detail))) = (opened, self.failure.clone()) {
-            self.cancel();
+            cancel(self.shared);
             return Err(self.unreachable(cause, detail));
         }
         Ok(())
@@ -190,13 +207,19 @@ impl<'c> Conductor<'c> {
 
     /// Fixes the moments of the run.
     fn start(&mut self) {
+        // Whoever looks at the server sees it once before the load, with the connections there.
+        self.call_progress(self.shared.clock.now(), true);
         let plan = &self.shared.compiled.plan;
         let start = self.shared.clock.now() + START_IN;
         let ramp_end = start + nanos(plan.ramp);
         let measure_from = ramp_end + nanos(plan.warmup);
         self.times = Times { start, ramp_end, measure_from };
-        if let Stop::Duration(duration) = plan.stop {
-            self.shared.end_at(measure_from.saturating_add(nanos(duration)));
+        let time = match plan.stop {
+            Stop::Duration(duration) => Some(duration),
+            Stop::Requests(_) => plan.time_limit,
+        };
+        if let Some(time) = time {
+            self.shared.end_at(measure_from.saturating_add(nanos(time)));
         }
         self.before = Snapshot::take();
         if measure_from > start {
@@ -217,8 +240,11 @@ impl<'c> Conductor<'c> {
             }
             Update::Measured => {
                 self.threads_measuring -= 1;
-                if self.threads_measuring == 0 && self.after.is_none() {
-                    self.after = Some(Snapshot::take());
+                if self.threads_measuring == 0 {
+                    self.after.get_or_insert_with(Snapshot::take);
+                    // And once after it, while the connections are there.
+                    self.call_progress(self.shared.clock.now(), true);
+                    self.shared.release();
                 }
             }
             Update::Ready { .. } => {}
@@ -242,8 +268,8 @@ impl<'c> Conductor<'c> {
         self.call_progress(now, false);
     }
 
-    fn call_progress(&mut self, now: Nanos, last: bool) {
-        if !last && now.saturating_sub(self.live.last_call) < nanos(PROGRESS_EVERY) {
+    fn call_progress(&mut self, now: Nanos, certainly: bool) {
+        if !certainly && now.saturating_sub(self.live.last_call) < nanos(PROGRESS_EVERY) {
             return;
         }
         self.live.last_call = now;
@@ -291,11 +317,10 @@ impl<'c> Conductor<'c> {
         let compiled = &self.shared.compiled;
         let plan = &compiled.plan;
         let measure_from = self.times.measure_from;
-        let last_end = outcomes.iter().map(|outcome| outcome.facts.recorder.last_end).max().unwrap_or(0);
-        let end = match (plan.stop, self.stopped_early) {
-            (Stop::Requests(_), false) => last_end,
-            _ => self.shared.end(),
-        };
+        let end = ended_by_requests(plan, &outcomes).unwrap_or_else(|| match self.shared.end() {
+            NEVER => last_end(&outcomes),
+            end => end,
+        });
         let elapsed = Duration::from_nanos(end.saturating_sub(measure_from));
         let after = self.after.unwrap_or_else(Snapshot::take);
         let mut report = Report::empty(match plan.http {
@@ -335,6 +360,20 @@ impl<'c> Conductor<'c> {
         }
         Ok(report)
     }
+}
+
+/// When the last of the plan's requests ended, if that ended the measurement, and not a time.
+fn ended_by_requests(plan: &Plan, outcomes: &[Outcome]) -> Option<Nanos> {
+    let Stop::Requests(requests) = plan.stop else { return None };
+    let counts = |pick: fn(&crate::Counts) -> u64| {
+        outcomes.iter().map(|outcome| pick(&outcome.facts.recorder.counts)).sum::<u64>()
+    };
+    let in_time = counts(|counts| counts.started - counts.late - counts.unfinished);
+    (in_time == requests).then(|| last_end(outcomes))
+}
+
+fn last_end(outcomes: &[Outcome]) -> Nanos {
+    outcomes.iter().map(|outcome| outcome.facts.recorder.last_end).max().unwrap_or(0)
 }
 
 /// The clock starts so long after the last thread is ready: time for all to wake up.

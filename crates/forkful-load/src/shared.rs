@@ -85,6 +85,9 @@ pub(crate) struct Shared {
     end: AtomicU64,
     times: Mutex<Option<Times>>,
     started: Condvar,
+    /// The threads may close their connections and end.
+    released: Mutex<bool>,
+    may_end: Condvar,
 }
 
 impl Shared {
@@ -98,6 +101,8 @@ impl Shared {
             end: AtomicU64::new(NEVER),
             times: Mutex::new(None),
             started: Condvar::new(),
+            released: Mutex::new(false),
+            may_end: Condvar::new(),
         }
     }
 
@@ -115,6 +120,19 @@ impl Shared {
     pub(crate) fn start(&self, times: Times) {
         *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
         self.started.notify_all();
+    }
+
+    /// Lets the threads end.
+    pub(crate) fn release(&self) {
+        *self.released.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.may_end.notify_all();
+    }
+
+    /// Waits for [`Shared::release`]: connections are kept until somebody has had a last look at them.
+    pub(crate) fn wait_for_release(&self) {
+        let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.may_end.wait_while(released, |released| !*released);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Waits for [`Shared::start`].

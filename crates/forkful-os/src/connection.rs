@@ -1,10 +1,11 @@
-//! What has become of an accepted TCP connection.
+//! What the kernel knows of a TCP connection.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `tcp_info` of `linux/tcp.h` up to `tcpi_bytes_sent` (Linux 4.19), which the libc crate's does not have.
 const INFO_BYTES: usize = 208;
+const TOTAL_RETRANS: usize = 100;
 const BYTES_RECEIVED: usize = 128;
 const NOT_SENT_BYTES: usize = 144;
 const BYTES_SENT: usize = 200;
@@ -22,6 +23,12 @@ pub fn is_untouched(connection: BorrowedFd<'_>) -> io::Result<bool> {
     let short = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
     let received = long(BYTES_RECEIVED) - u64::from(info[0] == CLOSE_WAIT).min(long(BYTES_RECEIVED));
     Ok(received <= unread && long(BYTES_SENT) == 0 && short(NOT_SENT_BYTES) == 0)
+}
+
+/// Segments that this end has sent again since it began to connect, SYNs among them. `ENOTSUP` as above.
+pub fn retransmits(connection: BorrowedFd<'_>) -> io::Result<u32> {
+    let info = tcp_info(connection)?;
+    Ok(info[TOTAL_RETRANS..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes)))
 }
 
 fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<[u8; INFO_BYTES]> {
@@ -94,8 +101,16 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_on_loopback_sends_nothing_again() {
+        let (mut client, mut server) = accepted();
+        client.write_all(&[7; 100]).unwrap();
+        server.read_exact(&mut [0; 100]).unwrap();
+        assert_eq!((retransmits(client.as_fd()).unwrap(), retransmits(server.as_fd()).unwrap()), (0, 0));
+    }
+
+    #[test]
     fn of_other_sockets_it_cannot_be_told() {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(is_untouched(ours.as_fd()).is_err());
+        assert!(is_untouched(ours.as_fd()).is_err() && retransmits(ours.as_fd()).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! One connection, and the requests under way on it.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustls::ClientConnection;
 
@@ -36,6 +36,8 @@ pub(crate) struct Connection {
     pub(super) failures: u32,
     /// The worker that answered last.
     pub(super) worker: Option<u16>,
+    /// Segments sent again that are counted already.
+    pub(super) retransmits: u64,
 }
 
 /// How far a connection is.
@@ -74,8 +76,16 @@ impl Connection {
         self.answers = 0;
         self.ends = false;
         self.worker = None;
+        self.retransmits = 0;
         self.generation = self.generation.wrapping_add(1);
         self.fd.take()
+    }
+
+    /// Segments sent again since this was last asked; none over unix sockets.
+    pub(super) fn new_retransmits(&mut self) -> u64 {
+        let Some(fd) = &self.fd else { return 0 };
+        let all = forkful_os::connection::retransmits(fd.as_fd()).map_or(0, u64::from);
+        all.saturating_sub(std::mem::replace(&mut self.retransmits, all))
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -52,7 +52,8 @@ impl Engine<'_> {
                 self.connect(next, now);
                 if self.connections[next].stage == Stage::Closed {
                     // Failed at once; when nothing at all works, three attempts tell as much as a thousand.
-                    if self.recorder.connections.opened == 0 && attempts >= OPENING_ATTEMPTS {
+                    let none = self.recorder.connections.opened == 0 && opening == 0;
+                    if none && attempts >= OPENING_ATTEMPTS {
                         return;
                     }
                     continue;
@@ -161,6 +162,7 @@ impl Engine<'_> {
         self.ticks.meter.opened(self.open);
         self.recorder.connections.opened += 1;
         record_nanos(&mut self.recorder.connect, now - since);
+        self.recorder.connections.syn_retransmits += connection.new_retransmits();
         if connection.under_way.is_empty() {
             self.queue_idle(index);
         } else {
@@ -170,6 +172,7 @@ impl Engine<'_> {
 
     /// The connection, or the attempt at one, is lost: everything under way on it failed.
     pub(super) fn fail(&mut self, index: usize, cause: ErrorCause, detail: &str, now: Nanos) {
+        self.count_retransmits(index, now);
         let connection = &mut self.connections[index];
         let connecting = cause.is_connect();
         if connection.stage == Stage::Open {
@@ -236,6 +239,7 @@ impl Engine<'_> {
 
     /// Sends what is under way once more: the server closed the connection while it was idle.
     fn retry(&mut self, index: usize, now: Nanos) {
+        self.count_retransmits(index, now);
         let connection = &mut self.connections[index];
         drop(connection.reset());
         self.open -= 1;
@@ -252,6 +256,7 @@ impl Engine<'_> {
     /// time to: the end that closes first is the one that keeps `TIME_WAIT`, and our ports are few.
     pub(super) fn leave(&mut self, index: usize, now: Nanos, already_closed: bool) {
         self.open -= 1;
+        self.count_retransmits(index, now);
         let fd = self.connections[index].reset();
         if let Some(fd) = fd.filter(|_| !already_closed) {
             if self.lingering.len() >= LINGERING_MAX {
@@ -273,10 +278,25 @@ impl Engine<'_> {
         self.queue_idle(index);
     }
 
+    /// Before a connection goes, and at the beginning and the end of the measurement.
+    pub(super) fn count_retransmits(&mut self, index: usize, now: Nanos) {
+        let connection = &mut self.connections[index];
+        if connection.fd.is_none() {
+            return;
+        }
+        let again = connection.new_retransmits();
+        if connection.stage != Stage::Open {
+            self.recorder.connections.syn_retransmits += again;
+        } else if now > self.times.measure_from {
+            self.recorder.connections.retransmits += again;
+        }
+    }
+
     /// What is still under way at the end.
     pub(super) fn abandon(&mut self, now: Nanos) {
-        for connection in &mut self.connections {
-            for pending in connection.under_way.drain(..) {
+        for index in 0..self.connections.len() {
+            self.count_retransmits(index, now);
+            for pending in self.connections[index].under_way.drain(..) {
                 self.recorder.unfinished(&pending.timing, now);
             }
         }

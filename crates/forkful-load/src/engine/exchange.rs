@@ -394,6 +394,12 @@ impl Engine<'_> {
         while self.connections[index].generation == generation {
             let Some(session) = &mut self.connections[index].tls else { return };
             match session.reader().read(plain) {
+                // The end came with the answer: it is ended before the next request goes out on it.
+                Ok(0) if came && self.connections[index].under_way.is_empty() => {
+                    self.connections[index].ends = true;
+                    self.recorder.connections.closed_by_server += 1;
+                    break;
+                }
                 Ok(0) => return self.closed(index, None, now),
                 Ok(length) => {
                     if !self.read(index, &plain[..length], now) {

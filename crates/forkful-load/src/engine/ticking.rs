@@ -24,6 +24,8 @@ pub(crate) struct Ticks {
     pub(super) next: Nanos,
     sweep_every: Nanos,
     next_sweep: Nanos,
+    /// The measurement has begun.
+    measuring: bool,
     pub(super) meter: Meter,
     pub(super) first_answer: Option<(Nanos, Answer, Option<String>)>,
 }
@@ -34,6 +36,7 @@ impl Ticks {
             next: NEVER,
             sweep_every: SWEEP_MAX,
             next_sweep: NEVER,
+            measuring: false,
             meter: Meter::idle(),
             first_answer: None,
         }
@@ -53,6 +56,12 @@ impl Engine<'_> {
         if now >= self.ticks.next_sweep {
             self.ticks.next_sweep = now + self.ticks.sweep_every;
             self.sweep(now);
+        }
+        if !self.ticks.measuring && now >= self.times.measure_from {
+            self.ticks.measuring = true;
+            // What was sent again before does not count.
+            (0..self.connections.len())
+                .for_each(|index| self.count_retransmits(index, self.times.measure_from));
         }
         if now >= self.ticks.meter.due() {
             let gauges = self.gauges(now);

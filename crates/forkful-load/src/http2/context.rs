@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -12,23 +13,26 @@ use super::place::Place;
 use super::request::Template;
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos};
-use crate::meter::Meter;
+use crate::meter::{Gauges, Meter};
 use crate::outcome::FirstResponse;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, RecorderOptions, Timing};
 use crate::schedule::{Schedule, share};
-use crate::shared::{Claim, Shared, Times};
+use crate::shared::{Claim, Shared, Times, Update};
 use crate::workers::WorkerNames;
 
 pub(super) struct Context {
     pub(super) shared: Arc<Shared>,
     pub(super) index: usize,
+    updates: SyncSender<Update>,
     pub(super) templates: Vec<Template>,
     pub(super) places: RefCell<Vec<Rc<Place>>>,
     /// Places that there may be.
     pub(super) places_max: usize,
     pub(super) recorder: RefCell<Recorder>,
     pub(super) meter: RefCell<Meter>,
+    /// When the current window began.
+    rolled_at: Cell<Nanos>,
     pub(super) times: Cell<Times>,
     /// Open loop.
     pub(super) schedule: RefCell<Option<Schedule>>,
@@ -61,7 +65,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(shared: Arc<Shared>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, index: usize, updates: SyncSender<Update>) -> Self {
         let compiled = &shared.compiled;
         let options = RecorderOptions {
             measure_from: NEVER,
@@ -71,11 +75,13 @@ impl Context {
         let plan = &compiled.plan;
         Self {
             index,
+            updates,
             templates: plan.requests.iter().map(|request| Template::new(request, plan)).collect(),
             places: RefCell::default(),
             places_max: share(compiled.connections_max() as u64, index, compiled.threads) as usize,
             recorder: RefCell::new(Recorder::new(options)),
             meter: RefCell::new(Meter::idle()),
+            rolled_at: Cell::default(),
             times: Cell::new(Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER }),
             schedule: RefCell::default(),
             started: Cell::default(),
@@ -117,6 +123,30 @@ impl Context {
         recorder.begin_at(times.measure_from);
         recorder.end = self.shared.end();
         self.meter.borrow_mut().begin(now, times, self.plan());
+    }
+
+    /// Ends the window that `now` is beyond, so that what happens now is counted in its own. A moment within a window
+    /// that has ended becomes the end of it.
+    pub(super) fn roll(&self, now: Nanos) -> Nanos {
+        let now = now.max(self.rolled_at.get());
+        if now >= self.meter.borrow().due() {
+            let gauges = self.gauges(now);
+            self.meter.borrow_mut().roll(now, &mut self.recorder.borrow_mut(), gauges, &self.updates);
+            self.rolled_at.set(now);
+        }
+        now
+    }
+
+    /// The last window ends.
+    pub(super) fn roll_last(&self, now: Nanos) {
+        let gauges = self.gauges(now);
+        self.meter.borrow_mut().last(now, &mut self.recorder.borrow_mut(), gauges, &self.updates);
+    }
+
+    fn gauges(&self, now: Nanos) -> Gauges {
+        let until = now.min(self.recorder.borrow().end);
+        let backlog = self.schedule.borrow().as_ref().map_or(0, |schedule| schedule.backlog(until));
+        Gauges { thread: self.index, open: self.open.get(), backlog }
     }
 
     /// Waits until `at`, a millisecond longer at most.

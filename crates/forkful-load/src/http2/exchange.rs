@@ -188,7 +188,7 @@ async fn read_body(context: &Context, stream: &mut RecvStream, answer: &mut Answ
 
 fn answered(context: &Context, request: &Started, answer: &Answer) {
     let (plan, link, timing) = (context.plan(), &answer.link, &request.timing);
-    let at = answer.at.max(timing.sent);
+    let at = context.roll(answer.at.max(timing.sent));
     let status = answer.head.status.as_u16();
     let header = plan.worker_header.as_deref().and_then(|name| answer.head.headers.get(name));
     let worker = header.map_or(NO_WORKER, |value| context.workers.borrow_mut().index(value.as_bytes()));
@@ -239,7 +239,7 @@ fn head_bytes(headers: &HeaderMap) -> u64 {
 }
 
 fn failed(context: &Context, request: &Started, fault: &Fault) {
-    let now = context.now();
+    let now = context.roll(context.now());
     context.recorder.borrow_mut().failed(&request.timing, fault.cause, &fault.detail, now);
 }
 
@@ -254,5 +254,6 @@ fn timed_out(context: &Context, place: &Rc<Place>, request: &Started) {
     if let Some(link) = place.current().filter(|link| timing.sent > 0 && link.read_at.get() < timing.sent) {
         place.leave(context, Some(&link));
     }
-    context.recorder.borrow_mut().failed(timing, cause, "", context.now());
+    let now = context.roll(context.now());
+    context.recorder.borrow_mut().failed(timing, cause, "", now);
 }

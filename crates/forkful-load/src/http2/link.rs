@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,6 +14,7 @@ use h2::client::{Builder, Connection, SendRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::context::Context;
 use super::fault::Fault;
@@ -57,6 +59,8 @@ impl Link {
     /// Makes a connection: address, TLS, settings. The second part must be driven for anything to happen.
     pub(super) async fn open(context: &Rc<Context>) -> Result<(Self, Driver), Fault> {
         let raw = dial(context).await?;
+        let to_connect = raw.tcp().map_or(0, retransmits);
+        context.recorder.borrow_mut().connections.syn_retransmits += to_connect;
         let (io, tls) = match &context.shared.compiled.tls {
             None => (raw, None),
             Some((config, name)) => {
@@ -78,6 +82,7 @@ impl Link {
             context: Rc::clone(context),
             read_at: Rc::clone(&read_at),
             first: Rc::clone(&first),
+            to_connect,
         };
         let handshake = Builder::new()
             .initial_max_send_streams(0)
@@ -155,9 +160,28 @@ async fn dial(context: &Context) -> Result<Box<dyn Wire>, Fault> {
 }
 
 /// What a connection runs over.
-pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {}
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
+    /// Its TCP socket, if it has one.
+    fn tcp(&self) -> Option<BorrowedFd<'_>>;
+}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
+impl Wire for TcpStream {
+    fn tcp(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+}
+
+impl Wire for UnixStream {
+    fn tcp(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Wire for TlsStream<Box<dyn Wire>> {
+    fn tcp(&self) -> Option<BorrowedFd<'_>> {
+        self.get_ref().0.tcp()
+    }
+}
 
 /// Counts the bytes of HTTP/2, and notes when the last ones came.
 struct Counted {
@@ -165,6 +189,21 @@ struct Counted {
     context: Rc<Context>,
     read_at: Rc<Cell<Nanos>>,
     first: Rc<Cell<[u8; FIRST_BYTES]>>,
+    /// Segments sent again to connect.
+    to_connect: u64,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if self.context.is_measured(self.context.now()) {
+            let again = self.io.tcp().map_or(0, retransmits).saturating_sub(self.to_connect);
+            self.context.recorder.borrow_mut().connections.retransmits += again;
+        }
+    }
+}
+
+fn retransmits(fd: BorrowedFd<'_>) -> u64 {
+    forkful_os::connection::retransmits(fd).map_or(0, u64::from)
 }
 
 impl Counted {

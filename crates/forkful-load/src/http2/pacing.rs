@@ -29,13 +29,13 @@ pub(super) async fn open_first(context: &Rc<Context>) {
         return;
     }
     let mut tasks = JoinSet::new();
-    let (next, attempts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (next, opening) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for _ in 0..own.min(OPENING_MAX) {
         tasks.spawn_local(open_some(
             Rc::clone(context),
             places.clone(),
             Rc::clone(&next),
-            Rc::clone(&attempts),
+            Rc::clone(&opening),
         ));
     }
     let deadline = context.now().saturating_add(nanos(plan.timeout));
@@ -57,17 +57,24 @@ async fn open_some(
     context: Rc<Context>,
     places: Vec<Rc<Place>>,
     next: Rc<Cell<usize>>,
-    attempts: Rc<Cell<u32>>,
+    opening: Rc<Cell<u32>>,
 ) {
     while let Some(place) = places.get(next.replace(next.get() + 1)) {
         for _ in 0..OPENING_ATTEMPTS {
-            // When nothing at all works, three attempts tell as much as a thousand.
-            if context.recorder.borrow().connections.opened == 0 && attempts.get() >= OPENING_ATTEMPTS {
-                return;
-            }
-            attempts.set(attempts.get() + 1);
-            if place.connect(&context).await.is_ok() {
+            opening.set(opening.get() + 1);
+            let opened = place.connect(&context).await.is_ok();
+            opening.set(opening.get() - 1);
+            if opened {
                 break;
+            }
+            // When nothing at all works, three attempts tell as much as a thousand.
+            let connections = context.recorder.borrow().connections;
+            if connections.opened == 0
+                && opening.get() == 0
+                && connections.failed >= u64::from(OPENING_ATTEMPTS)
+            {
+                next.set(places.len());
+                return;
             }
         }
     }

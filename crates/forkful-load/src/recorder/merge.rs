@@ -37,6 +37,8 @@ pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]
         report.connections.failed += recorder.connections.failed;
         report.connections.closed_by_server += recorder.connections.closed_by_server;
         report.connections.reused += recorder.connections.reused;
+        report.connections.retransmits += recorder.connections.retransmits;
+        report.connections.syn_retransmits += recorder.connections.syn_retransmits;
         report.connections.streams = match (report.connections.streams, recorder.connections.streams) {
             (0, streams) | (streams, 0) => streams,
             (one, other) => one.min(other),

@@ -61,6 +61,8 @@ pub fn document(findings: &Findings) -> Value {
             "failed": report.connections.failed,
             "reused": report.connections.reused,
             "closed_by_server": report.connections.closed_by_server,
+            "retransmits": report.connections.retransmits,
+            "syn_retransmits": report.connections.syn_retransmits,
             "streams": (report.connections.streams > 0).then_some(report.connections.streams),
         },
         "workers": findings.workers.map(workers),

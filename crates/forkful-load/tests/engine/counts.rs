@@ -150,6 +150,52 @@ fn a_bad_status_is_completed_and_an_error() {
 }
 
 #[test]
+fn a_number_and_a_time_end_at_whichever_comes_first_exactly() {
+    let server = Server::answering(|_| {
+        std::thread::sleep(Duration::from_millis(7));
+        Some(ok("hello"))
+    });
+    let mut plan = plan(&server, Stop::Requests(1_000_000));
+    plan.time_limit = Some(Duration::from_millis(300));
+    let report = go(&plan);
+    assert_eq!((report.elapsed, report.stopped_early), (Duration::from_millis(300), false));
+    assert_eq!((report.counts.started, report.counts.late), (server.requests(), 6));
+    (plan.stop, plan.time_limit) = (Stop::Requests(30), Some(Duration::from_secs(600)));
+    let report = go(&plan);
+    assert_eq!((report.counts.completed, report.counts.late), (30, 0));
+    assert!(report.elapsed < Duration::from_secs(300));
+}
+
+#[test]
+fn a_display_that_panics_ends_the_run() {
+    let server = Server::answering(|_| Some(ok("hello")));
+    for at in [Phase::Connecting, Phase::Draining] {
+        let plan = plan(&server, Stop::Requests(60));
+        let ran = std::panic::catch_unwind(|| {
+            let mut show = |progress: &forkful_load::Progress| assert_ne!(progress.phase, at, "shown");
+            drop(run(&plan, &mut show, &StopHandle::new()));
+        });
+        assert!(ran.is_err(), "{at:?}");
+    }
+}
+
+#[test]
+fn connections_are_there_at_the_last_look() {
+    let server = Server::answering(|_| Some(ok("hello")));
+    let mut looks = Vec::new();
+    let mut look = |progress: &forkful_load::Progress| {
+        let open = forkful_os::procinfo::connections_at(server.address.port()).unwrap();
+        let received: u64 = open.iter().map(|connection| connection.received_bytes).sum();
+        looks.push((progress.phase, open.len(), received));
+    };
+    let report = run(&plan(&server, Stop::Requests(60)), &mut look, &StopHandle::new()).unwrap();
+    let (first, last) = (looks[0], looks[looks.len() - 1]);
+    assert_eq!((first.0, last.0), (Phase::Connecting, Phase::Draining));
+    let all = looks.iter().find(|look| look.2 == report.bytes.sent).unwrap();
+    assert_eq!(all.1, 6, "with all that was sent, the connections were still open: {looks:?}");
+}
+
+#[test]
 fn an_open_loop_sends_what_its_schedule_says() {
     let server = Server::answering(|_| Some(ok("hello")));
     let mut plan = plan(&server, Stop::Duration(Duration::from_millis(500)));

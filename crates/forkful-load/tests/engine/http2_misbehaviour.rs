@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use crate::support::{Peer, Server, ok};
 use forkful_load::{ErrorCause, HttpVersion, LoadError, Plan, Report, Stop, StopHandle, Threads, run};
 
+/// Where nothing comes. Elsewhere something does, and a timeout would only be a busy machine's.
+const SHORT: Duration = Duration::from_millis(500);
 /// Twelve requests; a run of them is over long before this, or it hangs.
 const HANG: Duration = Duration::from_secs(60);
 const DATA: u8 = 0;
@@ -25,7 +27,7 @@ fn plan(server: &Server) -> Plan {
     plan.http = HttpVersion::Http2;
     plan.connections = 3;
     plan.threads = Threads::Count(1);
-    plan.timeout = Duration::from_millis(500);
+    plan.timeout = Duration::from_secs(20);
     plan.stop = Stop::Requests(12);
     plan
 }
@@ -59,9 +61,11 @@ fn request(peer: &mut Peer) -> Option<u32> {
     }
 }
 
-fn go(server: &Server) -> Report {
+fn go(server: &Server, timeout: Option<Duration>) -> Report {
     let begun = Instant::now();
-    let report = run(&plan(server), &mut |_| {}, &StopHandle::new()).unwrap();
+    let mut plan = plan(server);
+    plan.timeout = timeout.unwrap_or(plan.timeout);
+    let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
     assert!(begun.elapsed() < HANG);
     assert_eq!(report.counts.started, 12, "{:?}", report.counts);
     assert_eq!(report.counts.completed + report.counts.failed, 12, "{:?}", report.counts);
@@ -70,13 +74,14 @@ fn go(server: &Server) -> Report {
 
 /// All twelve requests end with one of these causes, after a greeting, when the first bytes of a request came.
 fn all_fail(causes: &[ErrorCause], answer: impl Fn(&mut Peer, u32) + Send + Sync + 'static) -> Report {
-    let report = go(&Server::new(move |peer| {
+    let server = Server::new(move |peer| {
         if greet(peer) {
             while let Some(stream) = request(peer) {
                 answer(peer, stream);
             }
         }
-    }));
+    });
+    let report = go(&server, causes.iter().any(|cause| cause.is_timeout()).then_some(SHORT));
     let named: u64 = causes.iter().map(|cause| report.errors_of(*cause)).sum();
     assert_eq!((report.counts.failed, named), (12, 12), "{causes:?} but {:?}", report.errors);
     report
@@ -86,7 +91,11 @@ fn all_fail(causes: &[ErrorCause], answer: impl Fn(&mut Peer, u32) + Send + Sync
 fn unreachable(cause: ErrorCause, handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> String {
     let server = Server::new(handle);
     let begun = Instant::now();
-    let error = run(&plan(&server), &mut |_| {}, &StopHandle::new()).unwrap_err();
+    let mut plan = plan(&server);
+    if cause.is_timeout() {
+        plan.timeout = SHORT;
+    }
+    let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err();
     assert!(begun.elapsed() < HANG);
     assert!(matches!(error, LoadError::Unreachable { cause: found, .. } if found == cause), "{error:?}");
     error.to_string()

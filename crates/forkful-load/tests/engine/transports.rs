@@ -79,6 +79,41 @@ fn https_with_a_trusted_authority_or_without_a_check() {
 }
 
 #[test]
+fn https_whose_answer_comes_with_the_end_of_the_session() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let server = Server::new(move |peer| {
+        let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = StreamOwned::new(session, peer.stream.try_clone().unwrap());
+        let mut buffer = [0; 4096];
+        if !matches!(stream.read(&mut buffer), Ok(length) if length > 0) {
+            return;
+        }
+        peer.seen.requests.fetch_add(1, Ordering::SeqCst);
+        // The answer and the end leave together.
+        stream.conn.writer().write_all(&ok("hello")).unwrap();
+        stream.conn.send_close_notify();
+        let _ = stream.conn.complete_io(&mut stream.sock);
+    });
+    for (reuse, requests) in [(Reuse::Always, 60), (Reuse::Never, 4)] {
+        let mut plan = https_plan(&server);
+        plan.tls.insecure = true;
+        (plan.reuse, plan.stop) = (reuse, Stop::Requests(requests));
+        let before = server.requests();
+        let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+        assert_eq!((report.counts.completed, report.errors_total()), (requests, 0), "{:?}", report.errors);
+        assert_eq!(server.requests() - before, requests);
+    }
+}
+
+#[test]
 fn a_wrong_certificate_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let (server, authority) = https(&folder);

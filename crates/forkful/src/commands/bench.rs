@@ -46,11 +46,11 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let stop = lab::interruptible()?;
     let mut watched = Watched::find(&plan);
     let report = {
-        let live = Live::new(args.output.no_progress, plan::time_limit(args));
+        let live = Live::new(args.output.no_progress);
         run(
             &plan,
             &mut |progress| {
-                live.show(progress, &stop);
+                live.show(progress);
                 watched.look(progress);
             },
             &stop,

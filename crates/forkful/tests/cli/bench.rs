@@ -1,6 +1,5 @@
 //! `forkful bench`: its options, its numbers against the server's own, how it exits.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 
 use insta::assert_snapshot;
@@ -98,9 +97,7 @@ fn http2_has_its_engine_and_its_streams() {
     let (sandbox, http1) = (Sandbox::new(), Server::start());
     let mut command = std::process::Command::new("node");
     let mut node = Guarded::spawn(command.args(["-e", HTTP2]).stdin(Stdio::piped()).stdout(Stdio::piped()));
-    let mut port = String::new();
-    BufReader::new(node.child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    let url = format!("http://127.0.0.1:{}/", port.trim());
+    let url = format!("http://127.0.0.1:{}/", node.next_line().trim());
     let output = sandbox.run(&["bench", "--json", "--http2", "--streams", "5", "-c", "2", "-n", "300", &url]);
     let document = json(&output);
     assert_eq!((&document["requests"]["completed"], &document["errors"]["total"]), (&300.into(), &0.into()));

@@ -2,14 +2,18 @@
 //! the counts that do not depend on time by value. Without the tools the layouts are held by snapshots in
 //! `forkful-load`.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::http::Server;
 use crate::sandbox::Sandbox;
 
-/// Both outputs of a tool's run; `None` where it is not installed, which is said.
+/// Both outputs of a tool's run; `None` where it is not installed, which is said. Tools from npm may be those of the
+/// benchmarks (`npm ci` in bench).
 fn real(tool: &str, args: &[&str], sandbox: &Sandbox) -> Option<Output> {
-    let ran = Command::new(tool).args(args).current_dir(sandbox.work()).stdin(Stdio::null()).output();
+    let of_npm = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/node_modules/.bin").join(tool);
+    let program = if of_npm.exists() { of_npm } else { PathBuf::from(tool) };
+    let ran = Command::new(program).args(args).current_dir(sandbox.work()).stdin(Stdio::null()).output();
     match ran {
         Ok(output) => Some(output),
         Err(_) => {
@@ -207,7 +211,8 @@ fn as_autocannon_every_line_is_autocannon_s() {
         let ours = ours("autocannon", &args, &sandbox);
         let report = |output: &Output| {
             let text = text(&output.stderr);
-            let end = text.find("note:").or(text.find("warning:")).unwrap_or(text.len());
+            let end = ["note:", "warning:"].into_iter().filter_map(|word| text.find(word)).min();
+            let end = end.unwrap_or(text.len());
             text[..end].to_owned()
         };
         let (theirs, ours) = (report(&theirs), report(&ours));

@@ -7,11 +7,14 @@ use crate::{ErrorCause, HttpVersion, Load, Plan, Report};
 /// Were there as many connections as asked for?
 pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
     let (asked, reached) = (report.connections.asked, report.connections.reached);
-    if asked == 0 || !matches!(plan.load, Load::Closed { .. }) {
-        return None;
-    }
     let files =
         report.errors_of(ErrorCause::TooManyFiles) + report.errors_of(ErrorCause::TooManyFilesInSystem);
+    if !matches!(plan.load, Load::Closed { .. }) {
+        return (files > 0).then(|| without_descriptor(files));
+    }
+    if asked == 0 {
+        return None;
+    }
     let why = if files > 0 { " (too many open files: raise `ulimit -n`)" } else { "" };
     Some(Check {
         key: "connections",
@@ -21,6 +24,21 @@ pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
         limit: "all".to_owned(),
         meaning: format!("only {reached} of {asked} connections could be made{why}"),
     })
+}
+
+/// An open loop wanted more connections than it may have descriptors.
+fn without_descriptor(requests: u64) -> Check {
+    Check {
+        key: "connections",
+        name: "requests that could not connect for want of a descriptor",
+        level: Level::Fault,
+        value: thousands(requests),
+        limit: "none".to_owned(),
+        meaning: format!(
+            "{} requests could not be sent: too many open files; raise `ulimit -n`, or lower --connections-max",
+            thousands(requests)
+        ),
+    }
 }
 
 /// HTTP/2: did the server allow as many streams as were asked for?
@@ -102,10 +120,13 @@ pub(super) fn queues(report: &Report) -> Option<Check> {
     })
 }
 
-/// Were segments sent again?
+/// Were segments sent again on our connections? The machine's own count holds everybody's.
 pub(super) fn retransmits(report: &Report) -> Option<Check> {
-    let again = report.kernel.retransmits?;
-    let connecting = report.kernel.syn_retransmits.unwrap_or(0);
+    if report.connections.opened == 0 {
+        return None;
+    }
+    let connecting = report.connections.syn_retransmits;
+    let again = report.connections.retransmits + connecting;
     let share = again as f64 / report.counts.started.max(1) as f64;
     let level = match (connecting, share > 0.001) {
         (1.., _) | (_, true) => Level::Warning,

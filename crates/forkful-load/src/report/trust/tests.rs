@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Arrivals, ErrorCause, ErrorCount, Load, Plan, Report, Stop, Think, ThreadFacts, Window};
+use crate::{
+    Arrivals, ErrorCause, ErrorCount, HttpVersion, Load, Plan, Report, Stop, Think, ThreadFacts, Window,
+};
 
 /// Ten seconds of 64 connections at 10,000 answers a second with which all is well.
 fn good() -> (Plan, Report) {
@@ -26,7 +28,6 @@ fn good() -> (Plan, Report) {
     report.host.steal = Some(0.0);
     report.host.throttled = Some(Duration::ZERO);
     report.kernel.listen_overflows = Some(0);
-    report.kernel.retransmits = Some(0);
     report.kernel.time_wait_after = Some(3);
     report.kernel.local_ports = Some(28_232);
     (plan, report)
@@ -71,7 +72,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 30] = [
+    let table: [(&str, Level, Change); 33] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -102,6 +103,12 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         ("throttling", Level::Warning, |_, report| report.host.throttled_times = Some(1)),
         ("throttling", Level::Fault, |_, report| report.host.throttled = Some(Duration::from_secs(1))),
         ("connections", Level::Fault, |_, report| report.connections.asked = 65),
+        ("connections", Level::Fault, |plan, report| {
+            open(plan, report, 10_000.0);
+            report.errors = vec![count(ErrorCause::TooManyFiles, 1)];
+        }),
+        ("streams", Level::Fine, |plan, report| streams(plan, report, 4)),
+        ("streams", Level::Warning, |plan, report| streams(plan, report, 2)),
         ("local_ports", Level::Note, |_, report| report.kernel.time_wait_after = Some(28_000)),
         ("local_ports", Level::Fault, |_, report| {
             report.errors = vec![count(ErrorCause::AddressNotAvailable, 1)];
@@ -111,9 +118,9 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
             report.kernel.listen_overflows = Some(1);
             report.connections.opened = 10_000;
         }),
-        ("retransmits", Level::Fine, |_, report| report.kernel.retransmits = Some(5)),
-        ("retransmits", Level::Warning, |_, report| report.kernel.retransmits = Some(500)),
-        ("retransmits", Level::Warning, |_, report| report.kernel.syn_retransmits = Some(1)),
+        ("retransmits", Level::Fine, |_, report| report.connections.retransmits = 5),
+        ("retransmits", Level::Warning, |_, report| report.connections.retransmits = 500),
+        ("retransmits", Level::Warning, |_, report| report.connections.syn_retransmits = 1),
         ("unfinished", Level::Warning, |_, report| report.counts.unfinished = 200),
         ("unfinished", Level::Fault, |_, report| report.counts.unfinished = 2_000),
         ("errors", Level::Warning, |_, report| {
@@ -134,6 +141,13 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
     }
 }
 
+/// HTTP/2 with four streams asked for, in a loop that Little's law does not judge.
+fn streams(plan: &mut Plan, report: &mut Report, allowed: u64) {
+    (plan.http, plan.pipelining) = (HttpVersion::Http2, 4);
+    plan.load = Load::Closed { think: Think::Fixed(Duration::from_secs(1)) };
+    report.connections.streams = allowed;
+}
+
 fn count(cause: ErrorCause, count: u64) -> ErrorCount {
     ErrorCount { cause, count, examples: Vec::new() }
 }
@@ -146,7 +160,7 @@ fn what_cannot_be_judged_is_not_judged() {
     report.host = crate::Host::default();
     report.kernel = crate::Kernel::default();
     let keys: Vec<&str> = Trust::of(&plan, &report).checks.iter().map(|check| check.key).collect();
-    assert_eq!(keys, ["batch_residency", "connections", "samples", "unfinished", "errors"]);
+    assert_eq!(keys, ["batch_residency", "connections", "retransmits", "samples", "unfinished", "errors"]);
 }
 
 #[test]

@@ -69,6 +69,8 @@ fn load(plan: &mut Plan, args: &BenchArgs) {
         Some(requests) => Stop::Requests(requests),
         None => Stop::Duration(load.duration.unwrap_or(DURATION)),
     };
+    // With a number of requests: whichever ends first.
+    plan.time_limit = load.requests.and(load.duration);
     plan.load = match load.rate {
         Some(rate) => Load::Open {
             rate,
@@ -77,11 +79,6 @@ fn load(plan: &mut Plan, args: &BenchArgs) {
         },
         None => Load::Closed { think: load.think.unwrap_or(Think::None) },
     };
-}
-
-/// Where a number of requests and a time were given: the time, which the plan does not hold.
-pub(super) fn time_limit(args: &BenchArgs) -> Option<Duration> {
-    args.load.requests.and(args.load.duration)
 }
 
 fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> {

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use forkful_load::report::spread::{duration, thousands};
-use forkful_load::{Phase, Progress, StopHandle};
+use forkful_load::{Phase, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Steps of the bar.
@@ -14,24 +14,19 @@ const STEPS: u64 = 1_000;
 #[derive(Debug)]
 pub(super) struct Live {
     bar: ProgressBar,
-    limit: Option<Duration>,
 }
 
 impl Live {
-    /// `limit`: end a run of so many requests when this time is up.
-    pub(super) fn new(hidden: bool, limit: Option<Duration>) -> Self {
+    pub(super) fn new(hidden: bool) -> Self {
         let shown = !hidden && stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}")
             .expect("the template is a constant that parses");
-        Self { bar: ProgressBar::with_draw_target(Some(STEPS), target).with_style(style), limit }
+        Self { bar: ProgressBar::with_draw_target(Some(STEPS), target).with_style(style) }
     }
 
-    /// Shows where the run stands, and ends it where its time is up.
-    pub(super) fn show(&self, progress: &Progress, stop: &StopHandle) {
-        if progress.phase == Phase::Measuring && self.limit.is_some_and(|limit| progress.elapsed >= limit) {
-            stop.stop();
-        }
+    /// Shows where the run stands.
+    pub(super) fn show(&self, progress: &Progress) {
         if self.bar.is_hidden() {
             return;
         }

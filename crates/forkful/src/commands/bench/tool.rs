@@ -49,7 +49,7 @@ pub(super) fn run(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result
     let ran = run_load(
         &plan,
         &mut |progress| {
-            let mut printed = ticker.tick(progress, &stop);
+            let mut printed = ticker.tick(progress);
             if progress.phase > Phase::Connecting
                 && let Some(opening) = opening.take()
             {

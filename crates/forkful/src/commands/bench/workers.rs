@@ -38,8 +38,10 @@ struct App {
     port: Option<u16>,
     workers: Vec<Worker>,
     traffic: Traffic,
-    /// Since the measurement began; `None` before.
+    /// Since the measurement began; `None` before the first look in it.
     looked_at: Option<Duration>,
+    /// Load that is not measured came first.
+    warmed: bool,
     ended: bool,
 }
 
@@ -58,11 +60,18 @@ impl Watched {
         Self { app: app(plan), header: plan.worker_header.is_some() }
     }
 
-    /// Looks at the workers now and then while it is measured, and once more at the end.
+    /// Looks at the workers before the load, now and then while it is measured, and once more at the end, when the
+    /// connections are still there: however short the measurement, there are two looks.
     pub(super) fn look(&mut self, progress: &Progress) {
         let Some(app) = &mut self.app else { return };
         match progress.phase {
+            Phase::Connecting => app.begin(),
+            Phase::Ramp | Phase::Warmup => app.warmed = true,
             Phase::Measuring => {
+                if std::mem::take(&mut app.warmed) {
+                    app.looked_at = Some(progress.elapsed);
+                    return app.begin();
+                }
                 let due = app.looked_at.is_none_or(|at| progress.elapsed.saturating_sub(at) >= LOOK_INTERVAL);
                 if due {
                     app.looked_at = Some(progress.elapsed);
@@ -73,7 +82,7 @@ impl Watched {
                 app.ended = true;
                 app.look();
             }
-            _ => {}
+            Phase::Draining => {}
         }
     }
 
@@ -90,6 +99,15 @@ impl Watched {
 }
 
 impl App {
+    /// The look that all others are compared with.
+    fn begin(&mut self) {
+        self.traffic = Traffic::default();
+        for worker in &mut self.workers {
+            (worker.cpu_first, worker.cpu_last) = (None, None);
+        }
+        self.look();
+    }
+
     fn look(&mut self) {
         for worker in &mut self.workers {
             let now = procinfo::cpu_time(worker.pid).ok();
@@ -191,6 +209,7 @@ fn app(plan: &Plan) -> Option<App> {
         workers,
         traffic: Traffic::default(),
         looked_at: None,
+        warmed: false,
         ended: false,
     })
 }
