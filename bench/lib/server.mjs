@@ -87,12 +87,16 @@ export class Server {
     };
   }
 
-  /** Starts a long-running child whose output goes to the arm's file. */
+  /**
+   * Starts a long-running child whose output goes to the arm's file. In a session of its own, as every daemon and every
+   * service is: Linux schedules by session first (autogroups), and a server in the generator's own session would take
+   * other turns than those behind a daemon. One in it got half as many requests again here, whoever it was.
+   */
   spawn(command, args, options = {}) {
     const output = openSync(this.outputLog, 'a');
     this.begunNs ??= process.hrtime.bigint();
     const child = spawn(command, args, {
-      cwd: this.directory, env: this.environment(), stdio: ['ignore', output, output], ...options,
+      cwd: this.directory, env: this.environment(), stdio: ['ignore', output, output], detached: true, ...options,
     });
     closeSync(output);
     child.on('error', () => {}); // seen as "not ready"

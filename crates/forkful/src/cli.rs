@@ -117,7 +117,7 @@ pub(crate) enum Verb {
     /// Stop all apps and end the daemon.
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
-    /// Put a daemon of this program's version in the place of the one that runs, with the same apps.
+    /// Replace the daemon by one of this program's version, with the same apps.
     Update(UpdateArgs),
     /// Run apps in the foreground, without a daemon: for containers, systemd and development.
     Run(Box<RunArgs>),

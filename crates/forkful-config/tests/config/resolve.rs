@@ -281,7 +281,7 @@ fn options_that_do_not_fit_a_script_are_explained() {
         AppOptions { cwd: Some("nowhere".into()), ..script("server.js") },
         AppOptions { cwd: Some("server.js".into()), ..script("server.js") },
         AppOptions { name: Some("all".to_owned()), ..script("server.js") },
-        AppOptions { name: Some("a/b".to_owned()), ..script("server.js") },
+        AppOptions { name: Some("/b".to_owned()), ..script("server.js") },
         AppOptions::default(),
     ]
     .iter()
@@ -296,7 +296,7 @@ fn options_that_do_not_fit_a_script_are_explained() {
     --cwd "DIR/nowhere" does not exist
     --cwd "DIR/server.js" is no directory
     --name cannot be "all": `all` means every app and cannot be a name
-    --name cannot be "a/b": a name cannot hold '/'
+    --name cannot be "/b": a name cannot start with '/'
     the command line has no script
     hint: name what to start, as app.js
     "#);

@@ -35,6 +35,7 @@ fn help_of_the_command() {
       reset       Set the restart counters of apps to zero
       ping        Ask whether the daemon is there
       kill        Stop all apps and end the daemon
+      update      Replace the daemon by one of this program's version, with the same apps
       run         Run apps in the foreground, without a daemon: for containers, systemd and development
       serve       Serve the files of a directory over HTTP [alias: expose]
       bench       Put a load on a server and measure what it does: closed or open loop, with a trust box
