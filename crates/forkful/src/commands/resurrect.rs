@@ -17,7 +17,8 @@ pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failu
     for warning in &warnings {
         output::warn(&warning.to_string());
     }
-    let request = ResurrectRequest { saved: args.saved, env, wait: !args.no_wait, ..ResurrectRequest::default() };
+    let request =
+        ResurrectRequest { saved: args.saved, env, wait: !args.no_wait, ..ResurrectRequest::default() };
     let reply = {
         let _progress = Progress::start("starting what was saved…".to_owned());
         client.resurrect(&request).await

@@ -39,7 +39,11 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
     kill::end(client, old.pid).await?;
     let mut client = connection::needed(home).await?;
     if !args.json {
-        output::print(&format!("the daemon of version {} made way for {}\n", old.version, connection::VERSION))?;
+        output::print(&format!(
+            "the daemon of version {} made way for {}\n",
+            old.version,
+            connection::VERSION
+        ))?;
     }
     let (env, _) = forkful_config::caller_environment();
     let request = ResurrectRequest { saved: false, env, env_of, wait: !args.no_wait };
