@@ -10,7 +10,7 @@ import { markdown } from './lib/summary.mjs';
 
 const PAGE = path.join(REPOSITORY, 'docs/BENCHMARKS.md');
 /** Fewer rounds than this are no record. */
-const ROUNDS_MIN = 5;
+const ROUNDS_MIN = 3;
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
 

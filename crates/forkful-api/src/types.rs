@@ -468,5 +468,8 @@ pub struct LogsQuery {
     pub stream: Option<LogStream>,
 }
 
+/// The largest request body. The largest honest one, a config file with a thousand apps, is far below.
+pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// The most lines per file that one request reads back; a bound on the daemon's work.
 pub const LOG_TAIL_LINES_MAX: u32 = 100_000;

@@ -2,7 +2,7 @@
 //!
 //! A daemon that is killed takes its workers with it only as far as they notice: a clustered Node.js worker ends with its
 //! channel, a shell or a double-forked server does not, and would hold its port against the one that takes its place.
-//! So a daemon notes what its workers are known by ([`Instance`]) in its home and removes the note when it ends
+//! So a daemon notes what its workers are known by ([`forkful_os::tree::Instance`]) in its home and removes the note when it ends
 //! properly; the next one that finds a note ends what still carries that mark, before it starts anything.
 //!
 //! **Invariant:** only the holder of the home's lock comes here.

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use forkful_core::spec::pid_file_of;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
+use rustix::fs::OFlags;
 
 /// Stack of the thread, which only writes files.
 const STACK_BYTES: usize = 64 * 1024;
@@ -128,7 +129,10 @@ fn draft_of(path: &Path) -> PathBuf {
 
 fn take(path: &Path, pid: u32) -> io::Result<()> {
     let mut text = String::new();
-    fs_err::File::open(path)?.take(READ_BYTES_MAX).read_to_string(&mut text)?;
+    // The folder may be the worker's: neither a pipe is waited for nor a link followed.
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let file = fs_err::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    file.take(READ_BYTES_MAX).read_to_string(&mut text)?;
     if text.trim().parse() == Ok(pid) { fs_err::remove_file(path) } else { Ok(()) }
 }
 

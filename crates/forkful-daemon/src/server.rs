@@ -29,9 +29,7 @@ use crate::command::Command;
 use crowd::{Crowd, Place};
 
 pub use crowd::{CONNECTIONS_MAX, STALL_MAX};
-
-/// The largest request body. The largest honest one, a config file with a thousand apps, is far below.
-pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub use forkful_api::types::REQUEST_BYTES_MAX;
 
 /// How long a client may take to send a request's head; also how long an unused connection stays open.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,6 +13,8 @@ pub(crate) const METRICS_MAX: usize = 256;
 pub(crate) const ACTIONS_MAX: usize = 256;
 /// Options kept of one worker.
 const OPTIONS_MAX: usize = 64;
+/// The longest single metric, action or option that is kept: all of a worker are shown in every list.
+const ENTRY_BYTES_MAX: usize = 1024;
 /// The longest report that is looked at; a hundred metrics are about 10 KB.
 const REPORT_BYTES_MAX: usize = 64 * 1024;
 
@@ -88,22 +90,28 @@ pub(crate) fn note(reports: &mut WorkerReports, message: &WorkerMessage) {
     match message {
         WorkerMessage::Metrics(metrics) => {
             for (name, metric) in metrics {
-                if reports.metrics.len() < METRICS_MAX || reports.metrics.contains_key(name) {
+                let has_room = reports.metrics.len() < METRICS_MAX || reports.metrics.contains_key(name);
+                if has_room && is_short(&(name, metric)) {
                     reports.metrics.insert(name.clone(), metric.clone());
                 }
             }
         }
         WorkerMessage::Action(action) => {
             reports.actions.retain(|known| known.action_name != action.action_name);
-            if reports.actions.len() < ACTIONS_MAX {
+            if reports.actions.len() < ACTIONS_MAX && is_short(action) {
                 reports.actions.push(action.clone());
             }
         }
         WorkerMessage::Options(options) => {
-            reports.options = options.iter().take(OPTIONS_MAX).map(|(k, v)| (k.clone(), v.clone())).collect();
+            let short = options.iter().filter(is_short).take(OPTIONS_MAX);
+            reports.options = short.map(|(k, v)| (k.clone(), v.clone())).collect();
         }
         WorkerMessage::Done { .. } | WorkerMessage::Other(_) => {}
     }
+}
+
+fn is_short(entry: &impl serde::Serialize) -> bool {
+    serde_json::to_vec(entry).is_ok_and(|text| text.len() <= ENTRY_BYTES_MAX)
 }
 
 /// The line that makes an app perform an action, as `@pm2/io` expects it.
@@ -125,6 +133,19 @@ mod tests {
             note(&mut reports, &interpret(line.as_bytes()).unwrap());
         }
         reports
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_shown_is_not_kept() {
+        let long = "x".repeat(ENTRY_BYTES_MAX);
+        let reports = noted(&[
+            &format!(r#"{{"type":"axm:monitor","data":{{"{long}":1,"Short":2,"Long":"{long}"}}}}"#),
+            &format!(r#"{{"type":"axm:action","data":{{"action_name":"{long}"}}}}"#),
+            &format!(r#"{{"type":"axm:option:configuration","data":{{"a":"{long}","b":true}}}}"#),
+        ]);
+        assert_eq!(reports.metrics.keys().collect::<Vec<_>>(), ["Short"]);
+        assert_eq!(reports.actions.len(), 0);
+        assert_eq!(reports.options.keys().collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]

@@ -28,6 +28,9 @@ const CONNECTIONS_MAX: u32 = 400;
 /// Connections that the kernel keeps for us.
 const QUEUE: u32 = 511;
 
+/// How long a client may leave unread what was sent to it.
+const STALL_MAX: Duration = Duration::from_secs(60);
+
 /// How long a client may take to send a request's head; also how long an unused connection stays open.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -134,6 +137,8 @@ async fn connection(
 ) {
     // Only of use to the speed of what follows.
     stream.set_nodelay(true).ok();
+    // A client that reads nothing of what it asked for gives its place back; see TCP_USER_TIMEOUT in tcp(7).
+    rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MAX.as_millis() as u32).ok();
     let answer = service_fn(|request| {
         let site = Arc::clone(&site);
         async move { Ok::<_, Infallible>(site.answer(request).await) }

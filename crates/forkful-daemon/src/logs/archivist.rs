@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use forkful_core::logs::LogRotation;
-use fs_err::os::unix::fs::OpenOptionsExt;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+use rustix::fs::OFlags;
 
 use super::archive_name::{
     Archive, COMPRESSED, Retention, UNFINISHED, archives_of, scan, superfluous, with_ending,
@@ -197,8 +198,10 @@ impl Archivist {
 
     /// Compresses a file; gives up without a fault when it is removed meanwhile.
     fn compress(&mut self, path: &Path) -> io::Result<Result<(), Ended>> {
-        let mut source = match File::open(path) {
-            Ok(source) => source,
+        // Whoever owns the folder may put anything there: links are not followed, pipes not waited for.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut source = match fs_err::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Ok(source) => source.into_file(),
             Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(Ok(())),
             Err(fault) => return Err(fault),
         };
@@ -216,12 +219,9 @@ impl Archivist {
     }
 
     fn compress_into(&mut self, source: &mut File, unfinished: &Path) -> io::Result<Done> {
-        let target = fs_err::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o640)
-            .open(unfinished)?;
+        // Left by a daemon that was killed, or a link that somebody has put there.
+        remove(unfinished)?;
+        let target = fs_err::OpenOptions::new().write(true).create_new(true).mode(0o640).open(unfinished)?;
         let mut encoder = GzEncoder::new(target.into_file(), Compression::new(LEVEL));
         let mut piece = vec![0; PIECE_BYTES];
         loop {
@@ -240,6 +240,8 @@ impl Archivist {
             }
         }
         let target = encoder.finish()?;
+        // The original is removed next.
+        target.sync_data()?;
         if let Ok(modified) = source.metadata().and_then(|metadata| metadata.modified()) {
             // Of use to people and to other programs only.
             let _kept = target.set_modified(modified);

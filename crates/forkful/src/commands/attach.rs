@@ -37,6 +37,8 @@ pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> 
                 // The end of the input ends this too.
                 let Some(line) = line else { return Ok(Exit::Done) };
                 let text = line + &separator;
+                // The daemon closes connections that are unused for a while, and people think for longer.
+                let mut client = connection::running(home).await?.ok_or_else(no_such_app)?;
                 let reply = client.stdin(&StdinRequest { targets: vec![pm_id.to_string()], text }).await?;
                 reply.workers.iter().filter_map(super::send::refused).for_each(|f| output::failure::report(&f));
             }

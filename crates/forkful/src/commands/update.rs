@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::saved::ResurrectRequest;
-use forkful_api::types::ActionReply;
+use forkful_api::types::{ActionReply, REQUEST_BYTES_MAX};
 
 use super::act::tell;
 use super::kill;
@@ -36,6 +36,15 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
         Err(ClientError::Refused { .. } | ClientError::Broken { .. }) => BTreeMap::new(),
         Err(error) => return Err(error.into()),
     };
+    // One that cannot tell its apps has some, for all we know.
+    let had_apps = client.list().await.map_or(true, |list| !list.apps.is_empty());
+    let (env, _) = forkful_config::caller_environment();
+    let request = ResurrectRequest { saved: false, env, env_of, wait: !args.no_wait };
+    if serde_json::to_vec(&request).map_or(true, |text| text.len() > REQUEST_BYTES_MAX) {
+        let error = "the environments of the apps are too large to be handed over; nothing was ended";
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("`forkful save --with-env`, then `forkful kill` and `forkful resurrect --saved`"));
+    }
     kill::end(client, old.pid).await?;
     let mut client = connection::needed(home).await?;
     if !args.json {
@@ -45,18 +54,15 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
             connection::VERSION
         ))?;
     }
-    let (env, _) = forkful_config::caller_environment();
-    let request = ResurrectRequest { saved: false, env, env_of, wait: !args.no_wait };
+    if !had_apps {
+        return tell(&mut client, vec![("started again", ActionReply { apps: Vec::new() })], args.json).await;
+    }
     let reply = {
         let _progress = Progress::start("starting the apps again…".to_owned());
         client.resurrect(&request).await
     };
     match reply {
         Ok(reply) => tell(&mut client, vec![("started again", reply)], args.json).await,
-        // There was no app.
-        Err(ClientError::Refused { .. }) => {
-            tell(&mut client, vec![("started again", ActionReply { apps: Vec::new() })], args.json).await
-        }
         Err(error) => Err(error.into()),
     }
 }
