@@ -1,8 +1,10 @@
 //! `forkful resurrect`: starts what was saved.
 
+use forkful_api::client::Client;
 use forkful_api::saved::ResurrectRequest;
 
 use super::act::tell;
+use super::kill;
 use crate::cli::ResurrectArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -30,8 +32,10 @@ pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failu
         }
         Err(error) => {
             if !was_running {
-                // A daemon that was started for nothing does not stay.
-                client.kill().await.ok();
+                // A daemon that was started for nothing does not stay; the next command is not to meet it as it ends.
+                if let Ok((client, ping)) = Client::connect(&home.socket()).await {
+                    drop(kill::end(client, ping.pid).await);
+                }
             }
             Err(error.into())
         }
