@@ -73,7 +73,8 @@ pub(crate) fn step(slots: usize) -> impl Strategy<Value = Step> {
 }
 
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
-    (any::<bool>(), restart_policy(), any::<bool>(), prop::option::of(millis(100..5_000)), stop_policy())
+    // A good worker is ready after 100 ms, and has time for it.
+    (any::<bool>(), restart_policy(), any::<bool>(), prop::option::of(millis(101..5_000)), stop_policy())
         .prop_map(|(cluster, restart, wait_ready, listen_timeout, stop)| Policy {
             restart,
             readiness: Readiness { wait_ready, listen_timeout },
