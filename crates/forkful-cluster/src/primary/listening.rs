@@ -65,6 +65,8 @@ pub(crate) struct Listening {
     pub(crate) suspicion: Suspicion<WorkerId>,
     /// The last steering that the kernel was told.
     pub(crate) steered: Option<listener::Steer>,
+    /// The turns of the members in `steered`, by the lengths of their queues.
+    pub(crate) turns: Vec<u32>,
     /// Queues are sampled until then; `None` while no traffic flows.
     pub(crate) sampling_until: Option<Time>,
     pub(crate) next_sample: Time,
@@ -139,6 +141,7 @@ impl Listening {
             auto,
             suspicion: Suspicion::default(),
             steered: None,
+            turns: Vec::new(),
             sampling_until: None,
             next_sample: Time::default(),
             accept_again: None,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
-use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch};
+use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
 use forkful_os::listener::{self, Steer, TcpGroup};
 use forkful_os::reactor::Interest;
 
@@ -46,6 +46,10 @@ impl Primary {
                 _ => Steer::Only(0),
             };
             if listening.steered.as_ref() != Some(&steer) && steer_group(group, &steer).is_ok() {
+                listening.turns = match &steer {
+                    Steer::RoundRobin(members) => vec![1; members.len()],
+                    Steer::Only(_) | Steer::Random(_) | Steer::BySource(_) => Vec::new(),
+                };
                 listening.steered = Some(steer);
                 listening.counters.steered += 1;
             }
@@ -181,15 +185,33 @@ impl Primary {
         let mut active = false;
         let mut actions = Vec::new();
         let Some(listening) = self.listenings.get_mut(&index) else { return false };
+        let mut queues = vec![0; listening.members.len()];
         for member in 1..listening.members.len() {
             let Some(owner) = listening.members[member].owner else { continue };
             let queue = listener::queue_length(listening.socket(member)).unwrap_or(0);
+            queues[member] = queue;
             active |= queue > 0 || listening.suspicion.is_suspect(owner);
             actions.extend(listening.suspicion.on_sample(now, owner, queue));
         }
         actions.extend(listening.suspicion.on_time(now));
         self.act_on_suspicion(index, &actions, now);
+        self.level(index, &queues);
         active
+    }
+
+    /// Fewer turns for those whose queues are longer. `queues` are the lengths by member.
+    fn level(&mut self, index: usize, queues: &[u32]) {
+        let Some(listening) = self.listenings.get_mut(&index) else { return };
+        let (Source::Group(group), Balance::Direct) = (&listening.source, listening.dispatch) else { return };
+        let Some(Steer::RoundRobin(serving)) = &listening.steered else { return };
+        let waiting: Vec<u32> =
+            serving.iter().map(|member| queues.get(usize::from(*member)).copied().unwrap_or(0)).collect();
+        let turns = level::turns(&waiting);
+        if listening.turns != turns
+            && steer_group(group, &Steer::RoundRobin(level::spread(serving, &turns))).is_ok()
+        {
+            listening.turns = turns;
+        }
     }
 
     fn act_on_suspicion(&mut self, index: usize, actions: &[Suspected<WorkerId>], now: Time) {

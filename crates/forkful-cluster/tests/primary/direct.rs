@@ -127,6 +127,33 @@ fn when_nobody_turns_the_queues_are_left_alone_and_nothing_spins() {
 }
 
 #[test]
+fn a_longer_queue_gets_fewer_connections() {
+    let (mut world, workers, address) = serving(Balance::Direct, 2);
+    let mut clients = fill_queue(&mut world, workers[0], address, 20);
+    world.block_all(&workers);
+    world.run_until("the daemon has noticed that there is traffic", |world| {
+        world.primary.next_wake().is_some()
+    });
+    world.advance(Duration::from_millis(4));
+    let before = queues(address);
+    clients.append(&mut connect_all(address, 45));
+    let gained: Vec<usize> = queues(address).iter().zip(&before).map(|(now, then)| now - then).collect();
+    // A ninth each, give or take 2.1 (one deviation) where turns are at random: 22 would be even.
+    let long = before.iter().position(|queue| *queue >= 20).expect("the long queue");
+    assert_eq!(gained.iter().sum::<usize>(), 45);
+    assert!(gained[long] <= 15, "{before:?} gained {gained:?}");
+    world.unblock_all(&workers);
+    world.answered(&mut clients);
+    only_answers(&mut clients);
+    world.advance(Duration::from_millis(200));
+    let served = world.totals();
+    let mut more = connect_all(address, 100);
+    world.answered(&mut more);
+    let gained: Vec<usize> = world.totals().iter().zip(&served).map(|(now, then)| now - then).collect();
+    assert!(gained.iter().all(|gain| *gain >= 20), "level again, the same for both: {gained:?}");
+}
+
+#[test]
 fn a_dead_workers_queue_is_served_by_the_others() {
     for balance in [Balance::Direct, Balance::Sticky] {
         let (mut world, _, address) = serving(balance, 2);

@@ -82,7 +82,11 @@ impl TcpGroup {
             return Err(Errno::INVAL.into());
         }
         let Steer::RoundRobin(list) = steer else {
-            return steer::attach(self.member(0), steer);
+            steer::attach(self.member(0), steer)?;
+            if let Some(turns) = self.round_robin.get() {
+                turns.replaced();
+            }
+            return Ok(());
         };
         let turns = if let Some(turns) = self.round_robin.get() {
             turns

@@ -8,7 +8,7 @@ use std::ffi::c_long;
 use std::io;
 use std::mem::size_of_val;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::group::MEMBERS_MAX;
 
@@ -36,6 +36,8 @@ pub(super) struct RoundRobin {
     list: OwnedFd,
     /// How many members, from 0, are in `sockets`.
     registered: AtomicUsize,
+    /// Whether the group runs this program now.
+    attached: AtomicBool,
 }
 
 impl RoundRobin {
@@ -46,7 +48,13 @@ impl RoundRobin {
             let list = create_map(MAP_ARRAY, size_of_val(&[0_u32; MEMBERS_MAX + 1]) as u32, 1)?;
             let turn = create_map(MAP_ARRAY, 4, 1)?;
             let program = load(&assemble(turn.as_raw_fd(), list.as_raw_fd(), sockets.as_raw_fd()))?;
-            Ok(Self { program, sockets, list, registered: AtomicUsize::new(0) })
+            Ok(Self {
+                program,
+                sockets,
+                list,
+                registered: AtomicUsize::new(0),
+                attached: AtomicBool::new(false),
+            })
         };
         loaded().map_err(|error| {
             let reason = format!("round robin in the kernel is not available: {error}");
@@ -68,8 +76,17 @@ impl RoundRobin {
             *place = u32::from(*index);
         }
         update(&self.list, 0, &value)?;
-        let Some(first) = members.first() else { return Ok(()) };
-        attach(std::os::fd::AsFd::as_fd(first), &self.program)
+        let Some(first) = members.first().filter(|_| !self.attached.load(Ordering::Relaxed)) else {
+            return Ok(());
+        };
+        attach(std::os::fd::AsFd::as_fd(first), &self.program)?;
+        self.attached.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Another program has taken this one's place.
+    pub(super) fn replaced(&self) {
+        self.attached.store(false, Ordering::Relaxed);
     }
 }
 

@@ -64,12 +64,14 @@ fn choose(program: &mut Vec<sock_filter>, members: &[u16]) {
     branch(program, &runs(members));
 }
 
-/// Positions `at..` of a list that hold consecutive indexes `first..`.
+/// Positions `at..` of a list that hold consecutive indexes `first..`, or the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     at: u32,
     first: u32,
     length: u32,
+    /// Every position holds `first`.
+    same: bool,
 }
 
 fn runs(members: &[u16]) -> Vec<Run> {
@@ -77,8 +79,12 @@ fn runs(members: &[u16]) -> Vec<Run> {
     for (at, member) in members.iter().enumerate() {
         let member = u32::from(*member);
         match runs.last_mut() {
-            Some(run) if run.first + run.length == member => run.length += 1,
-            _ => runs.push(Run { at: at as u32, first: member, length: 1 }),
+            Some(run) if !run.same && run.first + run.length == member => run.length += 1,
+            Some(run) if (run.same || run.length == 1) && run.first == member => {
+                run.length += 1;
+                run.same = true;
+            }
+            _ => runs.push(Run { at: at as u32, first: member, length: 1, same: false }),
         }
     }
     runs
@@ -87,7 +93,7 @@ fn runs(members: &[u16]) -> Vec<Run> {
 /// A binary search over the runs for the one that holds position A.
 fn branch(program: &mut Vec<sock_filter>, runs: &[Run]) {
     if let [run] = runs {
-        if run.length == 1 {
+        if run.length == 1 || run.same {
             program.push(ret(run.first));
         } else {
             if run.first != run.at {

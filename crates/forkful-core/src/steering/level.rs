@@ -1,0 +1,96 @@
+//! How many turns each worker gets, by what waits in its queue already.
+//!
+//! A queue of its own makes a worker's connections wait for that worker, and with it for the core that it
+//! happens to share; one queue for all would not. Turns in the inverse proportion of what waits bring the
+//! queues level, so that no worker is idle beside a full queue, without a lock and without waking all.
+
+/// The turns of the worker with the shortest queue. More would follow the queues more finely, and change more often.
+pub const TURNS_MAX: u32 = 8;
+
+/// So many waiting connections are no reason yet to prefer another worker: they are gone before the next look.
+const SLACK: u32 = 4;
+
+/// Above so many workers all get the same turns: with that many, chance evens them out, and a list for the
+/// kernel that changes every few milliseconds would be long.
+pub const LEVELLED_MAX: usize = 64;
+
+/// The turns for workers in whose queues so many connections wait, in the same order; at most [`TURNS_MAX`] each,
+/// at least one for the shortest queue, 1 for each when none is preferred.
+pub fn turns(waiting: &[u32]) -> Vec<u32> {
+    let shortest = waiting.iter().min().copied().unwrap_or(0);
+    let longest = waiting.iter().max().copied().unwrap_or(0);
+    if waiting.len() > LEVELLED_MAX || longest <= shortest.saturating_add(SLACK) {
+        return vec![1; waiting.len()];
+    }
+    let share = |queue: u32| {
+        let (best, own) = (u64::from(shortest) + u64::from(SLACK), u64::from(queue) + u64::from(SLACK));
+        // At most TURNS_MAX, for `best` is the least `own`.
+        ((u64::from(TURNS_MAX) * best + own / 2) / own) as u32
+    };
+    waiting.iter().map(|queue| share(*queue)).collect()
+}
+
+/// A list in which each member stands as often as it has turns, those of one member apart from each other.
+pub fn spread<T: Copy>(members: &[T], turns: &[u32]) -> Vec<T> {
+    let total: u32 = turns.iter().sum();
+    let mut credit = vec![0_i64; members.len()];
+    // Each step credits every member with its turns and charges the total to the one that is chosen.
+    (0..total)
+        .filter_map(|_| {
+            for (credit, turns) in credit.iter_mut().zip(turns) {
+                *credit += i64::from(*turns);
+            }
+            let chosen = (0..credit.len()).rev().max_by_key(|at| credit[*at])?;
+            credit[chosen] -= i64::from(total);
+            members.get(chosen).copied()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn queues_that_are_nearly_level_get_the_same() {
+        assert_eq!(turns(&[0, 0, 0]), [1, 1, 1]);
+        assert_eq!(turns(&[0, SLACK]), [1, 1]);
+        assert_eq!(turns(&[40, 42, 44]), [1, 1, 1]);
+        assert_eq!(turns(&[]), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_longer_queue_gets_less() {
+        assert_eq!(turns(&[57, 4]), [1, 8]);
+        assert_eq!(turns(&[30, 10]), [3, 8]);
+        assert_eq!(turns(&[u32::MAX, 0]), [0, 8]);
+    }
+
+    #[test]
+    fn turns_of_one_member_are_apart() {
+        assert_eq!(spread(&['a', 'b'], &[3, 1]), ['a', 'a', 'b', 'a']);
+        assert_eq!(spread(&['a', 'b', 'c'], &[1, 1, 1]), ['a', 'b', 'c']);
+        assert_eq!(spread(&['a', 'b'], &[0, 2]), ['b', 'b']);
+    }
+
+    proptest! {
+        #[test]
+        fn the_shortest_queue_always_gets_most_and_the_order_holds(waiting in prop::collection::vec(0_u32..5000, 1..80)) {
+            let turns = turns(&waiting);
+            prop_assert_eq!(turns.len(), waiting.len());
+            prop_assert!(turns.iter().all(|turns| *turns <= TURNS_MAX));
+            for (a, b) in (0..waiting.len()).zip(1..waiting.len()) {
+                prop_assert!(waiting[a] < waiting[b] || turns[a] <= turns[b]);
+                prop_assert!(waiting[a] > waiting[b] || turns[a] >= turns[b]);
+            }
+            let members: Vec<usize> = (0..waiting.len()).collect();
+            let list = spread(&members, &turns);
+            prop_assert!(!list.is_empty());
+            for member in members {
+                prop_assert_eq!(list.iter().filter(|listed| **listed == member).count(), turns[member] as usize);
+            }
+        }
+    }
+}
