@@ -186,10 +186,10 @@ impl Primary {
         let mut actions = Vec::new();
         let Some(listening) = self.listenings.get_mut(&index) else { return false };
         let mut queues = vec![0; listening.members.len()];
-        for member in 1..listening.members.len() {
+        for (member, length) in queues.iter_mut().enumerate().skip(1) {
             let Some(owner) = listening.members[member].owner else { continue };
             let queue = listener::queue_length(listening.socket(member)).unwrap_or(0);
-            queues[member] = queue;
+            *length = queue;
             active |= queue > 0 || listening.suspicion.is_suspect(owner);
             actions.extend(listening.suspicion.on_sample(now, owner, queue));
         }
