@@ -12,18 +12,19 @@ mod log_body;
 mod refusal;
 mod routes;
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use forkful_os::identity;
+use forkful_os::{identity, memory};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::command::Command;
 use crowd::{Crowd, Place};
@@ -46,6 +47,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Pause after a failed `accept`, which mostly means that descriptors have run out.
 const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 
+/// So long after the last client the code that it needed is given back: most of it is not needed until the next.
+const FORGET_CODE_AFTER: Duration = Duration::from_secs(2);
+
 /// Serves the API on `listener` until the engine drops its end of `commands`, then lets replies that
 /// are under way finish (at most [`FAREWELL_TIMEOUT`]) and returns. Await it before the process exits,
 /// or the client that asked for the end never learns of it.
@@ -53,11 +57,25 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     let crowd = Arc::new(Crowd::default());
     let (farewell, _) = watch::channel(());
     let router = routes::router(commands.clone());
+    // What only the start needed, first.
+    let mut forget_at = Some(Instant::now() + FORGET_CODE_AFTER);
     loop {
+        let forget = async {
+            match forget_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
         let accepted = tokio::select! {
             () = commands.closed() => break,
             accepted = listener.accept() => accepted,
+            () = forget => {
+                memory::forget_code();
+                forget_at = None;
+                continue;
+            }
         };
+        forget_at = Some(Instant::now() + FORGET_CODE_AFTER);
         match accepted {
             Ok((stream, _)) if is_trusted(&stream) => {
                 let place = crowd.admit().await;

@@ -12,6 +12,7 @@ pub mod connection;
 pub mod cores;
 pub mod identity;
 pub mod listener;
+pub mod memory;
 mod netlink;
 pub mod priority;
 pub mod process;
