@@ -80,7 +80,8 @@ pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Tr
     };
     let warm = measure::closed(&subject, plan.connections, plan.warmup)?;
     measure::must_be_right(&subject, &warm.report)?;
-    let full = measure::closed(&subject, plan.connections, plan.window)?;
+    let lead_in = measure::lead_in(plan.connections, warm.per_second());
+    let full = measure::closed_after(&subject, plan.connections, lead_in, plan.window)?;
     measure::must_be_right(&subject, &full.report)?;
     let mut at_rates = Vec::new();
     let mut errors = BTreeMap::new();

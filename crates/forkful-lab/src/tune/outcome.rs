@@ -64,7 +64,7 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
             memory_bytes: mean(&cost.memory_bytes) as u64,
             cpu_per_request_us: (!cost.cpu_us.is_empty()).then(|| mean(&cost.cpu_us)),
             rounds: values.len(),
-            dropped_in_round: entry.dropped,
+            dropped_in_round: entry.dropped.map(|(round, _)| round),
             pareto: false,
             chosen: Some(index) == chosen,
             share_percent: shares.get(index).copied().unwrap_or(0.0) * 100.0,
@@ -361,7 +361,7 @@ mod tests {
                 .enumerate()
                 .map(|(index, value)| (index, Some(*value)))
                 .collect();
-            race.record(&values);
+            race.record(&values, 4);
         }
         let costs = vec![Costs { generator_cores: vec![0.2], ..Costs::default() }; 5];
         let clean = law(&race, &costs, 4, 8).unwrap();
