@@ -41,7 +41,7 @@ const SATURATED: f64 = 0.97;
 /// What the pilot found.
 #[derive(Debug)]
 pub(crate) struct Pilot {
-    /// Starting and ending all servers once.
+    /// Starting and ending all servers once, and filling their loops.
     pub(crate) overhead: Duration,
     /// The slowest arm's answer when nothing else is asked.
     pub(crate) answer: Duration,
@@ -51,6 +51,8 @@ pub(crate) struct Pilot {
     pub(crate) connections: usize,
     /// Capacity of the weakest arm.
     pub(crate) weakest: f64,
+    /// An arm listens where it likes, so that two cannot run at a time.
+    pub(crate) ignores_port: bool,
     /// The curves.
     pub(crate) curve: Vec<CapacityPoint>,
 }
@@ -63,6 +65,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         warmup: Duration::ZERO,
         connections: setup.connections.unwrap_or(1),
         weakest: 0.0,
+        ignores_port: false,
         curve: Vec::new(),
     };
     for arm in &setup.arms {
@@ -79,6 +82,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
     if setup.connections.is_none() {
         pilot.connections = chosen(&pilot.curve, setup.workers_max());
     }
+    pilot.overhead += measure::lead_in(pilot.connections, pilot.weakest) * 2 * setup.arms.len() as u32;
     Ok(pilot)
 }
 
@@ -86,6 +90,7 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     let begun = Instant::now();
     let server = Server::start(&setup.start_options(arm))?;
     let started = begun.elapsed();
+    pilot.ignores_port |= server.ignores_port();
     let subject = Subject {
         server: &server,
         arm: &arm.name,

@@ -47,7 +47,9 @@ pub(crate) fn more_pools(cores: u16, at_default: f64, at_16: f64) -> Vec<u32> {
 /// no other will.
 pub(crate) fn first_with_best_pool(workers: &[u16], cores: u16) -> Vec<u16> {
     let next = workers.get(1).copied();
-    next.into_iter().chain(workers.iter().copied().filter(|workers| *workers == cores && *workers > 1)).collect()
+    next.into_iter()
+        .chain(workers.iter().copied().filter(|workers| *workers == cores && *workers > 1))
+        .collect()
 }
 
 fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {

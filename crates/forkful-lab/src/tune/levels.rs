@@ -28,10 +28,8 @@ pub(super) struct Levels {
 impl Levels {
     /// Fits to `rounds[candidate][round]`, over these rounds; a round may be in it several times.
     pub(super) fn fit(rounds: &[&[Option<f64>]], sample: &[usize]) -> Self {
-        let logs: Vec<Vec<Option<f64>>> = rounds
-            .iter()
-            .map(|row| sample.iter().map(|round| row[*round].map(f64::ln)).collect())
-            .collect();
+        let logs: Vec<Vec<Option<f64>>> =
+            rounds.iter().map(|row| sample.iter().map(|round| row[*round].map(f64::ln)).collect()).collect();
         let windows: Vec<usize> = logs.iter().map(|row| row.iter().flatten().count()).collect();
         let mut levels = vec![0.0; logs.len()];
         let mut machine = vec![0.0; sample.len()];
@@ -47,7 +45,9 @@ impl Levels {
             .iter()
             .zip(&levels)
             .flat_map(|(row, level)| {
-                row.iter().zip(&machine).filter_map(move |(log, round)| Some(((*log)? - level - round).powi(2)))
+                row.iter()
+                    .zip(&machine)
+                    .filter_map(move |(log, round)| Some(((*log)? - level - round).powi(2)))
             })
             .sum();
         let measured = windows.iter().filter(|windows| **windows > 0).count();
@@ -80,7 +80,10 @@ impl Levels {
         let (_, free) = self.noise?;
         let difference = self.difference(index, other)?;
         let half = student::two_sided(confidence, free + 1)? * self.error(index, other)?;
-        Some(Interval { ratio: difference.exp(), bounds: [(difference - half).exp(), (difference + half).exp()] })
+        Some(Interval {
+            ratio: difference.exp(),
+            bounds: [(difference - half).exp(), (difference + half).exp()],
+        })
     }
 }
 

@@ -334,7 +334,8 @@ mod tests {
     fn who_is_no_better_than_a_smaller_one_is_chosen_when_that_one_loses() {
         let mut race = Race::new(candidates(&[1, 2, 3]));
         // 2 is 1.5 % above 1, and 3 is 1.5 % above 2.
-        let round = |factor: f64| [(0, 100.0), (1, 101.5), (2, 103.1)].map(|(index, at)| (index, Some(at * factor)));
+        let round =
+            |factor: f64| [(0, 100.0), (1, 101.5), (2, 103.1)].map(|(index, at)| (index, Some(at * factor)));
         race.record(&round(1.0), 4);
         race.entries[1].dropped = Some((1, Out::NoBetter));
         for factor in [1.01, 0.99, 1.0] {
