@@ -64,7 +64,7 @@ impl Window {
     /// Requests that the server has worked for, those of before and after the clock included.
     pub fn requests(&self) -> u64 {
         let counts = &self.report.counts;
-        counts.completed + counts.late + self.report.warmup.completed
+        counts.completed + counts.carried_in + counts.late + self.report.warmup.completed
     }
 
     /// CPU time of the server for one request; `None` when there was none.
@@ -154,11 +154,11 @@ fn window(subject: &Subject<'_>, plan: &Plan) -> Result<Window, LabError> {
     Ok(Window { report, server_cpu, machine })
 }
 
-/// The share of the requests that the server worked for which came while the clock ran.
+/// The share of the requests that the server worked for which it answered while the clock ran.
 fn counted_share(report: &Report) -> f64 {
-    let before = report.warmup.completed as f64;
-    let counted = (report.counts.completed + report.counts.late) as f64;
-    if counted > 0.0 { counted / (counted + before) } else { 1.0 }
+    let counted = (report.counts.completed + report.counts.carried_in) as f64;
+    let others = (report.counts.late + report.warmup.completed) as f64;
+    if counted > 0.0 { counted / (counted + others) } else { 1.0 }
 }
 
 fn load_error(subject: &Subject<'_>, source: forkful_load::LoadError) -> LabError {
@@ -242,7 +242,8 @@ mod tests {
     fn cpu_of_the_lead_in_is_no_part_of_the_machines_use() {
         let mut report = Report::empty("test");
         assert!((counted_share(&report) - 1.0).abs() < 1e-9);
-        report.warmup.completed = 100;
+        report.warmup.completed = 90;
+        report.counts.carried_in = 10;
         report.counts.completed = 290;
         report.counts.late = 10;
         assert!((counted_share(&report) - 0.75).abs() < 1e-9);

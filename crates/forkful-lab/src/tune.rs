@@ -130,7 +130,10 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let deadline = begun + setup.budget;
     let left = deadline.saturating_duration_since(Instant::now());
     let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
-    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, pilot.answer);
+    // So many answers of a pool come at a time that a window must hold several rows of them.
+    let row = measure::lead_in(pilot.connections, pilot.weakest);
+    let least = (pilot.answer * 25).max(3 * row);
+    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, least);
     let trial = TrialPlan {
         connections: pilot.connections,
         warmup: pilot.warmup,
@@ -184,10 +187,10 @@ fn first_candidates(tune: &TuneSetup, cores: u16) -> Vec<Candidate> {
 }
 
 /// So long that the coarse rounds of all and six more rounds of three survivors fit.
-fn window(left: Duration, candidates: usize, overhead: Duration, answer: Duration) -> Duration {
+fn window(left: Duration, candidates: usize, overhead: Duration, least: Duration) -> Duration {
     let trials = (candidates * COARSE_ROUNDS + 3 * 6) as u32;
     let each = left / trials.max(1);
-    let least = WINDOW_MIN.max(answer * 25);
+    let least = WINDOW_MIN.max(least);
     each.saturating_sub(overhead).clamp(least.min(WINDOW_MAX * 4), WINDOW_MAX.max(least))
 }
 
@@ -299,7 +302,7 @@ fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dy
     for pool in more_pools(cores, of(candidates::POOL_DEFAULT), of(16)) {
         raced.race.add(Candidate { workers: fewest, pool });
     }
-    let best = scan.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(present, |(pool, _)| *pool);
+    let best = candidates::smallest_good_pool(&scan).unwrap_or(present);
     for workers in first_with_best_pool(&worker_counts(&raced.race), cores) {
         raced.race.add(Candidate { workers, pool: best });
     }

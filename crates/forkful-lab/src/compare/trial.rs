@@ -242,7 +242,8 @@ impl Sums {
         for window in windows {
             let report = &window.report;
             sums.elapsed += report.elapsed;
-            sums.completed += report.counts.completed;
+            // Those under way at the beginning belong to it as those under way at the end do not.
+            sums.completed += report.counts.completed + report.counts.carried_in;
             sums.requests += window.requests();
             sums.server_cpu += window.server_cpu;
             sums.generator_cpu += report.cpu_seconds;

@@ -35,6 +35,12 @@ pub(crate) fn pool_matters(throughputs: &[f64]) -> bool {
     throughputs.len() >= 2 && lowest < highest * (1.0 - POOL_MATTERS)
 }
 
+/// Of a scan (pool, throughput) the smallest pool that is near the best.
+pub(crate) fn smallest_good_pool(scan: &[(u32, f64)]) -> Option<u32> {
+    let highest = scan.iter().map(|(_, throughput)| *throughput).fold(0.0, f64::max);
+    scan.iter().filter(|(_, at)| *at >= highest * (1.0 - POOL_MATTERS)).map(|(pool, _)| *pool).min()
+}
+
 /// Sizes to try when it does, beside those of the scan. Where 16 brings no more than the default, the answer lies at or
 /// below it: a size that is as large as the machine's cores is what work that computes needs. Above, work waits.
 pub(crate) fn more_pools(cores: u16, at_default: f64, at_16: f64) -> Vec<u32> {
@@ -134,6 +140,8 @@ mod tests {
         assert_eq!(more_pools(2, 20.0, 20.1), [2]);
         assert_eq!(more_pools(8, 20.0, 20.1), [2, 8]);
         assert!(more_pools(2, 20.0, 60.0).contains(&128));
+        assert_eq!(smallest_good_pool(&[(1, 10.0), (4, 19.0), (16, 20.0)]), Some(4));
+        assert_eq!(smallest_good_pool(&[]), None);
         assert_eq!(first_with_best_pool(&[1, 2, 3, 4], 2), [2, 2]);
         assert_eq!(first_with_best_pool(&[1, 2, 4, 8, 16], 8), [2, 8]);
         assert!(first_with_best_pool(&[1], 2).is_empty());
