@@ -6,7 +6,7 @@ const http = require('node:http');
 /** The same amount of work each time, whatever the clock says. */
 function work() {
   let sum = 0;
-  for (let i = 0; i < 4e6; i += 1) sum = (sum + i * i) % 1000003;
+  for (let i = 0; i < 120_000; i += 1) sum = (sum + i * i) % 1000003;
   return sum;
 }
 

@@ -44,6 +44,9 @@ const COARSE_ROUNDS: usize = 2;
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
 
+/// Answers of the best candidate in a window at least: one more or less is then no difference.
+const ANSWERS_MIN: f64 = 60.0;
+
 /// A candidate with more workers than cores is warmed up for longer, but for no longer than this.
 const WARMUP_MAX: Duration = Duration::from_secs(8);
 
@@ -132,7 +135,9 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
     // So many answers of a pool come at a time that a window must hold several rows of them.
     let row = measure::lead_in(pilot.connections, pilot.weakest);
-    let least = (pilot.answer * 25).max(3 * row);
+    let most = pilot.curve.iter().map(|point| point.per_second).fold(f64::MIN_POSITIVE, f64::max);
+    let enough = Duration::try_from_secs_f64(ANSWERS_MIN / most).unwrap_or(WINDOW_MAX).min(WINDOW_MAX * 4);
+    let least = enough.max(3 * row);
     let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, least);
     let trial = TrialPlan {
         connections: pilot.connections,
