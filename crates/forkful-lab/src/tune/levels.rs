@@ -18,7 +18,7 @@ const NOISE_MIN: f64 = 0.003;
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     /// Logarithm of throughput by candidate; `None` where nothing was measured.
-    levels: Vec<Option<f64>>,
+    by_candidate: Vec<Option<f64>>,
     /// Windows of each candidate.
     windows: Vec<usize>,
     /// Standard deviation of one window, and its degrees of freedom. `None`: no window is more than the model needs.
@@ -55,17 +55,17 @@ impl Levels {
         let free = (windows.iter().sum::<usize>() + 1).saturating_sub(measured + filled);
         let noise = (free > 0).then(|| ((squares / free as f64).sqrt().max(NOISE_MIN), free));
         let levels = levels.into_iter().zip(&windows).map(|(level, windows)| (*windows > 0).then_some(level));
-        Self { levels: levels.collect(), windows, noise }
+        Self { by_candidate: levels.collect(), windows, noise }
     }
 
     /// A candidate's level.
     pub(super) fn level(&self, index: usize) -> Option<f64> {
-        self.levels[index]
+        self.by_candidate[index]
     }
 
     /// The logarithm of the ratio of one to another.
     pub(super) fn difference(&self, index: usize, other: usize) -> Option<f64> {
-        Some(self.levels[index]? - self.levels[other]?)
+        Some(self.by_candidate[index]? - self.by_candidate[other]?)
     }
 
     /// The standard error of that.
