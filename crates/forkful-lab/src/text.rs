@@ -85,7 +85,11 @@ fn candidates_table(document: &TuneDocument) -> String {
             row.p99_at_70_ms.map_or_else(|| "–".to_owned(), milliseconds),
             format!("{:.0} MB", row.memory_bytes as f64 / 1e6),
             format!("{:.0} %", row.share_percent),
-            if out.is_empty() && !row.pareto && !row.chosen { "beaten in everything".to_owned() } else { out },
+            if out.is_empty() && !row.pareto && !row.chosen {
+                "beaten in everything".to_owned()
+            } else {
+                out
+            },
         ]);
     }
     table.text()
