@@ -16,9 +16,10 @@ const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// An open loop has this many connections more than would do if every request took as long as at saturation.
 const OPEN_CONNECTIONS_MAX: usize = 1024;
 
-/// A closed loop is full after so many answers of one connection, within these bounds.
+/// A closed loop is full after so many answers of one connection, within these bounds. A hundred new connections are
+/// taken by Node.js one by one and handed to workers one by one, which takes a cluster a tenth of a second.
 const LEAD_IN_ANSWERS: f64 = 1.5;
-const LEAD_IN_MIN: Duration = Duration::from_millis(50);
+const LEAD_IN_MIN: Duration = Duration::from_millis(200);
 const LEAD_IN_MAX: Duration = Duration::from_secs(2);
 
 /// Samples below which a 99th percentile is no figure but a guess.
@@ -117,9 +118,11 @@ pub fn lead_in(connections: usize, per_second: f64) -> Duration {
     Duration::from_secs_f64((LEAD_IN_ANSWERS * answer).min(LEAD_IN_MAX.as_secs_f64())).max(LEAD_IN_MIN)
 }
 
-/// An open loop at so many requests per second, arriving independently of each other and of the answers.
+/// An open loop at so many requests per second, arriving independently of each other and of the answers, counted from
+/// when all of its connections have been taken.
 pub fn open(subject: &Subject<'_>, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
     let mut plan = plan(subject, duration)?;
+    plan.warmup = LEAD_IN_MIN;
     // Kept connections are opened before the clock runs; more are made when all are busy.
     plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
     plan.load =
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_loop_is_full_when_every_connection_has_had_its_answer() {
-        assert_eq!(lead_in(64, 640.0), Duration::from_millis(150));
+        assert_eq!(lead_in(64, 320.0), Duration::from_millis(300));
         assert_eq!(lead_in(64, 64_000.0), LEAD_IN_MIN);
         assert_eq!(lead_in(64, 1.0), LEAD_IN_MAX);
         assert_eq!(lead_in(64, 0.0), LEAD_IN_MIN);

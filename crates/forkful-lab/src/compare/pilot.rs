@@ -23,6 +23,9 @@ const STEADY: f64 = 1.04;
 /// What has reached this share of the steady throughput is warm.
 const WARM: f64 = 0.97;
 
+/// Lead-ins of a trial, about: two slices at saturation, one at each of two rates.
+const LEAD_INS: u32 = 4;
+
 /// One point of the curve.
 const POINT: Duration = Duration::from_millis(300);
 
@@ -82,7 +85,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
     if setup.connections.is_none() {
         pilot.connections = chosen(&pilot.curve, setup.workers_max());
     }
-    pilot.overhead += measure::lead_in(pilot.connections, pilot.weakest) * 2 * setup.arms.len() as u32;
+    pilot.overhead += measure::lead_in(pilot.connections, pilot.weakest) * LEAD_INS * setup.arms.len() as u32;
     Ok(pilot)
 }
 
