@@ -166,25 +166,12 @@ fn apps_that_cannot_run_side_by_side_are_compared_one_after_the_other() {
     let alone = format!("require('net').createServer().listen('\\0' + __dirname);\n{SERVER}");
     lab.sandbox.write("old.js", &alone);
     lab.sandbox.write("new.js", &alone);
-    let output = lab.run(&[
-        "compare",
-        "old.js",
-        "new.js",
-        "--path",
-        "/fast",
-        "--budget",
-        "5s",
-        "--blocks",
-        "2",
-        "--no-latency",
-        "--json",
-    ]);
+    let base = ["compare", "old.js", "new.js", "--path", "/fast", "--budget", "5s"];
+    let output = lab.run(&[&base[..], &["--blocks", "2", "--no-latency"]].concat());
     let told = lab.sandbox.told(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert!(told.contains("the arms cannot run side by side") && told.contains("EADDRINUSE"), "{told}");
-    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(document["arms"][1]["name"], "new.js");
-    assert_eq!(document["blocks"].as_array().unwrap().len(), 2);
+    assert!(told.contains("2 blocks in random order") && told.contains("\nnew.js "), "{told}");
     lab.nothing_is_left();
 }
 
