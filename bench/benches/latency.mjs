@@ -99,7 +99,7 @@ export function tables(result) {
     name,
     CASES[name].against === 'server' ? "the server's own times" : 'analysis',
     spreadText(of(name, (s) => s.offMs * 1000)),
-    spreadText(of(name, (s) => s.offShare * 100), 2),
+    spreadText(of(name, (s) => (s.offShare > 1 ? NaN : s.offShare * 100)), 2),
     fixed(of(name, (s) => (s.kept ? 100 : 0)).median),
     spreadText(of(name, (s) => (s.even === null ? NaN : s.even.within * 100)), 1),
     spreadText(of(name, (s) => (s.slipMs === null ? NaN : s.slipMs * 1000))),

@@ -3,6 +3,8 @@
 //! `single,cluster` · `workers=1,2,4` · `pool=1,4` · `balance=direct,exact,shared` · `node=PATH1,PATH2` ·
 //! `node-cluster` · `pm2`; mixed as in `single,workers=2,4`. The first is the baseline.
 
+pub mod naming;
+
 use std::path::PathBuf;
 
 use forkful_core::spec::{Balance, INSTANCES_MAX};

@@ -26,7 +26,7 @@ use crate::server::StartOptions;
 use crate::statistics::random::Random;
 use crate::target::Target;
 use pilot::Pilot;
-pub(crate) use trial::{Trial, TrialPlan, run_trial};
+pub(crate) use trial::{Trial, TrialPlan, run_trial, run_trials};
 pub(crate) use words::milliseconds;
 
 /// Everything that a comparison is told.
@@ -83,6 +83,9 @@ impl Setup {
         self.arms.iter().map(|arm| arm.runner.workers()).max().unwrap_or(1)
     }
 }
+
+/// Arms whose servers run at the same time at most, for the sake of memory; more of them run one after the other.
+const TOGETHER_MAX: usize = 4;
 
 /// All arms once, in random order.
 #[derive(Debug)]
@@ -149,6 +152,7 @@ fn run_blocks(
     let mut blocks: Vec<Block> = Vec::new();
     // Disturbed blocks are repeated, but not for ever: on a machine that is never quiet there would be no end.
     let repeats_max = plan.blocks_max() / 2;
+    let mut together = setup.port.is_none() && !pilot.ignores_port && setup.arms.len() <= TOGETHER_MAX;
     loop {
         let quiet = judge::undisturbed(&blocks).count();
         let is_look = plan.looks.contains(&quiet) && judge::just_counted(&blocks);
@@ -161,7 +165,23 @@ fn run_blocks(
             return Ok(blocks);
         }
         let number = blocks.len() + 1;
-        let block = run_block(setup, plan, pilot, number, &mut random, observer)?;
+        let block = run_block(setup, plan, pilot, number, together, &mut random, observer);
+        let block = match block {
+            // Some apps cannot run twice at a time: a lock, a second port.
+            Err(
+                error @ (LabError::Failed { .. }
+                | LabError::NotListening { .. }
+                | LabError::NoAnswer { .. }
+                | LabError::Errors { .. }),
+            ) if together && blocks.is_empty() => {
+                together = false;
+                observer.note(&format!(
+                    "the arms cannot run side by side ({error}), so that they run one after the other"
+                ));
+                run_block(setup, plan, pilot, number, together, &mut random, observer)?
+            }
+            block => block?,
+        };
         if let Some(reason) = block.disturbed() {
             observer.note(&format!("block {number} was disturbed ({reason}) and is repeated"));
         }
@@ -174,31 +194,38 @@ fn run_block(
     plan: &Plan,
     pilot: &Pilot,
     number: usize,
+    together: bool,
     random: &mut Random,
     observer: &mut dyn Observer,
 ) -> Result<Block, LabError> {
     let mut order: Vec<usize> = (0..setup.arms.len()).collect();
     random.shuffle(&mut order);
-    // The same arrivals for all arms of a block.
-    let seed = random.bits();
-    let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
-    for (place, index) in order.iter().enumerate() {
-        let arm = &setup.arms[*index];
-        let done = number - 1;
-        let of = plan.blocks_max().max(number);
+    let trial_plan = TrialPlan {
+        connections: pilot.connections,
+        warmup: plan.warmup,
+        window: plan.window,
+        latency_window: plan.latency_window,
+        weakest: pilot.weakest,
+        // The same arrivals for all arms of a block.
+        seed: random.bits(),
+    };
+    let of = plan.blocks_max().max(number);
+    let expected = (plan.takes / plan.blocks_max().max(1) as u32).as_secs_f64().max(0.1);
+    let begun = Instant::now();
+    let mut began = |arm: &Arm| {
+        let part = (begun.elapsed().as_secs_f64() / expected).min(1.0);
         observer.stage(&Stage {
             text: format!("block {number} of {of}: {}", arm.name),
-            done: (done as f64 + place as f64 / order.len() as f64) / of as f64,
+            done: ((number - 1) as f64 + part) / of as f64,
         });
-        let trial_plan = TrialPlan {
-            connections: pilot.connections,
-            warmup: plan.warmup,
-            window: plan.window,
-            latency_window: plan.latency_window,
-            weakest: pilot.weakest,
-            seed,
-        };
-        trials[*index] = Some(run_trial(setup, arm, &trial_plan)?);
+    };
+    let group = if together { order.len() } else { 1 };
+    let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
+    for indices in order.chunks(group.max(1)) {
+        let arms: Vec<&Arm> = indices.iter().map(|index| &setup.arms[*index]).collect();
+        for (index, trial) in indices.iter().zip(run_trials(setup, &arms, &trial_plan, &mut began)?) {
+            trials[*index] = Some(trial);
+        }
     }
     Ok(Block { order, trials: trials.into_iter().flatten().collect() })
 }

@@ -8,7 +8,7 @@ pub mod compare;
 pub mod document;
 mod error;
 pub mod experiment;
-mod machine;
+pub mod machine;
 pub mod measure;
 pub mod page;
 pub mod patch;

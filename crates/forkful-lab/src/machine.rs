@@ -32,7 +32,8 @@ fn value_of(text: &str, key: &str) -> Option<String> {
         .map(|(_, value)| value.trim().to_owned())
 }
 
-fn version_of(program: &Path) -> Option<String> {
+/// What a program says to `--version`.
+pub fn version_of(program: &Path) -> Option<String> {
     let output =
         Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

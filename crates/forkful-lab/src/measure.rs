@@ -16,6 +16,12 @@ const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// An open loop has this many connections more than would do if every request took as long as at saturation.
 const OPEN_CONNECTIONS_MAX: usize = 1024;
 
+/// A closed loop is full after so many answers of one connection, within these bounds. A hundred new connections are
+/// taken by Node.js one by one and handed to workers one by one, which takes a cluster a tenth of a second.
+const LEAD_IN_ANSWERS: f64 = 1.5;
+const LEAD_IN_MIN: Duration = Duration::from_millis(200);
+const LEAD_IN_MAX: Duration = Duration::from_secs(2);
+
 /// Samples below which a 99th percentile is no figure but a guess.
 pub const P99_SAMPLES_MIN: u64 = 1_000;
 
@@ -59,7 +65,7 @@ impl Window {
     /// Requests that the server has worked for, those of before and after the clock included.
     pub fn requests(&self) -> u64 {
         let counts = &self.report.counts;
-        counts.completed + counts.late + self.report.warmup.completed
+        counts.completed + counts.carried_in + counts.late + self.report.warmup.completed
     }
 
     /// CPU time of the server for one request; `None` when there was none.
@@ -88,15 +94,35 @@ impl Window {
 
 /// A closed loop with so many connections.
 pub fn closed(subject: &Subject<'_>, connections: usize, duration: Duration) -> Result<Window, LabError> {
+    closed_after(subject, connections, Duration::ZERO, duration)
+}
+
+/// The same, counted from when the loop has run for `lead_in`.
+pub fn closed_after(
+    subject: &Subject<'_>,
+    connections: usize,
+    lead_in: Duration,
+    duration: Duration,
+) -> Result<Window, LabError> {
     let mut plan = plan(subject, duration)?;
     plan.connections = connections;
+    plan.warmup = lead_in;
     plan.load = Load::Closed { think: Think::None };
     window(subject, &plan)
 }
 
-/// An open loop at so many requests per second, arriving independently of each other and of the answers.
+/// How long a closed loop is empty at its beginning: until the first answers of all connections are there, fewer come
+/// than ever after. A window that counts this time finds a throughput that is too low, and "grows".
+pub fn lead_in(connections: usize, per_second: f64) -> Duration {
+    let answer = if per_second > 0.0 { connections as f64 / per_second } else { 0.0 };
+    Duration::from_secs_f64((LEAD_IN_ANSWERS * answer).min(LEAD_IN_MAX.as_secs_f64())).max(LEAD_IN_MIN)
+}
+
+/// An open loop at so many requests per second, arriving independently of each other and of the answers, counted from
+/// when all of its connections have been taken.
 pub fn open(subject: &Subject<'_>, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
     let mut plan = plan(subject, duration)?;
+    plan.warmup = LEAD_IN_MIN;
     // Kept connections are opened before the clock runs; more are made when all are busy.
     plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
     plan.load =
@@ -127,8 +153,15 @@ fn window(subject: &Subject<'_>, plan: &Plan) -> Result<Window, LabError> {
         return Err(LabError::Interrupted);
     }
     let server_cpu = after.cpu_since(&before);
-    let machine = machine_use(&report, server_cpu);
+    let machine = machine_use(&report, server_cpu.mul_f64(counted_share(&report)));
     Ok(Window { report, server_cpu, machine })
+}
+
+/// The share of the requests that the server worked for which it answered while the clock ran.
+fn counted_share(report: &Report) -> f64 {
+    let counted = (report.counts.completed + report.counts.carried_in) as f64;
+    let others = (report.counts.late + report.warmup.completed) as f64;
+    if counted > 0.0 { counted / (counted + others) } else { 1.0 }
 }
 
 fn load_error(subject: &Subject<'_>, source: forkful_load::LoadError) -> LabError {
@@ -198,6 +231,25 @@ mod tests {
         assert!(percentile_ms(&histogram, 99.0).is_some());
         assert_eq!(percentile_ms(&histogram, 99.9), None);
         assert_eq!(percentile_ms(&new_histogram(), 50.0), None);
+    }
+
+    #[test]
+    fn a_loop_is_full_when_every_connection_has_had_its_answer() {
+        assert_eq!(lead_in(64, 320.0), Duration::from_millis(300));
+        assert_eq!(lead_in(64, 64_000.0), LEAD_IN_MIN);
+        assert_eq!(lead_in(64, 1.0), LEAD_IN_MAX);
+        assert_eq!(lead_in(64, 0.0), LEAD_IN_MIN);
+    }
+
+    #[test]
+    fn cpu_of_the_lead_in_is_no_part_of_the_machines_use() {
+        let mut report = Report::empty("test");
+        assert!((counted_share(&report) - 1.0).abs() < 1e-9);
+        report.warmup.completed = 90;
+        report.counts.carried_in = 10;
+        report.counts.completed = 290;
+        report.counts.late = 10;
+        assert!((counted_share(&report) - 0.75).abs() < 1e-9);
     }
 
     #[test]

@@ -85,16 +85,25 @@ fn candidates_table(document: &TuneDocument) -> String {
             row.p99_at_70_ms.map_or_else(|| "–".to_owned(), milliseconds),
             format!("{:.0} MB", row.memory_bytes as f64 / 1e6),
             format!("{:.0} %", row.share_percent),
-            if out.is_empty() && !row.pareto { "beaten in everything".to_owned() } else { out },
+            if out.is_empty() && !row.pareto && !row.chosen {
+                "beaten in everything".to_owned()
+            } else {
+                out
+            },
         ]);
     }
     table.text()
 }
 
-/// Capital letter and full stop.
+/// Capital letter and full stop. A word that is a name of something, as `old.js` or `pool=4`, stays as it is.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+    let is_name = text
+        .split(' ')
+        .next()
+        .is_some_and(|word| word.trim_end_matches([':', ',', '.']).contains(['.', '=', '/']));
+    let capital = |letter: char| if is_name { letter.into() } else { letter.to_uppercase().collect() };
+    let first: String = letters.next().map(capital).unwrap_or_default();
     let end = if text.ends_with(['.', '`']) { "" } else { "." };
     format!("{first}{}{end}", letters.as_str())
 }
@@ -247,5 +256,6 @@ mod tests {
         assert_eq!([5112.3, 81.27, 0.4242].map(rate), ["5112", "81.3", "0.42"]);
         assert_eq!([190.4, 21_000.0].map(microseconds), ["190 µs", "21.0 ms"]);
         assert_eq!(sentence("no difference: x"), "No difference: x.");
+        assert_eq!(sentence("old.js, single is slower"), "old.js, single is slower.");
     }
 }

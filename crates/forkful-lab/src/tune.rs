@@ -4,6 +4,7 @@
 //! said about it in `outcome`.
 
 mod candidates;
+mod levels;
 mod outcome;
 mod race;
 
@@ -19,7 +20,7 @@ use crate::plan;
 use crate::progress::{Observer, Stage};
 use crate::server::Server;
 use crate::statistics::random::Random;
-use candidates::{more_pools, pool_matters, scan_pools, star};
+use candidates::{first_with_best_pool, more_pools, pool_matters, scan_pools, star};
 pub use candidates::{parse_pools, parse_workers};
 pub(crate) use race::Candidate;
 use race::Race;
@@ -42,6 +43,9 @@ const COARSE_ROUNDS: usize = 2;
 /// Bounds of a window.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
+
+/// Answers of the best candidate in a window at least: one more or less is then no difference.
+const ANSWERS_MIN: f64 = 60.0;
 
 /// A candidate with more workers than cores is warmed up for longer, but for no longer than this.
 const WARMUP_MAX: Duration = Duration::from_secs(8);
@@ -129,7 +133,12 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let deadline = begun + setup.budget;
     let left = deadline.saturating_duration_since(Instant::now());
     let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
-    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, pilot.answer);
+    // So many answers of a pool come at a time that a window must hold several rows of them.
+    let row = measure::lead_in(pilot.connections, pilot.weakest);
+    let most = pilot.curve.iter().map(|point| point.per_second).fold(f64::MIN_POSITIVE, f64::max);
+    let enough = Duration::try_from_secs_f64(ANSWERS_MIN / most).unwrap_or(WINDOW_MAX).min(WINDOW_MAX * 4);
+    let least = enough.max(3 * row);
+    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, least);
     let trial = TrialPlan {
         connections: pilot.connections,
         warmup: pilot.warmup,
@@ -183,10 +192,10 @@ fn first_candidates(tune: &TuneSetup, cores: u16) -> Vec<Candidate> {
 }
 
 /// So long that the coarse rounds of all and six more rounds of three survivors fit.
-fn window(left: Duration, candidates: usize, overhead: Duration, answer: Duration) -> Duration {
+fn window(left: Duration, candidates: usize, overhead: Duration, least: Duration) -> Duration {
     let trials = (candidates * COARSE_ROUNDS + 3 * 6) as u32;
     let each = left / trials.max(1);
-    let least = WINDOW_MIN.max(answer * 25);
+    let least = WINDOW_MIN.max(least);
     each.saturating_sub(overhead).clamp(least.min(WINDOW_MAX * 4), WINDOW_MAX.max(least))
 }
 
@@ -206,7 +215,8 @@ fn run_race(
         let mut order = raced.race.survivors();
         let each = trial.warmup + trial.window + overhead;
         let is_late = Instant::now() + each * order.len() as u32 > until;
-        if is_late && raced.race.rounds() >= COARSE_ROUNDS {
+        // Who came late is not judged by one window, whatever the time.
+        if is_late && raced.race.rounds() >= COARSE_ROUNDS && raced.race.have_run(COARSE_ROUNDS) {
             break;
         }
         random.shuffle(&mut order);
@@ -221,12 +231,14 @@ fn run_race(
             });
             results.push((index, Some(one(tune, candidate, trial, index, raced)?)));
         }
-        for loser in raced.race.record(&results) {
+        for loser in raced.race.record(&results, tune.present_pool()) {
             let candidate = raced.race.entries()[loser].candidate;
             observer.note(&format!("{} is out after round {}", arm(candidate).name, raced.race.rounds()));
         }
         if raced.race.rounds() == COARSE_ROUNDS && tune.pools.is_none() {
             judge_pool(tune, cores, raced, observer);
+        } else if tune.pools.is_none() && raced.pool_matters {
+            widen(raced);
         }
         if raced.race.rounds() > COARSE_ROUNDS && raced.race.over().is_some() {
             break;
@@ -292,15 +304,34 @@ fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dy
     observer.note("the size of the thread pool makes a difference for this route");
     let of =
         |pool: u32| scan.iter().find(|(found, _)| *found == pool).map_or(0.0, |(_, throughput)| *throughput);
-    for pool in more_pools(cores, present, of(candidates::POOL_DEFAULT), of(16)) {
+    for pool in more_pools(cores, of(candidates::POOL_DEFAULT), of(16)) {
         raced.race.add(Candidate { workers: fewest, pool });
     }
-    let best = scan.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(present, |(pool, _)| *pool);
-    let workers: Vec<u16> = raced.race.entries().iter().map(|entry| entry.candidate.workers).collect();
-    for workers in workers {
+    let best = candidates::smallest_good_pool(&scan).unwrap_or(present);
+    for workers in first_with_best_pool(&worker_counts(&raced.race), cores) {
         raced.race.add(Candidate { workers, pool: best });
     }
-    raced.race.revive();
+    raced.costs.resize(raced.race.entries().len(), Costs::default());
+}
+
+/// Numbers of workers in a race, ascending.
+fn worker_counts(race: &Race) -> Vec<u16> {
+    let counts: std::collections::BTreeSet<u16> =
+        race.entries().iter().map(|entry| entry.candidate.workers).collect();
+    counts.into_iter().collect()
+}
+
+/// Where several workers with a pool that was not theirs lead, every number of workers runs with that pool.
+fn widen(raced: &mut Raced) {
+    let Some(leader) = raced.race.leader() else { return };
+    let Candidate { workers, pool } = raced.race.entries()[leader].candidate;
+    let counts = worker_counts(&raced.race);
+    if Some(&workers) == counts.first() {
+        return;
+    }
+    for workers in counts {
+        raced.race.add(Candidate { workers, pool });
+    }
     raced.costs.resize(raced.race.entries().len(), Costs::default());
 }
 

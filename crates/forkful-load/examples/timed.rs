@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n";
 const PERIOD: Duration = Duration::from_secs(2);
 const STALL: Duration = Duration::from_millis(200);
-/// The last part of a pause is spun away: a sleep ends up to a millisecond late.
+/// The last part of a pause is spun away: a sleep ends up to a millisecond late. Not at the end of a stall: hundreds of
+/// threads that spin there keep each other from answering for milliseconds.
 const SPIN: Duration = Duration::from_micros(300);
 
 /// When requests came and when their answers left, microseconds since the start.
@@ -62,7 +63,7 @@ fn serve(mut stream: TcpStream, kind: &str, begun: Instant, record: &Record) -> 
         }
         filled = 0;
         let number = record.requests.fetch_add(1, Ordering::Relaxed);
-        wait_until(begun, due(kind, arrived, number));
+        wait_until(begun, due(kind, arrived, number), if kind == "stall" { Duration::ZERO } else { SPIN });
         let left = begun.elapsed();
         stream.write_all(ANSWER)?;
         let times = (arrived.as_micros() as u64, left.as_micros() as u64);
@@ -77,15 +78,15 @@ fn due(kind: &str, arrived: Duration, number: u64) -> Duration {
         "bimodal" => arrived + Duration::from_millis(if number % 10 == 9 { 100 } else { 1 }),
         _ => {
             let into = Duration::from_nanos((arrived.as_nanos() % PERIOD.as_nanos()) as u64);
-            if into < STALL { arrived + STALL - into } else { arrived }
+            arrived + STALL.saturating_sub(into)
         }
     }
 }
 
-fn wait_until(begun: Instant, due: Duration) {
+fn wait_until(begun: Instant, due: Duration, spin: Duration) {
     let left = due.saturating_sub(begun.elapsed());
-    if left > SPIN {
-        std::thread::sleep(left - SPIN);
+    if left > spin {
+        std::thread::sleep(left.saturating_sub(spin));
     }
     while begun.elapsed() < due {
         std::hint::spin_loop();

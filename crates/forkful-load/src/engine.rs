@@ -149,7 +149,7 @@ impl<'s> Engine<'s> {
     fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
         let timeout = self.arm(self.now);
         events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => unreachable!("epoll_wait fails on bad arguments only: {error}"),
         }
@@ -168,21 +168,22 @@ impl<'s> Engine<'s> {
         self.ticks.meter.woke(&mut self.recorder, events.len(), self.now.saturating_sub(woken));
     }
 
-    /// How long to wait. What is due before the next tick gets the timer, which is exact to microseconds.
-    fn arm(&mut self, now: Nanos) -> Timespec {
-        let due = self.pacing.next_due(self.shared.end());
+    /// How long to wait. What is due gets the timer, which is exact to microseconds; it is set a few times a second,
+    /// whereas a time-out would be set and cleared again by the kernel for every wait that answers end.
+    fn arm(&mut self, now: Nanos) -> Option<Timespec> {
+        let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
         if due <= now {
-            return Timespec { tv_sec: 0, tv_nsec: 0 };
+            return Some(timespec(0));
         }
-        if due < self.ticks.next && due != self.timer_at {
-            let value = timespec(due - now);
-            let setting = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-            if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_ok() {
-                self.timer_at = due;
+        if due != self.timer_at && due != NEVER {
+            let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(due - now) };
+            if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_err() {
+                // Rounded up, or it would turn in vain within the last millisecond.
+                return Some(timespec((due - now).div_ceil(1_000_000) * 1_000_000));
             }
+            self.timer_at = due;
         }
-        // Rounded up, or it would turn in vain within the last millisecond.
-        timespec(self.ticks.next.saturating_sub(now).div_ceil(1_000_000) * 1_000_000)
+        None
     }
 
     fn event(&mut self, event: epoll::Event, buffer: &mut [u8]) -> Nanos {

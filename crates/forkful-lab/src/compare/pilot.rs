@@ -21,7 +21,10 @@ const WARMUP_STEPS_MAX: usize = 16;
 const STEADY: f64 = 1.04;
 
 /// What has reached this share of the steady throughput is warm.
-const WARM: f64 = 0.93;
+const WARM: f64 = 0.97;
+
+/// Lead-ins of a trial, about: two slices at saturation, one at each of two rates.
+const LEAD_INS: u32 = 4;
 
 /// One point of the curve.
 const POINT: Duration = Duration::from_millis(300);
@@ -41,7 +44,7 @@ const SATURATED: f64 = 0.97;
 /// What the pilot found.
 #[derive(Debug)]
 pub(crate) struct Pilot {
-    /// Starting and ending all servers once.
+    /// Starting and ending all servers once, and filling their loops.
     pub(crate) overhead: Duration,
     /// The slowest arm's answer when nothing else is asked.
     pub(crate) answer: Duration,
@@ -51,6 +54,8 @@ pub(crate) struct Pilot {
     pub(crate) connections: usize,
     /// Capacity of the weakest arm.
     pub(crate) weakest: f64,
+    /// An arm listens where it likes, so that two cannot run at a time.
+    pub(crate) ignores_port: bool,
     /// The curves.
     pub(crate) curve: Vec<CapacityPoint>,
 }
@@ -63,6 +68,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         warmup: Duration::ZERO,
         connections: setup.connections.unwrap_or(1),
         weakest: 0.0,
+        ignores_port: false,
         curve: Vec::new(),
     };
     for arm in &setup.arms {
@@ -79,6 +85,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
     if setup.connections.is_none() {
         pilot.connections = chosen(&pilot.curve, setup.workers_max());
     }
+    pilot.overhead += measure::lead_in(pilot.connections, pilot.weakest) * LEAD_INS * setup.arms.len() as u32;
     Ok(pilot)
 }
 
@@ -86,6 +93,7 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     let begun = Instant::now();
     let server = Server::start(&setup.start_options(arm))?;
     let started = begun.elapsed();
+    pilot.ignores_port |= server.ignores_port();
     let subject = Subject {
         server: &server,
         arm: &arm.name,
@@ -98,13 +106,14 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
-    let needed = warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2))?;
+    let (needed, steady) = warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2))?;
     pilot.warmup = pilot.warmup.max(needed);
     let alone = measure::closed(&subject, 1, stretched(ALONE, 2))?;
     let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
     pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
     for connections in counts {
-        let window = measure::closed(&subject, connections, stretched(POINT, 4))?;
+        let lead_in = measure::lead_in(connections, steady);
+        let window = measure::closed_after(&subject, connections, lead_in, stretched(POINT, 4))?;
         measure::must_be_right(&subject, &window.report)?;
         let quantile_ms = |quantile| window.report.response.value_at_quantile(quantile) as f64 / 1e6;
         pilot.curve.push(CapacityPoint {
@@ -125,8 +134,8 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Loads a fresh server until its throughput grows no more. Gives how much of that was needed.
-fn warm_up(subject: &Subject<'_>, connections: usize, step: Duration) -> Result<Duration, LabError> {
+/// Loads a fresh server until its throughput grows no more. Gives how much of that was needed, and that throughput.
+fn warm_up(subject: &Subject<'_>, connections: usize, step: Duration) -> Result<(Duration, f64), LabError> {
     let mut rates = Vec::new();
     loop {
         let window = measure::closed(subject, connections, step)?;
@@ -134,7 +143,7 @@ fn warm_up(subject: &Subject<'_>, connections: usize, step: Duration) -> Result<
         rates.push(window.per_second());
         // A route that takes seconds is not made faster by a compiler.
         if step > WARMUP_STEP || is_steady(&rates) || rates.len() == WARMUP_STEPS_MAX {
-            return Ok(step * steps_needed(&rates));
+            return Ok((step * steps_needed(&rates), steady(&rates)));
         }
     }
 }
@@ -144,10 +153,15 @@ fn is_steady(rates: &[f64]) -> bool {
     c + d <= STEADY * (a + b)
 }
 
+/// The throughput of the last two steps.
+fn steady(rates: &[f64]) -> f64 {
+    let last = &rates[rates.len().saturating_sub(2)..];
+    last.iter().sum::<f64>() / last.len().max(1) as f64
+}
+
 /// Steps until the throughput of the last two was almost reached, and at least one.
 fn steps_needed(rates: &[f64]) -> u32 {
-    let last = &rates[rates.len().saturating_sub(2)..];
-    let steady = last.iter().sum::<f64>() / last.len().max(1) as f64;
+    let steady = steady(rates);
     let cold = rates.iter().take_while(|rate| **rate < WARM * steady).count();
     cold.max(1) as u32
 }
@@ -219,7 +233,7 @@ mod tests {
         let express = [1200.0, 2400.0, 3800.0, 4400.0, 5300.0, 5600.0, 5500.0, 5700.0];
         let steady_at = (1..=express.len()).find(|steps| is_steady(&express[..*steps]));
         assert_eq!(steady_at, Some(8));
-        assert_eq!(steps_needed(&express), 4);
+        assert_eq!(steps_needed(&express), 5);
         assert!(is_steady(&[9000.0, 9100.0, 9050.0, 8990.0]));
         assert_eq!(steps_needed(&[9000.0, 9100.0, 9050.0, 8990.0]), 1);
         assert!(!is_steady(&[9000.0, 9000.0, 9000.0]));

@@ -1,22 +1,33 @@
-//! One arm in one block: a fresh server, warmed up, measured at saturation and at equal rates, ended.
+//! Arms in one block: fresh servers, warmed up, measured at saturation and at equal rates, ended.
+//!
+//! A window is cut into slices, and the arms take turns with them, forwards and backwards, while the servers of the
+//! others wait idle. A core whose neighbour is busy, on this machine or on another one of the same host, is slower by a
+//! third for a second or ten; that is in nobody's account, and windows one after the other would take it for a
+//! difference between the arms.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forkful_load::{Histogram, Report};
+use forkful_load::{Histogram, Report, new_histogram};
 
 use super::Setup;
 use crate::LabError;
 use crate::arms::Arm;
-use crate::measure::{self, Subject};
+use crate::measure::{self, Subject, Window};
 use crate::server::Server;
-use crate::statistics::steadiness::{Disturbance, disturbance};
+use crate::statistics::steadiness::{Disturbance, MachineUse, disturbance};
 
 /// Rates at which latency is measured, as shares of the weakest arm's capacity.
 pub(crate) const RATES: [f64; 2] = [0.5, 0.8];
 
 /// Less than this share of an offered rate answered: the arm cannot keep up.
 const KEPT_UP: f64 = 0.97;
+
+/// Slices of a window at most: each has a beginning and an end of its own, which cost time.
+const SLICES_MAX: u32 = 4;
+
+/// A slice at least.
+const SLICE_MIN: Duration = Duration::from_millis(250);
 
 /// How a trial is made.
 #[derive(Debug, Clone, Copy)]
@@ -65,66 +76,216 @@ pub(crate) struct AtRate {
     pub(crate) rate: f64,
     pub(crate) response: Histogram,
     pub(crate) overloaded: bool,
+    completed: u64,
+    errors: BTreeMap<String, u64>,
 }
 
-/// Runs it.
+/// Runs one arm.
 pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Trial, LabError> {
-    let server = Server::start(&setup.start_options(arm))?;
-    let subject = Subject {
-        server: &server,
-        arm: &arm.name,
-        target: &setup.target,
-        keep_alive: setup.keep_alive,
-        threads: setup.threads,
-        stop: &setup.stop,
-    };
-    let warm = measure::closed(&subject, plan.connections, plan.warmup)?;
-    measure::must_be_right(&subject, &warm.report)?;
-    let full = measure::closed(&subject, plan.connections, plan.window)?;
-    measure::must_be_right(&subject, &full.report)?;
-    let mut at_rates = Vec::new();
-    let mut errors = BTreeMap::new();
-    count_errors(&mut errors, &full.report);
-    let mut requests = full.report.counts.completed;
+    let mut trials = run_trials(setup, &[arm], plan, &mut |_| {})?;
+    Ok(trials.remove(0))
+}
+
+/// Runs arms that take turns; `began` is told whose turn it is. Trials are in the order of the arms.
+pub(crate) fn run_trials(
+    setup: &Setup,
+    arms: &[&Arm],
+    plan: &TrialPlan,
+    began: &mut dyn FnMut(&Arm),
+) -> Result<Vec<Trial>, LabError> {
+    let mut turns = Vec::new();
+    for arm in arms {
+        began(arm);
+        let mut turn =
+            Turn { setup, arm, server: Server::start(&setup.start_options(arm))?, lead_in: Duration::ZERO };
+        let warm = turn.right(measure::closed(&turn.subject(), plan.connections, plan.warmup)?)?;
+        turn.lead_in = measure::lead_in(plan.connections, warm.per_second());
+        turns.push(turn);
+    }
+    let lead_in = turns.iter().map(|turn| turn.lead_in).max().unwrap_or_default();
+    let full = alternate(&turns, plan.window, 2 * lead_in, began, |turn, slice, _| {
+        measure::closed_after(&turn.subject(), plan.connections, turn.lead_in, slice)
+    })?;
+    let mut at_rates: Vec<Vec<AtRate>> = arms.iter().map(|_| Vec::new()).collect();
     if !plan.latency_window.is_zero() && plan.weakest > 0.0 {
         for load in RATES {
             let rate = plan.weakest * load;
-            let window = measure::open(&subject, rate, plan.latency_window, plan.seed)?;
-            measure::must_be_right(&subject, &window.report)?;
-            count_errors(&mut errors, &window.report);
-            requests += window.report.counts.completed;
-            at_rates.push(at_rate(load, rate, window.report));
+            let windows =
+                alternate(&turns, plan.latency_window, 2 * lead_in, began, |turn, slice, number| {
+                    measure::open(&turn.subject(), rate, slice, plan.seed.wrapping_add(u64::from(number)))
+                })?;
+            for (found, windows) in at_rates.iter_mut().zip(windows) {
+                found.push(at_rate(load, rate, windows));
+            }
         }
     }
-    let used = server.used(true);
-    let report = &full.report;
-    Ok(Trial {
-        per_second: full.per_second(),
-        cpu_per_request: full.cpu_per_request(),
-        server_cores: full.server_cores(),
-        generator_cores: full.generator_cores(),
-        generator_busy: full.generator_busy(),
-        memory_bytes: used.memory_bytes,
-        processes: used.processes(),
-        started_in: server.started_in(),
-        ignores_port: server.ignores_port().then(|| server.address().port()),
-        requests,
-        errors,
-        timeline: timeline(report),
-        disturbance: disturbance(&full.machine),
-        little: little(report, plan.connections),
-        listen_overflows: report.kernel.listen_overflows.unwrap_or(0),
-        throttled: report.host.throttled.unwrap_or_default(),
-        service: full.report.response,
-        at_rates,
-    })
+    let parts = turns.iter().zip(full).zip(at_rates);
+    Ok(parts.map(|((turn, full), at_rates)| turn.trial(plan, &full, at_rates)).collect())
 }
 
-fn at_rate(load: f64, rate: f64, report: Report) -> AtRate {
-    let answered = report.counts.completed + report.counts.late;
-    let offered = report.offered.max(1);
-    let overloaded = (answered as f64) < KEPT_UP * offered as f64 || report.unsent > 0;
-    AtRate { load, rate, response: report.response, overloaded }
+/// Measures every arm for `window`, in slices by turns. By arm: its windows.
+fn alternate(
+    turns: &[Turn<'_>],
+    window: Duration,
+    slice_min: Duration,
+    began: &mut dyn FnMut(&Arm),
+    measure: impl Fn(&Turn<'_>, Duration, u32) -> Result<Window, LabError>,
+) -> Result<Vec<Vec<Window>>, LabError> {
+    let slices = slices(window, slice_min, turns.len());
+    let mut windows: Vec<Vec<Window>> = turns.iter().map(|_| Vec::new()).collect();
+    for number in 0..slices {
+        let mut places: Vec<usize> = (0..turns.len()).collect();
+        if number % 2 == 1 {
+            places.reverse();
+        }
+        for place in places {
+            began(turns[place].arm);
+            let window = measure(&turns[place], window / slices, number)?;
+            windows[place].push(turns[place].right(window)?);
+        }
+    }
+    Ok(windows)
+}
+
+/// An even number, so that nobody is always the first; nobody to take turns with: one.
+fn slices(window: Duration, slice_min: Duration, arms: usize) -> u32 {
+    let most = (window.as_secs_f64() / slice_min.max(SLICE_MIN).as_secs_f64()) as u32;
+    if arms < 2 || most < 2 { 1 } else { most.min(SLICES_MAX) / 2 * 2 }
+}
+
+/// A running arm of a block.
+struct Turn<'a> {
+    setup: &'a Setup,
+    arm: &'a Arm,
+    server: Server,
+    lead_in: Duration,
+}
+
+impl Turn<'_> {
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            server: &self.server,
+            arm: &self.arm.name,
+            target: &self.setup.target,
+            keep_alive: self.setup.keep_alive,
+            threads: self.setup.threads,
+            stop: &self.setup.stop,
+        }
+    }
+
+    fn right(&self, window: Window) -> Result<Window, LabError> {
+        measure::must_be_right(&self.subject(), &window.report)?;
+        Ok(window)
+    }
+
+    fn trial(&self, plan: &TrialPlan, full: &[Window], at_rates: Vec<AtRate>) -> Trial {
+        let used = self.server.used(true);
+        let sums = Sums::of(full);
+        let mut errors = sums.errors;
+        for (cause, count) in at_rates.iter().flat_map(|found| &found.errors) {
+            *errors.entry(cause.clone()).or_default() += count;
+        }
+        let seconds = sums.elapsed.as_secs_f64();
+        let per_second = if seconds > 0.0 { sums.completed as f64 / seconds } else { 0.0 };
+        let cpu_per_request = (sums.requests > 0).then(|| sums.server_cpu.div_f64(sums.requests as f64));
+        Trial {
+            per_second,
+            cpu_per_request,
+            server_cores: cpu_per_request.unwrap_or_default().as_secs_f64() * per_second,
+            generator_cores: if seconds > 0.0 { sums.generator_cpu / seconds } else { 0.0 },
+            generator_busy: full.iter().map(Window::generator_busy).sum::<f64>() / full.len().max(1) as f64,
+            memory_bytes: used.memory_bytes,
+            processes: used.processes(),
+            started_in: self.server.started_in(),
+            ignores_port: self.server.ignores_port().then(|| self.server.address().port()),
+            requests: sums.completed + at_rates.iter().map(|found| found.completed).sum::<u64>(),
+            errors,
+            timeline: timeline(full),
+            disturbance: disturbance(&sums.machine),
+            little: little(per_second, &sums.service, plan.connections),
+            listen_overflows: sums.listen_overflows,
+            throttled: sums.throttled,
+            service: sums.service,
+            at_rates,
+        }
+    }
+}
+
+/// What all slices of an arm brought together.
+struct Sums {
+    elapsed: Duration,
+    completed: u64,
+    requests: u64,
+    server_cpu: Duration,
+    generator_cpu: f64,
+    machine: MachineUse,
+    service: Histogram,
+    errors: BTreeMap<String, u64>,
+    listen_overflows: u64,
+    throttled: Duration,
+}
+
+impl Sums {
+    fn of(windows: &[Window]) -> Self {
+        let mut sums = Self {
+            elapsed: Duration::ZERO,
+            completed: 0,
+            requests: 0,
+            server_cpu: Duration::ZERO,
+            generator_cpu: 0.0,
+            machine: MachineUse::default(),
+            service: new_histogram(),
+            errors: BTreeMap::new(),
+            listen_overflows: 0,
+            throttled: Duration::ZERO,
+        };
+        for window in windows {
+            let report = &window.report;
+            sums.elapsed += report.elapsed;
+            // Those under way at the beginning belong to it as those under way at the end do not.
+            sums.completed += report.counts.completed + report.counts.carried_in;
+            sums.requests += window.requests();
+            sums.server_cpu += window.server_cpu;
+            sums.generator_cpu += report.cpu_seconds;
+            sums.machine.add(&window.machine);
+            add(&mut sums.service, &report.response);
+            count_errors(&mut sums.errors, report);
+            sums.listen_overflows += report.kernel.listen_overflows.unwrap_or(0);
+            sums.throttled += report.host.throttled.unwrap_or_default();
+        }
+        sums
+    }
+}
+
+fn add(sum: &mut Histogram, other: &Histogram) {
+    sum.add(other).expect("histograms of the engine have the same bounds");
+}
+
+fn at_rate(load: f64, rate: f64, windows: Vec<Window>) -> AtRate {
+    let mut found = AtRate {
+        load,
+        rate,
+        response: new_histogram(),
+        overloaded: false,
+        completed: 0,
+        errors: BTreeMap::new(),
+    };
+    let (mut answered, mut offered, mut unsent) = (0, 0, 0);
+    for window in windows {
+        let report = window.report;
+        add(&mut found.response, &report.response);
+        count_errors(&mut found.errors, &report);
+        found.completed += report.counts.completed;
+        answered += report.counts.completed + report.counts.late;
+        offered += report.offered;
+        unsent += report.unsent;
+    }
+    found.overloaded = is_overloaded(answered, offered, unsent);
+    found
+}
+
+fn is_overloaded(answered: u64, offered: u64, unsent: u64) -> bool {
+    (answered as f64) < KEPT_UP * offered.max(1) as f64 || unsent > 0
 }
 
 fn count_errors(errors: &mut BTreeMap<String, u64>, report: &Report) {
@@ -133,19 +294,24 @@ fn count_errors(errors: &mut BTreeMap<String, u64>, report: &Report) {
     }
 }
 
-fn timeline(report: &Report) -> Vec<[f64; 2]> {
-    let full = report.windows.iter().filter(|window| !window.length.is_zero());
-    full.map(|window| {
-        let middle = window.start + window.length / 2;
-        [middle.as_secs_f64(), window.completed as f64 / window.length.as_secs_f64()]
-    })
-    .collect()
+/// The slices one after the other.
+fn timeline(windows: &[Window]) -> Vec<[f64; 2]> {
+    let mut points = Vec::new();
+    let mut begun = Duration::ZERO;
+    for window in windows {
+        let full = window.report.windows.iter().filter(|window| !window.length.is_zero());
+        points.extend(full.map(|window| {
+            let middle = begun + window.start + window.length / 2;
+            [middle.as_secs_f64(), window.completed as f64 / window.length.as_secs_f64()]
+        }));
+        begun += window.report.elapsed;
+    }
+    points
 }
 
 /// X · R ÷ c, which is 1 when the accounts are right and all connections were always busy.
-fn little(report: &Report, connections: usize) -> Option<f64> {
-    (!report.response.is_empty() && connections > 0)
-        .then(|| report.per_second() * report.response.mean() / 1e9 / connections as f64)
+fn little(per_second: f64, response: &Histogram, connections: usize) -> Option<f64> {
+    (!response.is_empty() && connections > 0).then(|| per_second * response.mean() / 1e9 / connections as f64)
 }
 
 #[cfg(test)]
@@ -154,24 +320,28 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_not_kept_up_with_is_overload() {
-        let mut report = Report::empty("test");
-        report.offered = 1000;
-        report.counts.completed = 980;
-        assert!(!at_rate(0.5, 1.0, report.clone()).overloaded);
-        report.counts.completed = 900;
-        assert!(at_rate(0.5, 1.0, report.clone()).overloaded);
-        report.counts.late = 90;
-        report.unsent = 5;
-        assert!(at_rate(0.5, 1.0, report).overloaded);
+        assert!(!is_overloaded(980, 1000, 0));
+        assert!(is_overloaded(900, 1000, 0));
+        assert!(is_overloaded(990, 1000, 5));
+        assert!(is_overloaded(0, 0, 0), "nothing came at all");
     }
 
     #[test]
     fn littles_law_finds_the_connections_again() {
-        let mut report = Report::empty("test");
-        report.elapsed = Duration::from_secs(1);
-        report.counts.completed = 1000;
-        report.response.record_n(64_000_000, 1000).unwrap();
-        assert!((little(&report, 64).unwrap() - 1.0).abs() < 0.01);
-        assert_eq!(little(&Report::empty("test"), 64), None);
+        let mut response = new_histogram();
+        response.record_n(64_000_000, 1000).unwrap();
+        assert!((little(1000.0, &response, 64).unwrap() - 1.0).abs() < 0.01);
+        assert_eq!(little(0.0, &new_histogram(), 64), None);
+    }
+
+    #[test]
+    fn slices_are_even_in_number_long_enough_and_for_company_only() {
+        let ms = Duration::from_millis;
+        assert_eq!(slices(ms(2000), ms(100), 2), 4);
+        assert_eq!(slices(ms(900), ms(100), 2), 2);
+        assert_eq!(slices(ms(550), ms(100), 3), 2);
+        assert_eq!(slices(ms(490), ms(100), 2), 1);
+        assert_eq!(slices(ms(2000), ms(600), 2), 2);
+        assert_eq!(slices(ms(2000), ms(100), 1), 1);
     }
 }

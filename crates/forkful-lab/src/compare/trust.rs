@@ -191,8 +191,8 @@ fn little(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], connecti
     ));
     if !ok {
         let text = format!(
-            "throughput × response time makes {:.1} connections where {connections} were used: a few very slow answers, \
-             or windows too short for this route",
+            "throughput × response time makes {:.1} connections where {connections} were used: a few very slow answers, as \
+             where Node.js takes many new connections one by one, or windows too short for this route",
             worst * connections as f64
         );
         note(trust, Level::Note, "little", text);

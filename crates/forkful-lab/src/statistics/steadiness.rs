@@ -52,6 +52,16 @@ pub struct MachineUse {
     pub own: Duration,
 }
 
+impl MachineUse {
+    /// Another window's, too.
+    pub fn add(&mut self, other: &Self) {
+        self.capacity += other.capacity;
+        self.busy += other.busy;
+        self.stolen += other.stolen;
+        self.own += other.own;
+    }
+}
+
 /// Why a block does not count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Disturbance {

@@ -35,13 +35,27 @@ pub(crate) fn pool_matters(throughputs: &[f64]) -> bool {
     throughputs.len() >= 2 && lowest < highest * (1.0 - POOL_MATTERS)
 }
 
-/// Sizes to try when it does. Above 16 only when 16 was better than the default, as for work that waits.
-pub(crate) fn more_pools(cores: u16, present: u32, at_default: f64, at_16: f64) -> Vec<u32> {
-    let mut pools = vec![1, 2, 4, 8, 16, u32::from(cores), present];
-    if at_16 > at_default * (1.0 + POOL_MATTERS) {
-        pools.extend([32, 64, 128]);
-    }
-    sorted(pools)
+/// Of a scan (pool, throughput) the smallest pool that is near the best.
+pub(crate) fn smallest_good_pool(scan: &[(u32, f64)]) -> Option<u32> {
+    let highest = scan.iter().map(|(_, throughput)| *throughput).fold(0.0, f64::max);
+    scan.iter().filter(|(_, at)| *at >= highest * (1.0 - POOL_MATTERS)).map(|(pool, _)| *pool).min()
+}
+
+/// Sizes to try when it does, beside those of the scan. Where 16 brings no more than the default, the answer lies at or
+/// below it: a size that is as large as the machine's cores is what work that computes needs. Above, work waits.
+pub(crate) fn more_pools(cores: u16, at_default: f64, at_16: f64) -> Vec<u32> {
+    let grows = at_16 > at_default * (1.0 + POOL_MATTERS);
+    let cores = u32::from(cores).max(2);
+    sorted(if grows { vec![8, cores, 32, 64, 128] } else { vec![2, cores] })
+}
+
+/// Numbers of workers to try with the best pool at first: the next one and one for each core. If they gain nothing,
+/// no other will.
+pub(crate) fn first_with_best_pool(workers: &[u16], cores: u16) -> Vec<u16> {
+    let next = workers.get(1).copied();
+    next.into_iter()
+        .chain(workers.iter().copied().filter(|workers| *workers == cores && *workers > 1))
+        .collect()
 }
 
 fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
@@ -123,8 +137,14 @@ mod tests {
         assert!(pool_matters(&[10.0, 19.0, 19.5]));
         assert!(!pool_matters(&[100.0, 102.0, 99.0]));
         assert!(!pool_matters(&[100.0]));
-        assert_eq!(more_pools(2, 1, 20.0, 20.1), [1, 2, 4, 8, 16]);
-        assert!(more_pools(2, 4, 20.0, 60.0).contains(&128));
+        assert_eq!(more_pools(2, 20.0, 20.1), [2]);
+        assert_eq!(more_pools(8, 20.0, 20.1), [2, 8]);
+        assert!(more_pools(2, 20.0, 60.0).contains(&128));
+        assert_eq!(smallest_good_pool(&[(1, 10.0), (4, 19.0), (16, 20.0)]), Some(4));
+        assert_eq!(smallest_good_pool(&[]), None);
+        assert_eq!(first_with_best_pool(&[1, 2, 3, 4], 2), [2, 2]);
+        assert_eq!(first_with_best_pool(&[1, 2, 4, 8, 16], 8), [2, 8]);
+        assert!(first_with_best_pool(&[1], 2).is_empty());
     }
 
     #[test]

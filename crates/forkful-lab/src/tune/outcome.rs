@@ -64,7 +64,7 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
             memory_bytes: mean(&cost.memory_bytes) as u64,
             cpu_per_request_us: (!cost.cpu_us.is_empty()).then(|| mean(&cost.cpu_us)),
             rounds: values.len(),
-            dropped_in_round: entry.dropped,
+            dropped_in_round: entry.dropped.map(|(round, _)| round),
             pareto: false,
             chosen: Some(index) == chosen,
             share_percent: shares.get(index).copied().unwrap_or(0.0) * 100.0,
@@ -166,17 +166,21 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
             sentence: "nothing could be measured, so that nothing is advised".to_owned(),
         };
     };
-    let workers = if row.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", row.workers) };
+    let workers = workers_text(row.workers);
     let pool =
         if raced.pool_matters { format!(" with UV_THREADPOOL_SIZE={}", row.pool) } else { String::new() };
     let best = table.first().filter(|best| !best.chosen);
     let figure = format!("{} requests/s", crate::text::rate(row.per_second));
     let reason = match best {
         None => format!("{figure}, the best of {}", table.len()),
+        // They differ in a pool that does not matter.
+        Some(best) if best.workers == row.workers && !raced.pool_matters => {
+            format!("{figure}, as good as any of {}", table.len())
+        }
         Some(best) => format!(
-            "{figure}, {:+.1} % of the best ({} workers{})",
-            row.relative_percent,
-            best.workers,
+            "{figure}, {:.1} % from the best ({}{})",
+            row.relative_percent.abs(),
+            workers_text(best.workers),
             if raced.pool_matters { format!(", pool {}", best.pool) } else { String::new() }
         ),
     };
@@ -188,6 +192,10 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
         stability: row.share_percent / 100.0,
         sentence: format!("{workers}{pool}: {reason}{gain}"),
     }
+}
+
+fn workers_text(workers: u16) -> String {
+    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }
 
 /// What the choice gains over one worker, or that nothing is to be gained.
@@ -217,7 +225,9 @@ fn details(
         let others: Vec<String> = table
             .iter()
             .filter(|row| !row.chosen && row.share_percent >= 5.0)
-            .map(|row| format!("{} workers, pool {} in {:.0} %", row.workers, row.pool, row.share_percent))
+            .map(|row| {
+                format!("{}, pool {} in {:.0} %", workers_text(row.workers), row.pool, row.share_percent)
+            })
             .collect();
         let rest = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
         let close = if choice.stability < STABLE { ", so that it is a close call" } else { "" };
@@ -361,7 +371,7 @@ mod tests {
                 .enumerate()
                 .map(|(index, value)| (index, Some(*value)))
                 .collect();
-            race.record(&values);
+            race.record(&values, 4);
         }
         let costs = vec![Costs { generator_cores: vec![0.2], ..Costs::default() }; 5];
         let clean = law(&race, &costs, 4, 8).unwrap();

@@ -1,15 +1,20 @@
-//! Racing: candidates are measured in rounds, and those that are certainly worse than the best are dropped. Pure.
+//! Racing: candidates are measured in rounds, and those that cannot be the choice any more are dropped. Pure.
 //!
 //! A golden-section or hill-climbing search would be misled: neighbours differ by less than a run's noise, and the
-//! domain is tiny. The rule is fixed before the race: a candidate is out when the 95 % interval of its ratio to the
-//! leader, over the rounds that both ran, lies wholly below −2 %.
+//! domain is tiny. The rules are fixed before the race. Out is who is certainly worse than the best (the 95 % interval
+//! of the ratio lies wholly below −2 %), who is [`HOPELESS`] after the first round, and who needs more than another
+//! one that is in the race without being more than 2 % better: it could never be the smallest that is good enough.
 
-use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
+use super::levels::Levels;
+use crate::statistics::paired::Interval;
 use crate::statistics::random::Random;
 use crate::statistics::verdict::CONFIDENCE;
 
 /// What is worth no second look: candidates within this of the best are as good as it.
 pub(crate) const CLOSE: f64 = 0.02;
+
+/// The share of the best's throughput below which a single window is enough: no noise makes so much of a difference.
+const HOPELESS: f64 = 0.7;
 
 /// Rounds below which survivors are not called equal.
 const ROUNDS_MIN: usize = 3;
@@ -32,20 +37,23 @@ pub(crate) struct Entry {
     pub(crate) candidate: Candidate,
     /// Throughput by round; `None` where it did not run or was disturbed.
     pub(crate) rounds: Vec<Option<f64>>,
-    /// The round after which it was out, from 1.
-    pub(crate) dropped: Option<usize>,
+    /// The round after which it was out, from 1, and why.
+    pub(crate) dropped: Option<(usize, Out)>,
+}
+
+/// Why a candidate is measured no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Out {
+    /// It is certainly worse than the best, or was never wanted: it is not chosen.
+    Worse,
+    /// A smaller one is as good. Should that one turn out worse than a third, this may be chosen yet.
+    NoBetter,
 }
 
 impl Entry {
     /// Its values.
     pub(crate) fn values(&self) -> Vec<f64> {
         self.rounds.iter().flatten().copied().collect()
-    }
-
-    /// Mean of the logarithms; nothing has been measured yet: minus infinity.
-    fn level(&self) -> f64 {
-        let logs: Vec<f64> = self.values().iter().map(|value| value.ln()).collect();
-        if logs.is_empty() { f64::NEG_INFINITY } else { mean(&logs) }
     }
 }
 
@@ -97,8 +105,9 @@ impl Race {
         self.rounds
     }
 
-    /// Writes down a round and drops who is certainly worse; returns the dropped.
-    pub(crate) fn record(&mut self, results: &[(usize, Option<f64>)]) -> Vec<usize> {
+    /// Writes down a round and drops who cannot be the choice; returns the dropped. `present` is the pool that the app
+    /// has now.
+    pub(crate) fn record(&mut self, results: &[(usize, Option<f64>)], present: u32) -> Vec<usize> {
         self.rounds += 1;
         for entry in &mut self.entries {
             entry.rounds.resize(self.rounds, None);
@@ -107,17 +116,33 @@ impl Race {
             let usable = value.filter(|value| value.is_finite() && *value > 0.0);
             self.entries[*index].rounds[self.rounds - 1] = usable;
         }
-        let Some(leader) = self.leader() else { return Vec::new() };
-        let losers: Vec<usize> = self
-            .survivors()
-            .into_iter()
-            .filter(|index| *index != leader)
-            .filter(|index| self.against(*index, leader).is_some_and(|found| found.high() < 1.0 - CLOSE))
+        let levels = self.levels();
+        let Some(leader) = self.leader_by(&levels) else { return Vec::new() };
+        let worse: Vec<usize> =
+            self.survivors().into_iter().filter(|index| is_worse(&levels, *index, leader)).collect();
+        self.drop_all(&worse, Out::Worse);
+        let survivors = self.survivors();
+        let size = |index: usize| size(self.entries[index].candidate, present);
+        let no_better: Vec<usize> = survivors
+            .iter()
+            .copied()
+            .filter(|index| {
+                survivors.iter().any(|other| {
+                    size(*other) < size(*index)
+                        && levels
+                            .against(*index, *other, CONFIDENCE)
+                            .is_some_and(|found| found.high() < 1.0 + CLOSE)
+                })
+            })
             .collect();
-        for loser in &losers {
-            self.entries[*loser].dropped = Some(self.rounds);
+        self.drop_all(&no_better, Out::NoBetter);
+        worse.into_iter().chain(no_better).collect()
+    }
+
+    fn drop_all(&mut self, indices: &[usize], why: Out) {
+        for index in indices {
+            self.entries[*index].dropped = Some((self.rounds, why));
         }
-        losers
     }
 
     /// Takes everybody out for whom `wanted` does not hold.
@@ -125,37 +150,44 @@ impl Race {
         let rounds = self.rounds;
         for entry in &mut self.entries {
             if !wanted(entry.candidate) {
-                entry.dropped.get_or_insert(rounds);
+                entry.dropped = Some((entry.dropped.map_or(rounds, |(round, _)| round), Out::Worse));
             }
         }
     }
 
-    /// Lets those in again who were measured against a leader that has company now: newcomers may beat it, and nobody
-    /// is to be out by an interval of two rounds alone.
-    pub(crate) fn revive(&mut self) {
-        let best = self.entries.iter().map(Entry::level).fold(f64::NEG_INFINITY, f64::max);
-        for entry in &mut self.entries {
-            // Half the best is no matter of two more rounds.
-            if entry.level() > best - std::f64::consts::LN_2 / 2.0 {
-                entry.dropped = None;
-            }
-        }
-    }
-
-    /// The best so far among those that are in the race.
+    /// The best so far of those that may be chosen.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let measured = self.survivors().into_iter().filter(|index| self.entries[*index].level().is_finite());
-        measured.max_by(|a, b| self.entries[*a].level().total_cmp(&self.entries[*b].level()))
+        self.leader_by(&self.levels())
     }
 
-    /// The ratio of one to another over the rounds that both ran.
+    fn leader_by(&self, levels: &Levels) -> Option<usize> {
+        let measured = (0..self.entries.len())
+            .filter(|index| self.is_eligible(*index))
+            .filter_map(|index| Some((index, levels.level(index)?)));
+        measured.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+
+    fn is_eligible(&self, index: usize) -> bool {
+        !matches!(self.entries[index].dropped, Some((_, Out::Worse)))
+    }
+
+    /// The ratio of one to another.
     pub(crate) fn against(&self, index: usize, other: usize) -> Option<Interval> {
-        t_interval(&self.logs(index, other), CONFIDENCE)
+        self.levels().against(index, other, CONFIDENCE)
     }
 
-    fn logs(&self, index: usize, other: usize) -> Vec<f64> {
-        let (one, two) = (&self.entries[index].rounds, &self.entries[other].rounds);
-        log_ratios(one.iter().zip(two).filter_map(|(one, two)| Some(((*two)?, (*one)?))))
+    fn levels(&self) -> Levels {
+        self.levels_over(&(0..self.rounds).collect::<Vec<_>>())
+    }
+
+    fn levels_over(&self, rounds: &[usize]) -> Levels {
+        let table: Vec<&[Option<f64>]> = self.entries.iter().map(|entry| entry.rounds.as_slice()).collect();
+        Levels::fit(&table, rounds)
+    }
+
+    /// Whether everybody that is in the race has run so often.
+    pub(crate) fn have_run(&self, times: usize) -> bool {
+        self.survivors().into_iter().all(|index| self.entries[index].rounds.iter().flatten().count() >= times)
     }
 
     /// Whether there is anything left to find out.
@@ -165,13 +197,14 @@ impl Race {
         if survivors.len() == 1 {
             return Some(Over::OneLeft);
         }
+        let levels = self.levels();
         let is_equal = |index: &usize| {
             *index == leader
-                || self
-                    .against(*index, leader)
+                || levels
+                    .against(*index, leader, CONFIDENCE)
                     .is_some_and(|found| found.low() > 1.0 - CLOSE && found.high() < 1.0 + CLOSE)
         };
-        (self.rounds >= ROUNDS_MIN && survivors.iter().all(is_equal)).then_some(Over::Equal)
+        (self.have_run(ROUNDS_MIN) && survivors.iter().all(is_equal)).then_some(Over::Equal)
     }
 
     /// The choice: of all within 2 % of the best, or within one standard error where that is more, the smallest.
@@ -198,38 +231,26 @@ impl Race {
     }
 
     fn choose_over(&self, rounds: &[usize], present: u32) -> Option<usize> {
-        let logs_against = |index: usize, other: usize| {
-            let pairs = rounds.iter().filter_map(|round| {
-                Some((self.entries[other].rounds[*round]?, self.entries[index].rounds[*round]?))
-            });
-            log_ratios(pairs)
+        let levels = self.levels_over(rounds);
+        let best = self.leader_by(&levels)?;
+        let is_close = |index: &usize| {
+            let Some(difference) = levels.difference(*index, best) else { return false };
+            *index == best || difference >= -CLOSE.max(levels.error(*index, best).unwrap_or(0.0))
         };
-        let level = |index: usize| {
-            let logs: Vec<f64> =
-                rounds.iter().filter_map(|round| Some(self.entries[index].rounds[*round]?.ln())).collect();
-            if logs.is_empty() { f64::NEG_INFINITY } else { mean(&logs) }
-        };
-        let survivors = self.survivors();
-        let best = survivors
-            .iter()
-            .copied()
-            .filter(|index| level(*index).is_finite())
-            .max_by(|a, b| level(*a).total_cmp(&level(*b)))?;
-        let is_close = |index: usize| {
-            if index == best {
-                return true;
-            }
-            let logs = logs_against(index, best);
-            if logs.is_empty() {
-                return false;
-            }
-            let error = crate::statistics::paired::deviation(&logs) / (logs.len() as f64).sqrt();
-            mean(&logs) >= -CLOSE.max(error)
-        };
-        survivors
-            .into_iter()
-            .filter(|index| is_close(*index))
+        (0..self.entries.len())
+            .filter(|index| self.is_eligible(*index))
+            .filter(is_close)
             .min_by_key(|index| size(self.entries[*index].candidate, present))
+    }
+}
+
+fn is_worse(levels: &Levels, index: usize, leader: usize) -> bool {
+    if index == leader {
+        return false;
+    }
+    match levels.against(index, leader, CONFIDENCE) {
+        Some(found) => found.high() < 1.0 - CLOSE,
+        None => levels.difference(index, leader).is_some_and(|difference| difference < HOPELESS.ln()),
     }
 }
 
@@ -266,7 +287,7 @@ mod tests {
                     (index, Some(exact * (machine + noise * random.normal()).exp()))
                 })
                 .collect();
-            race.record(&results);
+            race.record(&results, 4);
         }
         let choice = race.choose(4).unwrap();
         (race.entries()[choice].candidate, race)
@@ -298,14 +319,30 @@ mod tests {
     }
 
     #[test]
-    fn losers_are_dropped_early_and_equals_end_the_race() {
+    fn losers_are_dropped_early_and_so_is_who_needs_more_and_brings_no_more() {
         let truth = |candidate: Candidate| 100.0 * f64::from(candidate.workers.min(2));
-        let (_, race) = raced(candidates(&[1, 2, 3, 4]), truth, 0.001, 5);
-        assert!(race.entries()[0].dropped.is_some_and(|round| round <= 2), "half the throughput");
-        assert_eq!(race.over(), Some(Over::Equal));
-        assert_eq!(race.rounds(), ROUNDS_MIN);
-        let (_, race) = raced(candidates(&[1, 2]), truth, 0.001, 5);
+        let (choice, race) = raced(candidates(&[1, 2, 3, 4]), truth, 0.001, 5);
+        assert_eq!(choice.workers, 2);
+        let dropped: Vec<Option<(usize, Out)>> = race.entries().iter().map(|entry| entry.dropped).collect();
+        assert_eq!(dropped[0], Some((1, Out::Worse)), "half the throughput");
+        assert_eq!(dropped[1], None);
+        assert!(dropped[2..].iter().all(|out| matches!(out, Some((2, Out::NoBetter)))), "{dropped:?}");
         assert_eq!(race.over(), Some(Over::OneLeft));
+    }
+
+    #[test]
+    fn who_is_no_better_than_a_smaller_one_is_chosen_when_that_one_loses() {
+        let mut race = Race::new(candidates(&[1, 2, 3]));
+        // 2 is 1.5 % above 1, and 3 is 1.5 % above 2.
+        let round =
+            |factor: f64| [(0, 100.0), (1, 101.5), (2, 103.1)].map(|(index, at)| (index, Some(at * factor)));
+        race.record(&round(1.0), 4);
+        race.entries[1].dropped = Some((1, Out::NoBetter));
+        for factor in [1.01, 0.99, 1.0] {
+            race.record(&round(factor), 4);
+        }
+        let choice = race.choose(4).unwrap();
+        assert_eq!(race.entries()[choice].candidate.workers, 2, "1 is 3 % below the best");
     }
 
     #[test]
@@ -336,13 +373,13 @@ mod tests {
         let mut race = Race::new(candidates(&[1, 2]));
         assert_eq!(race.choose(4), None);
         assert_eq!(race.over(), None);
-        race.record(&[(0, Some(10.0)), (1, None)]);
+        race.record(&[(0, Some(10.0)), (1, None)], 4);
         assert_eq!(race.leader(), Some(0));
         assert_eq!(race.against(0, 1), None);
         race.add(Candidate { workers: 3, pool: 4 });
         race.add(Candidate { workers: 3, pool: 4 });
         assert_eq!(race.entries().len(), 3);
-        race.record(&[(0, Some(10.0)), (1, Some(f64::NAN)), (2, Some(11.0))]);
+        race.record(&[(0, Some(10.0)), (1, Some(f64::NAN)), (2, Some(11.0))], 4);
         assert_eq!(race.choose(4), Some(2), "a tenth more in the round that both ran");
     }
 }

@@ -30,7 +30,7 @@ impl Engine<'_> {
             if !flags.contains(epoll::EventFlags::IN) {
                 return now;
             }
-        } else if flags.contains(epoll::EventFlags::OUT) && connection.wants_write {
+        } else if flags.contains(epoll::EventFlags::OUT) && !connection.unsent.is_empty() {
             let now = self.shared.clock.now();
             self.send_rest(index, now);
         }

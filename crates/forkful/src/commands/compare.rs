@@ -27,7 +27,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     };
     let defaults = Defaults { workers, workers_given: args.lab.app.instances.is_some(), apps: apps.len() };
     let list = args.arms.as_deref().unwrap_or(if apps.len() > 1 { ARMS_OF_TWO } else { ARMS });
-    let arms = if args.aa { arms::self_test(list, defaults)? } else { arms::parse(list, defaults)? };
+    let mut arms = if args.aa { arms::self_test(list, defaults)? } else { arms::parse(list, defaults)? };
+    arms::naming::after_scripts(&mut arms, &args.targets);
+    arms::naming::after_versions(&mut arms, forkful_lab::machine::version_of);
     let seed = lab::seed(&args.lab);
     let heading = lab::heading(&args.targets.join(" "), &apps[0], &target, seed, args.lab.seed.is_some());
     let setup = Setup {

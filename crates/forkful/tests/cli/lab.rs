@@ -160,6 +160,22 @@ fn a_short_comparison_has_its_document_and_its_page() {
 }
 
 #[test]
+fn apps_that_cannot_run_side_by_side_are_compared_one_after_the_other() {
+    let lab = Lab::new();
+    // The name of a socket that has no file is free again when its process has ended, however that was.
+    let alone = format!("require('net').createServer().listen('\\0' + __dirname);\n{SERVER}");
+    lab.sandbox.write("old.js", &alone);
+    lab.sandbox.write("new.js", &alone);
+    let base = ["compare", "old.js", "new.js", "--path", "/fast", "--budget", "5s"];
+    let output = lab.run(&[&base[..], &["--blocks", "2", "--no-latency"]].concat());
+    let told = lab.sandbox.told(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("the arms cannot run side by side") && told.contains("EADDRINUSE"), "{told}");
+    assert!(told.contains("2 blocks in random order") && told.contains("\nnew.js "), "{told}");
+    lab.nothing_is_left();
+}
+
+#[test]
 fn an_interruption_ends_everything_that_was_started() {
     let lab = Lab::new();
     for arms in ["cluster,single", "single,cluster"] {
