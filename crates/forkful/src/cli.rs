@@ -65,7 +65,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Start apps: scripts, command lines, config files, or stopped apps by name.
+    /// Start apps: scripts, command lines, config files, or apps by name.
     Start(Box<StartArgs>),
     /// Stop apps; they stay in the list.
     Stop(TargetArgs),

@@ -234,6 +234,15 @@ impl Specs {
         Ok(options)
     }
 
+    /// The same for apps that exist, with PM2's word for interpreter arguments that go away.
+    pub(crate) fn options_of_existing(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
+        let mut options = self.options(args)?;
+        if args.node_args.as_deref() == Some("null") {
+            options.node_args = Some(Vec::new());
+        }
+        Ok(options)
+    }
+
     fn context(&self, env_name: Option<String>) -> Context {
         let cores = forkful_os::cores::usable_cores();
         Context {

@@ -22,6 +22,7 @@ mod sandbox;
 mod serve;
 mod settings;
 mod settled;
+mod starting;
 mod stopping;
 mod targets;
 mod terminal;
