@@ -159,6 +159,14 @@ impl Specs {
         self.resolved(file, &AppOptions::default())
     }
 
+    /// One app's options that are no file: `text` is a JSON object, `name` what messages call it.
+    pub(crate) fn options_of_text(&self, text: &str, name: &str) -> Result<AppOptions, Failure> {
+        let text = format!(r#"{{"apps":[{text}]}}"#);
+        let file = forkful_config::parse(&text, Format::Json, &self.cwd.join(name))?;
+        tell(&file.warnings);
+        Ok(file.apps.into_iter().next().unwrap_or_default())
+    }
+
     /// Reads a configuration; `-` is JSON from stdin.
     pub(crate) fn load(&self, path: &Path) -> Result<ConfigFile, Failure> {
         if path == Path::new("-") {
