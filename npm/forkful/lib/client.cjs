@@ -26,6 +26,11 @@ function targetList(targets) {
   return list;
 }
 
+/** Targets in a query: separated by commas, with a backslash before one of a name. @param {unknown} targets */
+function joined(targets) {
+  return [targets].flat().map((target) => String(target).replace(/[\\,]/g, '\\$&')).join(',');
+}
+
 /** @param {string | number} signal */
 function signalNumber(signal) {
   if (typeof signal === 'number') return signal;
@@ -260,13 +265,13 @@ class Client {
   }
 
   logs({ targets = [], lines = 15, follow = false, stream, signal } = {}) {
-    const query = new URLSearchParams({ targets: [targets].flat().join(','), lines: String(lines), follow: String(follow) });
+    const query = new URLSearchParams({ targets: joined(targets), lines: String(lines), follow: String(follow) });
     if (stream) query.set('stream', stream);
     return new Stream(open(this.#socket, { method: 'GET', path: `/v1/logs?${query}`, signal }), jsonLinesOf);
   }
 
   events({ targets = [], logs = false, messages = false, signal } = {}) {
-    const query = new URLSearchParams({ targets: [targets].flat().join(','), logs: String(logs), messages: String(messages) });
+    const query = new URLSearchParams({ targets: joined(targets), logs: String(logs), messages: String(messages) });
     return new Stream(open(this.#socket, { method: 'GET', path: `/v1/events?${query}`, signal }), eventsOf);
   }
 
