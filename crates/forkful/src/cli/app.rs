@@ -45,7 +45,7 @@ pub(crate) struct StartArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Signals are passed on, zombies reaped, output goes to stdout and stderr. Ends when the app has ended
-for good, with its exit code.
+for good, with its exit code. When it is killed, a small process beside it ends the app.
 
 Examples:
   forkful run app.js -i max
@@ -54,6 +54,12 @@ Examples:
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) app: AppArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    /// What the processes of these apps are known by.
+    pub(crate) instance: String,
 }
 
 #[derive(Debug, Args)]
