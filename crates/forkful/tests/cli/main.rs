@@ -10,6 +10,7 @@ mod configs;
 mod deploy;
 mod docs;
 mod foreground;
+mod health;
 mod help;
 mod home;
 mod http;
