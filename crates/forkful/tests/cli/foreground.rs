@@ -72,7 +72,9 @@ fn when_it_is_killed_nothing_of_its_app_stays() {
         sandbox.command(&["run", "shell.sh", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()),
     );
     let lines = run.next_line() + &run.next_line();
-    let pids: Vec<u32> = lines.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // Each line after the number of its worker: `0 | 4711`.
+    let said = lines.lines().filter_map(|line| line.split_once('|')).flat_map(|(_, pids)| pids.split(' '));
+    let pids: Vec<u32> = said.filter_map(|word| word.trim().parse().ok()).collect();
     assert_eq!(pids.len(), 3, "{lines}");
     let guards = children_called(run.child.id(), "guard");
     assert_eq!(guards.len(), 1);
