@@ -54,6 +54,12 @@ export interface How {
   cwd?: string;
 }
 
+/** What `restart` and `reload` change of apps that are named: these keys, and everything else stays. */
+export type Changes = Partial<Omit<App, 'cwd'>> & How & {
+  /** Add the caller's environment to that of the apps. */
+  updateEnv?: boolean;
+};
+
 /** What became of a command for one app. */
 export interface AppOutcome {
   name: string;
@@ -288,8 +294,10 @@ export class Client {
   environment(target: Target, options?: { showSecrets?: boolean }): Promise<Record<string, Record<string, string>>>;
   start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
   start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
-  restart(what: Target | Target[] | App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
-  reload(what: Target | Target[] | App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+  restart(targets: Target | Target[], changes?: Changes): Promise<AppOutcome[]>;
+  restart(what: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+  reload(targets: Target | Target[], changes?: Changes): Promise<AppOutcome[]>;
+  reload(what: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
   stop(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
   delete(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
   scale(target: Target, instances: number | string, how?: { wait?: boolean }): Promise<AppOutcome[]>;

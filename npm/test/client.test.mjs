@@ -129,6 +129,33 @@ test('a stopped app starts again by the same call, with what is said of it now',
   assert.deepEqual(apps.map((app) => [app.definition.name, app.workers.length]), [['api', 3], ['new', 1]]);
 });
 
+test('a restart or reload by name changes what is said and leaves the rest', async (t) => {
+  const { client, warnings } = clientOf(t);
+  await client.start({ script: APP, name: 'api', env: { STEP: 1, LEFT: 'yes' }, kill_timeout: 9000 });
+  await client.start({ script: APP, name: 'other' });
+  await client.reload('api', { max_memory_restart: '200M', node_args: ['--no-warnings'], env: { STEP: 2 }, instances: 2 });
+  const [{ definition, workers }] = await client.describe('api');
+  assert.deepEqual([definition.max_memory_bytes, definition.program_args, definition.kill_timeout_ms, workers.length], [200 * 1024 ** 2, ['--no-warnings'], 9000, 2]);
+  const { api } = await client.environment('api');
+  assert.deepEqual([api.STEP, api.LEFT], ['2', 'yes']);
+  process.env.OF_THE_CALLER = 'here';
+  t.after(() => { delete process.env.OF_THE_CALLER; });
+  await client.restart('api', { maxRestarts: 3 });
+  assert.equal((await client.environment('api')).api.OF_THE_CALLER, undefined);
+  await client.restart(['api', 'other'], { updateEnv: true, log_rotate: { max_size: '5M' } });
+  const both = await client.environment('all');
+  assert.deepEqual([both.api.OF_THE_CALLER, both.other.OF_THE_CALLER], ['here', 'here']);
+  const apps = await client.list();
+  assert.deepEqual(apps.map((app) => [app.definition.max_restarts, app.definition.log_rotate.max_size_bytes]), [[3, 5 * 1024 ** 2], [apps[1].definition.max_restarts, 5 * 1024 ** 2]]);
+  await client.restart('api', { name: 'web', port: 4000 });
+  assert.equal((await client.environment('web')).web.PORT, '4000');
+  assert.deepEqual(warnings, []);
+  await assert.rejects(client.restart('web', { script: 'other.js' }), { code: 'BAD_REQUEST', message: /script cannot be changed/ });
+  await assert.rejects(client.restart('web', { max_restarts: 'many' }), { code: 'BAD_REQUEST', message: /max_restarts.*many/ });
+  await assert.rejects(client.restart('all', { name: 'one' }), { code: 'BAD_REQUEST', message: /2 apps the same name/ });
+  await assert.rejects(client.restart('nobody', { time: true }), { code: 'NO_SUCH_TARGET' });
+});
+
 test('secrets are redacted, unless they are asked for', async (t) => {
   const { client } = clientOf(t);
   await client.start({ script: APP, name: 'api', args: ['--token', 'hunter2', '--level=3'], env: { DB_PASSWORD: 'hunter2', LINK: 'postgres://u:hunter2@h/d', PLAIN: 'yes', NODE_ENV: 'test' } });

@@ -35,6 +35,26 @@ test('without a callback there are promises', (t) => {
   `);
 });
 
+test('restart, reload and start by name take other options', (t) => {
+  run(sandbox(t), `
+    await pm2.start({ script: APP, name: 'api', env: { STEP: '1', LEFT: 'yes' } });
+    await pm2.restart('api', { env: { STEP: '2' }, maxRestarts: 3 });
+    assert.deepEqual([(await pm2.env('api')).STEP, (await pm2.env('api')).LEFT], ['2', 'yes']);
+    process.env.OF_THE_CALLER = 'here';
+    await pm2.reload('api', { updateEnv: true });
+    assert.equal((await pm2.env('api')).OF_THE_CALLER, 'here');
+    await pm2.stop('api');
+    const started = await pm2.start({ name: 'api', instances: 2 });
+    assert.deepEqual((await pm2.describe('api')).map((worker) => worker.pm2_env.status), ['online', 'online']);
+    assert.equal(started[0].name, 'api');
+    await pm2.stop('all');
+    assert.equal((await pm2.start('all')).length, 2);
+    assert.equal((await pm2.start('default', { max_memory_restart: '200M' })).length, 2);
+    assert.equal((await pm2.describe('api'))[0].pm2_env.max_memory_restart, 200 * 1024 ** 2);
+    await assert.rejects(pm2.start({ name: 'nobody' }));
+  `);
+});
+
 test('a fault of a callback is not swallowed', (t) => {
   const box = sandbox(t);
   const path = box.write('script.cjs', `

@@ -27,6 +27,8 @@ const LEFT_OUT = [
   /^\[\]\.process\.(?!pid$)/,
   // The environment in its events, secrets and all.
   /^process\.(username|(?!NODE_APP_INSTANCE)[A-Z][A-Z0-9_]*)$/,
+  // What a later `start` of the app was given, as it was written.
+  /\.pm2_env\.script$/,
   // A worker that came by scaling has what the first one had before it.
   /^\[\]\.pm2_env\.exit_code$/,
   // Its own program and version, and what it asks of pids and repositories.

@@ -14,7 +14,7 @@ use crate::types::{LogLine, LogStream};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
-    /// Comma-separated names of apps and ids of workers; empty means all, also those that come later.
+    /// Names of apps and ids of workers as [`crate::types::join_targets`] writes them; empty means all, also those that come later.
     #[serde(default)]
     pub targets: String,
     /// Lines of the workers' output too, from now on.

@@ -3,6 +3,7 @@
 
 mod change;
 mod logs;
+mod target_list;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::conversation::WorkerReports;
 
 pub use change::AppChange;
 pub use logs::LogRotateDefinition;
+pub use target_list::{join_targets, split_targets};
 pub use upkeep::{
     EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition, WatchDefinition,
     WatchIgnoreDefinition,
@@ -454,7 +456,7 @@ pub enum LogStream {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogsQuery {
-    /// Comma-separated targets; empty means all.
+    /// Targets as [`join_targets`] writes them, separated by commas; empty means all.
     #[serde(default)]
     pub targets: String,
     /// Lines from the end of each file, at most [`LOG_TAIL_LINES_MAX`].

@@ -54,7 +54,7 @@ struct Filter {
 
 impl Filter {
     fn parse(text: &str) -> Self {
-        Self { targets: text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect() }
+        Self { targets: forkful_api::types::split_targets(text) }
     }
 
     fn wants(&self, app: &str, pm_id: Option<u32>) -> bool {

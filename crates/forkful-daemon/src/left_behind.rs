@@ -51,7 +51,7 @@ pub(crate) fn leave(home: &Home) {
 }
 
 /// Ends every process of another daemon's workers; says how many there were.
-fn end(instance: DaemonInstance) -> usize {
+pub(crate) fn end(instance: DaemonInstance) -> usize {
     let began = Instant::now();
     let mut asked = HashSet::new();
     let mut pause = LOOKS.0;

@@ -13,6 +13,7 @@
 pub mod command;
 mod engine;
 mod events;
+mod guard;
 pub mod home;
 mod left_behind;
 pub mod logs;
@@ -25,5 +26,6 @@ mod wait;
 mod watch;
 mod worker_message;
 
+pub use guard::guard;
 pub use home::Home;
 pub use run::{DaemonOptions, ForegroundOptions, run_daemon, run_foreground};

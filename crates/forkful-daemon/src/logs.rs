@@ -37,6 +37,7 @@ mod follow;
 mod frame;
 mod json;
 mod lines;
+mod open;
 mod queue;
 mod read_back;
 mod reader;

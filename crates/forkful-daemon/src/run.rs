@@ -12,6 +12,7 @@ use forkful_os::{priority, procinfo, tree};
 
 use crate::engine::Started;
 use crate::engine::{self, Engine, EngineOptions, Signals};
+use crate::guard::Guard;
 use crate::home::Home;
 use crate::left_behind;
 use crate::notify::ServiceManager;
@@ -121,12 +122,15 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
     prepare_process();
     on_loop(async move {
         let agent = install_agent(&options.home);
+        let marks = tree::Marks::new();
+        // Dropped last, when nothing is left.
+        let _guard = Guard::start(marks.instance());
         let engine_options = EngineOptions {
             agent,
             home: options.home,
             echo: true,
             write_log_files: options.write_log_files,
-            marks: tree::Marks::new(),
+            marks,
         };
         let (mut engine, mut back) = Engine::new(engine_options)?;
         let (_sender, mut commands) = engine::command_queue();

@@ -3,11 +3,12 @@
 //!
 //! - [`Settings`]: what is served to whom, from PM2's variables · `root`: files of one directory and nothing else ·
 //!   `login`: basic authentication · `listing`: the page of a directory · `site`: from a request to a response ·
-//!   `server`: connections
+//!   `server`: connections · `crowd`: how many of them, and who makes room
 //!
 //! **Invariant:** no path is opened but beneath the root, by the kernel's own check (`openat2`), whatever links there
 //! are and however they change.
 
+mod crowd;
 mod listing;
 mod login;
 mod root;

@@ -4,26 +4,29 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::crowd::{Answering, Crowd, Place};
 use crate::root::Root;
 use crate::settings::Settings;
-use crate::site::Site;
+use crate::site::{Body, Site};
 
-/// Connections that are served at once; more wait in the socket's accept queue. Each costs some 20 KB, and a
+/// Connections that are served at once; see [`Crowd`] for those that come then. Each costs some 20 KB, and a
 /// descriptor or two, of which a process has 1,024 unless somebody raised that.
-const CONNECTIONS_MAX: u32 = 400;
+const CONNECTIONS_MAX: usize = 400;
 
 /// Connections that the kernel keeps for us.
 const QUEUE: u32 = 511;
@@ -86,13 +89,13 @@ async fn serve(settings: Settings) -> Result<(), ServeError> {
     let address = listener.local_addr().unwrap_or(address);
     println!("serving {} at http://{address}/", root.path().display());
     let site = Arc::new(Site::new(root, settings));
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
+    let crowd = Crowd::new(CONNECTIONS_MAX);
     let (farewell, _) = watch::channel(());
     loop {
         let accepted = tokio::select! {
             _ = interrupted.recv() => break,
             _ = terminated.recv() => break,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &crowd) => accepted,
         };
         match accepted {
             Ok((stream, place)) => {
@@ -106,7 +109,7 @@ async fn serve(settings: Settings) -> Result<(), ServeError> {
     }
     drop(listener);
     drop(farewell);
-    drop(timeout(FAREWELL_TIMEOUT, places.acquire_many(CONNECTIONS_MAX)).await);
+    drop(timeout(FAREWELL_TIMEOUT, crowd.empty()).await);
     Ok(())
 }
 
@@ -119,29 +122,26 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.listen(QUEUE)
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
+/// The next connection, with a place; while it waits for one, others wait in the socket's queue.
+async fn accept(listener: &TcpListener, crowd: &Arc<Crowd>) -> io::Result<(TcpStream, Place)> {
     let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    Ok((stream, crowd.enter().await))
 }
 
 /// Serves one connection until either side ends it. `place` is given back when it is over.
-async fn connection(
-    stream: TcpStream,
-    site: Arc<Site>,
-    mut farewell: watch::Receiver<()>,
-    place: OwnedSemaphorePermit,
-) {
+async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Receiver<()>, place: Place) {
     // Only of use to the speed of what follows.
     stream.set_nodelay(true).ok();
     // A client that reads nothing of what it asked for gives its place back; see TCP_USER_TIMEOUT in tcp(7).
     rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MAX.as_millis() as u32).ok();
     let answer = service_fn(|request| {
         let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(site.answer(request).await) }
+        let answering = place.answering();
+        async move {
+            let response = site.answer(request).await;
+            // As long as the body is not sent, the connection is busy.
+            Ok::<_, Infallible>(response.map(|body| Sending { body, _answering: answering }))
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -155,6 +155,32 @@ async fn connection(
             served.as_mut().graceful_shutdown();
             drop(served.await);
         }
+        () = place.leave() => {}
     }
-    drop(place);
+}
+
+/// A body, and the mark that its answer is under way.
+struct Sending {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for Sending {
+    type Data = Bytes;
+    type Error = <Body as HttpBody>::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

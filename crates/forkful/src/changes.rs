@@ -50,9 +50,15 @@ impl Wanted<'_> {
         Ok(AppChange {
             name: present.name.clone(),
             definition,
-            env: self.options.env.clone(),
+            env: self.env(),
             caller_env: if self.update_env { self.specs.caller_env().clone() } else { BTreeMap::new() },
         })
+    }
+
+    /// The variables that are written for the app.
+    fn env(&self) -> BTreeMap<String, String> {
+        let port = self.options.port.map(|port| ("PORT".to_owned(), port.to_string()));
+        self.options.env.clone().into_iter().chain(port).collect()
     }
 }
 
@@ -80,6 +86,13 @@ fn refuse_unchangeable(options: &AppOptions, name: &str) -> Result<(), Failure> 
         ("--filter-env", options.filter_env.is_some()),
         ("--uid", options.uid.is_some()),
         ("--gid", options.gid.is_some()),
+        // From JavaScript, where every key of a configuration can be written.
+        ("script", options.script.is_some()),
+        ("name_prefix", options.name_prefix.is_some()),
+        ("append_env_to_name", options.append_env_to_name.is_some()),
+        ("save_env", options.save_env.is_some()),
+        ("watch_options", options.watch_options.is_some()),
+        ("an `env_<name>` block", !options.env_blocks.is_empty()),
     ];
     match refused.iter().find(|(_, given)| *given) {
         None => Ok(()),
@@ -110,6 +123,7 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
         node_args => "program_args";
         source_map_support => "program_args";
         execute_command => "mode";
+        exec_mode => "mode";
         balance => "balance";
         agent => "agent";
         kill_timeout => "kill_timeout_ms";
@@ -130,6 +144,10 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
         log_file => "log_file";
         log_type => "log_json";
         log_date_format => "log_date_format";
+        log_rotate => "log_rotate";
+        log_ansi => "log_strip_ansi";
+        instance_var => "instance_var";
+        increment_var => "increment_var";
         disable_logs => "disable_logs";
         namespace => "namespace";
         autostart => "autostart";

@@ -19,7 +19,8 @@ mod upkeep;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use app::{
-    AppArgs, AppOptionArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs, StopArgs,
+    AppArgs, AppOptionArgs, GuardArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs,
+    StopArgs,
 };
 pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
@@ -65,7 +66,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Start apps: scripts, command lines, config files, or stopped apps by name.
+    /// Start apps: scripts, command lines, config files, or apps by name.
     Start(Box<StartArgs>),
     /// Stop apps; they stay in the list.
     Stop(TargetArgs),
@@ -179,6 +180,9 @@ pub(crate) enum Verb {
     /// Be the app of `serve`; reads PM2's variables `PM2_SERVE_*`.
     #[command(name = "serve-files", hide = true)]
     ServeFiles,
+    /// Be what ends the apps of a `run` that is killed.
+    #[command(hide = true)]
+    Guard(GuardArgs),
     /// Be the daemon; the other commands start it when they need it.
     #[command(hide = true)]
     Daemon(DaemonArgs),

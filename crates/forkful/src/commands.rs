@@ -67,6 +67,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Tune(args) => tune::run(&args),
         Verb::Experiment(args) => experiment::run(&args),
         Verb::ServeFiles => serve::files(),
+        Verb::Guard(args) => run::guard(&args),
         Verb::Set(args) => settings::set(&Home::locate()?, args),
         Verb::Multiset(args) => settings::multiset(&Home::locate()?, &args),
         Verb::Get(args) => settings::get(&Home::locate()?, &args),
@@ -128,6 +129,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             | Verb::Tune(_)
             | Verb::Experiment(_)
             | Verb::ServeFiles
+            | Verb::Guard(_)
             | Verb::Set(_)
             | Verb::Multiset(_)
             | Verb::Get(_)

@@ -6,14 +6,21 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use forkful_core::logs::LogRotation;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::exit::{Exit, Failure};
 
 /// The most bytes of the file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// How long a change waits for others that are under way; each takes some milliseconds.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often it looks.
+const LOCK_EVERY: Duration = Duration::from_millis(5);
 /// The longest key.
 const KEY_BYTES_MAX: usize = 256;
 
@@ -58,6 +65,20 @@ impl Settings {
         Ok(Self { path, values })
     }
 
+    /// Reads the settings, changes them and writes them, while nobody else does. Nothing is written when the
+    /// change fails.
+    pub(crate) fn change<T>(
+        home: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        // Released when it is closed, also by the end of the process.
+        let _lock = lock(&home.join("settings.lock"))?;
+        let mut settings = Self::load(home)?;
+        let changed = change(&mut settings)?;
+        settings.save()?;
+        Ok(changed)
+    }
+
     /// All of them, by key.
     pub(crate) fn all(&self) -> &BTreeMap<String, String> {
         &self.values
@@ -94,7 +115,7 @@ impl Settings {
     }
 
     /// Writes them: into a draft, which then takes the file's name.
-    pub(crate) fn save(&self) -> Result<(), Failure> {
+    fn save(&self) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(&self.values).expect("texts are JSON") + "\n";
         if text.len() as u64 > FILE_BYTES_MAX {
             let error =
@@ -128,6 +149,31 @@ impl Settings {
             }
         }
         rotation
+    }
+}
+
+/// The only hold of a file. The file stays: who removed it could let in two at once.
+fn lock(path: &Path) -> Result<fs_err::File, Failure> {
+    let failed =
+        |error: anyhow::Error| Failure::caused(Exit::Failed, error.context("the settings cannot be written"));
+    let file = fs_err::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| failed(error.into()))?;
+    let until = Instant::now() + LOCK_WAIT_MAX;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < until => std::thread::sleep(LOCK_EVERY),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                let error = anyhow::anyhow!("another process has held {} for too long", path.display());
+                return Err(failed(error).hint("a `forkful set` that was stopped holds it; end that one"));
+            }
+            Err(errno) => return Err(failed(std::io::Error::from(errno).into())),
+        }
     }
 }
 

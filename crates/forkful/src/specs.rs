@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Resolved, Warning};
 use forkful_core::spec::{AppSpec, LogRotation};
@@ -37,21 +39,64 @@ pub(crate) fn is_config(target: &str) -> bool {
     target == "-" || !is_pattern && forkful_config::is_config(Path::new(target))
 }
 
+/// After how long somebody who has said `-` and writes nothing is told what is waited for.
+const STDIN_SILENCE: Duration = Duration::from_secs(5);
+/// How long nothing at all may come: a pipe that somebody forgot is no configuration.
+const STDIN_SILENCE_MAX: Duration = Duration::from_secs(60);
+
 fn stdin_text() -> Result<String, Failure> {
-    let mut text = String::new();
-    std::io::stdin().lock().take(STDIN_BYTES_MAX + 1).read_to_string(&mut text).map_err(|e| {
-        Failure::caused(
-            Exit::WrongUse,
-            anyhow::Error::new(e).context("cannot read a configuration from stdin"),
-        )
-    })?;
-    if text.len() as u64 > STDIN_BYTES_MAX {
+    let (sender, pieces) = mpsc::sync_channel(1);
+    // It ends with stdin, or with this process.
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock().take(STDIN_BYTES_MAX + 1);
+        loop {
+            let mut piece = vec![0; 64 << 10];
+            let read = stdin.read(&mut piece).map(|count| piece[..count].to_vec());
+            let is_last = !read.as_ref().is_ok_and(|piece| !piece.is_empty());
+            if sender.send(read).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    let mut bytes = next_of_stdin(&pieces)?;
+    while !bytes.is_empty() {
+        match pieces.recv() {
+            Ok(piece) => match piece.map_err(unreadable_stdin)? {
+                end if end.is_empty() => break,
+                piece => bytes.extend(piece),
+            },
+            Err(_) => break,
+        }
+    }
+    if bytes.len() as u64 > STDIN_BYTES_MAX {
         return Err(Failure::new(
             Exit::WrongUse,
             format!("stdin has more than {STDIN_BYTES_MAX} bytes, which no configuration has"),
         ));
     }
-    Ok(text)
+    String::from_utf8(bytes)
+        .map_err(|error| unreadable_stdin(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
+}
+
+/// The first piece, for which somebody may wait in vain.
+fn next_of_stdin(pieces: &mpsc::Receiver<std::io::Result<Vec<u8>>>) -> Result<Vec<u8>, Failure> {
+    if let Ok(piece) = pieces.recv_timeout(STDIN_SILENCE) {
+        return piece.map_err(unreadable_stdin);
+    }
+    output::note("waiting for a configuration, as JSON, on stdin; Ctrl-D ends one that is typed");
+    let silent = |_| {
+        let error = format!("nothing came on stdin for {} seconds", STDIN_SILENCE_MAX.as_secs());
+        Failure::new(Exit::WrongUse, error)
+            .hint("`-` reads a configuration from stdin, as in `forkful start - < apps.json`")
+    };
+    pieces.recv_timeout(STDIN_SILENCE_MAX - STDIN_SILENCE).map_err(silent)?.map_err(unreadable_stdin)
+}
+
+fn unreadable_stdin(error: std::io::Error) -> Failure {
+    Failure::caused(
+        Exit::WrongUse,
+        anyhow::Error::new(error).context("cannot read a configuration from stdin"),
+    )
 }
 
 /// Builds specs from what the caller says, in the caller's directory and environment.
@@ -159,6 +204,14 @@ impl Specs {
         self.resolved(file, &AppOptions::default())
     }
 
+    /// One app's options that are no file: `text` is a JSON object, `name` what messages call it.
+    pub(crate) fn options_of_text(&self, text: &str, name: &str) -> Result<AppOptions, Failure> {
+        let text = format!(r#"{{"apps":[{text}]}}"#);
+        let file = forkful_config::parse(&text, Format::Json, &self.cwd.join(name))?;
+        tell(&file.warnings);
+        Ok(file.apps.into_iter().next().unwrap_or_default())
+    }
+
     /// Reads a configuration; `-` is JSON from stdin.
     pub(crate) fn load(&self, path: &Path) -> Result<ConfigFile, Failure> {
         if path == Path::new("-") {
@@ -231,6 +284,15 @@ impl Specs {
         set_group(&mut options, &args.group)?;
         set_renewal(&mut options, &args.renewal)?;
         set_log_shape(&mut options, &args.shape)?;
+        Ok(options)
+    }
+
+    /// The same for apps that exist, with PM2's word for interpreter arguments that go away.
+    pub(crate) fn options_of_existing(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
+        let mut options = self.options(args)?;
+        if args.node_args.as_deref() == Some("null") {
+            options.node_args = Some(Vec::new());
+        }
         Ok(options)
     }
 

@@ -4,7 +4,7 @@
 const { constants } = require('node:os');
 
 const { runCommand } = require('./command.cjs');
-const { definitionsOf, isConfig } = require('./definitions.cjs');
+const { changesOf, definitionsOf, isConfig } = require('./definitions.cjs');
 const { ForkfulError } = require('./errors.cjs');
 const { homePath, socketPath } = require('./home.cjs');
 const { ask, open } = require('./http.cjs');
@@ -15,7 +15,7 @@ const { Stream, eventsOf, jsonLinesOf } = require('./streams.cjs');
 const API_VERSION = 1;
 
 /** Options of `start`, `restart` and `reload` that say how, and are no part of an app. */
-const HOW = ['wait', 'only', 'envName', 'cwd'];
+const HOW = ['wait', 'only', 'envName', 'cwd', 'updateEnv'];
 
 /** @param {unknown} targets */
 function targetList(targets) {
@@ -24,6 +24,11 @@ function targetList(targets) {
     throw new ForkfulError('BAD_REQUEST', 'no target', { hint: 'name an app, an id, or `all`' });
   }
   return list;
+}
+
+/** Targets in a query: separated by commas, with a backslash before one of a name. @param {unknown} targets */
+function joined(targets) {
+  return [targets].flat().map((target) => String(target).replace(/[\\,]/g, '\\$&')).join(',');
 }
 
 /** @param {string | number} signal */
@@ -169,9 +174,28 @@ class Client {
   async #roll(verb, what, options) {
     const isTarget = typeof what === 'number' || (typeof what === 'string' && !isConfig(what));
     if (isTarget || (Array.isArray(what) && what.every((target) => typeof target !== 'object'))) {
-      return this.#act(verb, what, { wait: options.wait });
+      return this.#change(verb, what, options);
     }
     return this.rollTo(verb, await this.definitions(what, options), options);
+  }
+
+  /** Restarts or reloads what is named; options change its apps, whichever of their workers were named. */
+  async #change(verb, targets, options) {
+    const { how, app } = part(options);
+    const { wait = true, updateEnv = false, cwd } = how;
+    if (Object.keys(app).length === 0 && !updateEnv) return this.#act(verb, targets, { wait });
+    const found = (await Promise.all(targetList(targets).map((target) => this.describe(target)))).flat();
+    const apps = [...new Map(found.map((view) => [view.definition.name, view.definition])).values()];
+    const changes = await changesOf(this.home, app, apps, { cwd, updateEnv, binary: this.#binary, onWarning: this.#onWarning });
+    const outcomes = await this.#act(verb, changes.map(({ name }) => name), { wait, changes });
+    // Neither verb changes the number of workers by itself.
+    const workers = new Map((await this.list()).map((view) => [view.definition.name, view.workers.length]));
+    for (const { name, definition } of changes) {
+      const now = definition.name ?? name;
+      const { instances } = definition;
+      if (instances !== undefined && workers.get(now) !== instances) await this.#act('scale', now, { instances, wait });
+    }
+    return outcomes;
   }
 
   /** Gives apps new definitions; those that do not exist are started. */
@@ -241,13 +265,13 @@ class Client {
   }
 
   logs({ targets = [], lines = 15, follow = false, stream, signal } = {}) {
-    const query = new URLSearchParams({ targets: [targets].flat().join(','), lines: String(lines), follow: String(follow) });
+    const query = new URLSearchParams({ targets: joined(targets), lines: String(lines), follow: String(follow) });
     if (stream) query.set('stream', stream);
     return new Stream(open(this.#socket, { method: 'GET', path: `/v1/logs?${query}`, signal }), jsonLinesOf);
   }
 
   events({ targets = [], logs = false, messages = false, signal } = {}) {
-    const query = new URLSearchParams({ targets: [targets].flat().join(','), logs: String(logs), messages: String(messages) });
+    const query = new URLSearchParams({ targets: joined(targets), logs: String(logs), messages: String(messages) });
     return new Stream(open(this.#socket, { method: 'GET', path: `/v1/events?${query}`, signal }), eventsOf);
   }
 

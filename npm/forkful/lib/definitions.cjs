@@ -50,4 +50,19 @@ async function definitionsOf(home, what, { cwd = process.cwd(), env = process.en
   return JSON.parse(stdout).apps;
 }
 
-module.exports = { definitionsOf, isConfig };
+/**
+ * What options change of apps that exist.
+ * @param {string} home
+ * @param {object} options keys of a configuration's app
+ * @param {object[]} apps definitions, as the daemon shows them
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, updateEnv?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
+ * @returns {Promise<object[]>}
+ */
+async function changesOf(home, options, apps, { cwd = process.cwd(), env = process.env, updateEnv = false, binary, onWarning } = {}) {
+  const request = { options, apps, cwd, env: plainEnvironment(env), update_env: updateEnv };
+  const { stdout, warnings } = await runCommand(home, ['api', 'changes'], { input: JSON.stringify(request), binary });
+  warnings.forEach((text) => onWarning?.(text));
+  return JSON.parse(stdout).changes;
+}
+
+module.exports = { changesOf, definitionsOf, isConfig };

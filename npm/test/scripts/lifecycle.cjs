@@ -27,6 +27,11 @@ async function main() {
   await call(pm2, 'stop', 'nobody');
   await call(pm2, 'restart', 'fk');
   await call(pm2, 'restart', 'fk', { updateEnv: true });
+  await call(pm2, 'start', 'fk');
+  await call(pm2, 'stop', 'fk');
+  await call(pm2, 'start', 'fk');
+  await call(pm2, 'start', { script: app, name: 'cl', instances: 2, exec_mode: 'cluster', env: { FOO: '2' } });
+  await call(pm2, 'start', { name: 'cl' });
   await call(pm2, 'sendSignalToProcessName', 'SIGUSR2', 'fk');
   await until('it is back', async () => (await call(pm2, 'describe', 'fk')).result[0].pm2_env.status === 'online');
   await call(pm2, 'scale', 'cl', 3);

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use forkful_api::types::{ErrorReply, LOG_TAIL_LINES_MAX, LogStream, LogsQuery};
+use forkful_api::types::{ErrorReply, LOG_TAIL_LINES_MAX, LogStream, LogsQuery, split_targets};
 
 use super::Engine;
 use crate::logs::{FollowFilter, FollowRequest, Followed, LogLines, TailFile};
 
 impl Engine {
     pub(crate) fn logs_for(&mut self, query: &LogsQuery) -> Result<LogLines, ErrorReply> {
-        let targets: Vec<String> = if query.targets.is_empty() {
-            vec!["all".to_owned()]
-        } else {
-            query.targets.split(',').filter(|target| !target.is_empty()).map(str::to_owned).collect()
-        };
+        let targets: Vec<String> =
+            if query.targets.is_empty() { vec!["all".to_owned()] } else { split_targets(&query.targets) };
         let selection = if query.targets.is_empty() && self.apps.is_empty() {
             std::collections::BTreeMap::new()
         } else {

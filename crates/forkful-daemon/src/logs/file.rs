@@ -3,17 +3,17 @@
 //!
 //! Takes the time as an argument. Does not know whose lines it writes.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use forkful_core::logs::{LogRotation, MinFree};
-use fs_err::os::unix::fs::OpenOptionsExt;
 
 use super::archive_name::{archive_path, real_path};
+use super::open::{For, open};
 use super::space::Space;
 
 /// How long a file that cannot be written is left alone, and how often one that is written is looked for under
@@ -301,12 +301,12 @@ impl LogFile {
 
 /// A file that nobody writes to, as it is now.
 pub(super) fn snapshot_of(path: &Path, until_ms: u64) -> Snapshot {
-    let open = || {
-        let file = fs_err::OpenOptions::new().read(true).custom_flags(open_flags()).open(path)?.into_file();
+    let look = || {
+        let file = open(path, For::Reading)?;
         let metadata = file.metadata()?;
         Ok(metadata.is_file().then_some((file, metadata.len())))
     };
-    let present = match open() {
+    let present = match look() {
         Err(fault) if io::Error::kind(&fault) == io::ErrorKind::NotFound => Ok(None),
         other => other,
     };
@@ -326,7 +326,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Empties the file at `path` if there is one.
 pub(super) fn truncate_path(path: &Path) -> io::Result<()> {
-    match fs_err::OpenOptions::new().write(true).custom_flags(open_flags()).open(path) {
+    match open(path, For::Writing) {
         Ok(file) if file.metadata()?.is_file() => file.set_len(0),
         Ok(_) => Ok(()),
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -334,25 +334,9 @@ pub(super) fn truncate_path(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A FIFO without a reader is an error and not a wait; a terminal does not become ours.
-fn open_flags() -> i32 {
-    (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed()
-}
-
 impl OpenFile {
     fn open(path: &Path, now: Now) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|fault| {
-                io::Error::new(fault.kind(), format!("cannot create {}: {fault}", folder.display()))
-            })?;
-        }
-        let file = fs_err::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o640)
-            .custom_flags(open_flags())
-            .open(path)?
-            .into_file();
+        let file = open(path, For::Appending)?;
         let metadata = file.metadata()?;
         let is_regular = metadata.is_file();
         let torn = is_regular && metadata.len() > 0 && ends_within_a_line(path);
@@ -509,7 +493,7 @@ fn end_of_last_line(slices: &[&[u8]], written: usize) -> usize {
 
 fn ends_within_a_line(path: &Path) -> bool {
     let last_byte = || {
-        let mut file = fs_err::File::open(path)?;
+        let mut file = open(path, For::Reading)?;
         file.seek(SeekFrom::End(-1))?;
         let mut last = [0];
         file.read_exact(&mut last)?;

@@ -15,13 +15,19 @@ Durations are milliseconds, or texts as 500ms, 10s, 2m.
 Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
 goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
 come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
+Apps that exist are named by name, id, namespace, `/pattern/` of names or `all`: they are started,
+and restarted where they run; options change them as those of `restart` do. The same holds for the
+apps of a config file; a script that runs already is refused. A name without slash and extension
+comes before a file of that name, a file before any other name.
 
 Examples:
   forkful start app.js -i max                        one worker per core
   PORT=3000 forkful start app.js --name api -- --verbose
   forkful start \"python3 -m http.server\" --name files
   forkful start forkful.config.js --only api --env production
-  forkful start api                                  a stopped app, once more")]
+  forkful start api                                  an app that exists, once more
+  forkful start api -i 4 --update-env                with other options, this environment
+  forkful start all")]
 pub(crate) struct StartArgs {
     /// Return at once instead of when the apps are ready.
     #[arg(long)]
@@ -39,7 +45,7 @@ pub(crate) struct StartArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Signals are passed on, zombies reaped, output goes to stdout and stderr. Ends when the app has ended
-for good, with its exit code.
+for good, with its exit code. When it is killed, a small process beside it ends the app.
 
 Examples:
   forkful run app.js -i max
@@ -51,8 +57,14 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    /// What the processes of these apps are known by.
+    pub(crate) instance: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct AppArgs {
-    /// Scripts, programs, quoted command lines, config files (`-` for JSON from stdin), or names of stopped apps.
+    /// Scripts, programs, quoted command lines, config files (`-` for JSON from stdin), or what names apps.
     #[arg(value_name = "SCRIPT|CONFIG|APP")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]

@@ -86,4 +86,6 @@ pub(crate) enum ApiVerb {
     Connect,
     /// Read a request for apps from stdin, print their complete definitions.
     Definitions,
+    /// Read options and the apps that they are for from stdin, print what they change.
+    Changes,
 }

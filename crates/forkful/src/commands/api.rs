@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use forkful_api::types::AppDefinition;
+use forkful_api::types::{AppChange, AppDefinition};
 use forkful_config::AppOptions;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::changes::Wanted;
 use crate::cli::{ApiArgs, ApiVerb};
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -61,6 +63,28 @@ struct Definitions {
     apps: Vec<AppDefinition>,
 }
 
+/// Which options are to change which apps, for whom.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangesRequest {
+    /// An object with the keys of a configuration's app.
+    options: Box<RawValue>,
+    /// The apps as the daemon shows them.
+    apps: Vec<AppDefinition>,
+    /// The caller's working directory, absolute.
+    cwd: PathBuf,
+    /// The caller's environment.
+    env: BTreeMap<String, String>,
+    /// The caller's environment is added to that of the apps.
+    #[serde(default)]
+    update_env: bool,
+}
+
+#[derive(Serialize)]
+struct Changes {
+    changes: Vec<AppChange>,
+}
+
 pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
     match args.verb {
         ApiVerb::Connect => {
@@ -68,11 +92,12 @@ pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
             output::print_json(&Connected { socket: home.socket(), version: connection::VERSION })?;
         }
         ApiVerb::Definitions => output::print_json(&Definitions { apps: definitions(read_request()?)? })?,
+        ApiVerb::Changes => output::print_json(&Changes { changes: changes(read_request()?)? })?,
     }
     Ok(Exit::Done)
 }
 
-fn read_request() -> Result<Request, Failure> {
+fn read_request<T: DeserializeOwned>() -> Result<T, Failure> {
     let mut text = String::new();
     let read = std::io::stdin().take(REQUEST_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?;
@@ -81,11 +106,29 @@ fn read_request() -> Result<Request, Failure> {
     })
 }
 
-fn definitions(request: Request) -> Result<Vec<AppDefinition>, Failure> {
-    if !request.cwd.is_absolute() {
-        let error = format!("cwd must be an absolute path, but is {}", request.cwd.display());
-        return Err(Failure::new(Exit::WrongUse, error));
+fn check_cwd(cwd: &Path) -> Result<(), Failure> {
+    if cwd.is_absolute() {
+        return Ok(());
     }
+    let error = format!("cwd must be an absolute path, but is {}", cwd.display());
+    Err(Failure::new(Exit::WrongUse, error))
+}
+
+fn changes(request: ChangesRequest) -> Result<Vec<AppChange>, Failure> {
+    check_cwd(&request.cwd)?;
+    let ChangesRequest { options: written, apps, cwd, env, update_env } = request;
+    let specs = Specs::of(Caller { cwd, env, env_name: None, only: Vec::new() });
+    let options = specs.options_of_text(written.get(), &options())?;
+    if options.name.is_some() && apps.len() > 1 {
+        let error = format!("`name` would give {} apps the same name", apps.len());
+        return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
+    }
+    let wanted = Wanted { specs: &specs, options: &options, update_env };
+    apps.iter().map(|app| wanted.of(app)).collect()
+}
+
+fn definitions(request: Request) -> Result<Vec<AppDefinition>, Failure> {
+    check_cwd(&request.cwd)?;
     let Request { file, config, config_name, cwd, env, env_name, only } = request;
     let file = file.map(|file| cwd.join(file));
     let specs = Specs::of(Caller { cwd, env, env_name, only });

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write, stdout};
 
 use forkful_api::client::{Client, ClientError, LogReader};
-use forkful_api::types::{LogLine, LogStream, LogsQuery};
+use forkful_api::types::{LogLine, LogStream, LogsQuery, join_targets};
 use forkful_core::targets::pattern_of;
 
 use super::targets::{client_for, expand};
@@ -30,7 +30,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         (_, true) => Some(LogStream::Err),
         _ => None,
     };
-    let targets = names(&mut client, &targets).await?.join(",");
+    let targets = join_targets(&names(&mut client, &targets).await?);
     let query = LogsQuery { targets, lines: args.lines, follow: !args.nostream, stream };
     let style = match (args.json, args.format, args.raw) {
         (true, _, _) => LogStyle::Json,
@@ -65,8 +65,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     ))
 }
 
-/// The targets as a query takes them: separated by commas, which a pattern may hold, so patterns are
-/// replaced by the names that they match.
+/// The targets as a query takes them: patterns are replaced by the names that they match.
 async fn names(client: &mut Client, targets: &[String]) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for target in targets {

@@ -28,7 +28,7 @@ pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure
 /// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
 pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
     let specs = Specs::new(&args.options.env, &args.options.only)?;
-    let options = options(&specs, args)?;
+    let options = specs.options_of_existing(&args.options)?;
     let (definitions, targets) = definitions(&specs, &options, args)?;
     let targets = expand(home, targets, &[]).await?;
     let mut client = if definitions.is_empty() {
@@ -38,15 +38,10 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     };
     let (known, new) = split(&mut client, definitions).await?;
     let wanted = Wanted { specs: &specs, options: &options, update_env: args.options.accepted.update_env };
-    let (changes, mut targets) = changes(&mut client, &wanted, targets).await?;
-    targets.extend(known.iter().map(|definition| definition.name.clone()));
     let mut groups = Vec::new();
-    if !targets.is_empty() {
-        let _progress = Progress::start(format!("{} {}…", words.doing, targets.join(", ")));
-        let numbers = Number::all(&known, &changes);
-        let request = ActionRequest { definitions: known, changes, ..request(targets, args.no_wait) };
-        let mut reply = client.action(words.verb, &request).await?;
-        scale(&mut client, &numbers, &mut reply, !args.no_wait).await?;
+    if !targets.is_empty() || !known.is_empty() {
+        let known = Again { definitions: known, targets, no_wait: args.no_wait };
+        let reply = again(&mut client, &wanted, known, words.verb, words.doing).await?;
         groups.push((if args.no_wait { words.doing } else { words.done }, reply));
     }
     if !new.is_empty() {
@@ -57,13 +52,33 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     tell(&mut client, groups, args.json).await
 }
 
-/// The options, with PM2's word for interpreter arguments that go away.
-fn options(specs: &Specs, args: &RestartArgs) -> Result<AppOptions, Failure> {
-    let mut options = specs.options(&args.options)?;
-    if args.options.node_args.as_deref() == Some("null") {
-        options.node_args = Some(Vec::new());
-    }
-    Ok(options)
+/// Apps that exist and are to begin again.
+pub(super) struct Again {
+    /// What some of them are from now on.
+    pub(super) definitions: Vec<AppDefinition>,
+    /// What names others, which keep their definitions but for what is wanted otherwise.
+    pub(super) targets: Vec<String>,
+    /// Not until they are ready.
+    pub(super) no_wait: bool,
+}
+
+/// Restarts or reloads apps, whichever `verb` says, with new definitions or with changes of those they have.
+pub(super) async fn again(
+    client: &mut Client,
+    wanted: &Wanted<'_>,
+    known: Again,
+    verb: &str,
+    doing: &str,
+) -> Result<ActionReply, Failure> {
+    let Again { definitions, targets, no_wait } = known;
+    let (changes, mut targets) = changes(client, wanted, targets).await?;
+    targets.extend(definitions.iter().map(|definition| definition.name.clone()));
+    let _progress = Progress::start(format!("{doing} {}…", targets.join(", ")));
+    let numbers = Number::all(&definitions, &changes);
+    let request = ActionRequest { definitions, changes, ..request(targets, no_wait) };
+    let mut reply = client.action(verb, &request).await?;
+    scale(client, &numbers, &mut reply, !no_wait).await?;
+    Ok(reply)
 }
 
 /// How many workers an app is to have.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use forkful_core::spec::AppSpec;
 use forkful_daemon::{ForegroundOptions, run_foreground};
 
-use crate::cli::RunArgs;
+use crate::cli::{GuardArgs, RunArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::specs::Specs;
@@ -19,6 +19,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };
     let code = run_foreground(apps, options).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
+}
+
+/// Ends what another `run` leaves behind.
+pub(super) fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
+    forkful_daemon::guard(&args.instance).map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?;
+    Ok(Exit::Done)
 }
 
 /// The user's home; where it cannot be used, as in a container whose file system is read-only, a

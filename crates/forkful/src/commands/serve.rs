@@ -8,7 +8,8 @@ use forkful_api::types::AppDefinition;
 use forkful_config::AppOptions;
 use forkful_serve::{PORT_DEFAULT, Settings};
 
-use super::start::{self, Plan};
+use super::start::{self, IfRunning, Plan};
+use crate::changes::Wanted;
 use crate::cli::ServeArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -27,7 +28,7 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
     })?;
     let known = super::list::apps(home).await?.apps;
     let mut plan = Plan::default();
-    plan.add(AppDefinition::from(&spec), &known, false);
+    plan.add(AppDefinition::from(&spec), &known, IfRunning::Refuse);
     plan.hint_at_conflicts(
         "stop it first to serve something else there; another port, or `--name`, makes another app",
     );
@@ -36,7 +37,8 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
             "served to this machine alone, at {host}; `--host 0.0.0.0` is all addresses, as PM2 has it"
         ));
     }
-    start::perform(home, plan, args.no_wait, args.json).await
+    let nothing = Wanted { specs: &specs, options: &AppOptions::default(), update_env: false };
+    start::perform(home, plan, &nothing, args.no_wait, args.json).await
 }
 
 /// Serves, in the process of the app.

@@ -62,13 +62,16 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
 }
 
 pub(super) fn unset(home: &Home, args: &UnsetArgs) -> Result<Exit, Failure> {
-    let mut settings = Settings::load(home.path())?;
     let key = normal_key(&args.key);
-    if !settings.unset(&key) {
+    let absent = || {
         let error = if key == "all" { "nothing is set".to_owned() } else { format!("`{key}` is not set") };
-        return Err(Failure::new(Exit::Failed, error).hint("`forkful get` shows what is"));
+        Failure::new(Exit::Failed, error).hint("`forkful get` shows what is")
+    };
+    if Settings::load(home.path())?.all().is_empty() {
+        // There may be no home either.
+        return Err(absent());
     }
-    settings.save()?;
+    Settings::change(home.path(), |settings| if settings.unset(&key) { Ok(()) } else { Err(absent()) })?;
     output::print(&format!("{} unset\n", format::visible(&key)))?;
     Ok(Exit::Done)
 }
@@ -83,22 +86,19 @@ pub(super) fn conf(home: &Home, args: ConfArgs) -> Result<Exit, Failure> {
 /// Keeps all of the pairs, or none.
 fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
     home.create()?;
-    let mut settings = Settings::load(home.path())?;
     let mut lines = String::new();
     let mut idle = Vec::new();
-    for (key, value) in pairs {
-        let key = normal_key(&key);
-        lines.push_str(&format!(
-            "{} {}\n",
-            format::visible(&key),
-            format::visible(shown_value(&key, &value))
-        ));
-        if rotation_key(&key).is_none() {
+    let pairs: Vec<(String, String)> =
+        pairs.into_iter().map(|(key, value)| (normal_key(&key), value)).collect();
+    for (key, value) in &pairs {
+        lines.push_str(&format!("{} {}\n", format::visible(key), format::visible(shown_value(key, value))));
+        if rotation_key(key).is_none() {
             idle.push(format!("`{key}`"));
         }
-        settings.set(key, value)?;
     }
-    settings.save()?;
+    Settings::change(home.path(), |settings| {
+        pairs.into_iter().try_for_each(|(key, value)| settings.set(key, value))
+    })?;
     output::print(&lines)?;
     if idle.is_empty() {
         output::note("apps without `log_rotate` that are started from now on have this");

@@ -1,60 +1,106 @@
-//! `forkful start`: new apps from scripts, command lines and config files, and stopped apps by name.
+//! `forkful start`: new apps from scripts, command lines and config files, and apps that exist, by what names
+//! them. As under PM2, one that is named, or whose config file is, is restarted when it runs already; a script
+//! that runs already is refused.
+
+mod names;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppOutcome, AppView, StartRequest, Status, WorkerView,
-};
+use forkful_api::client::Client;
+use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, AppView, StartRequest, Status, WorkerView};
 use forkful_config::AppOptions;
 use forkful_core::spec::AppSpec;
 
-use super::act::{request, tell};
+use super::act::tell;
+use super::restart::{Again, again};
+use crate::changes::Wanted;
 use crate::cli::{AppArgs, StartArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::format::count;
 use crate::output::progress::Progress;
-use crate::specs::Specs;
+use crate::specs::{Specs, is_config};
 
 /// What a start comes to, once it is known which apps exist.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Apps that do not exist yet.
     new: Vec<AppDefinition>,
-    /// Apps that exist and are stopped, with a new definition.
+    /// Apps that exist, with a new definition.
     again: Vec<AppDefinition>,
-    /// Names and ids that exist and are stopped.
+    /// What names apps that exist.
     existing: Vec<String>,
+    /// Of these apps, the ones that run.
+    running: BTreeSet<String>,
     /// Apps that cannot be started because they are running.
     conflicts: Vec<AppOutcome>,
 }
 
-pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> {
-    let known = super::list::apps(home).await?.apps;
-    let plan = plan(args, &known)?;
-    perform(home, plan, args.no_wait, args.json).await
+/// What to do about an app that runs already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfRunning {
+    /// Nothing, and say so.
+    Refuse,
+    /// Give it the definition.
+    Restart,
+    /// Start it once more, under another name.
+    StartAnother,
 }
 
-/// Starts what is planned, and tells what became of it.
-pub(super) async fn perform(home: &Home, plan: Plan, no_wait: bool, json: bool) -> Result<Exit, Failure> {
+pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> {
+    let known = super::list::apps(home).await?.apps;
+    let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
+    let options = specs.options_of_existing(&args.app.options)?;
+    let plan = plan(&specs, args, &known)?;
+    if !plan.existing.is_empty() {
+        if let Some(name) = specs.env_name() {
+            crate::output::warn(&format!(
+                "--env {name} chooses a block of a config file; by name an app keeps its environment"
+            ));
+        }
+    }
+    let wanted =
+        Wanted { specs: &specs, options: &options, update_env: args.app.options.accepted.update_env };
+    perform(home, plan, &wanted, args.no_wait, args.json).await
+}
+
+/// Starts what is planned, and tells what became of it. `wanted` is for apps that are named.
+pub(super) async fn perform(
+    home: &Home,
+    plan: Plan,
+    wanted: &Wanted<'_>,
+    no_wait: bool,
+    json: bool,
+) -> Result<Exit, Failure> {
     let mut client = connection::needed(home).await?;
-    let mut reply = ActionReply { apps: Vec::new() };
+    let mut groups = Vec::new();
     if !plan.new.is_empty() {
         let _progress = Progress::start(doing(&plan.new));
         let request = StartRequest { apps: plan.new, wait: !no_wait };
-        reply.apps.extend(client.start(&request).await?.apps);
+        groups.push((done(no_wait), client.start(&request).await?));
     }
     if !plan.existing.is_empty() || !plan.again.is_empty() {
-        let names = plan.again.iter().map(|definition| definition.name.clone());
-        let targets: Vec<String> = plan.existing.into_iter().chain(names).collect();
-        let _progress = Progress::start(format!("starting {}…", targets.join(", ")));
-        let request = ActionRequest { definitions: plan.again, ..request(targets, no_wait) };
-        reply.apps.extend(client.action("restart", &request).await?.apps);
+        let known = Again { definitions: plan.again, targets: plan.existing, no_wait };
+        let (restarted, started) = start_again(&mut client, wanted, known, &plan.running).await?;
+        groups.push((done(no_wait), started));
+        groups.push((if no_wait { "restarting" } else { "restarted" }, restarted));
     }
-    reply.apps.extend(plan.conflicts);
-    tell(&mut client, vec![(done(no_wait), reply)], json).await
+    groups.push((done(no_wait), ActionReply { apps: plan.conflicts }));
+    tell(&mut client, groups, json).await
+}
+
+/// Starts apps that exist, and restarts those of them that run: what became of the latter, and of the former.
+async fn start_again(
+    client: &mut Client,
+    wanted: &Wanted<'_>,
+    known: Again,
+    running: &BTreeSet<String>,
+) -> Result<(ActionReply, ActionReply), Failure> {
+    let reply = again(client, wanted, known, "restart", "starting").await?;
+    let (restarted, started) = reply.apps.into_iter().partition(|app| running.contains(&app.name));
+    Ok((ActionReply { apps: restarted }, ActionReply { apps: started }))
 }
 
 /// What has happened to apps after a start that waited, or did not.
@@ -78,34 +124,31 @@ pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failu
     for target in targets(specs, args)? {
         apps.extend(from_target(specs, &options, &target)?);
     }
-    distinct(&apps)?;
+    distinct(apps.iter())?;
     Ok(apps)
 }
 
-fn plan(args: &StartArgs, known: &[AppView]) -> Result<Plan, Failure> {
-    let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
+fn plan(specs: &Specs, args: &StartArgs, known: &[AppView]) -> Result<Plan, Failure> {
     let options = specs.options(&args.app.options)?;
     let mut plan = Plan::default();
     let mut wanted = Vec::new();
-    for target in targets(&specs, &args.app)? {
-        match existing(&target, known) {
-            Some(stopped) => {
-                if options != AppOptions::default() {
-                    let error = format!("`{target}` is an app that exists; options would not change it");
-                    return Err(Failure::new(Exit::WrongUse, error)
-                        .hint(format!("`forkful restart {target}` takes options and starts it")));
-                }
-                match stopped {
-                    Ok(targets) => plan.existing.extend(targets),
-                    Err(conflict) => plan.conflicts.push(conflict),
-                }
-            }
-            None => wanted.extend(from_target(&specs, &options, &target)?),
+    for target in targets(specs, &args.app)? {
+        if names::existing(&target, known, options.name.as_deref())? {
+            plan.add_running(&target, known);
+            plan.existing.push(target);
+        } else {
+            let if_running = match (args.force, is_config(&target)) {
+                (true, _) => IfRunning::StartAnother,
+                (false, true) => IfRunning::Restart,
+                (false, false) => IfRunning::Refuse,
+            };
+            let apps = from_target(specs, &options, &target)?;
+            wanted.extend(apps.into_iter().map(|app| (app, if_running)));
         }
     }
-    distinct(&wanted)?;
-    for spec in &wanted {
-        plan.add(AppDefinition::from(spec), known, args.force);
+    distinct(wanted.iter().map(|(app, _)| app))?;
+    for (spec, if_running) in &wanted {
+        plan.add(AppDefinition::from(spec), known, *if_running);
     }
     Ok(plan)
 }
@@ -122,18 +165,33 @@ impl Plan {
     }
 
     /// Plans an app, which may be known already.
-    pub(super) fn add(&mut self, mut definition: AppDefinition, known: &[AppView], force: bool) {
+    pub(super) fn add(&mut self, mut definition: AppDefinition, known: &[AppView], if_running: IfRunning) {
         let Some(app) = known.iter().find(|app| app.definition.name == definition.name) else {
             return self.new.push(definition);
         };
         if app.workers.iter().all(is_stopped) {
-            self.again.push(definition);
-        } else if force {
-            definition.name = free_name(&definition.name, known);
-            self.new.push(definition);
-        } else {
-            self.conflicts.push(conflict(app, &definition));
+            return self.again.push(definition);
         }
+        match if_running {
+            IfRunning::Refuse => self.conflicts.push(conflict(app, &definition)),
+            IfRunning::Restart => {
+                self.running.insert(definition.name.clone());
+                self.again.push(definition);
+            }
+            IfRunning::StartAnother => {
+                definition.name = free_name(&definition.name, known);
+                self.new.push(definition);
+            }
+        }
+    }
+
+    /// Notes which of the apps that a target names run already.
+    fn add_running(&mut self, target: &str, known: &[AppView]) {
+        let meant = known.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker)));
+        let running = meant
+            .filter(|(app, worker)| names::means(target, app, worker, known) && !is_stopped(worker))
+            .map(|(app, _)| app.definition.name.clone());
+        self.running.extend(running);
     }
 }
 
@@ -155,27 +213,10 @@ fn targets(specs: &Specs, args: &AppArgs) -> Result<Vec<String>, Failure> {
 
 fn from_target(specs: &Specs, options: &AppOptions, target: &str) -> Result<Vec<AppSpec>, Failure> {
     let path = Path::new(target);
-    if crate::specs::is_config(target) {
+    if is_config(target) {
         return specs.apps_of_config(path, options);
     }
     Ok(vec![specs.app_of_command_line(target, options)?])
-}
-
-/// What a target means that is the name or id of a known app: the targets to start, or why not. A
-/// path is never one.
-fn existing(target: &str, known: &[AppView]) -> Option<Result<Vec<String>, AppOutcome>> {
-    let id: Option<u32> = target.parse().ok();
-    let app = known.iter().find(|app| {
-        app.definition.name == target || app.workers.iter().any(|worker| Some(worker.pm_id) == id)
-    })?;
-    let by_name = app.definition.name == target;
-    let meant = || app.workers.iter().filter(|worker| by_name || Some(worker.pm_id) == id);
-    if by_name && meant().all(is_stopped) {
-        return Some(Ok(vec![target.to_owned()]));
-    }
-    let stopped: Vec<String> =
-        meant().filter(|worker| is_stopped(worker)).map(|worker| worker.pm_id.to_string()).collect();
-    Some(if stopped.is_empty() { Err(conflict(app, &app.definition)) } else { Ok(stopped) })
 }
 
 fn is_stopped(worker: &WorkerView) -> bool {
@@ -218,9 +259,9 @@ fn free_name(name: &str, known: &[AppView]) -> String {
         .expect("more names are tried than there are apps")
 }
 
-fn distinct(apps: &[AppSpec]) -> Result<(), Failure> {
+fn distinct<'a>(mut apps: impl Iterator<Item = &'a AppSpec>) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
-    match apps.iter().find(|app| !names.insert(app.name.as_str())) {
+    match apps.find(|app| !names.insert(app.name.as_str())) {
         None => Ok(()),
         Some(app) => Err(Failure::new(Exit::WrongUse, format!("two apps would be called `{}`", app.name))
             .hint("start them one by one, each with its own `--name`")),

@@ -1,6 +1,9 @@
 //! The verbs about configurations, and those that print one thing.
 
-use crate::sandbox::{Sandbox, stdout};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use crate::sandbox::{Guarded, Sandbox, stdout};
 use crate::settled::{settled, wait_until};
 use insta::assert_snapshot;
 
@@ -197,4 +200,24 @@ fn workers_get_the_variables_that_pm2_gives() {
     {
         wait_until(|| fs_err::read_to_string(sandbox.work().join(file)).is_ok_and(|text| text == expected));
     }
+}
+
+#[test]
+fn a_silent_stdin_is_told_what_it_is_waited_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000);");
+    let mut command = sandbox.command(&["validate", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut validate = Guarded::spawn(&mut command);
+    let mut talk = BufReader::new(validate.child.stderr.take().unwrap());
+    let mut line = String::new();
+    talk.read_line(&mut line).unwrap();
+    assert_eq!(line, "note: waiting for a configuration, as JSON, on stdin; Ctrl-D ends one that is typed\n");
+    // It goes on waiting: what comes now is taken, in pieces too.
+    let mut stdin = validate.child.stdin.take().unwrap();
+    stdin.write_all(b"{ \"script\":").unwrap();
+    stdin.flush().unwrap();
+    stdin.write_all(b" \"app.js\" }").unwrap();
+    drop(stdin);
+    assert!(validate.child.wait().unwrap().success());
 }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use insta::assert_snapshot;
 
 use crate::sandbox::{Guarded, Sandbox};
+use crate::settled::wait_until;
 
 #[test]
 fn the_app_s_exit_code_is_ours() {
@@ -59,4 +60,58 @@ fn without_a_usable_home_a_temporary_one_is_made_and_removed() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", sandbox.told(&output));
     assert_eq!(fs_err::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn when_it_is_killed_nothing_of_its_app_stays() {
+    let sandbox = Sandbox::new();
+    // One in a session of its own, one that ignores the first signal, and a worker that has a channel.
+    sandbox.write("shell.sh", "setsid sleep 1000 &\necho $! $$\ntrap '' TERM\nwhile :; do sleep 1; done\n");
+    sandbox.write("app.js", "console.log(process.pid); setInterval(() => {}, 1000);");
+    let mut run = Guarded::spawn(
+        sandbox.command(&["run", "shell.sh", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()),
+    );
+    let lines = run.next_line() + &run.next_line();
+    // Each line after the number of its worker: `0 | 4711`.
+    let said = lines.lines().filter_map(|line| line.split_once('|')).flat_map(|(_, pids)| pids.split(' '));
+    let pids: Vec<u32> = said.filter_map(|word| word.trim().parse().ok()).collect();
+    assert_eq!(pids.len(), 3, "{lines}");
+    let guards = children_called(run.child.id(), "guard");
+    assert_eq!(guards.len(), 1);
+    run.child.kill().unwrap();
+    run.child.wait().unwrap();
+    let left = || pids.iter().chain(&guards).filter(|pid| is_alive(**pid)).count();
+    wait_until(|| left() == 0);
+}
+
+#[test]
+fn the_guard_ends_with_what_it_guards_and_refuses_to_be_called() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "console.log('here'); setInterval(() => {}, 1000);");
+    let mut run =
+        Guarded::spawn(sandbox.command(&["run", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()));
+    assert_eq!(run.next_line(), "here\n");
+    let guards = children_called(run.child.id(), "guard");
+    let pid = rustix::process::Pid::from_child(&run.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(run.child.wait().unwrap().code(), Some(130));
+    assert!(!is_alive(guards[0]), "it is waited for");
+    let told = sandbox.transcript(&["guard", "everything"]);
+    assert_eq!(told, "exit: 2\n--- stderr\nerror: \"everything\" marks no processes\n");
+}
+
+/// The children of a process whose command line holds a word.
+fn children_called(pid: u32, word: &str) -> Vec<u32> {
+    let children = fs_err::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let is_called = |pid: &u32| {
+        let line = fs_err::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+    };
+    children.split_whitespace().map(|pid| pid.parse().unwrap()).filter(is_called).collect()
+}
+
+/// Whether a process runs; one that only waits to be reaped does not.
+fn is_alive(pid: u32) -> bool {
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }

@@ -13,7 +13,7 @@ fn help_of_the_command() {
     Usage: forkful <COMMAND>
 
     Commands:
-      start       Start apps: scripts, command lines, config files, or stopped apps by name
+      start       Start apps: scripts, command lines, config files, or apps by name
       stop        Stop apps; they stay in the list
       restart     Stop apps and start them again [alias: startOrRestart]
       reload      Replace an app's workers one by one, without losing a request [alias: startOrReload]
@@ -95,13 +95,13 @@ fn help_of_start() {
     assert_snapshot!(Sandbox::new().transcript(&["start", "--help"]), @r#"
     exit: 0
     --- stdout
-    Start apps: scripts, command lines, config files, or stopped apps by name
+    Start apps: scripts, command lines, config files, or apps by name
 
     Usage: forkful start [OPTIONS] [SCRIPT|CONFIG|APP]... [-- <ARGS>...]
 
     Arguments:
       [SCRIPT|CONFIG|APP]...  Scripts, programs, quoted command lines, config files (`-` for JSON from
-                              stdin), or names of stopped apps
+                              stdin), or what names apps
       [ARGS]...               Arguments of the script
 
     Options:
@@ -183,13 +183,19 @@ fn help_of_start() {
     Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
     goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
     come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
+    Apps that exist are named by name, id, namespace, `/pattern/` of names or `all`: they are started,
+    and restarted where they run; options change them as those of `restart` do. The same holds for the
+    apps of a config file; a script that runs already is refused. A name without slash and extension
+    comes before a file of that name, a file before any other name.
 
     Examples:
       forkful start app.js -i max                        one worker per core
       PORT=3000 forkful start app.js --name api -- --verbose
       forkful start "python3 -m http.server" --name files
       forkful start forkful.config.js --only api --env production
-      forkful start api                                  a stopped app, once more
+      forkful start api                                  an app that exists, once more
+      forkful start api -i 4 --update-env                with other options, this environment
+      forkful start all
     "#);
 }
 

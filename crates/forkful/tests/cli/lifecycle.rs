@@ -116,22 +116,19 @@ fn an_app_on_two_workers_from_start_to_kill() {
     hint: `forkful reload api` takes new code without losing a request; `--force` starts it once more
     ");
     assert_told!(sandbox.transcript(&["start", "api"]), @"
-    exit: 1
+    exit: 0
     --- stdout
+    api restarted (2 workers)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    --- stderr
-    error: api: already running, with 2 workers
-
-    hint: `forkful reload api` takes new code without losing a request; `--force` starts it once more
+    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     ");
     let before = pids(&sandbox);
     assert_told!(done(&sandbox, &["reload", "api"]), @"
     api reloaded (2 workers)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
-    | 1 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 0 | api | cluster | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
+    | 1 | api | cluster | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
     ");
     let after = pids(&sandbox);
     assert!(before.iter().all(|pid| !after.contains(pid)), "{before:?} {after:?}");
@@ -142,12 +139,12 @@ fn an_app_on_two_workers_from_start_to_kill() {
     assert_told!(done(&sandbox, &["stop", "api"]), @"
     api stopped (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | - | - | 1 | stopped | - | - |
+    | 0 | api | cluster | - | - | 2 | stopped | - | - |
     ");
     assert_told!(done(&sandbox, &["start", "api"]), @"
     api started (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 0 | api | cluster | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
     ");
     assert_told!(sandbox.transcript(&["restart", "api", "nobody"]), @"
     exit: 3
@@ -342,15 +339,12 @@ fn a_config_file_starts_and_changes_several_apps() {
     | 1 | worker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");
     assert_told!(sandbox.transcript(&["start", "--only", "worker"]), @"
-    exit: 1
+    exit: 0
     --- stdout
+    worker restarted (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 1 | worker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    --- stderr
-    error: worker: already running, with 1 worker
-
-    hint: `forkful reload worker` takes new code without losing a request; `--force` starts it once more
+    | 1 | worker | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     ");
     sandbox.write("next.json", &config(2, r#", { "name": "late", "script": "ticker.js" }"#));
     assert_told!(done(&sandbox, &["reload", "next.json", "--env", "blue"]), @"
@@ -358,7 +352,7 @@ fn a_config_file_starts_and_changes_several_apps() {
     late started (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
-    | 1 | worker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | worker | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     | 2 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     | 3 | late | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");

@@ -260,6 +260,30 @@ fn a_password_is_asked_for_and_an_end_waits_for_nobody_who_is_silent() {
 }
 
 #[test]
+fn clients_that_send_slowly_make_room_for_those_that_ask() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    // As many as have a place, each with the beginning of a request.
+    let slow: Vec<TcpStream> = (0..400)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.address).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
+            stream
+        })
+        .collect();
+    // A timeout of half a minute would let one in too, but not before it ended all of the others.
+    assert_eq!(server.get("/").status, 200);
+    let ended = slow.iter().filter(|stream| has_ended(stream)).count();
+    assert!((1..400).contains(&ended), "{ended} made room");
+}
+
+/// Whether the other side has closed a connection.
+fn has_ended(mut stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    !matches!(stream.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
 fn faults_of_the_settings_are_told() {
     let sandbox = site();
     let told = |name: &str, value: &str| {

@@ -1,8 +1,9 @@
 //! `set`, `get` and their kin; commands of PM2 that are not here.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
-use crate::sandbox::{Sandbox, stdout};
+use crate::sandbox::{Guarded, Sandbox, stdout};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -74,8 +75,10 @@ fn settings_are_kept_shown_without_secrets_and_forgotten() {
     ");
     done(&sandbox, &["unset", "all"]);
     assert_eq!(done(&sandbox, &["conf"]), "");
-    let left: Vec<_> = fs_err::read_dir(sandbox.home()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["settings.json"]);
+    let mut left: Vec<_> =
+        fs_err::read_dir(sandbox.home()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["settings.json", "settings.lock"]);
 }
 
 #[test]
@@ -272,4 +275,28 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     "#);
     // A word that nobody knows is answered as before.
     assert!(sandbox.transcript(&["pluss"]).contains("unrecognized subcommand 'pluss'"));
+}
+
+#[test]
+fn settings_that_are_changed_at_the_same_time_are_all_kept() {
+    let sandbox = Sandbox::new();
+    done(&sandbox, &["set", "before:key", "x"]);
+    let keys: Vec<String> = (0..20).map(|number| format!("mailer:key-{number}")).collect();
+    let spawn =
+        |args: &[&str]| Guarded::spawn(sandbox.command(args).stdout(Stdio::null()).stderr(Stdio::null()));
+    let mut at_once: Vec<Guarded> = keys.iter().map(|key| spawn(&["set", key, "1"])).collect();
+    at_once.push(spawn(&["unset", "before:key"]));
+    for command in &mut at_once {
+        assert!(command.child.wait().unwrap().success());
+    }
+    let kept: Value = serde_json::from_str(&done(&sandbox, &["get", "--json"])).unwrap();
+    let kept: Vec<&String> = kept.as_object().unwrap().keys().collect();
+    let mut wanted: Vec<&String> = keys.iter().collect();
+    wanted.sort();
+    assert_eq!(kept, wanted);
+    // Nothing is left of it but the file that is locked.
+    let files = fs_err::read_dir(sandbox.home()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut files: Vec<_> = files.filter(|name| name.to_string_lossy().starts_with("settings")).collect();
+    files.sort();
+    assert_eq!(files, ["settings.json", "settings.lock"]);
 }

@@ -7,6 +7,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, stdout};
+use crate::settled::wait_until;
 
 const TICKER: &str = "console.log('ticking'); setInterval(() => {}, 1000);";
 
@@ -163,4 +164,24 @@ fn a_pattern_is_checked_for_other_clients_too() {
     let (status, reply) = ask("/^api/");
     assert_eq!(status, "200", "{reply}");
     assert!(reply.contains("api-1") && reply.contains("api-2") && !reply.contains("mail"), "{reply}");
+}
+
+#[test]
+fn a_name_with_a_comma_is_one_name() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    for name in ["a,b", "a", r"c\,d"] {
+        done(&sandbox, &["start", "ticker.js", "--name", name]);
+    }
+    wait_until(|| stdout(&sandbox.run(&["logs", "--nostream", "--raw"])).lines().count() == 3);
+    for names in [vec!["a,b"], vec![r"c\,d"], vec!["a,b", "a"], vec![r"/[,]/"]] {
+        let logs = done(&sandbox, &[&["logs", "--nostream", "--raw"], &names[..]].concat());
+        assert_eq!(
+            logs.lines().count(),
+            if names == ["/[,]/"] { 2 } else { names.len() },
+            "{names:?}: {logs}"
+        );
+    }
+    assert_eq!(acted(&sandbox, &["stop", "a,b"]), "a,b");
+    assert_eq!(acted(&sandbox, &["start", "a,b"]), "a,b");
 }

@@ -7,7 +7,7 @@ const { join } = require('node:path');
 
 const { Client } = require('../client.cjs');
 const { connectBus } = require('./bus.cjs');
-const { startAny } = require('./start.cjs');
+const { part: partOptions, startAny } = require('./start.cjs');
 const { acted, meaning, started } = require('./shapes.cjs');
 
 const { version } = require('../../package.json');
@@ -175,22 +175,10 @@ class Pm2 {
         return (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));
       }
       const meant = await this.#meant(target);
-      if (options.updateEnv || options.env) await this.#withEnvironment(verb, meant, options);
-      else await client[verb](meant.map((entry) => entry.pm_id));
+      const { app, how } = partOptions(options);
+      await client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv });
       return (await this.#again(meant)).map((entry) => acted(entry));
     });
-  }
-
-  /** Gives apps new variables; workers cannot differ from each other in them, so whole apps are taken. */
-  async #withEnvironment(verb, meant, { updateEnv, env }) {
-    const names = new Set(meant.map((entry) => entry.name));
-    const definitions = [];
-    for (const name of names) {
-      const [{ definition }] = await this.Client.describe(name);
-      const { [name]: old } = await this.Client.environment(name, { showSecrets: true });
-      definitions.push({ ...definition, env: { ...old, ...(updateEnv ? process.env : {}), ...env } });
-    }
-    await this.Client.rollTo(verb, definitions);
   }
 
   restart(...values) {

@@ -1,5 +1,7 @@
 'use strict';
 // The many forms of PM2's `start`: a script, a configuration file, an object, or an app that is there already.
+const { extname } = require('node:path');
+
 const { isConfig } = require('../definitions.cjs');
 const { meaning } = require('./shapes.cjs');
 
@@ -21,12 +23,20 @@ function freeName(name, taken) {
   for (let number = 2; ; number += 1) if (!taken.has(`${name}-${number}`)) return `${name}-${number}`;
 }
 
-/** Starts an app that is there already: what of it is stopped, or all of it anew. */
-async function startExisting(client, target, list) {
+/** Whether a text names apps that exist: what has a slash or an extension is a script, and another name makes another app. */
+function namesExisting(text, options, list) {
+  if (text === 'all') return true;
+  if (text.includes('/') || extname(text) !== '' || (options.name !== undefined && options.name !== text)) return false;
+  return list.some(meaning(text));
+}
+
+/** Starts apps that are there already, and restarts those of them that run. */
+async function startExisting(client, target, options, list) {
   const meant = list.filter(meaning(target));
-  if (meant.length === 0) return null;
+  if (meant.length === 0) throw new Error('process name not found');
   await client.connect();
-  await client.restart(meant.map((entry) => entry.pm_id));
+  const { app, how } = part(options);
+  await client.restart(meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv });
   return { names: new Set(meant.map((entry) => entry.name)), ids: new Set(meant.map((entry) => entry.pm_id)), restarted: true };
 }
 
@@ -42,6 +52,12 @@ async function startScript(client, script, options, list) {
   }
   await client.rollTo('restart', definitions);
   return { names: new Set(definitions.map(({ name }) => name)), ids: null, restarted: false };
+}
+
+/** Whether an object names an app that exists, and says no more than what changes of it. */
+function changesExisting(what, list) {
+  const saysWhat = ['script', 'exec', 'cmd', 'command', 'apps', 'pm2', 'static'].some((key) => key in what);
+  return !Array.isArray(what) && !saysWhat && list.some((entry) => entry.name === what.name);
 }
 
 /** A configuration: its new apps are started, those that are there take it over. */
@@ -61,12 +77,15 @@ async function startConfig(client, what, options, list) {
  */
 async function startAny(client, what, options = {}) {
   const list = await client.jlist();
+  if (typeof what === 'object' && what !== null && changesExisting(what, list)) {
+    const { name, ...changes } = what;
+    return startExisting(client, name, { ...options, ...changes }, list);
+  }
   if (typeof what === 'object' && what !== null) return startConfig(client, what, options, list);
   const text = String(what);
   if (isConfig(text)) return startConfig(client, text, options, list);
-  const existing = Object.keys(options).length === 0 && !text.includes('/') && list.some((entry) => entry.name === text || String(entry.pm_id) === text);
-  if (existing) return startExisting(client, text, list);
+  if (namesExisting(text, options, list)) return startExisting(client, text, options, list);
   return startScript(client, text, options, list);
 }
 
-module.exports = { startAny };
+module.exports = { part, startAny };

@@ -1,0 +1,210 @@
+//! `start` of apps that exist: by name, id, namespace, pattern and `all`, with other options, and beside files of
+//! the same name.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, stdout};
+use crate::settled::settled;
+
+const APP: &str = "
+console.log(`A=${process.env.A} ${process.argv.slice(2)}`);
+require('node:http').createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+";
+
+const CONFIG: &str = r#"{ "apps": [
+    { "name": "api-1", "script": "app.js", "namespace": "web" },
+    { "name": "api-2", "script": "app.js", "namespace": "web" },
+    { "name": "mail", "script": "app.js" }
+] }"#;
+
+/// Three apps that are stopped.
+fn stopped() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    sandbox.write("forkful.config.json", CONFIG);
+    done(&sandbox, &["start"]);
+    done(&sandbox, &["stop", "all"]);
+    sandbox
+}
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    sandbox.told(&output)
+}
+
+/// The app of each worker that runs.
+fn online(sandbox: &Sandbox) -> Vec<String> {
+    let list: Vec<Value> = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
+    let is_online = |worker: &&Value| worker["pm2_env"]["status"] == "online";
+    list.iter().filter(is_online).map(|worker| worker["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What the process that was started last said.
+fn said(sandbox: &Sandbox, name: &str) -> String {
+    let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
+    lines.lines().last().unwrap_or_default().trim_end().to_owned()
+}
+
+#[test]
+fn stopped_apps_are_started_by_whatever_names_them() {
+    let sandbox = stopped();
+    for (targets, meant) in [
+        (vec!["mail"], vec!["mail"]),
+        (vec!["0"], vec!["api-1"]),
+        (vec!["web"], vec!["api-1", "api-2"]),
+        (vec!["/^api-[2-9]/"], vec!["api-2"]),
+        (vec!["2", "api-1"], vec!["api-1", "mail"]),
+        (vec!["all"], vec!["api-1", "api-2", "mail"]),
+    ] {
+        let told = done(&sandbox, &[&["start"], &targets[..]].concat());
+        assert_eq!(online(&sandbox), meant, "{targets:?}: {told}");
+        for name in &meant {
+            assert!(told.contains(&format!("{name} started (1 worker)\n")), "{targets:?}: {told}");
+        }
+        done(&sandbox, &["stop", "all"]);
+    }
+}
+
+#[test]
+fn what_runs_is_restarted_and_told_so() {
+    let sandbox = stopped();
+    done(&sandbox, &["start", "mail"]);
+    assert_snapshot!(settled(&done(&sandbox, &["start", "all"])), @"
+    exit: 0
+    --- stdout
+    api-1 started (1 worker)
+    api-2 started (1 worker)
+    mail restarted (1 worker)
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api-1 | web | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api-2 | web | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | mail | default | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    ");
+    assert_snapshot!(settled(&done(&sandbox, &["start", "forkful.config.json", "--only", "mail"])), @"
+    exit: 0
+    --- stdout
+    mail restarted (1 worker)
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api-1 | web | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api-2 | web | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | mail | default | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
+    ");
+}
+
+#[test]
+fn options_and_the_environment_change_what_is_started() {
+    let sandbox = stopped();
+    let started =
+        sandbox.command(&["start", "mail", "--update-env", "--", "x"]).env("A", "1").output().unwrap();
+    assert!(started.status.success(), "{}", sandbox.told(&started));
+    assert_eq!(said(&sandbox, "mail"), "A=1 x");
+    assert_snapshot!(settled(&done(&sandbox, &["start", "api-1", "-i", "3", "--kill-timeout", "9s"])), @"
+    exit: 0
+    --- stdout
+    api-1 started (3 workers)
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api-1 | web | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api-2 | web | fork | - | - | 0 | stopped | - | - |
+    | 2 | mail | default | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 3 | api-1 | web | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 4 | api-1 | web | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: api-1: mode: fork → cluster
+    note: api-1: kill_timeout_ms: 5000 → 9000
+    ");
+    assert_eq!(online(&sandbox), ["api-1", "mail", "api-1", "api-1"]);
+    // What was not asked for stays.
+    done(&sandbox, &["start", "mail", "--env", "A=2"]);
+    assert_eq!(said(&sandbox, "mail"), "A=2 x");
+}
+
+#[test]
+fn names_and_files_of_one_spelling_are_told_apart_as_pm2_does() {
+    let sandbox = stopped();
+    // No slash and no extension: the app, though there is such a file.
+    sandbox.write("mail", "#!/bin/sh\nexec sleep 1000\n");
+    done(&sandbox, &["start", "mail"]);
+    assert_eq!(online(&sandbox), ["mail"]);
+    // An extension: the file, though an app is called so.
+    sandbox.write("worker.js", APP);
+    done(&sandbox, &["start", "app.js", "--name", "worker.js"]);
+    assert!(done(&sandbox, &["start", "worker.js"]).contains("worker started (1 worker)\n"));
+    // Without such a file, the app.
+    std::fs::remove_file(sandbox.work().join("worker.js")).unwrap();
+    let told = done(&sandbox, &["start", "worker.js"]);
+    assert!(told.contains("worker.js restarted (1 worker)\n"), "{told}");
+}
+
+#[test]
+fn another_name_makes_another_app_of_a_program() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    done(&sandbox, &["start", "node", "--", "app.js"]);
+    done(&sandbox, &["start", "node", "--name", "second", "--", "app.js"]);
+    assert_eq!(online(&sandbox), ["node", "second"]);
+}
+
+#[test]
+fn what_names_no_app_is_refused() {
+    let sandbox = stopped();
+    let told = [
+        sandbox.transcript(&["start", "/^x/"]),
+        sandbox.transcript(&["start", "/(/"]),
+        sandbox.transcript(&["start", "77"]),
+        sandbox.transcript(&["start", "absent"]),
+        sandbox.transcript(&["start", "all", "--name", "one"]),
+        sandbox.transcript(&["start", "mail", "--uid", "1"]),
+        Sandbox::new().transcript(&["start", "all"]),
+    ];
+    assert_snapshot!(told.join(""), @r#"
+    exit: 3
+    --- stderr
+    error: no app or id is called `/^x/`
+
+    hint: `forkful list` shows all apps
+    exit: 2
+    --- stderr
+    error: /(/ is no regular expression: unclosed group
+
+    hint: a target between slashes is a pattern of names, as in '/^api-/'
+    exit: 3
+    --- stderr
+    error: no app or id is called `77`
+
+    hint: `forkful list` shows all apps
+    exit: 2
+    --- stderr
+    error: script "absent" does not exist in [sandbox]/work
+
+    hint: a script is a file, a program in PATH, or a quoted command line
+    exit: 2
+    --- stderr
+    error: --name would give 3 apps the same name
+
+    hint: rename them one by one
+    exit: 2
+    --- stderr
+    error: --uid cannot be changed of an app that exists
+
+    hint: `forkful delete mail` and start it anew, or restart it by a config file that says so
+    exit: 3
+    --- stderr
+    error: there are no apps
+
+    hint: `forkful list` shows all apps
+    "#);
+    assert!(online(&sandbox).is_empty());
+    assert_snapshot!(settled(&done(&sandbox, &["start", "mail", "--env", "production"])), @"
+    exit: 0
+    --- stdout
+    mail started (1 worker)
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api-1 | web | fork | - | - | 0 | stopped | - | - |
+    | 1 | api-2 | web | fork | - | - | 0 | stopped | - | - |
+    | 2 | mail | default | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    warning: --env production chooses a block of a config file; by name an app keeps its environment
+    ");
+}
