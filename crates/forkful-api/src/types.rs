@@ -23,10 +23,11 @@ pub const API_VERSION: u32 = 1;
 
 /// `GET /v1/ping`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ping {
     /// The daemon's program version.
     pub version: String,
-    /// The daemon's [`API_VERSION`].
+    /// The version of its API.
     pub api: u32,
     /// The daemon's process id.
     pub pid: u32,
@@ -34,8 +35,9 @@ pub struct Ping {
     pub started_at_ms: u64,
 }
 
-/// An app as it travels; see `forkful_core::spec::AppSpec` for the meaning of the fields.
+/// An app as it travels. Durations are in milliseconds, paths absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that users know by that name")]
 pub struct AppDefinition {
@@ -172,8 +174,9 @@ fn default_instance_var() -> String {
     "NODE_APP_INSTANCE".to_owned()
 }
 
-/// See `forkful_core::spec::Runtime`.
+/// What runs the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RuntimeKind {
     /// Node.js.
@@ -182,8 +185,9 @@ pub enum RuntimeKind {
     Other,
 }
 
-/// See `forkful_core::spec::Mode`.
+/// Whether workers share the ports that they listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModeKind {
     /// Workers share ports.
@@ -192,8 +196,9 @@ pub enum ModeKind {
     Fork,
 }
 
-/// See `forkful_core::spec::Balance`.
+/// How new connections are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BalanceKind {
     /// Exact or direct, by rate.
@@ -210,19 +215,23 @@ pub enum BalanceKind {
 
 /// `POST /v1/apps`: start apps that do not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StartRequest {
     /// The apps, in the order in which they start.
+    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub apps: Vec<AppDefinition>,
     /// Reply only when each app is ready or has failed.
     pub wait: bool,
 }
 
-/// `POST /v1/actions/{stop,restart,reload,delete,flush,reset}` and, with more fields, `scale` and `signal`.
+/// `POST /v1/actions/{verb}`; `scale` and `signal` need a field of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
-    /// Names, ids, or `all`; at least one.
+    /// Names, ids, namespaces, `/patterns/` of names, scripts (as absolute paths), or `all`.
+    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub targets: Vec<String>,
     /// Reply only when done.
     #[serde(default = "yes")]
@@ -241,12 +250,38 @@ pub struct ActionRequest {
     pub changes: Vec<AppChange>,
 }
 
+/// The verbs of `POST /v1/actions/{verb}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// Stop workers.
+    Stop,
+    /// Stop and start workers.
+    Restart,
+    /// Replace workers one by one.
+    Reload,
+    /// Stop workers and forget them.
+    Delete,
+    /// Change the number of workers.
+    Scale,
+    /// Send a signal.
+    Signal,
+    /// Empty log files.
+    Flush,
+    /// Open log files anew.
+    ReloadLogs,
+    /// Zero the restart counters.
+    Reset,
+}
+
 fn yes() -> bool {
     true
 }
 
 /// What became of a command, app by app. HTTP 200 even when an app failed: see `ok`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActionReply {
     /// One entry per app that the targets named.
     pub apps: Vec<AppOutcome>,
@@ -254,6 +289,7 @@ pub struct ActionReply {
 
 /// What became of a command for one app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AppOutcome {
     /// The app.
     pub name: String,
@@ -273,6 +309,7 @@ pub struct AppOutcome {
 
 /// An error reply (HTTP 4xx or 5xx).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorReply {
     /// What kind.
     pub code: ErrorCode,
@@ -284,6 +321,7 @@ pub struct ErrorReply {
 
 /// Kinds of error replies, each with its own exit code of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// The request makes no sense: HTTP 400.
@@ -298,6 +336,7 @@ pub enum ErrorCode {
 
 /// Query of `GET /v1/apps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ListQuery {
     /// Have the agents measure for some seconds how late event loops are. Who asks once a second sees it
@@ -307,6 +346,7 @@ pub struct ListQuery {
 
 /// `GET /v1/apps`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AppList {
     /// All apps, by the id of their first worker.
     pub apps: Vec<AppView>,
@@ -314,6 +354,7 @@ pub struct AppList {
 
 /// An app as the daemon sees it now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AppView {
     /// What the user asked for, without the environment.
     pub definition: AppDefinition,
@@ -331,6 +372,7 @@ pub struct AppView {
 
 /// Counters of one listening address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DispatchView {
     /// The address.
     pub address: String,
@@ -351,6 +393,7 @@ pub struct DispatchView {
 
 /// A worker as the daemon sees it now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerView {
     /// Id, unique in the daemon.
     pub pm_id: u32,
@@ -404,6 +447,7 @@ pub struct WorkerView {
 
 /// A worker's state, in PM2's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Status {
     /// Running and ready.
     #[serde(rename = "online")]
@@ -427,6 +471,7 @@ pub enum Status {
 
 /// One line of `GET /v1/logs`, a stream of JSON texts, one per line (`application/x-ndjson`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LogLine {
     /// The app.
     pub app: String,
@@ -442,6 +487,7 @@ pub struct LogLine {
 
 /// stdout or stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LogStream {
     /// Standard output.
@@ -452,13 +498,15 @@ pub enum LogStream {
 
 /// Query of `GET /v1/logs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LogsQuery {
     /// Comma-separated targets; empty means all.
     #[serde(default)]
     pub targets: String,
-    /// Lines from the end of each file, at most [`LOG_TAIL_LINES_MAX`].
+    /// Lines from the end of each file.
     #[serde(default)]
+    #[cfg_attr(test, schemars(range(max = LOG_TAIL_LINES_MAX)))]
     pub lines: u32,
     /// Go on with new lines.
     #[serde(default)]
@@ -467,6 +515,9 @@ pub struct LogsQuery {
     #[serde(default)]
     pub stream: Option<LogStream>,
 }
+
+/// The most targets or definitions in one request; a bound on what one message makes the engine do.
+pub const TARGETS_MAX: usize = 4096;
 
 /// The largest request body. The largest honest one, a config file with a thousand apps, is far below.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// See `forkful_core::logs::LogRotation`.
+/// When log files are set aside, and how many stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LogRotateDefinition {
     /// Bytes of one file; `None` is no bound.
