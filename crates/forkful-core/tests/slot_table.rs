@@ -28,6 +28,7 @@ fn policy(mode: Mode, wait_ready: bool) -> Policy {
         readiness: Readiness { wait_ready, listen_timeout: None },
         stop: StopPolicy::default(),
         mode,
+        greets: false,
     }
 }
 
