@@ -16,7 +16,7 @@ use crate::types::{API_VERSION, ErrorCode, REQUEST_BYTES_MAX};
 use operations::{Operation, Reply};
 
 /// Set to anything, the document is written instead of compared.
-const WRITE: &str = "FORKFUL_WRITE_OPENAPI";
+const WRITE: &str = "UPDATE_DOCS";
 
 /// Where schemas are in the document.
 const SCHEMAS: &str = "#/components/schemas/";
