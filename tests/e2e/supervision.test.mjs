@@ -1,7 +1,7 @@
 // Supervision: who is restarted, when it is given up, and that a stop leaves nothing of an app behind.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
@@ -67,6 +67,17 @@ describe('supervision', { concurrency: 3 }, () => {
     assert.equal(code, FAILED);
     assert.match(stderr, /no such database/);
     await forkful.ok(['delete', 'loop']);
+  });
+
+  test('an app that fails at once is told failed though its runtime took longer to begin than an app has to stay alive', async () => {
+    const slow = join(forkful.directory, 'bin', 'node');
+    mkdirSync(join(forkful.directory, 'bin'));
+    writeFileSync(slow, `#!/bin/sh\nsleep 1.5\nexec '${nodeBinary(NEWEST)}' "$@"\n`, { mode: 0o755 });
+    const path = forkful.script(() => { throw new Error('no such database'); });
+    const { code, stderr } = await forkful.fails(['start', path, '--name', 'late', '--interpreter', slow]);
+    assert.equal(code, FAILED);
+    assert.match(stderr, /no such database/);
+    await forkful.ok(['delete', 'late']);
   });
 
   test('an exit code of stop_exit_codes ends a worker for good', async () => {

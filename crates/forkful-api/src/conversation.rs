@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::jlist::Pm2Env;
+#[cfg(test)]
+use crate::types::TARGETS_MAX;
 use crate::types::{LogLine, LogStream};
 
 /// Query of `GET /v1/events`. The reply is `text/event-stream`; each event's name is [`DaemonEvent::name`], its data
 /// the JSON of what the variant holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
     /// Names of apps and ids of workers as [`crate::types::join_targets`] writes them; empty means all, also those that come later.
@@ -63,6 +66,7 @@ pub fn log_event_name(stream: LogStream) -> &'static str {
 
 /// A step in the life of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessEvent {
     /// Which.
     pub event: LifeStep,
@@ -82,6 +86,7 @@ pub struct ProcessEvent {
 
 /// Steps in a worker's life, in PM2's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum LifeStep {
     /// A process serves.
     #[serde(rename = "online")]
@@ -111,6 +116,7 @@ pub enum LifeStep {
 
 /// What a worker said by `process.send`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MessageEvent {
     /// When it was read, in milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -124,6 +130,7 @@ pub struct MessageEvent {
 
 /// How many events were left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SkippedEvents {
     /// So many.
     pub count: u64,
@@ -131,6 +138,7 @@ pub struct SkippedEvents {
 
 /// The daemon's farewell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ending {
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -138,9 +146,11 @@ pub struct Ending {
 
 /// `POST /v1/messages`: something for `process.on('message')` in each of the workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MessageRequest {
-    /// Names, ids, or `all`; at least one.
+    /// As in [`ActionRequest`](crate::types::ActionRequest).
+    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub targets: Vec<String>,
     /// What arrives; any JSON, but no object whose `cmd` begins with `NODE_`, which Node keeps for itself.
     pub message: Value,
@@ -148,11 +158,14 @@ pub struct MessageRequest {
 
 /// `POST /v1/stdin`: a text for the standard input of workers in fork mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StdinRequest {
-    /// Names, ids, or `all`; at least one.
+    /// As in [`ActionRequest`](crate::types::ActionRequest).
+    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub targets: Vec<String>,
-    /// What is written, as it is: the end of a line is part of it. At most [`STDIN_TEXT_BYTES_MAX`].
+    /// What is written, as it is: the end of a line is part of it. At most 1 MiB.
+    #[cfg_attr(test, schemars(length(min = 1, max = STDIN_TEXT_BYTES_MAX)))]
     pub text: String,
 }
 
@@ -161,22 +174,29 @@ pub const STDIN_TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// `POST /v1/trigger`: performs an action that apps have registered with `@pm2/io`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TriggerRequest {
-    /// Names, ids, or `all`; at least one.
+    /// As in [`ActionRequest`](crate::types::ActionRequest).
+    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub targets: Vec<String>,
     /// The action's name.
+    #[cfg_attr(test, schemars(length(min = 1, max = ACTION_BYTES_MAX)))]
     pub action: String,
     /// What it is called with, if anything.
     #[serde(default)]
     pub params: Option<Value>,
-    /// How long to wait for answers; at most [`TRIGGER_TIMEOUT_MS_MAX`].
+    /// How long to wait for answers.
     #[serde(default = "trigger_timeout")]
+    #[cfg_attr(test, schemars(range(min = 1, max = TRIGGER_TIMEOUT_MS_MAX)))]
     pub timeout_ms: u64,
 }
 
 /// The longest wait for the answer to an action; a bound on what a client can leave behind in the daemon.
 pub const TRIGGER_TIMEOUT_MS_MAX: u64 = 3_600_000;
+
+/// The longest name of an action.
+pub const ACTION_BYTES_MAX: usize = 1024;
 
 fn trigger_timeout() -> u64 {
     30_000
@@ -184,6 +204,7 @@ fn trigger_timeout() -> u64 {
 
 /// What came of messages or actions, worker by worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkersReply {
     /// One entry per worker that the targets named, by id.
     pub workers: Vec<WorkerReply>,
@@ -191,6 +212,7 @@ pub struct WorkersReply {
 
 /// What came of it at one worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerReply {
     /// The app.
     pub app: String,
@@ -205,6 +227,7 @@ pub struct WorkerReply {
 
 /// Query of `GET /v1/environment/{target}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentQuery {
     /// Secrets too.
@@ -214,6 +237,7 @@ pub struct EnvironmentQuery {
 
 /// The environments of apps, as their next worker gets them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EnvironmentReply {
     /// One entry per app that the target named.
     pub apps: BTreeMap<String, BTreeMap<String, String>>,
@@ -221,6 +245,7 @@ pub struct EnvironmentReply {
 
 /// A number (or text) that an app reports about itself with `@pm2/io`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
     /// What it is now.
     pub value: Value,
@@ -231,6 +256,7 @@ pub struct Metric {
 
 /// An action that an app has registered with `@pm2/io`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActionView {
     /// Its name.
     pub action_name: String,
@@ -244,6 +270,7 @@ pub struct ActionView {
 
 /// What a worker reports about itself with `@pm2/io`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerReports {
     /// Metrics by name.
     #[serde(default)]

@@ -15,6 +15,7 @@ use crate::types::{AppDefinition, AppList, AppView, ModeKind, RuntimeKind, Statu
 
 /// One worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JlistEntry {
     /// Process id; 0 when there is no process.
     pub pid: u32,
@@ -30,6 +31,7 @@ pub struct JlistEntry {
 
 /// What a worker uses; both are 0 when there is no process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Monit {
     /// Resident memory in bytes.
     pub memory: u64,
@@ -39,6 +41,7 @@ pub struct Monit {
 
 /// PM2's bag of configuration and state. The names are PM2's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "the shape is PM2's")]
 pub struct Pm2Env {
     /// The app.

@@ -1,6 +1,6 @@
 //! The daemon's HTTP API: the types that cross the socket ([`types`]), their conversion to and from
 //! the core's spec ([`definition`]), events and messages ([`conversation`]), the list in PM2's shape ([`jlist`]), and the client that the command
-//! uses ([`client`]).
+//! uses ([`client`]). The server's paths are in [`routes`]; `openapi.json` beside the sources describes them all.
 //!
 //! Transport: HTTP/1.1 with JSON bodies over a unix socket (`$FORKFUL_HOME/forkful.sock`, mode 0600).
 //!
@@ -11,5 +11,8 @@ pub mod client;
 pub mod conversation;
 pub mod definition;
 pub mod jlist;
+#[cfg(test)]
+mod openapi;
+pub mod routes;
 pub mod saved;
 pub mod types;

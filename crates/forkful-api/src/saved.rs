@@ -38,6 +38,7 @@ pub struct SavedApp {
 
 /// `POST /v1/save`: write the desired state to a file of its own, to come back to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SaveRequest {
     /// From now on keep values that came with callers' environments too.
@@ -50,6 +51,7 @@ pub struct SaveRequest {
 
 /// What was saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SaveReply {
     /// The file.
     pub path: String,
@@ -59,6 +61,7 @@ pub struct SaveReply {
 
 /// An app that was saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SavedName {
     /// Its name.
     pub name: String,
@@ -68,6 +71,7 @@ pub struct SavedName {
 
 /// `POST /v1/resurrect`: start what was saved and does not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResurrectRequest {
     /// What `save` wrote, instead of what the last daemon left.
@@ -86,6 +90,7 @@ pub struct ResurrectRequest {
 
 /// `POST /v1/cleardump`: forget saved states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClearReply {
     /// The files that are gone.
     pub removed: Vec<String>,

@@ -92,12 +92,12 @@ pub enum PrimaryEvent {
         /// What it said: JSON, at most [`LINE_BYTES_MAX`](crate::protocol::frame::LINE_BYTES_MAX) bytes.
         line: Vec<u8>,
     },
-    /// Its agent is loaded, and says into which Node.js.
-    NodeVersion {
+    /// Its agent is loaded; the app's own code follows. Said once.
+    Greeted {
         /// Which worker.
         worker: WorkerId,
-        /// What it says.
-        version: NodeVersion,
+        /// The Node.js that runs it, if the agent says so.
+        node: Option<NodeVersion>,
     },
     /// Its agent reports, see [`Primary::want_reports`].
     Report {

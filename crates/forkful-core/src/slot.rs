@@ -23,6 +23,8 @@
 //! - at most one process is current, two while replacing; all others are leaving;
 //! - an event about a generation that the slot does not hold is dropped.
 
+mod clock;
+mod report;
 mod states;
 mod text;
 mod turn;
@@ -30,13 +32,19 @@ mod turn;
 use std::time::Duration;
 
 use crate::restart::Counters;
-use crate::spec::{AppSpec, Mode, Readiness, RestartPolicy, StopPolicy};
+use crate::spec::{AppSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy};
 use crate::{Time, leaving};
 use turn::Turn;
+
+pub use report::{Fault, Outcome, Report};
 
 /// Commands that may wait for their answer at one slot; more are refused at once. Each client
 /// waits for its own, so this is a bound on clients that insist on the same slot.
 pub const WAITING_MAX: usize = 64;
+
+/// How long the hello of a process that greets is waited for. Node.js takes 0.03 s to get there on an idle machine, and
+/// seconds on one that is doing much else; without a hello the process counts as one that does not greet.
+pub const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which start of a slot a process belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -273,125 +281,6 @@ pub enum Action {
     Answer(Ticket, Outcome),
 }
 
-/// What happened, for logs and lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
-    /// A process serves now, or has now confirmed that it does.
-    Online {
-        /// The process.
-        generation: Generation,
-        /// See [`Running::confirmed`].
-        confirmed: bool,
-    },
-    /// A process ended, or never began.
-    Exited {
-        /// The process.
-        generation: Generation,
-        /// How.
-        exit: Exit,
-        /// Its length of life.
-        uptime: Duration,
-    },
-    /// A start did not lead to a serving process.
-    StartFailed {
-        /// The process.
-        generation: Generation,
-        /// Why.
-        fault: Fault,
-    },
-    /// A successor serves; the old process drains.
-    Replaced {
-        /// The process that leaves.
-        old: Generation,
-        /// The process that serves.
-        new: Generation,
-    },
-    /// The successor was given up, the old process serves on.
-    ReplaceFailed {
-        /// The successor.
-        new: Generation,
-        /// Why.
-        fault: Fault,
-    },
-    /// The slot rests.
-    Stopped,
-    /// A restart will follow a crash.
-    RestartScheduled {
-        /// 1 for the first in a row.
-        attempt: u32,
-        /// After how long.
-        delay: Duration,
-        /// What ended.
-        exit: Exit,
-    },
-    /// No restart will follow.
-    GaveUp {
-        /// Why.
-        reason: FailReason,
-        /// What ended.
-        exit: Exit,
-    },
-    /// The stop signal did not end it within the kill timeout; SIGKILL was sent.
-    Killed(Generation),
-    /// A leaving process is gone.
-    Left {
-        /// The process.
-        generation: Generation,
-        /// How it ended.
-        exit: Exit,
-    },
-}
-
-/// The answer to a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// To start and restart: a process serves.
-    Online {
-        /// See [`Running::confirmed`].
-        confirmed: bool,
-    },
-    /// To start: one served already.
-    AlreadyOnline,
-    /// To start, restart and replace: it ran, ended as its policy allows, and rests.
-    Finished(Exit),
-    /// To replace: the new process serves. The old one may still be draining.
-    Replaced,
-    /// To stop: no process of the slot is left.
-    Stopped,
-    /// To delete: no process of the slot is left, and it takes no command that starts one.
-    Deleted,
-    /// It did not come to that.
-    Failed(Fault),
-}
-
-/// Why a command did not come to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// The process did not say that it is ready.
-    NotReadyInTime {
-        /// How long it was given.
-        waited: Duration,
-    },
-    /// The process ended, or never began.
-    Exited(Exit),
-    /// Another command came in between.
-    Cancelled {
-        /// Which.
-        by: Verb,
-    },
-    /// The slot is being deleted.
-    Deleting,
-    /// The slot is being replaced already.
-    BeingReplaced,
-    /// [`WAITING_MAX`] commands wait already.
-    TooManyWaiting,
-    /// An app that this one depends on is not there, or did not start.
-    DependencyFailed {
-        /// Its name.
-        name: String,
-    },
-}
-
 /// The parts of an [`AppSpec`] that decide what a slot does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -403,17 +292,32 @@ pub struct Policy {
     pub stop: StopPolicy,
     /// Whether workers announce that they listen.
     pub mode: Mode,
+    /// Whether a process says hello before it runs the app: Node.js with the agent.
+    pub greets: bool,
 }
 
 impl Policy {
     /// The policy of an app.
     pub fn of(spec: &AppSpec) -> Self {
-        Self { restart: spec.restart.clone(), readiness: spec.readiness, stop: spec.stop, mode: spec.mode }
+        Self {
+            restart: spec.restart.clone(),
+            readiness: spec.readiness,
+            stop: spec.stop,
+            mode: spec.mode,
+            greets: spec.agent && spec.launch.runtime == Runtime::Node,
+        }
     }
 
     /// Whether readiness is announced by the process, rather than seen from its staying alive.
     pub fn announces(&self) -> bool {
         self.mode == Mode::Cluster || self.readiness.wait_ready
+    }
+
+    /// How long a process has to stay alive, from its start, before it counts as serving though it announces nothing. One
+    /// that greets has its time from its hello on, and this is the bound on waiting for that.
+    pub fn quiet_start(&self) -> Duration {
+        let alive = self.restart.min_uptime;
+        if self.greets { alive + GREETING_TIMEOUT } else { alive }
     }
 
     /// Whether this sign makes a worker ready.
@@ -449,31 +353,6 @@ impl Slot {
         actions
     }
 
-    /// A process whose start was put off begins only now, if the slot still waits for its readiness: it has as much
-    /// time from here as it had from [`Action::Spawn`].
-    pub fn begins(&mut self, process: Generation, now: Time) {
-        let (begun, ready_by) = match &mut self.state {
-            State::Starting { generation, started, ready_by } if *generation == process => {
-                (started, ready_by)
-            }
-            State::Replacing { new, new_started, ready_by, .. } if *new == process => (new_started, ready_by),
-            State::Starting { .. }
-            | State::Replacing { .. }
-            | State::Stopped { .. }
-            | State::Online(_)
-            | State::Stopping { .. }
-            | State::Backoff { .. }
-            | State::Failed { .. } => return,
-        };
-        *ready_by = now + ready_by.since(*begun);
-        *begun = now;
-    }
-
-    /// When the slot next wants [`Event::Deadline`].
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.leaving.iter().filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()
-    }
-
     /// The process that the user means by "the worker of this slot".
     pub fn current(&self) -> Option<Generation> {
         match &self.state {
@@ -501,21 +380,6 @@ impl Slot {
     /// Whether nothing runs and nothing is planned.
     pub fn is_at_rest(&self) -> bool {
         matches!(self.state, State::Stopped { .. } | State::Failed { .. }) && self.leaving.is_empty()
-    }
-}
-
-impl State {
-    /// When this state wants [`Event::Deadline`].
-    pub fn deadline(&self) -> Option<Time> {
-        match self {
-            Self::Starting { ready_by, .. } | Self::Replacing { ready_by, .. } => Some(*ready_by),
-            Self::Backoff { start_at, .. } => Some(*start_at),
-            Self::Stopping { push: Push::Signalled { kill_at }, .. } => Some(*kill_at),
-            Self::Stopping { push: Push::Killed, .. }
-            | Self::Stopped { .. }
-            | Self::Online(_)
-            | Self::Failed { .. } => None,
-        }
     }
 }
 

@@ -162,6 +162,7 @@ impl Bench {
             readiness: Readiness::default(),
             stop: StopPolicy::default(),
             mode: Mode::Cluster,
+            greets: true,
         };
         let mut bench = Self { slot: Slot::default(), policy };
         bench.feed(0, Event::Command(Verb::Start, Ticket(1)));

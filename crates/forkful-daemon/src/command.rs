@@ -9,6 +9,7 @@ use crate::logs::LogLines;
 mod keep;
 mod talk;
 
+pub use forkful_api::types::Verb;
 pub use keep::Keep;
 pub use talk::Talk;
 
@@ -67,27 +68,4 @@ pub enum Command {
         /// Answered when every worker is gone, just before the daemon ends.
         reply: Reply<ActionReply>,
     },
-}
-
-/// The verb of an action request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// Stop workers.
-    Stop,
-    /// Stop and start workers.
-    Restart,
-    /// Replace workers one by one.
-    Reload,
-    /// Stop workers and forget them.
-    Delete,
-    /// Change the number of workers.
-    Scale,
-    /// Send a signal.
-    Signal,
-    /// Empty log files.
-    Flush,
-    /// Open log files anew.
-    ReloadLogs,
-    /// Zero the restart counters.
-    Reset,
 }

@@ -12,6 +12,7 @@ const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
 
 /// New values for an app that exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AppChange {
     /// The app, by its present name.

@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// See `forkful_core::spec::EnvSources`.
+/// Where the values of an environment came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct EnvSourcesDefinition {
     /// Variables that came with the caller's environment.
@@ -17,8 +18,9 @@ pub struct EnvSourcesDefinition {
     pub keep_inherited: bool,
 }
 
-/// See `forkful_core::spec::RunAs`.
+/// Whom workers run as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunAsDefinition {
     /// User id.
@@ -30,8 +32,9 @@ pub struct RunAsDefinition {
     pub groups: Vec<u32>,
 }
 
-/// See `forkful_core::spec::Watch`.
+/// Which changes of files make workers be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WatchDefinition {
     /// Files and folders, absolute.
@@ -48,8 +51,9 @@ pub struct WatchDefinition {
     pub polling_ms: Option<u64>,
 }
 
-/// See `forkful_core::spec::WatchIgnore`.
+/// Files that are not looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchIgnoreDefinition {
     /// A line as in `.gitignore`.
@@ -58,8 +62,9 @@ pub enum WatchIgnoreDefinition {
     Regex(String),
 }
 
-/// See `forkful_core::spec::HealthCheck`.
+/// How it is found out whether a worker still works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HealthDefinition {
     /// What is asked.
@@ -77,8 +82,9 @@ pub struct HealthDefinition {
     pub stuck_limit_ms: Option<u64>,
 }
 
-/// See `forkful_core::spec::HealthProbe`.
+/// What a health check asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeDefinition {
     /// `GET` of a path.

@@ -27,11 +27,9 @@ impl Primary {
 
     /// An agent has said hello.
     pub(super) fn on_hello(&mut self, id: WorkerId, node: Option<NodeVersion>, now: Time) {
-        if let Some(version) = node {
-            self.events.push_back(PrimaryEvent::NodeVersion { worker: id, version });
-        }
-        if let Some(worker) = self.workers.get_mut(&id) {
-            worker.agent = true;
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        if !std::mem::replace(&mut worker.agent, true) {
+            self.events.push_back(PrimaryEvent::Greeted { worker: id, node });
         }
         if self.reports_every.is_some() {
             self.order_reports(id, now);

@@ -11,6 +11,8 @@ mod faults;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod interpreters;
+#[cfg(test)]
 mod resolve;
 #[cfg(test)]
 mod scripts;

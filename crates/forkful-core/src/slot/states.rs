@@ -219,7 +219,7 @@ fn online(running: Running, input: Input, turn: &mut Turn<'_>) -> State {
 fn successor_bound(old: Running, turn: &Turn<'_>) -> std::time::Duration {
     let policy = turn.policy;
     if !policy.announces() {
-        policy.restart.min_uptime
+        policy.quiet_start()
     } else if old.confirmed || policy.readiness.wait_ready {
         policy.readiness.reload_timeout()
     } else {

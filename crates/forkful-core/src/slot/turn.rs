@@ -161,7 +161,7 @@ impl Turn<'_> {
         let bound = if self.policy.announces() {
             self.policy.readiness.start_timeout()
         } else {
-            self.policy.restart.min_uptime
+            self.policy.quiet_start()
         };
         State::Starting { generation, started: self.now, ready_by: self.now + bound }
     }

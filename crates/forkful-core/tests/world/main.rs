@@ -7,7 +7,7 @@ mod world;
 
 use std::time::Duration;
 
-use forkful_core::slot::{Event, Generation, Outcome, Policy, State, Verb};
+use forkful_core::slot::{Event, Exit, Fault, GREETING_TIMEOUT, Generation, Outcome, Policy, State, Verb};
 use forkful_core::spec::{Mode, Readiness, RestartPolicy, StopPolicy};
 use plans::Step;
 use proptest::prelude::*;
@@ -51,6 +51,7 @@ fn calm(mode: Mode) -> Policy {
         readiness: Readiness::default(),
         stop: StopPolicy::default(),
         mode,
+        greets: false,
     }
 }
 
@@ -161,6 +162,51 @@ fn a_stubborn_worker_is_killed_and_the_stop_is_answered_after_that() {
     assert_eq!(world.answer(stop, 0), None);
     world.pass(Duration::from_millis(1));
     assert_eq!(world.answer(stop, 0), Some(&Outcome::Stopped));
+}
+
+/// An app in fork mode that announces nothing, and says hello only after so long.
+fn quiet(hello: Option<u64>, dies: Option<(u64, Exit)>) -> World {
+    let policy = Policy { greets: true, ..calm(Mode::Fork) };
+    World::new(1, policy, vec![Plan { ready: None, hello, dies, ..Plan::good() }])
+}
+
+#[test]
+fn an_app_that_fails_at_once_is_told_failed_however_late_it_begins() {
+    let mut world = quiet(Some(2_500), Some((2_600, Exit::Code(1))));
+    let start = world.command(0, Verb::Start).expect("the slot is there");
+    world.pass(Duration::from_millis(2_599));
+    assert_eq!(world.answer(start, 0), None);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.answer(start, 0), Some(&Outcome::Failed(Fault::Exited(Exit::Code(1)))));
+}
+
+#[test]
+fn an_app_that_stays_alive_is_online_its_time_after_its_hello() {
+    let mut world = quiet(Some(2_500), None);
+    let start = world.command(0, Verb::Start).expect("the slot is there");
+    world.pass(Duration::from_millis(3_499));
+    assert_eq!(world.answer(start, 0), None);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.answer(start, 0), Some(&Outcome::Online { confirmed: true }));
+}
+
+#[test]
+fn a_hello_that_does_not_come_is_not_waited_for_for_ever() {
+    let mut world = quiet(None, None);
+    let start = world.command(0, Verb::Start).expect("the slot is there");
+    world.pass(GREETING_TIMEOUT);
+    assert_eq!(world.answer(start, 0), None);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.answer(start, 0), Some(&Outcome::Online { confirmed: true }));
+}
+
+#[test]
+fn a_hello_does_not_give_more_time_to_say_that_it_is_ready() {
+    let policy = Policy { greets: true, ..calm(Mode::Cluster) };
+    let mut world = World::new(1, policy, vec![Plan { ready: None, hello: Some(2_900), ..Plan::good() }]);
+    let start = world.command(0, Verb::Start).expect("the slot is there");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.answer(start, 0), Some(&Outcome::Online { confirmed: false }));
 }
 
 #[test]

@@ -74,13 +74,17 @@ pub(crate) fn step(slots: usize) -> impl Strategy<Value = Step> {
 
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     // A good worker is ready after 100 ms, and has time for it.
-    (any::<bool>(), restart_policy(), any::<bool>(), prop::option::of(millis(101..5_000)), stop_policy())
-        .prop_map(|(cluster, restart, wait_ready, listen_timeout, stop)| Policy {
+    let listen_timeout = prop::option::of(millis(101..5_000));
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, restart_policy(), listen_timeout, stop_policy()).prop_map(
+        |((cluster, wait_ready, greets), restart, listen_timeout, stop)| Policy {
             restart,
             readiness: Readiness { wait_ready, listen_timeout },
             stop,
             mode: if cluster { Mode::Cluster } else { Mode::Fork },
-        })
+            greets,
+        },
+    )
 }
 
 fn stop_policy() -> impl Strategy<Value = StopPolicy> {
@@ -131,8 +135,16 @@ pub(crate) fn plan() -> impl Strategy<Value = Plan> {
         (0u64..12_000).prop_map(Drains::ReportsDrained),
         Just(Drains::Never),
     ];
-    (prop::bool::weighted(0.05), ready, dies, obeys, drains).prop_map(
-        |(spawn_fails, ready, dies, obeys, drains)| Plan { spawn_fails, ready, dies, obeys, drains },
+    let hello = prop::option::weighted(0.8, 0u64..15_000);
+    (prop::bool::weighted(0.05), ready, hello, dies, obeys, drains).prop_map(
+        |(spawn_fails, ready, hello, dies, obeys, drains)| Plan {
+            spawn_fails,
+            ready,
+            hello,
+            dies,
+            obeys,
+            drains,
+        },
     )
 }
 

@@ -21,6 +21,8 @@ const EVENTS_MAX: usize = 200_000;
 pub(crate) struct Plan {
     pub(crate) spawn_fails: bool,
     pub(crate) ready: Option<(u64, ReadySign)>,
+    /// Milliseconds from its start to its hello.
+    pub(crate) hello: Option<u64>,
     pub(crate) dies: Option<(u64, Exit)>,
     /// Milliseconds from the signal to its exit; `None` ignores the signal.
     pub(crate) obeys: Option<u64>,
@@ -41,6 +43,7 @@ impl Plan {
         Self {
             spawn_fails: false,
             ready: Some((100, ReadySign::Message)),
+            hello: Some(40),
             dies: None,
             obeys: Some(10),
             drains: Drains::Exits(50),
@@ -53,6 +56,7 @@ impl Plan {
 enum Deed {
     FailSpawn,
     Ready(ReadySign),
+    Greet,
     Die(Exit),
     Drained,
 }
@@ -246,6 +250,7 @@ impl World {
             agenda.push((self.now, Deed::FailSpawn));
         } else {
             agenda.extend(plan.ready.map(|(ms, sign)| (after(ms), Deed::Ready(sign))));
+            agenda.extend(plan.hello.map(|ms| (after(ms), Deed::Greet)));
             agenda.extend(plan.dies.clone().map(|(ms, exit)| (after(ms), Deed::Die(exit))));
         }
         let process = Process { plan, agenda, signalled: None, killed: false, traffic: false };
@@ -342,6 +347,10 @@ impl World {
                 self.deliver(slot, &Event::SpawnFailed(generation, "no such file".into()));
             }
             Deed::Ready(sign) => self.deliver(slot, &Event::Ready(generation, sign)),
+            Deed::Greet => {
+                self.slots[slot].greeted(generation, self.now, &self.policy);
+                self.wakes[slot] = self.slots[slot].next_deadline();
+            }
             Deed::Drained => self.deliver(slot, &Event::Drained(generation)),
             Deed::Die(exit) => self.end(slot, generation, exit),
         }

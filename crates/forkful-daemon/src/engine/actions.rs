@@ -4,9 +4,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_api::types::LogStream;
+use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
-use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, ReadySign, Report};
+use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Policy, ReadySign, Report};
 use forkful_core::spec::{Mode, Runtime, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
@@ -202,6 +203,21 @@ impl Engine {
         }
     }
 
+    /// A worker's agent is loaded, and the app's own code begins.
+    fn on_greeting(&mut self, app: AppId, worker: WorkerId, node: Option<NodeVersion>) {
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if let Some(process) = entry.process_of(worker) {
+            process.node_version = node;
+        }
+        let Some((slot, generation)) = entry.find_worker(worker) else { return };
+        let policy = Policy::of(&entry.spec);
+        if let Some(place) = entry.places.get_mut(&slot) {
+            place.slot.greeted(generation, now, &policy);
+            place.deadline = place.slot.next_deadline();
+        }
+    }
+
     fn watch_process(&mut self, pidfd: &std::os::fd::OwnedFd, app: AppId, slot: u16, generation: Generation) {
         use std::os::fd::AsFd;
         self.next_watch += 1;
@@ -237,12 +253,7 @@ impl Engine {
         match event {
             PrimaryEvent::Online(_) => {}
             PrimaryEvent::Message { worker, line } => self.on_message(app, worker, &line),
-            PrimaryEvent::NodeVersion { worker, version } => {
-                let process = self.apps.get_mut(&app).and_then(|entry| entry.process_of(worker));
-                if let Some(process) = process {
-                    process.node_version = Some(version);
-                }
-            }
+            PrimaryEvent::Greeted { worker, node } => self.on_greeting(app, worker, node),
             PrimaryEvent::Report { worker, report } => self.on_agent_report(app, worker, report),
             PrimaryEvent::Listening(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {

@@ -1,41 +1,26 @@
-//! Routes for those who watch workers or speak with them.
+//! Handlers of routes for those who watch workers or speak with them.
 
 use std::collections::BTreeMap;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use forkful_api::conversation::{
-    EnvironmentQuery, EnvironmentReply, EventsQuery, MessageRequest, STDIN_TEXT_BYTES_MAX, StdinRequest,
-    TRIGGER_TIMEOUT_MS_MAX, TriggerRequest, WorkersReply,
+    ACTION_BYTES_MAX, EnvironmentQuery, EnvironmentReply, EventsQuery, MessageRequest, STDIN_TEXT_BYTES_MAX,
+    StdinRequest, TRIGGER_TIMEOUT_MS_MAX, TriggerRequest, WorkersReply,
 };
 use forkful_api::jlist::JlistEntry;
-use forkful_api::types::LogsQuery;
+use forkful_api::types::{LogsQuery, TARGETS_MAX};
 use serde_json::Value;
 
 use super::event_body::EventBody;
 use super::refusal::{Json, Refusal};
-use super::routes::{Api, TARGETS_MAX};
+use super::routes::Api;
 use crate::command::{Command, Talk};
 
-/// The longest name of an action.
-const ACTION_BYTES_MAX: usize = 1024;
-
-pub(super) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/events", get(events))
-        .route("/v1/messages", post(messages))
-        .route("/v1/stdin", post(stdin))
-        .route("/v1/trigger", post(trigger))
-        .route("/v1/environment/{target}", get(environment))
-        .route("/v1/jlist", get(jlist))
-}
-
-async fn events(
+pub(super) async fn events(
     State(api): State<Api>,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
@@ -53,7 +38,7 @@ async fn events(
     Ok((head, Body::new(EventBody::new(events, logs, api.commands))).into_response())
 }
 
-async fn messages(
+pub(super) async fn messages(
     State(api): State<Api>,
     Json(request): Json<MessageRequest>,
 ) -> Result<Json<WorkersReply>, Refusal> {
@@ -64,7 +49,7 @@ async fn messages(
     api.ask(|reply| Command::Talk(Talk::Message { request, reply })).await.map(Json)
 }
 
-async fn stdin(
+pub(super) async fn stdin(
     State(api): State<Api>,
     Json(request): Json<StdinRequest>,
 ) -> Result<Json<WorkersReply>, Refusal> {
@@ -75,7 +60,7 @@ async fn stdin(
     api.ask(|reply| Command::Talk(Talk::Stdin { request, reply })).await.map(Json)
 }
 
-async fn trigger(
+pub(super) async fn trigger(
     State(api): State<Api>,
     Json(request): Json<TriggerRequest>,
 ) -> Result<Json<WorkersReply>, Refusal> {
@@ -89,7 +74,7 @@ async fn trigger(
     api.ask(|reply| Command::Talk(Talk::Trigger { request, reply })).await.map(Json)
 }
 
-async fn environment(
+pub(super) async fn environment(
     State(api): State<Api>,
     Path(target): Path<String>,
     query: Result<Query<EnvironmentQuery>, QueryRejection>,
@@ -100,7 +85,7 @@ async fn environment(
 }
 
 /// All workers in PM2's shape. The second question of two sees what the first one saw, or a little more.
-async fn jlist(
+pub(super) async fn jlist(
     State(api): State<Api>,
     query: Result<Query<EnvironmentQuery>, QueryRejection>,
 ) -> Result<Json<Vec<JlistEntry>>, Refusal> {

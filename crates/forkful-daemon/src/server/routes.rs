@@ -6,22 +6,24 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::handler::Handler;
 use axum::http::{Method, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use forkful_api::routes::Route;
 use forkful_api::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, Ping,
-    StartRequest,
+    StartRequest, TARGETS_MAX,
 };
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
 use tokio::sync::{mpsc, oneshot};
 
-use super::REQUEST_BYTES_MAX;
 use super::log_body::LogBody;
 use super::refusal::{Json, Refusal};
+use super::{REQUEST_BYTES_MAX, conversation, keep};
 use crate::command::{Command, Reply, Verb};
-
-/// The most targets or definitions in one request; a bound on what one message makes the engine do.
-pub(super) const TARGETS_MAX: usize = 4096;
 
 #[derive(Clone)]
 pub(super) struct Api {
@@ -32,19 +34,40 @@ pub(super) struct Api {
 /// All routes, talking to the engine behind `commands`.
 pub(super) fn router(commands: mpsc::Sender<Command>) -> Router {
     let started_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-    Router::new()
-        .route("/v1/ping", get(ping))
-        .route("/v1/apps", get(list).post(start))
-        .route("/v1/apps/{target}", get(describe))
-        .route("/v1/actions/{verb}", post(action))
-        .route("/v1/logs", get(logs))
-        .route("/v1/kill", post(kill))
-        .merge(super::keep::routes())
-        .merge(super::conversation::routes())
+    Route::ALL
+        .into_iter()
+        .fold(Router::new(), |router, route| router.route(route.path(), handler(route)))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(Api { commands, started_at_ms })
+}
+
+/// What answers a route.
+fn handler(route: Route) -> MethodRouter<Api> {
+    match route {
+        Route::Ping => of(route, ping),
+        Route::List => of(route, list),
+        Route::Start => of(route, start),
+        Route::Describe => of(route, describe),
+        Route::Action => of(route, action),
+        Route::Kill => of(route, kill),
+        Route::Logs => of(route, logs),
+        Route::Events => of(route, conversation::events),
+        Route::Messages => of(route, conversation::messages),
+        Route::Stdin => of(route, conversation::stdin),
+        Route::Trigger => of(route, conversation::trigger),
+        Route::Environment => of(route, conversation::environment),
+        Route::Jlist => of(route, conversation::jlist),
+        Route::Save => of(route, keep::save),
+        Route::Resurrect => of(route, keep::resurrect),
+        Route::ClearSaved => of(route, keep::clear),
+    }
+}
+
+fn of<H: Handler<T, Api>, T: 'static>(route: Route, handler: H) -> MethodRouter<Api> {
+    let method = MethodFilter::try_from(route.method()).expect("every route has an ordinary method");
+    on(method, handler)
 }
 
 impl Api {
@@ -121,18 +144,8 @@ async fn no_such_route(method: Method, uri: Uri) -> Refusal {
 }
 
 fn parse_verb(verb: &str) -> Option<Verb> {
-    Some(match verb {
-        "stop" => Verb::Stop,
-        "restart" => Verb::Restart,
-        "reload" => Verb::Reload,
-        "delete" => Verb::Delete,
-        "scale" => Verb::Scale,
-        "signal" => Verb::Signal,
-        "flush" => Verb::Flush,
-        "reload_logs" => Verb::ReloadLogs,
-        "reset" => Verb::Reset,
-        _ => return None,
-    })
+    let name: StrDeserializer<'_, serde::de::value::Error> = verb.into_deserializer();
+    Verb::deserialize(name).ok()
 }
 
 /// What an action's request must have, and must not have, beyond its types.

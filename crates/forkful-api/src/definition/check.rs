@@ -1,0 +1,124 @@
+//! Checks of a definition's single values, each with a message that names app and field.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forkful_core::spec::{RestartDelay, RestartPolicy};
+
+use super::{DURATION_MS_MAX, DefinitionError, ITEMS_MAX};
+use crate::types::AppDefinition;
+
+/// Checks of one definition's values; knows the app's name for the messages.
+pub(super) struct Check<'a> {
+    pub(super) app: &'a str,
+}
+
+impl Check<'_> {
+    pub(super) fn range<N: Into<i128>>(
+        &self,
+        field: &'static str,
+        value: N,
+        min: N,
+        max: N,
+    ) -> Result<(), DefinitionError> {
+        let (value, min, max) = (value.into(), min.into(), max.into());
+        if (min..=max).contains(&value) {
+            return Ok(());
+        }
+        Err(DefinitionError::Range { app: self.app.to_owned(), field, value, min, max })
+    }
+
+    pub(super) fn duration(&self, field: &'static str, millis: u64) -> Result<Duration, DefinitionError> {
+        self.range(field, millis, 0, DURATION_MS_MAX)?;
+        Ok(Duration::from_millis(millis))
+    }
+
+    pub(super) fn optional_duration(
+        &self,
+        field: &'static str,
+        millis: Option<u64>,
+    ) -> Result<Option<Duration>, DefinitionError> {
+        millis.map(|millis| self.duration(field, millis)).transpose()
+    }
+
+    pub(super) fn restart(&self, definition: &AppDefinition) -> Result<RestartPolicy, DefinitionError> {
+        let fixed = self.optional_duration("restart_delay_ms", definition.restart_delay_ms)?;
+        if let Some(initial) = definition.exp_backoff_restart_delay_ms {
+            // A first step of zero would never grow: a restart loop without any pause.
+            self.range("exp_backoff_restart_delay_ms", initial, 1, DURATION_MS_MAX)?;
+        }
+        let delay = match (fixed, definition.exp_backoff_restart_delay_ms.map(Duration::from_millis)) {
+            (Some(pause), _) => RestartDelay::Fixed(pause),
+            (None, None) => RestartDelay::default(),
+            (None, Some(initial)) => match RestartDelay::default() {
+                RestartDelay::Exponential { max, .. } => {
+                    RestartDelay::Exponential { initial, max: max.max(initial) }
+                }
+                fixed @ RestartDelay::Fixed(_) => fixed,
+            },
+        };
+        self.count("stop_exit_codes", definition.stop_exit_codes.len())?;
+        for code in &definition.stop_exit_codes {
+            self.range("stop_exit_codes", *code, 0, 255)?;
+        }
+        Ok(RestartPolicy {
+            autorestart: definition.autorestart,
+            max_restarts: definition.max_restarts,
+            window: self.duration("restart_window_ms", definition.restart_window_ms)?,
+            min_uptime: self.duration("min_uptime_ms", definition.min_uptime_ms)?,
+            delay,
+            stop_exit_codes: definition.stop_exit_codes.clone(),
+        })
+    }
+
+    pub(super) fn path(&self, field: &'static str, value: String) -> Result<PathBuf, DefinitionError> {
+        self.text(field, &value)?;
+        if !value.starts_with('/') {
+            return Err(DefinitionError::NotAbsolute { app: self.app.to_owned(), field, value });
+        }
+        Ok(PathBuf::from(value))
+    }
+
+    pub(super) fn optional_path(
+        &self,
+        field: &'static str,
+        value: Option<String>,
+    ) -> Result<Option<PathBuf>, DefinitionError> {
+        value.map(|value| self.path(field, value)).transpose()
+    }
+
+    pub(super) fn env(
+        &self,
+        env: &std::collections::BTreeMap<String, String>,
+    ) -> Result<(), DefinitionError> {
+        self.count("env", env.len())?;
+        for (name, value) in env {
+            self.variable_name(name)?;
+            self.text("env", value)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn variable_name(&self, name: &str) -> Result<(), DefinitionError> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(DefinitionError::EnvName { app: self.app.to_owned(), name: name.to_owned() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn texts(&self, field: &'static str, values: &[String]) -> Result<(), DefinitionError> {
+        self.count(field, values.len())?;
+        values.iter().try_for_each(|value| self.text(field, value))
+    }
+
+    pub(super) fn text(&self, field: &'static str, value: &str) -> Result<(), DefinitionError> {
+        if value.contains('\0') {
+            return Err(DefinitionError::Nul { app: self.app.to_owned(), field });
+        }
+        Ok(())
+    }
+
+    pub(super) fn count(&self, field: &'static str, items: usize) -> Result<(), DefinitionError> {
+        self.range(field, items as u64, 0, ITEMS_MAX as u64)
+    }
+}

@@ -1,0 +1,187 @@
+//! An app as it travels: what its user asked for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    EnvSourcesDefinition, HealthDefinition, LogRotateDefinition, RunAsDefinition, WatchDefinition, yes,
+};
+
+/// An app as it travels. Durations are in milliseconds, paths absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that users know by that name")]
+pub struct AppDefinition {
+    /// Unique name.
+    pub name: String,
+    /// Absolute path of the executable.
+    pub program: String,
+    /// Arguments before the script.
+    pub program_args: Vec<String>,
+    /// Absolute path of the script, or the shell command line.
+    pub script: Option<String>,
+    /// The user's arguments.
+    pub args: Vec<String>,
+    /// Absolute working directory.
+    pub cwd: String,
+    /// Complete environment. Empty in replies: values never leave the daemon.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// `node` or `other`.
+    pub runtime: RuntimeKind,
+    /// `cluster` or `fork`.
+    pub mode: ModeKind,
+    /// Number of workers.
+    pub instances: u16,
+    /// How connections are spread.
+    pub balance: BalanceKind,
+    /// Restart after an exit.
+    pub autorestart: bool,
+    /// Unstable exits in the window before giving up.
+    pub max_restarts: u32,
+    /// Width of that window.
+    pub restart_window_ms: u64,
+    /// Less is an unstable life.
+    pub min_uptime_ms: u64,
+    /// Fixed pause before each restart.
+    pub restart_delay_ms: Option<u64>,
+    /// First step of the exponential pause; ignored when `restart_delay_ms` is given.
+    pub exp_backoff_restart_delay_ms: Option<u64>,
+    /// Exit codes that leave the worker stopped.
+    pub stop_exit_codes: Vec<i32>,
+    /// Ready by `process.send('ready')`.
+    pub wait_ready: bool,
+    /// Bound on becoming ready.
+    pub listen_timeout_ms: Option<u64>,
+    /// First signal of a stop, as a number.
+    pub kill_signal: i32,
+    /// From that signal to SIGKILL.
+    pub kill_timeout_ms: u64,
+    /// Time that requests under way have at a reload.
+    pub drain_timeout_ms: u64,
+    /// stdout file.
+    pub out_file: Option<String>,
+    /// stderr file.
+    pub error_file: Option<String>,
+    /// One file per stream for all workers.
+    pub merge_logs: bool,
+    /// Prefix lines with the time.
+    pub time: bool,
+    /// Preload the agent.
+    pub agent: bool,
+    /// The group that commands can name instead.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Start the workers when the app is made.
+    #[serde(default = "yes")]
+    pub autostart: bool,
+    /// Where workers' process ids are written.
+    #[serde(default)]
+    pub pid_file: Option<String>,
+    /// Variable that holds the slot's number.
+    #[serde(default = "default_instance_var")]
+    pub instance_var: String,
+    /// Variable that grows by one from worker to worker.
+    #[serde(default)]
+    pub increment_var: Option<String>,
+    /// Where the environment's values came from.
+    #[serde(default)]
+    pub env_sources: EnvSourcesDefinition,
+    /// Whom the workers run as.
+    #[serde(default)]
+    pub run_as: Option<RunAsDefinition>,
+    /// Ask a worker to stop by `process.send('shutdown')`.
+    #[serde(default)]
+    pub shutdown_with_message: bool,
+    /// Send the first signal to a worker's descendants too.
+    #[serde(default = "yes")]
+    pub treekill: bool,
+    /// How times in logs are written.
+    #[serde(default)]
+    pub log_date_format: Option<String>,
+    /// One more file for both streams.
+    #[serde(default)]
+    pub log_file: Option<String>,
+    /// Write lines as JSON.
+    #[serde(default)]
+    pub log_json: bool,
+    /// Write no log files.
+    #[serde(default)]
+    pub disable_logs: bool,
+    /// Leave control sequences of terminals out of log files.
+    #[serde(default)]
+    pub log_strip_ansi: bool,
+    /// When log files are set aside; `None` is never.
+    #[serde(default = "crate::definition::default_rotation")]
+    pub log_rotate: Option<LogRotateDefinition>,
+    /// Which changes of files make the workers be replaced.
+    #[serde(default)]
+    pub watch: Option<WatchDefinition>,
+    /// Replace a worker whose process tree is larger.
+    #[serde(default)]
+    pub max_memory_bytes: Option<u64>,
+    /// Replace a worker that has answered so many requests.
+    #[serde(default)]
+    pub max_requests: Option<u64>,
+    /// Replace a worker that is older.
+    #[serde(default)]
+    pub max_age_ms: Option<u64>,
+    /// Replace the workers at these times.
+    #[serde(default)]
+    pub cron_restart: Option<String>,
+    /// How it is found out whether a worker still works.
+    #[serde(default)]
+    pub health: Option<HealthDefinition>,
+    /// Apps that are ready before this one starts.
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+}
+
+fn default_namespace() -> String {
+    forkful_core::spec::NAMESPACE_DEFAULT.to_owned()
+}
+
+fn default_instance_var() -> String {
+    "NODE_APP_INSTANCE".to_owned()
+}
+
+/// What runs the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeKind {
+    /// Node.js.
+    Node,
+    /// Anything else.
+    Other,
+}
+
+/// Whether workers share the ports that they listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ModeKind {
+    /// Workers share ports.
+    Cluster,
+    /// Independent processes.
+    Fork,
+}
+
+/// How new connections are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BalanceKind {
+    /// Exact or direct, by rate.
+    Auto,
+    /// Kernel, at random.
+    Direct,
+    /// Daemon, fewest connections.
+    Exact,
+    /// One socket for all.
+    Shared,
+    /// By client address.
+    Sticky,
+}

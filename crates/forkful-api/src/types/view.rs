@@ -1,0 +1,123 @@
+//! Apps and workers as the daemon sees them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AppDefinition, BalanceKind};
+use crate::conversation::WorkerReports;
+
+/// An app as the daemon sees it now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AppView {
+    /// What the user asked for, without the environment.
+    pub definition: AppDefinition,
+    /// Names (not values) of the environment's variables.
+    pub env_names: Vec<String>,
+    /// Addresses that its workers listen on, as `tcp://127.0.0.1:3000`, `unix:/path`, `udp://…`.
+    pub listening: Vec<String>,
+    /// When the app was created.
+    pub created_at_ms: u64,
+    /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
+    pub dispatch: Vec<DispatchView>,
+    /// Its workers by slot.
+    pub workers: Vec<WorkerView>,
+}
+
+/// Counters of one listening address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DispatchView {
+    /// The address.
+    pub address: String,
+    /// What new connections do now.
+    pub mode: BalanceKind,
+    /// Connections handed over by the daemon since the start.
+    pub handed_over: u64,
+    /// Of these, taken out of the queue of a stuck, dead or leaving worker.
+    pub rescued: u64,
+    /// Connections that a worker may have had when it died or was given up, so that no other got them.
+    #[serde(default)]
+    pub lost: u64,
+    /// Times a worker was found not to turn its loop.
+    pub suspected: u64,
+    /// Times steering was changed.
+    pub steered: u64,
+}
+
+/// A worker as the daemon sees it now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkerView {
+    /// Id, unique in the daemon.
+    pub pm_id: u32,
+    /// Slot, the value of `NODE_APP_INSTANCE`.
+    pub slot: u16,
+    /// Process id, when there is a process.
+    pub pid: Option<u32>,
+    /// State.
+    pub status: Status,
+    /// Restarts, asked for or not.
+    pub restarts: u32,
+    /// Unstable exits in the window.
+    pub unstable_restarts: u32,
+    /// When the present process was started (or, when there is none, the last one).
+    pub started_at_ms: Option<u64>,
+    /// CPU of the process, 100 is one core.
+    pub cpu_percent: f32,
+    /// Resident memory of the process.
+    pub memory_bytes: u64,
+    /// stdout file.
+    pub out_log_path: String,
+    /// stderr file.
+    pub error_log_path: String,
+    /// How the last process ended, in words.
+    pub last_exit: Option<String>,
+    /// The last exit code, when there was one.
+    pub exit_code: Option<i32>,
+    /// Why the worker is in this state, when that needs saying.
+    pub reason: Option<String>,
+    /// Why the worker was last replaced by itself: its limits, its health, changed files, the clock.
+    #[serde(default)]
+    pub renewed: Option<String>,
+    /// What was wrong with the last health check.
+    #[serde(default)]
+    pub health_fault: Option<String>,
+    /// How late the event loop was, in milliseconds (99th percentile of the last second), while that is measured.
+    #[serde(default)]
+    pub loop_delay_ms: Option<f64>,
+    /// The last lines of stderr; only in `GET /v1/apps/{target}`.
+    #[serde(default)]
+    pub stderr_tail: Vec<String>,
+    /// Log lines that could not be written.
+    pub dropped_log_lines: u64,
+    /// The version of its Node.js, as `22.11.0`; its agent says so.
+    #[serde(default)]
+    pub node_version: Option<String>,
+    /// What its `@pm2/io` says of it.
+    #[serde(default)]
+    pub reports: WorkerReports,
+}
+
+/// A worker's state, in PM2's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Status {
+    /// Running and ready.
+    #[serde(rename = "online")]
+    Online,
+    /// Started, not ready yet.
+    #[serde(rename = "launching")]
+    Launching,
+    /// Asked to leave.
+    #[serde(rename = "stopping")]
+    Stopping,
+    /// Not running, by wish.
+    #[serde(rename = "stopped")]
+    Stopped,
+    /// Given up.
+    #[serde(rename = "errored")]
+    Errored,
+    /// Waiting for its next start.
+    #[serde(rename = "waiting restart")]
+    WaitingRestart,
+}

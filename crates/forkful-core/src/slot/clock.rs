@@ -1,0 +1,66 @@
+//! When a slot waits for something, until when, and what moves that.
+
+use super::{Generation, Policy, Push, Slot, State};
+use crate::Time;
+
+impl Slot {
+    /// A process whose start was put off begins only now, if the slot still waits for its readiness: it has as much
+    /// time from here as it had from [`Action::Spawn`](super::Action::Spawn).
+    pub fn begins(&mut self, process: Generation, now: Time) {
+        if let Some((begun, ready_by)) = self.start_of(process) {
+            *ready_by = now + ready_by.since(*begun);
+            *begun = now;
+        }
+    }
+
+    /// A process says hello: the app's own code begins. When staying alive is all that is asked of it, its time counts
+    /// from here, so that one that fails at once is seen to fail however long the runtime took to begin.
+    pub fn greeted(&mut self, process: Generation, now: Time, policy: &Policy) {
+        if policy.announces() {
+            return;
+        }
+        if let Some((begun, ready_by)) = self.start_of(process) {
+            *begun = now;
+            *ready_by = now + policy.restart.min_uptime;
+        }
+    }
+
+    /// When a process was started and until when it is waited for, while it is.
+    fn start_of(&mut self, process: Generation) -> Option<(&mut Time, &mut Time)> {
+        match &mut self.state {
+            State::Starting { generation, started, ready_by } if *generation == process => {
+                Some((started, ready_by))
+            }
+            State::Replacing { new, new_started, ready_by, .. } if *new == process => {
+                Some((new_started, ready_by))
+            }
+            State::Starting { .. }
+            | State::Replacing { .. }
+            | State::Stopped { .. }
+            | State::Online(_)
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => None,
+        }
+    }
+
+    /// When the slot next wants [`Event::Deadline`].
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.leaving.iter().filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()
+    }
+}
+
+impl State {
+    /// When this state wants [`Event::Deadline`].
+    pub fn deadline(&self) -> Option<Time> {
+        match self {
+            Self::Starting { ready_by, .. } | Self::Replacing { ready_by, .. } => Some(*ready_by),
+            Self::Backoff { start_at, .. } => Some(*start_at),
+            Self::Stopping { push: Push::Signalled { kill_at }, .. } => Some(*kill_at),
+            Self::Stopping { push: Push::Killed, .. }
+            | Self::Stopped { .. }
+            | Self::Online(_)
+            | Self::Failed { .. } => None,
+        }
+    }
+}
