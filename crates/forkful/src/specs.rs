@@ -89,7 +89,10 @@ fn next_of_stdin(pieces: &mpsc::Receiver<std::io::Result<Vec<u8>>>) -> Result<Ve
         Failure::new(Exit::WrongUse, error)
             .hint("`-` reads a configuration from stdin, as in `forkful start - < apps.json`")
     };
-    pieces.recv_timeout(STDIN_SILENCE_MAX - STDIN_SILENCE).map_err(silent)?.map_err(unreadable_stdin)
+    pieces
+        .recv_timeout(STDIN_SILENCE_MAX.saturating_sub(STDIN_SILENCE))
+        .map_err(silent)?
+        .map_err(unreadable_stdin)
 }
 
 fn unreadable_stdin(error: std::io::Error) -> Failure {

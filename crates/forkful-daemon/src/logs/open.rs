@@ -41,7 +41,7 @@ pub(super) enum For {
 /// Opens a file. `path` is absolute.
 pub(super) fn open(path: &Path, what_for: For) -> io::Result<File> {
     if rustix::process::geteuid().is_root() {
-        return Walk::new(path, what_for, &[0]).to_file();
+        return Walk::new(path, what_for, &[0]).open_last();
     }
     // What others put there leads nowhere that this user could not be led to anyway.
     if let (For::Appending, Some(folder)) = (what_for, path.parent()) {
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         Self { path, what_for, trusted, other: None, links: 0, parts: parts_of(path) }
     }
 
-    fn to_file(mut self) -> io::Result<File> {
+    fn open_last(mut self) -> io::Result<File> {
         let mut folder = root()?;
         while let Some(part) = self.parts.pop_front() {
             if fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC {
@@ -203,7 +203,7 @@ mod tests {
 
     /// Appends by a walk for which all links are another user's, as they are for root in a worker's folder.
     fn append(path: &Path, trusted: &[u32]) -> io::Result<()> {
-        Walk::new(path, For::Appending, trusted).to_file()?.write_all(b"line\n")
+        Walk::new(path, For::Appending, trusted).open_last()?.write_all(b"line\n")
     }
 
     /// Nobody's number, so that nobody is trusted.
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(fs_err::read_to_string(real.join("new/log")).unwrap(), "line\n");
         let mut text = String::new();
         Walk::new(&link.join("second"), For::Reading, NOBODY)
-            .to_file()
+            .open_last()
             .unwrap()
             .read_to_string(&mut text)
             .unwrap();
@@ -268,7 +268,7 @@ mod tests {
         assert!(!other.join("new").exists());
         for what_for in [For::Reading, For::Writing] {
             let path = folder.path().join("direct");
-            let fault = Walk::new(&path, what_for, NOBODY).to_file().unwrap_err();
+            let fault = Walk::new(&path, what_for, NOBODY).open_last().unwrap_err();
             assert_eq!(fault.kind(), io::ErrorKind::PermissionDenied, "{what_for:?}: {fault}");
         }
     }
@@ -278,7 +278,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let me = [rustix::process::geteuid().as_raw()];
         symlink("/proc/self/fd/1", folder.path().join("stdout")).unwrap();
-        Walk::new(&folder.path().join("stdout"), For::Writing, &me).to_file().unwrap();
+        Walk::new(&folder.path().join("stdout"), For::Writing, &me).open_last().unwrap();
         symlink("round", folder.path().join("round")).unwrap();
         let fault = append(&folder.path().join("round"), &me).unwrap_err();
         assert_eq!(fault.raw_os_error(), Some(Errno::LOOP.raw_os_error()));

@@ -54,12 +54,12 @@ pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> 
     let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
     let options = specs.options_of_existing(&args.app.options)?;
     let plan = plan(&specs, args, &known)?;
-    if !plan.existing.is_empty() {
-        if let Some(name) = specs.env_name() {
-            crate::output::warn(&format!(
-                "--env {name} chooses a block of a config file; by name an app keeps its environment"
-            ));
-        }
+    if !plan.existing.is_empty()
+        && let Some(name) = specs.env_name()
+    {
+        crate::output::warn(&format!(
+            "--env {name} chooses a block of a config file; by name an app keeps its environment"
+        ));
     }
     let wanted =
         Wanted { specs: &specs, options: &options, update_env: args.app.options.accepted.update_env };
