@@ -258,7 +258,7 @@ fn holds(folder: &Path, name: &str, bytes: &[u8], chance: &mut Chance) {
     }
     let mut options = AppOptions::default();
     let keys = forkful_config::known_keys();
-    let key = keys.iter().nth(chance.below(keys.len())).unwrap().name;
+    let key = keys[chance.below(keys.len())].name;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned();
     drop(options.set(key, &text));
 }
