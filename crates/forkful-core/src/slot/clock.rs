@@ -44,14 +44,14 @@ impl Slot {
         }
     }
 
-    /// When the slot next wants [`Event::Deadline`].
+    /// When the slot next wants [`Event::Deadline`](super::Event::Deadline).
     pub fn next_deadline(&self) -> Option<Time> {
         self.leaving.iter().filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()
     }
 }
 
 impl State {
-    /// When this state wants [`Event::Deadline`].
+    /// When this state wants [`Event::Deadline`](super::Event::Deadline).
     pub fn deadline(&self) -> Option<Time> {
         match self {
             Self::Starting { ready_by, .. } | Self::Replacing { ready_by, .. } => Some(*ready_by),

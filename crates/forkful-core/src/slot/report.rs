@@ -11,7 +11,7 @@ pub enum Report {
     Online {
         /// The process.
         generation: Generation,
-        /// See [`Running::confirmed`].
+        /// See [`Running::confirmed`](super::Running::confirmed).
         confirmed: bool,
     },
     /// A process ended, or never began.
@@ -78,7 +78,7 @@ pub enum Report {
 pub enum Outcome {
     /// To start and restart: a process serves.
     Online {
-        /// See [`Running::confirmed`].
+        /// See [`Running::confirmed`](super::Running::confirmed).
         confirmed: bool,
     },
     /// To start: one served already.
@@ -114,7 +114,7 @@ pub enum Fault {
     Deleting,
     /// The slot is being replaced already.
     BeingReplaced,
-    /// [`WAITING_MAX`] commands wait already.
+    /// [`WAITING_MAX`](super::WAITING_MAX) commands wait already.
     TooManyWaiting,
     /// An app that this one depends on is not there, or did not start.
     DependencyFailed {
