@@ -4,16 +4,18 @@
 //! world's properties hold them. Generation 0 is the current process, 1 its successor, 2 is leaving
 //! and 9 is unknown. Time is in milliseconds since the state began; a bound is reached at 60,000.
 
+mod events;
 mod text;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use events::{commands, happenings};
 use forkful_core::restart::Counters;
 use forkful_core::slot::{
-    Event, Exit, FailReason, Generation, Leaver, Policy, Push, ReadySign, Running, Slot, State, StopReason,
-    Ticket, Verb, Waiting, step,
+    Event, Exit, FailReason, Generation, Leaver, Policy, Push, Running, Slot, State, StopReason, Ticket,
+    Verb, Waiting, step,
 };
 use forkful_core::spec::{Mode, Readiness, RestartPolicy, StopPolicy};
 use forkful_core::{Time, leaving};
@@ -59,33 +61,6 @@ fn replacing(confirmed: bool) -> Slot {
 fn stopping(why: StopReason, waiting: Option<Verb>) -> Slot {
     let push = Push::Signalled { kill_at: at(BOUND_MS) };
     slot(State::Stopping { generation: Generation(0), started: at(0), why, push }, waiting)
-}
-
-fn commands() -> Vec<(&'static str, Event, u64)> {
-    let verbs = [Verb::Start, Verb::Stop, Verb::Restart, Verb::Delete, Verb::Replace];
-    let names = ["start", "stop", "restart", "delete", "replace"];
-    let commands = names.into_iter().zip(verbs);
-    commands.map(|(name, verb)| (name, Event::Command(verb, Ticket(2)), 100)).collect()
-}
-
-fn happenings() -> Vec<(&'static str, Event, u64)> {
-    let current = Generation(0);
-    vec![
-        ("listening 0", Event::Ready(current, ReadySign::Listening), 100),
-        ("message 0", Event::Ready(current, ReadySign::Message), 100),
-        ("listening 1", Event::Ready(Generation(1), ReadySign::Listening), 100),
-        ("message 1", Event::Ready(Generation(1), ReadySign::Message), 100),
-        ("spawn failed 0", Event::SpawnFailed(current, "no such file".into()), 0),
-        ("spawn failed 1", Event::SpawnFailed(Generation(1), "no such file".into()), 0),
-        ("code 0 of 0", Event::Exited(current, Exit::Code(0)), 100),
-        ("code 3 of 0", Event::Exited(current, Exit::Code(3)), 100),
-        ("code 1 of 0 after 60 s", Event::Exited(current, Exit::Code(1)), 60_000),
-        ("signal 9 of 1", Event::Exited(Generation(1), Exit::Signal(9)), 100),
-        ("early deadline", Event::Deadline, BOUND_MS - 1),
-        ("deadline", Event::Deadline, BOUND_MS),
-        ("drained 0", Event::Drained(current), 100),
-        ("reset", Event::Reset, 100),
-    ]
 }
 
 /// The table of one slot; lines where nothing happens are gathered at the end.
