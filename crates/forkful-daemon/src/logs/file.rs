@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use forkful_core::logs::{LogRotation, MinFree};
 
 use super::archive_name::{archive_path, real_path};
-use super::open::{For, open};
+use super::open::{For, open, truncate};
 use super::space::Space;
 
 /// How long a file that cannot be written is left alone, and how often one that is written is looked for under
@@ -277,7 +277,7 @@ impl LogFile {
             // Most likely there is room now.
             State::Failed { retry_at } => *retry_at = now,
         }
-        truncate_path(&self.path)
+        truncate(&self.path)
     }
 
     /// Opens the file anew, under its name.
@@ -321,16 +321,6 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         // Some file systems do not know how.
         Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => fs_err::rename(from, to),
         other => Ok(other?),
-    }
-}
-
-/// Empties the file at `path` if there is one.
-pub(super) fn truncate_path(path: &Path) -> io::Result<()> {
-    match open(path, For::Writing) {
-        Ok(file) if file.metadata()?.is_file() => file.set_len(0),
-        Ok(_) => Ok(()),
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(fault) => Err(fault),
     }
 }
 

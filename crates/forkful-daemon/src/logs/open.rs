@@ -61,6 +61,16 @@ pub(super) fn open(path: &Path, what_for: For) -> io::Result<File> {
         .into_file())
 }
 
+/// Empties the file at `path` if there is one.
+pub(super) fn truncate(path: &Path) -> io::Result<()> {
+    match open(path, For::Writing) {
+        Ok(file) if file.metadata()?.is_file() => file.set_len(0),
+        Ok(_) => Ok(()),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
 /// One walk along a path.
 struct Walk<'a> {
     path: &'a Path,

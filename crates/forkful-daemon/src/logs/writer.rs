@@ -15,9 +15,10 @@ use super::alerts::Alerts;
 use super::archive_name::real_path;
 use super::archivist::{Notice, remove_archives};
 use super::echo::Echo;
-use super::file::{Appended, Limits, LogFile, Now, Surroundings, snapshot_of, truncate_path};
+use super::file::{Appended, Limits, LogFile, Now, Surroundings, snapshot_of};
 use super::follow::{FollowRequest, Followers};
 use super::lines::LineSenders;
+use super::open::truncate;
 use super::queue::{Queue, Taken};
 use super::read_back::BackRequest;
 use super::space::Space;
@@ -208,7 +209,7 @@ impl Writer {
         for path in paths {
             let emptied = match self.files.get_mut(path.as_path()) {
                 Some(shared) => shared.file.truncate(now.instant),
-                None => truncate_path(path),
+                None => truncate(path),
             };
             if let Err(fault) = emptied.and_then(|()| remove_archives(path)) {
                 faults.push(format!("cannot empty {}: {fault}", path.display()));

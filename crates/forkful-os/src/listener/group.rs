@@ -26,8 +26,8 @@ pub struct TcpGroup {
     addr: SocketAddr,
     ipv6_only: bool,
     backlog: u32,
-    /// Made when first asked for.
-    round_robin: OnceLock<RoundRobin>,
+    /// Made when first asked for, or why this process or kernel may not: that is not tried at every steering.
+    round_robin: OnceLock<Result<RoundRobin, String>>,
 }
 
 impl TcpGroup {
@@ -83,19 +83,41 @@ impl TcpGroup {
         }
         let Steer::RoundRobin(list) = steer else {
             steer::attach(self.member(0), steer)?;
-            if let Some(turns) = self.round_robin.get() {
+            if let Some(Ok(turns)) = self.round_robin.get() {
                 turns.replaced();
             }
             return Ok(());
         };
-        let turns = if let Some(turns) = self.round_robin.get() {
-            turns
-        } else {
-            let loaded = RoundRobin::load()?;
-            self.round_robin.get_or_init(|| loaded)
-        };
-        turns.steer(&self.members, list)
+        match self.round_robin() {
+            Ok(turns) => turns.steer(&self.members, list),
+            Err(reason) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("round robin in the kernel is not available: {reason}"),
+            )),
+        }
     }
+
+    fn round_robin(&self) -> Result<&RoundRobin, String> {
+        if let Some(known) = self.round_robin.get() {
+            return known.as_ref().map_err(Clone::clone);
+        }
+        let loaded = RoundRobin::load();
+        if let Err(error) = &loaded
+            && is_shortage(error)
+        {
+            return Err(error.to_string());
+        }
+        let known = self.round_robin.get_or_init(|| loaded.map_err(|error| error.to_string()));
+        known.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Whether something may be had the next time.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR)
+    )
 }
 
 #[cfg(test)]

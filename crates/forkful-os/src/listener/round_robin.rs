@@ -41,25 +41,13 @@ pub(super) struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Makes the maps and loads the program; `Unsupported` where this process or kernel may not.
+    /// Makes the maps and loads the program.
     pub(super) fn load() -> io::Result<Self> {
-        let loaded = || -> io::Result<Self> {
-            let sockets = create_map(MAP_REUSEPORT_SOCKARRAY, 8, MEMBERS_MAX as u32)?;
-            let list = create_map(MAP_ARRAY, size_of_val(&[0_u32; MEMBERS_MAX + 1]) as u32, 1)?;
-            let turn = create_map(MAP_ARRAY, 4, 1)?;
-            let program = load(&assemble(turn.as_raw_fd(), list.as_raw_fd(), sockets.as_raw_fd()))?;
-            Ok(Self {
-                program,
-                sockets,
-                list,
-                registered: AtomicUsize::new(0),
-                attached: AtomicBool::new(false),
-            })
-        };
-        loaded().map_err(|error| {
-            let reason = format!("round robin in the kernel is not available: {error}");
-            io::Error::new(io::ErrorKind::Unsupported, reason)
-        })
+        let sockets = create_map(MAP_REUSEPORT_SOCKARRAY, 8, MEMBERS_MAX as u32)?;
+        let list = create_map(MAP_ARRAY, size_of_val(&[0_u32; MEMBERS_MAX + 1]) as u32, 1)?;
+        let turn = create_map(MAP_ARRAY, 4, 1)?;
+        let program = load(&assemble(turn.as_raw_fd(), list.as_raw_fd(), sockets.as_raw_fd()))?;
+        Ok(Self { program, sockets, list, registered: AtomicUsize::new(0), attached: AtomicBool::new(false) })
     }
 
     /// Makes `socket`'s group take turns over the listed members. `members` are all of the group's sockets.

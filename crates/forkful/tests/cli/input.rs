@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::sandbox::{Guarded, Sandbox, stdout};
+use crate::sandbox::{Guarded, Sandbox, done, stdout};
 use crate::settled::wait_until;
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,12 +16,6 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
 }).on('close', () => console.log('the input has ended'));
 console.log('ready');
 ";
-
-fn done(sandbox: &Sandbox, args: &[&str]) -> String {
-    let output = sandbox.run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
-    stdout(&output)
-}
 
 fn logs(sandbox: &Sandbox, app: &str) -> String {
     stdout(&sandbox.run(&["logs", app, "--nostream", "--raw"]))

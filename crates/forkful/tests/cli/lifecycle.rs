@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::sandbox::{Guarded, Sandbox, stdout};
+use crate::sandbox::{Guarded, Sandbox, done, stdout};
 use insta::{assert_snapshot, with_settings};
 use serde_json::Value;
 
@@ -51,12 +51,6 @@ fn compact(text: &str) -> String {
 
 fn jlist(sandbox: &Sandbox) -> Vec<Value> {
     serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap()
-}
-
-fn done(sandbox: &Sandbox, args: &[&str]) -> String {
-    let output = sandbox.run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
-    stdout(&output)
 }
 
 fn pids(sandbox: &Sandbox) -> Vec<u64> {

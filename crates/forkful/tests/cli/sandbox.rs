@@ -111,6 +111,18 @@ impl Drop for Guarded {
     }
 }
 
+/// A command that succeeds.
+pub(crate) fn succeeded(sandbox: &Sandbox, args: &[&str]) -> Output {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    output
+}
+
+/// What a command that succeeds prints.
+pub(crate) fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    stdout(&succeeded(sandbox, args))
+}
+
 /// The output's stdout as text.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -3,15 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use crate::sandbox::{Guarded, Sandbox, stdout};
+use crate::sandbox::{Guarded, Sandbox, done};
 use insta::assert_snapshot;
 use serde_json::Value;
-
-fn done(sandbox: &Sandbox, args: &[&str]) -> String {
-    let output = sandbox.run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
-    stdout(&output)
-}
 
 #[test]
 fn settings_are_kept_shown_without_secrets_and_forgotten() {

@@ -2,17 +2,11 @@
 
 use std::path::Path;
 
-use crate::sandbox::{Sandbox, exists, stdout};
+use crate::sandbox::{Sandbox, done, exists, stdout};
 use crate::settled::wait_until;
 use insta::assert_snapshot;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
-
-fn done(sandbox: &Sandbox, args: &[&str]) -> String {
-    let output = sandbox.run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
-    stdout(&output)
-}
 
 fn read(path: &Path) -> String {
     fs_err::read_to_string(path).unwrap_or_default()

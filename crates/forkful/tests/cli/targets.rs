@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, stdout};
+use crate::sandbox::{Sandbox, done, stdout};
 use crate::settled::wait_until;
 
 const TICKER: &str = "console.log('ticking'); setInterval(() => {}, 1000);";
@@ -26,12 +26,6 @@ fn three() -> Sandbox {
     sandbox.write("forkful.config.json", CONFIG);
     done(&sandbox, &["start"]);
     sandbox
-}
-
-fn done(sandbox: &Sandbox, args: &[&str]) -> String {
-    let output = sandbox.run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
-    stdout(&output)
 }
 
 /// The names that a verb acted on.
