@@ -9,9 +9,8 @@
 // event, which does not hold the channel), and never write to the app's stdout or stderr.
 'use strict';
 
+// What else is needed is loaded when it is: each module costs the start of every worker a millisecond or two.
 const diagnostics = require('diagnostics_channel');
-const { monitorEventLoopDelay, performance } = require('perf_hooks');
-const { isMainThread } = require('worker_threads');
 
 /** The version of the protocol in README.md. */
 const PROTOCOL = 1;
@@ -278,6 +277,7 @@ function graceOf(wish) {
 /** Reports on the requests and the event loop, as long as somebody wants them. */
 class Reporter {
   constructor() {
+    this.clocks = require('perf_hooks');
     this.requests = 0;
     this.count = () => { this.requests += 1; };
     this.tick = guarded(() => this.report());
@@ -297,14 +297,15 @@ class Reporter {
     }
     if (!this.delay) {
       requestStart.subscribe(this.count);
-      this.delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+      this.delay = this.clocks.monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
       this.delay.enable();
-      this.busy = performance.eventLoopUtilization();
+      this.busy = this.clocks.performance.eventLoopUtilization();
     }
     this.interval = ticks(this.tick, Math.max(everyMs, REPORT_MS_MIN)).unref();
   }
 
   report() {
+    const { performance } = this.clocks;
     const busy = performance.eventLoopUtilization();
     const share = performance.eventLoopUtilization(busy, this.busy).utilization;
     this.busy = busy;
@@ -372,12 +373,18 @@ const immediate = setImmediate;
 const ticks = setInterval;
 const clearTicks = clearInterval;
 const memory = process.memoryUsage;
-const now = performance.now.bind(performance);
+const clock = process.hrtime;
 let requestStart;
 
+/** Milliseconds since some moment in the past. */
+function now() {
+  const [seconds, nanoseconds] = clock.call(process);
+  return seconds * 1e3 + nanoseconds / 1e6;
+}
+
 guarded(() => {
-  if (!isMainThread) return;
   leaveExecArgv();
+  // Nor has a worker thread one.
   if (typeof send !== 'function') return;
   requestStart = held('http.server.request.start');
   watchServers();
