@@ -8,10 +8,12 @@
 //! **Invariant:** only the holder of the home's lock comes here.
 
 use std::collections::HashSet;
+use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use forkful_os::tree::{Instance as DaemonInstance, Marks, Snapshot};
+use fs_err::os::unix::fs::OpenOptionsExt as _;
 
 use crate::Home;
 
@@ -39,7 +41,8 @@ pub(crate) fn take_over(home: &Home) -> Marks {
         }
     }
     let marks = Marks::new();
-    if let Err(error) = fs_err::write(&note, format!("{}\n", marks.instance())) {
+    let noted = fs_err::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&note);
+    if let Err(error) = noted.and_then(|mut file| writeln!(file, "{}", marks.instance())) {
         eprintln!("forkful: what this daemon starts would outlive it if it were killed: {error}");
     }
     marks

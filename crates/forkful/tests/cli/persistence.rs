@@ -126,8 +126,10 @@ fn secrets_of_the_caller_are_not_written_unless_asked_for() {
         text.contains("own-value") && !text.contains("secret-value") && !text.contains("file-value"),
         "{text}"
     );
-    let mode = fs_err::metadata(sandbox.home().join("state.json")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    for entry in fs_err::read_dir(sandbox.home()).unwrap().map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", entry.path().display());
+    }
     assert_snapshot!(sandbox.transcript(&["save"]), @"
     exit: 0
     --- stdout
