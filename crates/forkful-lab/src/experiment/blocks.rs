@@ -1,10 +1,10 @@
 //! Arms measured in interleaved blocks of random order, each on a server of its own: what is between two arms of a
 //! block is their difference, not the hour of the day.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forkful_core::spec::AppSpec;
-use forkful_load::{Histogram, Plan, Report, StopHandle, new_histogram, run};
+use forkful_load::{Histogram, Plan, Report, Stop, StopHandle, new_histogram, run};
 use serde_json::{Value, json};
 
 use super::document::{Check, number};
@@ -18,8 +18,10 @@ use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
 use crate::statistics::random::Random;
 use crate::target::Target;
 
-/// Requests to every worker before the clock starts, so that V8 has compiled what matters.
+/// Requests to every worker before the clock starts, and for how long at least: V8 compiles what burns CPU within the
+/// first requests, but what is over in a fraction of a millisecond only after thousands.
 const WARM_UP_REQUESTS: u64 = 4;
+const WARM_UP: Duration = Duration::from_secs(1);
 
 /// One arm in one block.
 #[derive(Debug)]
@@ -74,11 +76,7 @@ fn one(task: &Task<'_>, setting: &Setting, arm: &Arm, block: u32) -> Result<Meas
     let observer = Observer::new(false)?;
     let server = start(setting, arm, &task.target, &observer)?;
     let address = server.address().to_string();
-    let mut warm = (task.plan)(&address)?;
-    let workers = u64::from(arm.runner.workers());
-    warm.stop = forkful_load::Stop::Requests(workers * WARM_UP_REQUESTS);
-    warm.connections = workers as usize * 2;
-    perform(&warm, arm, &setting.stop)?;
+    warm_up(&(task.plan)(&address)?, arm, setting)?;
     let (before, from) = (server.used(false), now_ms());
     let report = perform(&(task.plan)(&address)?, arm, &setting.stop)?;
     let cpu = server.used(false).cpu_since(&before);
@@ -101,6 +99,23 @@ fn one(task: &Task<'_>, setting: &Setting, arm: &Arm, block: u32) -> Result<Meas
         workers: observer.seen(from, now_ms()),
         report,
     })
+}
+
+/// A few requests, and where they are over in no time the load itself for a while.
+fn warm_up(load: &Plan, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
+    let began = Instant::now();
+    let workers = u64::from(arm.runner.workers());
+    let mut few = load.clone();
+    few.stop = Stop::Requests(workers * WARM_UP_REQUESTS);
+    few.connections = workers as usize * 2;
+    perform(&few, arm, &setting.stop)?;
+    let left = WARM_UP.saturating_sub(began.elapsed());
+    if left > WARM_UP / 2 {
+        let mut more = load.clone();
+        more.stop = Stop::Duration(left);
+        perform(&more, arm, &setting.stop)?;
+    }
+    Ok(())
 }
 
 /// Puts a load on an arm. One that the user has ended is no result.
