@@ -1,7 +1,8 @@
 // Four writers of log lines under a manager, with and without somebody who reads along; and what is in its files.
 
 import { spawn } from 'node:child_process';
-import { createReadStream, readFileSync, readdirSync, existsSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, existsSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { forkfulBinary, prepareForkful } from './arms/forkful.mjs';
@@ -47,6 +48,16 @@ const MANAGERS = {
 
 export const present = (name) => MANAGERS[name].present();
 
+/** A log file, or what has become of it since its name was read: it may have been compressed meanwhile. */
+async function opened(file) {
+  try {
+    return { file: await open(file), packed: file.endsWith('.gz') };
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+    return { file: await open(`${file}.gz`), packed: true };
+  }
+}
+
 /** What the files hold: lines, torn ones, and lines out of order of their writer. */
 async function count(folder) {
   const found = { lines: 0, torn: 0, disordered: 0, files: 0 };
@@ -56,9 +67,10 @@ async function count(folder) {
   const order = (name) => { const [, log, stamp] = /^(.*?\.log)(?:\.(.*))?$/.exec(name); return `${log} ${stamp ?? 'z'}`; };
   for (const name of names.sort((a, b) => (order(a) < order(b) ? -1 : 1))) {
     found.files += 1;
-    const file = createReadStream(path.join(folder, name), { highWaterMark: 1 << 20 });
+    const { file, packed } = await opened(path.join(folder, name));
+    const stream = file.createReadStream({ highWaterMark: 1 << 20 });
     let rest = Buffer.alloc(0);
-    for await (const piece of name.endsWith('.gz') ? file.pipe(createGunzip()) : file) {
+    for await (const piece of packed ? stream.pipe(createGunzip()) : stream) {
       const bytes = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
       let from = 0;
       for (let to = bytes.indexOf(10, from); to >= 0; to = bytes.indexOf(10, from)) {
