@@ -1,4 +1,4 @@
-//! The engine without a command around it: `load URL CONNECTIONS SECONDS [THREADS] [close]`. For profiles and
+//! The engine without a command around it: `load URL CONNECTIONS SECONDS [THREADS] [close|prompt]`. For profiles and
 //! comparisons with other generators; prints one line of JSON.
 
 use std::time::Duration;
@@ -13,14 +13,16 @@ fn main() -> Result<(), LoadError> {
     plan.connections = number(1, "64") as usize;
     plan.stop = Stop::Duration(Duration::from_secs_f64(number(2, "4")));
     plan.threads = Threads::Count(number(3, "1") as usize);
-    if text(4, "") == "close" {
-        plan.reuse = Reuse::Never;
+    match text(4, "").as_str() {
+        "close" => plan.reuse = Reuse::Never,
+        "prompt" => plan.gathering = false,
+        _ => {}
     }
     let report = run(&plan, &mut |_| {}, &StopHandle::new())?;
     let at = |quantile| report.response.value_at_quantile(quantile) as f64 / 1e6;
     println!(
         "{{\"requests\":{},\"seconds\":{:.6},\"per_second\":{:.1},\"cpu_seconds\":{:.4},\"thread_cpu_seconds\":{:.4},\
-         \"errors\":{},\"p50_ms\":{:.4},\"p99_ms\":{:.4},\"events_per_wake\":{:.2},\"memory_bytes\":{}}}",
+         \"errors\":{},\"p50_ms\":{:.4},\"p99_ms\":{:.4},\"events_per_wake\":{:.2},\"pauses\":{},\"residency_p99_ms\":{:.4},\"memory_bytes\":{}}}",
         report.counts.completed,
         report.elapsed.as_secs_f64(),
         report.per_second(),
@@ -30,6 +32,8 @@ fn main() -> Result<(), LoadError> {
         at(0.5),
         at(0.99),
         report.events_per_wake,
+        report.threads.iter().map(|thread| thread.pauses).sum::<u64>(),
+        report.residency.value_at_quantile(0.99) as f64 / 1e6,
         report.memory_bytes.1,
     );
     for error in &report.errors {

@@ -5,11 +5,13 @@
 //! edge-triggered; the interest in writing is armed only when a send was cut short.
 //!
 //! `engine.rs` is the loop; `pacing.rs` decides what starts when, `dialing.rs` makes and ends connections,
-//! `exchange.rs` sends and reads, `ticking.rs` does what is done a few times a second.
+//! `exchange.rs` sends and reads, `gathering.rs` lets answers gather, `ticking.rs` does what is done a few times a
+//! second.
 
 mod connection;
 mod dialing;
 mod exchange;
+mod gathering;
 mod pacing;
 mod ticking;
 
@@ -31,6 +33,7 @@ use crate::shared::{Shared, Times, Update};
 use connection::Connection;
 pub(crate) use dialing::{OPENING_ATTEMPTS, STALE_AFTER, retry_pause};
 pub(crate) use exchange::judge;
+use gathering::Gathering;
 use pacing::Pacing;
 use ticking::Ticks;
 
@@ -68,6 +71,7 @@ pub(crate) struct Engine<'s> {
     recorder: Recorder,
     cache: HeadCache,
     ticks: Ticks,
+    gathering: Gathering,
     times: Times,
     /// Bytes to send, when they are put together.
     scratch: Vec<u8>,
@@ -113,6 +117,7 @@ impl<'s> Engine<'s> {
             recorder: Recorder::new(options),
             cache: HeadCache::new(compiled.plan.worker_header.as_deref()),
             ticks: Ticks::idle(),
+            gathering: Gathering::never(),
             times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
             scratch: Vec::new(),
             plain: Vec::new(),
@@ -147,6 +152,7 @@ impl<'s> Engine<'s> {
 
     /// Waits for events or the next moment at which something is due, and handles what came.
     fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
+        let paused = self.gather();
         let timeout = self.arm(self.now);
         events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
@@ -165,7 +171,26 @@ impl<'s> Engine<'s> {
         for event in &*events {
             self.now = self.event(*event, buffer);
         }
-        self.ticks.meter.woke(&mut self.recorder, events.len(), self.now.saturating_sub(woken));
+        // The first answer may have come at the beginning of the pause and is read first, the last one is read last.
+        let handling = self.now.saturating_sub(woken);
+        let residency = handling.max(paused + handling / events.len() as u64);
+        self.ticks.meter.woke(&mut self.recorder, events.len(), residency);
+    }
+
+    /// Lets answers gather where that is of use; how long that took.
+    fn gather(&mut self) -> Nanos {
+        let Some(pause) = self.gathering.pause(self.now, self.under_way) else { return 0 };
+        let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
+        // What is about connecting is not left to wait: neither a moment that is due nor a handshake.
+        if due <= self.now + pause || (self.open as usize) < self.connections.len() {
+            return 0;
+        }
+        let began = self.now;
+        let clock = self.shared.clock;
+        self.gathering.sleep(pause, || clock.now());
+        self.now = clock.now();
+        self.ticks.meter.paused();
+        self.now.saturating_sub(began)
     }
 
     /// How long to wait. What is due gets the timer, which is exact to microseconds; it is set a few times a second,
@@ -210,6 +235,7 @@ impl<'s> Engine<'s> {
         let now = self.shared.clock.now();
         self.now = now;
         self.ticks.begin(now, times, &self.shared.compiled.plan);
+        self.gathering = Gathering::begin(now, &self.shared.compiled.plan);
         self.begin_pacing(now);
     }
 

@@ -33,6 +33,7 @@ pub(crate) struct Meter {
     busy_max: f64,
     wakes: u64,
     events: u64,
+    pauses: u64,
     open_max: u64,
     ended: Option<(Nanos, f64)>,
 }
@@ -53,6 +54,7 @@ impl Meter {
             busy_max: 0.0,
             wakes: 0,
             events: 0,
+            pauses: 0,
             open_max: 0,
             ended: None,
         }
@@ -84,6 +86,11 @@ impl Meter {
             self.events += events as u64;
             record_nanos(&mut recorder.residency, residency);
         }
+    }
+
+    /// Answers were left to gather.
+    pub(crate) fn paused(&mut self) {
+        self.pauses += u64::from(self.measuring);
     }
 
     /// Ends the current window, and begins the one that `now` is in.
@@ -142,6 +149,7 @@ impl Meter {
             completed: 0,
             wakes: self.wakes,
             events: self.events,
+            pauses: self.pauses,
             involuntary_switches: involuntary_switches().saturating_sub(self.switches_at_measure),
         }
     }

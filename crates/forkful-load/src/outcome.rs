@@ -266,6 +266,8 @@ pub struct ThreadFacts {
     pub wakes: u64,
     /// Events.
     pub events: u64,
+    /// Pauses to let answers gather.
+    pub pauses: u64,
     /// Times that the kernel took the CPU away from it.
     pub involuntary_switches: u64,
 }

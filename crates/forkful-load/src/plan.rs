@@ -38,6 +38,8 @@ pub struct Plan {
     pub reuse: Reuse,
     /// Requests that may be unanswered on one connection; 1 is no pipelining. HTTP/2: concurrent streams.
     pub pipelining: usize,
+    /// Let answers gather in a closed loop whose target is the limit: see `engine/gathering.rs`.
+    pub gathering: bool,
     /// Connect to this path and not to the URL's host and port.
     pub unix_socket: Option<PathBuf>,
     /// For `https` URLs.
@@ -76,6 +78,7 @@ impl Plan {
             drain: Duration::from_secs(5),
             reuse: Reuse::Always,
             pipelining: 1,
+            gathering: true,
             unix_socket: None,
             tls: TlsOptions::default(),
             http: HttpVersion::Http11,

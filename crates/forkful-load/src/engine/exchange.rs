@@ -142,6 +142,7 @@ impl Engine<'_> {
         let plan = &self.shared.compiled.plan;
         let connection = &mut self.connections[index];
         self.under_way -= 1;
+        self.gathering.answers += 1;
         if connection.answers > 0 {
             self.recorder.connections.reused += 1;
         }

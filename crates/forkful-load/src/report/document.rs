@@ -356,6 +356,7 @@ fn generator(findings: &Findings) -> Value {
                 "completed": thread.completed,
                 "wakes": thread.wakes,
                 "events": thread.events,
+                "pauses": thread.pauses,
                 "involuntary_switches": thread.involuntary_switches,
             })
         })

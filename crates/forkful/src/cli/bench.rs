@@ -159,6 +159,9 @@ pub(crate) struct BenchConnectionArgs {
     /// Requests that may be under way on a connection.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) pipelining: usize,
+    /// Read each answer at once, also where the target is the limit and several could be read together.
+    #[arg(long)]
+    pub(crate) no_gathering: bool,
     /// HTTP/2: by ALPN over TLS, with prior knowledge in the clear.
     #[arg(long)]
     pub(crate) http2: bool,

@@ -43,6 +43,7 @@ pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
         (false, None) => Reuse::Always,
     };
     plan.pipelining = connection.streams.unwrap_or(connection.pipelining);
+    plan.gathering = !connection.no_gathering;
     plan.http = match (connection.http2, connection.http10) {
         (true, _) => HttpVersion::Http2,
         (false, true) => HttpVersion::Http10,
