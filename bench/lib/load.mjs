@@ -5,12 +5,15 @@ import { execFile, execFileSync } from 'node:child_process';
 const GENERATOR_MS_MAX = 120_000;
 
 /** Why the generator cannot be used, or null. */
+/** Debian's packages of the generators that have another name. */
+const PACKAGES = { ab: 'apache2-utils', h2load: 'nghttp2-client' };
+
 export function missingGenerator(name) {
   try {
     execFileSync('which', [name], { stdio: 'ignore' });
     return null;
   } catch {
-    return `${name} is not installed (Debian: apt install ${name === 'ab' ? 'apache2-utils' : name})`;
+    return `${name} is not installed (Debian: apt install ${PACKAGES[name] ?? name})`;
   }
 }
 

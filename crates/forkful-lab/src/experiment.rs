@@ -11,6 +11,7 @@ mod chromium;
 mod document;
 mod figures;
 mod observe;
+mod remaining;
 mod setting;
 mod slow_fast;
 pub mod text;

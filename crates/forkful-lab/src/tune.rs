@@ -7,12 +7,13 @@ mod candidates;
 mod levels;
 mod outcome;
 mod race;
+mod time;
 
 use std::time::{Duration, Instant};
 
 use crate::LabError;
 use crate::arms::{Arm, Runner};
-use crate::compare::pilot::{self, Pilot};
+use crate::compare::pilot;
 use crate::compare::{Setup, Trial, TrialPlan, run_trial};
 use crate::document::{PlanDocument, TuneDocument};
 use crate::measure::{self, Subject};
@@ -24,6 +25,7 @@ use candidates::{first_with_best_pool, more_pools, pool_matters, scan_pools, sta
 pub use candidates::{parse_pools, parse_workers};
 pub(crate) use race::Candidate;
 use race::Race;
+use time::Time;
 
 /// Share of the budget that the race may use; the rest is for latency at equal load.
 const RACE_SHARE: f64 = 0.75;
@@ -154,7 +156,11 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         window.as_secs_f64(),
         setup.seed
     ));
-    let race_until = begun + begun.elapsed() + left.mul_f64(RACE_SHARE);
+    let time = Time {
+        overhead,
+        until: begun + begun.elapsed() + left.mul_f64(RACE_SHARE),
+        last: deadline.checked_sub(overhead + trial.warmup + LATENCY_WINDOW).unwrap_or(deadline),
+    };
     let mut raced = Raced {
         costs: vec![Costs::default(); list.len()],
         race: Race::new(list),
@@ -162,7 +168,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         disturbed: 0,
         trials: 0,
     };
-    run_race(tune, &trial, &pilot, race_until, cores, &mut raced, observer)?;
+    run_race(tune, &trial, &time, cores, &mut raced, observer)?;
     measure_latency(tune, &trial, deadline, overhead, &mut raced, observer)?;
     let document = PlanDocument {
         budget_s: setup.budget.as_secs_f64(),
@@ -202,34 +208,42 @@ fn window(left: Duration, candidates: usize, overhead: Duration, least: Duration
 fn run_race(
     tune: &TuneSetup,
     trial: &TrialPlan,
-    pilot: &Pilot,
-    until: Instant,
+    time: &Time,
     cores: u16,
     raced: &mut Raced,
     observer: &mut dyn Observer,
 ) -> Result<(), LabError> {
     let mut random = Random::new(tune.setup.seed);
-    let overhead = pilot.overhead / tune.setup.arms.len().max(1) as u32;
     let begun = Instant::now();
     while raced.race.rounds() < ROUNDS_MAX {
         let mut order = raced.race.survivors();
-        let each = trial.warmup + trial.window + overhead;
-        let is_late = Instant::now() + each * order.len() as u32 > until;
-        // Who came late is not judged by one window, whatever the time.
-        if is_late && raced.race.rounds() >= COARSE_ROUNDS && raced.race.have_run(COARSE_ROUNDS) {
-            break;
+        let takes = |index: usize| time.of(tune, raced.race.entries()[index].candidate, trial);
+        let round: Duration = order.iter().map(|index| takes(*index)).sum();
+        if Instant::now() + round > time.until && raced.race.rounds() >= COARSE_ROUNDS {
+            order = latecomers(tune, trial, time, raced, observer);
+            if order.is_empty() {
+                break;
+            }
         }
         random.shuffle(&mut order);
+        let takes = |index: usize| time.of(tune, raced.race.entries()[index].candidate, trial);
+        let mut runs: Vec<(usize, Duration)> = order.iter().map(|index| (*index, takes(*index))).collect();
+        let round: Duration = runs.iter().map(|(_, takes)| *takes).sum();
+        let rounds_to_come = COARSE_ROUNDS.saturating_sub(raced.race.rounds() + 1) as u32;
         let mut results = Vec::new();
-        for index in order {
+        while let Some((index, _)) = runs.pop() {
+            let to_come = runs.iter().map(|(_, takes)| *takes).sum::<Duration>() + round * rounds_to_come;
             let candidate = raced.race.entries()[index].candidate;
             let spent = begun.elapsed().as_secs_f64();
-            let whole = until.saturating_duration_since(begun).as_secs_f64().max(1.0);
+            let whole = time.until.saturating_duration_since(begun).as_secs_f64().max(1.0);
             observer.stage(&Stage {
                 text: format!("round {}: {}", raced.race.rounds() + 1, arm(candidate).name),
                 done: (RACE_SHARE * spent / whole).min(RACE_SHARE),
             });
-            results.push((index, Some(one(tune, candidate, trial, index, raced)?)));
+            results.push((
+                index,
+                Some(one(tune, candidate, trial, time.until.checked_sub(to_come), index, raced)?),
+            ));
         }
         for loser in raced.race.record(&results, tune.present_pool()) {
             let candidate = raced.race.entries()[loser].candidate;
@@ -247,22 +261,54 @@ fn run_race(
     Ok(())
 }
 
-/// Runs a candidate once; twice when the first time was disturbed.
+/// Who runs when the time of the race is up: those that came late, who are not to be judged by one window, as long as
+/// the budget has room for them, and the leader, whom they are compared with. The others of them are taken out.
+fn latecomers(
+    tune: &TuneSetup,
+    trial: &TrialPlan,
+    time: &Time,
+    raced: &mut Raced,
+    observer: &mut dyn Observer,
+) -> Vec<usize> {
+    let late = raced.race.behind(COARSE_ROUNDS);
+    let Some(leader) = raced.race.leader().filter(|_| !late.is_empty()) else { return Vec::new() };
+    let takes = |index: usize| time.of(tune, raced.race.entries()[index].candidate, trial);
+    let each: Vec<(Duration, usize)> =
+        late.iter().map(|index| (takes(*index), COARSE_ROUNDS - raced.race.runs(*index))).collect();
+    let left = time.last.saturating_duration_since(Instant::now());
+    let (fitting, out) = late.split_at(time::fitting(&each, takes(leader), left));
+    for index in out {
+        let name = arm(raced.race.entries()[*index].candidate).name;
+        observer.note(&format!("no time is left for {name}; a larger `--budget` has some"));
+        raced.race.withdraw(*index);
+    }
+    if fitting.is_empty() {
+        return Vec::new();
+    }
+    let with_leader = fitting.iter().copied().chain(Some(leader).filter(|leader| !fitting.contains(leader)));
+    with_leader.collect()
+}
+
+/// Runs a candidate once; twice when the first time was disturbed and the second one ends before `until`: what nobody can
+/// do without comes first.
 fn one(
     tune: &TuneSetup,
     candidate: Candidate,
     plan: &TrialPlan,
+    until: Option<Instant>,
     index: usize,
     raced: &mut Raced,
 ) -> Result<f64, LabError> {
     let arm = arm(candidate);
     let plan = TrialPlan { warmup: warmup(tune, candidate, plan), ..*plan };
+    let began = Instant::now();
     let mut trial = run_trial(&tune.setup, &arm, &plan)?;
+    let fits = until.is_some_and(|until| Instant::now() + began.elapsed() <= until);
     raced.trials += 1;
-    if trial.disturbance.is_some() {
+    if trial.disturbance.is_some() && fits {
         trial = run_trial(&tune.setup, &arm, &plan)?;
-        raced.disturbed += usize::from(trial.disturbance.is_some());
     }
+    raced.disturbed += usize::from(trial.disturbance.is_some());
     note_costs(&mut raced.costs[index], &trial);
     Ok(trial.per_second)
 }
@@ -357,11 +403,11 @@ fn measure_latency(
     able.sort_by_key(|index| raced.race.entries()[*index].dropped.is_some());
     let count = able.len();
     for (place, index) in able.into_iter().enumerate() {
-        let each = overhead + trial.warmup + LATENCY_WINDOW;
+        let candidate = raced.race.entries()[index].candidate;
+        let each = overhead + warmup(tune, candidate, trial) + LATENCY_WINDOW;
         if place > 0 && Instant::now() + each > deadline {
             break;
         }
-        let candidate = raced.race.entries()[index].candidate;
         let arm = arm(candidate);
         observer.stage(&Stage {
             text: format!("latency at equal load: {}", arm.name),

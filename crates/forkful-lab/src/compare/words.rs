@@ -7,6 +7,9 @@ use crate::document::{ArmDocument, Comparison, Level, Trust};
 use crate::plan::Plan;
 use crate::statistics::verdict::Word;
 
+/// More blocks than this are hours: nobody is advised to wait for them.
+const BLOCKS_BEARABLE: usize = 200;
+
 /// What is going to be done, before it is done.
 pub(super) fn plan(setup: &Setup, plan: &Plan, pilot: &Pilot) -> String {
     let names: Vec<&str> = setup.arms.iter().map(|arm| arm.name.as_str()).collect();
@@ -79,12 +82,12 @@ pub(super) fn sentence(
         }
         Word::Inconclusive => {
             let more = match judgement.more_blocks {
-                Some(more) => format!(
+                Some(more) if more <= BLOCKS_BEARABLE => format!(
                     "about {more} more blocks would probably tell: `--blocks {}`{}",
                     blocks + more,
                     if setup.blocks.is_none() { " with a larger `--budget`" } else { "" }
                 ),
-                None => "the machine is too noisy to tell with any bearable number of blocks".to_owned(),
+                _ => "the machine is too noisy to tell with any bearable number of blocks".to_owned(),
             };
             format!("{figure}: that does not settle it; {more}")
         }
@@ -156,14 +159,17 @@ pub(super) fn details(
         && let Some(memory) = first.memory.ratio
     {
         details.push(format!(
-            "{} uses {:.0} MB of memory in {} processes, {:.1} × as much as {}",
+            "{} uses {:.0} MB of memory in {}, {:.1} × as much as {}",
             arm.name,
             arm.memory_bytes as f64 / 1e6,
-            arm.processes,
+            processes(arm.processes),
             memory,
             first.baseline
         ));
     }
     details.extend(trust.notes.iter().filter(|note| note.level == Level::Note).map(|note| note.text.clone()));
     details
+}
+fn processes(count: usize) -> String {
+    if count == 1 { "one process".to_owned() } else { format!("{count} processes") }
 }

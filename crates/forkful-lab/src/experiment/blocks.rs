@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant};
 
 use forkful_core::spec::AppSpec;
-use forkful_load::{Histogram, Plan, Report, Stop, StopHandle, new_histogram, run};
+use forkful_load::{Histogram, Phase, Plan, Progress, Report, Stop, StopHandle, new_histogram, run};
 use serde_json::{Value, json};
 
 use super::document::{Check, number};
 use super::figures::{self, Latency};
 use super::observe::{Observer, Watched, now_ms};
+use super::remaining::{Remaining, words};
 use super::setting::{START_TIMEOUT, Setting};
 use crate::LabError;
 use crate::arms::Arm;
@@ -59,26 +60,44 @@ pub(super) fn measure(
     let mut random = Random::new(setting.seed);
     let mut series: Vec<Series> =
         task.arms.iter().map(|arm| Series { arm: arm.clone(), measured: Vec::new() }).collect();
+    let mut remaining = Remaining::of(task.arms.len(), task.blocks);
     for block in 1..=task.blocks {
         let mut order: Vec<usize> = (0..series.len()).collect();
         random.shuffle(&mut order);
         for index in order {
             let arm = series[index].arm.clone();
-            say(&format!("block {block} of {}: {}", task.blocks, arm.label));
-            let measured = one(task, setting, &arm, block)?;
+            let text = format!("block {block} of {}: {}", task.blocks, arm.label);
+            say(&text);
+            let (began, mut told) = (Instant::now(), String::new());
+            let mut watch = |progress: &Progress| {
+                let done = if progress.phase == Phase::Measuring { progress.done } else { 0.0 };
+                let left = remaining.about(index, began.elapsed(), done).map_or_else(String::new, words);
+                if left != told {
+                    say(&format!("{text}{left}"));
+                    told = left;
+                }
+            };
+            let measured = one(task, setting, &arm, block, &mut watch)?;
             series[index].measured.push(measured);
+            remaining.took(index, began.elapsed());
         }
     }
     Ok(series)
 }
 
-fn one(task: &Task<'_>, setting: &Setting, arm: &Arm, block: u32) -> Result<Measured, LabError> {
+fn one(
+    task: &Task<'_>,
+    setting: &Setting,
+    arm: &Arm,
+    block: u32,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Measured, LabError> {
     let observer = Observer::new(false)?;
     let server = start(setting, arm, &task.target, &observer)?;
     let address = server.address().to_string();
     warm_up(&(task.plan)(&address)?, arm, setting)?;
     let (before, from) = (server.used(false), now_ms());
-    let report = perform(&(task.plan)(&address)?, arm, &setting.stop)?;
+    let report = watched(&(task.plan)(&address)?, arm, &setting.stop, watch)?;
     let cpu = server.used(false).cpu_since(&before);
     let answers = report.counts.completed + report.counts.late;
     if answers == 0 {
@@ -120,7 +139,16 @@ fn warm_up(load: &Plan, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
 
 /// Puts a load on an arm. One that the user has ended is no result.
 pub(super) fn perform(plan: &Plan, arm: &Arm, stop: &StopHandle) -> Result<Report, LabError> {
-    let outcome = run(plan, &mut |_| {}, stop);
+    watched(plan, arm, stop, &mut |_| {})
+}
+
+fn watched(
+    plan: &Plan,
+    arm: &Arm,
+    stop: &StopHandle,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Report, LabError> {
+    let outcome = run(plan, watch, stop);
     if stop.is_stopped() {
         return Err(LabError::Interrupted);
     }

@@ -187,7 +187,22 @@ impl Race {
 
     /// Whether everybody that is in the race has run so often.
     pub(crate) fn have_run(&self, times: usize) -> bool {
-        self.survivors().into_iter().all(|index| self.entries[index].rounds.iter().flatten().count() >= times)
+        self.behind(times).is_empty()
+    }
+
+    /// How often one has run.
+    pub(crate) fn runs(&self, index: usize) -> usize {
+        self.entries[index].rounds.iter().flatten().count()
+    }
+
+    /// Those in the race that have run less often.
+    pub(crate) fn behind(&self, times: usize) -> Vec<usize> {
+        self.survivors().into_iter().filter(|index| self.runs(*index) < times).collect()
+    }
+
+    /// Takes one out that cannot be measured enough: it is not chosen.
+    pub(crate) fn withdraw(&mut self, index: usize) {
+        self.drop_all(&[index], Out::Worse);
     }
 
     /// Whether there is anything left to find out.

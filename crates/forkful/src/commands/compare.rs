@@ -11,8 +11,10 @@ use crate::exit::{Exit, Failure};
 /// What is compared when nothing is said.
 const ARMS: &str = "single,cluster";
 
-/// The same for two scripts.
-const ARMS_OF_TWO: &str = "single";
+/// The same for two scripts: as they are, or as clusters of `-i` workers.
+fn arms_of_two(with_workers: bool) -> &'static str {
+    if with_workers { "cluster" } else { "single" }
+}
 
 pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let target = lab::target(&args.lab.request)?;
@@ -26,7 +28,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         None => forkful_os::cores::usable_cores().count,
     };
     let defaults = Defaults { workers, workers_given: args.lab.app.instances.is_some(), apps: apps.len() };
-    let list = args.arms.as_deref().unwrap_or(if apps.len() > 1 { ARMS_OF_TWO } else { ARMS });
+    let list = args.arms.as_deref().unwrap_or(if apps.len() > 1 {
+        arms_of_two(defaults.workers_given)
+    } else {
+        ARMS
+    });
     let mut arms = if args.aa { arms::self_test(list, defaults)? } else { arms::parse(list, defaults)? };
     arms::naming::after_scripts(&mut arms, &args.targets);
     arms::naming::after_versions(&mut arms, forkful_lab::machine::version_of);

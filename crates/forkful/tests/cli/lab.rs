@@ -160,6 +160,23 @@ fn a_short_comparison_has_its_document_and_its_page() {
 }
 
 #[test]
+fn two_scripts_with_a_number_of_workers_are_compared_as_clusters() {
+    let lab = Lab::new();
+    lab.sandbox.write("new.js", SERVER);
+    let base = ["compare", "server.js", "new.js", "-i", "2", "--path", "/fast", "--budget", "5s", "--json"];
+    let output = lab.run(&[&base[..], &["--blocks", "2", "--no-latency"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for (index, name) in ["server.js", "new.js"].into_iter().enumerate() {
+        let arm = &document["arms"][index];
+        assert!(arm["name"].as_str().unwrap().contains(name), "{arm}");
+        // Two workers and the daemon.
+        assert_eq!(arm["processes"], 3, "{arm}");
+    }
+    lab.nothing_is_left();
+}
+
+#[test]
 fn apps_that_cannot_run_side_by_side_are_compared_one_after_the_other() {
     let lab = Lab::new();
     // The name of a socket that has no file is free again when its process has ended, however that was.

@@ -1,3 +1,5 @@
+//! When a thread pauses, against targets on a clock of their own.
+
 use super::*;
 
 const MILLISECOND: Nanos = 1_000_000;
