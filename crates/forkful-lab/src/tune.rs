@@ -261,8 +261,9 @@ fn run_race(
     Ok(())
 }
 
-/// Who runs when the time of the race is up: those that came late, who are not to be judged by one window, as long as
-/// the budget has room for them, and the leader, whom they are compared with. The others of them are taken out.
+/// Who runs when the time of the race is up: those that came late, as long as the budget has room for them, and the
+/// leader, whom they are compared with. They get as many rounds as everybody had, or one if there is no time for more;
+/// who gets none is taken out.
 fn latecomers(
     tune: &TuneSetup,
     trial: &TrialPlan,
@@ -270,23 +271,25 @@ fn latecomers(
     raced: &mut Raced,
     observer: &mut dyn Observer,
 ) -> Vec<usize> {
-    let late = raced.race.behind(COARSE_ROUNDS);
-    let Some(leader) = raced.race.leader().filter(|_| !late.is_empty()) else { return Vec::new() };
+    let Some(leader) = raced.race.leader() else { return Vec::new() };
     let takes = |index: usize| time.of(tune, raced.race.entries()[index].candidate, trial);
-    let each: Vec<(Duration, usize)> =
-        late.iter().map(|index| (takes(*index), COARSE_ROUNDS - raced.race.runs(*index))).collect();
     let left = time.last.saturating_duration_since(Instant::now());
-    let (fitting, out) = late.split_at(time::fitting(&each, takes(leader), left));
-    for index in out {
-        let name = arm(raced.race.entries()[*index].candidate).name;
+    for rounds in [COARSE_ROUNDS, 1] {
+        let late = raced.race.behind(rounds);
+        let each: Vec<(Duration, usize)> =
+            late.iter().map(|index| (takes(*index), rounds - raced.race.runs(*index))).collect();
+        let fitting = &late[..time::fitting(&each, takes(leader), left)];
+        if !fitting.is_empty() {
+            let beside = Some(leader).filter(|leader| !fitting.contains(leader));
+            return fitting.iter().copied().chain(beside).collect();
+        }
+    }
+    for index in raced.race.behind(1) {
+        let name = arm(raced.race.entries()[index].candidate).name;
         observer.note(&format!("no time is left for {name}; a larger `--budget` has some"));
-        raced.race.withdraw(*index);
+        raced.race.withdraw(index);
     }
-    if fitting.is_empty() {
-        return Vec::new();
-    }
-    let with_leader = fitting.iter().copied().chain(Some(leader).filter(|leader| !fitting.contains(leader)));
-    with_leader.collect()
+    Vec::new()
 }
 
 /// Runs a candidate once; twice when the first time was disturbed and the second one ends before `until`: what nobody can
