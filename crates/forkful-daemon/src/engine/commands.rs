@@ -137,7 +137,7 @@ impl Engine {
                 Verb::Stop | Verb::Delete => {}
                 Verb::Restart => self.restart(app, &slots, spec, job),
                 Verb::Reload => self.order_reload(app, &slots, spec, job),
-                Verb::Scale => self.scale(app, request.instances.unwrap_or(1), job),
+                Verb::Scale => drop(self.scale(app, request.instances.unwrap_or(1), job)),
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
                 Verb::ReloadLogs => self.reopen_logs(app, job),
@@ -172,13 +172,15 @@ impl Engine {
     fn restart(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
         self.cancel_reloads(app, SlotVerb::Restart);
         self.release_starts(app, SlotVerb::Restart);
+        let mut leaving = Vec::new();
         if let Some(spec) = spec {
             let instances = spec.instances;
             self.adopt(app, spec);
-            self.scale(app, instances, job);
+            leaving = self.scale(app, instances, job);
         }
         let Some(entry) = self.apps.get(&app) else { return };
-        let existing: Vec<u16> = slots.iter().copied().filter(|slot| entry.stays(*slot)).collect();
+        let stays = |slot: &u16| entry.stays(*slot) && !leaving.contains(slot);
+        let existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
         self.restart_in_order(app, existing, job);
     }
 

@@ -77,9 +77,10 @@ impl Engine {
         entry.places.insert(number, place);
     }
 
-    pub(super) fn scale(&mut self, app: AppId, instances: u16, job: JobId) {
+    /// Gives an app this many places; yields those that go.
+    pub(super) fn scale(&mut self, app: AppId, instances: u16, job: JobId) -> Vec<u16> {
         self.note_change();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(entry) = self.apps.get_mut(&app) else { return Vec::new() };
         let mut spec = AppSpec::clone(&entry.spec);
         spec.instances = instances;
         entry.spec = Rc::new(spec);
@@ -98,13 +99,15 @@ impl Engine {
             self.ask(app, number, SlotVerb::Start, job);
         }
         let leave = present.len().saturating_sub(wanted);
-        for number in present.into_iter().rev().take(leave) {
-            if clustered && self.begin_shrink(app, number, job) {
-                self.later(app, drain_timeout, Later::Shrink(number));
+        let leaving: Vec<u16> = present.into_iter().rev().take(leave).collect();
+        for number in &leaving {
+            if clustered && self.begin_shrink(app, *number, job) {
+                self.later(app, drain_timeout, Later::Shrink(*number));
             } else {
-                self.ask(app, number, SlotVerb::Delete, job);
+                self.ask(app, *number, SlotVerb::Delete, job);
             }
         }
+        leaving
     }
 
     /// A worker that goes by a scale-down may finish what it has.

@@ -144,7 +144,6 @@ fn an_app_can_be_renamed() {
         sandbox.transcript(&["restart", "web", "--name", "other"]),
         sandbox.transcript(&["restart", "all", "--name", "other"]),
         sandbox.transcript(&["restart", "web", "--env-file", ".env"]),
-        sandbox.transcript(&["restart", "web", "--env", "production"]),
         sandbox.transcript(&["restart", "web", "--only", "web"]),
     ];
     assert_snapshot!(refused.join(""), @"
@@ -163,11 +162,6 @@ fn an_app_can_be_renamed() {
     error: --env-file cannot be changed of an app that exists
 
     hint: `forkful delete web` and start it anew, or restart it by a config file that says so
-    exit: 2
-    --- stderr
-    error: --env production chooses a block of a config file, and none is named
-
-    hint: name the config file, as in `forkful reload forkful.config.js --env production`; a variable is written as --env KEY=VALUE
     exit: 2
     --- stderr
     error: --only chooses apps of a config file, and none is named
@@ -189,4 +183,21 @@ fn a_file_is_the_truth_also_with_options() {
     let after = definition(&sandbox, "api");
     // It was 9 seconds on the command line once; the file does not say so.
     assert_eq!((&after["kill_timeout_ms"], &after["max_memory_bytes"]), (&5000.into(), &(100 << 20).into()));
+}
+
+#[test]
+fn a_file_may_want_fewer_workers_and_another_mode() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    let restart = |instances: u16, mode: &str| {
+        let app = serde_json::json!({ "name": "api", "script": "app.js", "instances": instances, "exec_mode": mode });
+        sandbox.write("forkful.config.json", &serde_json::json!({ "apps": [app] }).to_string());
+        let told = done(&sandbox, &["restart", "forkful.config.json"], &[]);
+        assert_eq!(stdout(&sandbox.run(&["pid", "api"])).lines().count(), usize::from(instances), "{told}");
+    };
+    restart(3, "cluster");
+    restart(1, "fork");
+    restart(3, "fork");
+    restart(2, "fork");
+    restart(1, "cluster");
 }
