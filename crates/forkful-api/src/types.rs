@@ -15,8 +15,8 @@ pub use change::AppChange;
 pub use logs::{LogLine, LogRotateDefinition, LogStream, LogsQuery};
 pub use target_list::{join_targets, split_targets};
 pub use upkeep::{
-    EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition, WatchDefinition,
-    WatchIgnoreDefinition,
+    EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition,
+    WatchDefinition, WatchIgnoreDefinition,
 };
 pub use view::{AppView, DispatchView, Status, WorkerView};
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
-pub use environment::EnvSources;
+pub use environment::{EnvBlocks, EnvSources};
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
 pub use pid_file::pid_file_of;
 pub use upkeep::{

@@ -2,12 +2,13 @@
 //! options go through the same resolution as those of a new app; of what comes out, only the keys that
 //! belong to an option that was given are sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use forkful_api::types::{AppChange, AppDefinition, ModeKind, RuntimeKind};
+use forkful_api::types::{AppChange, AppDefinition, AppView, ModeKind, RuntimeKind};
 use forkful_config::{AppOptions, WatchOption};
 use serde_json::{Map, Value};
 
+use crate::cli::AppOptionArgs;
 use crate::exit::{Exit, Failure};
 use crate::specs::Specs;
 
@@ -22,12 +23,47 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a AppOptions,
     /// The caller's environment is added to the app's.
     pub(crate) update_env: bool,
+    /// The block of its configuration that an app gets, where it has one of that name.
+    pub(crate) env_name: Option<&'a str>,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    /// What the options of a command line say.
+    pub(crate) fn of_command_line(specs: &'a Specs, options: &'a AppOptions, args: &AppOptionArgs) -> Self {
+        Self { specs, options, update_env: args.accepted.update_env, env_name: specs.env_name() }
+    }
+
     /// Whether there is nothing to change.
     pub(crate) fn is_nothing(&self) -> bool {
-        !self.update_env && *self.options == AppOptions::default()
+        !self.update_env && self.env_name.is_none() && *self.options == AppOptions::default()
+    }
+
+    /// Refuses a block that none of the apps has.
+    pub(crate) fn check_block(&self, apps: &[AppView]) -> Result<(), Failure> {
+        let Some(name) = self.env_name else { return Ok(()) };
+        let blocks = || apps.iter().flat_map(|app| app.definition.env_sources.blocks.named.keys());
+        if blocks().any(|block| block == name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = apps.iter().map(|app| app.definition.name.as_str()).collect();
+        let error = format!("{} has no `env_{name}`", names.join(", "));
+        let known: BTreeSet<String> = blocks().map(|name| format!("env_{name}")).collect();
+        Err(Failure::new(Exit::WrongUse, error).hint(if known.is_empty() {
+            "a config file says what `env_<name>` blocks an app has; a variable is written as --env KEY=VALUE"
+                .to_owned()
+        } else {
+            format!("there is {}", known.into_iter().collect::<Vec<_>>().join(", "))
+        }))
+    }
+
+    /// The block that an app gets.
+    fn block(&self, present: &AppDefinition) -> Option<String> {
+        let name = self.env_name?;
+        if present.env_sources.blocks.named.contains_key(name) {
+            return Some(name.to_owned());
+        }
+        crate::output::warn(&format!("{} has no `env_{name}`: it keeps its environment", present.name));
+        None
     }
 
     /// The change of one app. `present` is as the daemon shows it, without the environment.
@@ -51,6 +87,7 @@ impl Wanted<'_> {
             name: present.name.clone(),
             definition,
             env: self.env(),
+            env_name: self.block(present),
             caller_env: if self.update_env { self.specs.caller_env().clone() } else { BTreeMap::new() },
         })
     }

@@ -12,6 +12,7 @@ mod keep;
 mod lab;
 mod lifecycle;
 mod logs;
+mod look;
 mod serve;
 mod settings;
 mod upkeep;
@@ -33,11 +34,13 @@ pub(crate) use keep::{
 pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, RequestArgs, TuneArgs};
 pub(crate) use lifecycle::{RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
+use look::LookArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
 pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
 use crate::exit::EXIT_CODES_HELP;
+use crate::output::look::Look;
 use crate::output::table::Sort;
 
 const EXAMPLES: &str = "\
@@ -46,7 +49,10 @@ Examples:
   forkful list                       the table of workers
   forkful logs api                   follow the output
   forkful reload api                 new code without a lost request
-  forkful delete all && forkful kill stop everything";
+  forkful delete all && forkful kill stop everything
+
+With each command: `--silent` (`-s`) says nothing but errors and what was asked for, `--no-color`
+leaves colours out.";
 
 /// Runs a Node.js app on every core, and keeps it up.
 #[derive(Debug, Parser)]
@@ -60,8 +66,29 @@ Examples:
     after_help = format!("{EXAMPLES}\n\n{EXIT_CODES_HELP}\n\nFiles and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).")
 )]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Cli {
+    /// How everything is to be shown.
+    pub(crate) fn look(&self) -> Look {
+        let table = match &self.verb {
+            Verb::Start(args) => Some(&args.table),
+            Verb::Restart(args) | Verb::Reload(args) => Some(&args.table),
+            Verb::Stop(args) | Verb::Delete(args) | Verb::Reset(args) => Some(&args.table),
+            Verb::Scale(args) => Some(&args.table),
+            _ => None,
+        };
+        Look {
+            silent: self.look.silent,
+            no_color: self.look.no_color,
+            mini_list: table.is_some_and(|table| table.mini_list),
+            sort: table.and_then(|table| table.sort).unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -119,6 +146,7 @@ pub(crate) enum Verb {
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
     /// Replace the daemon by one of this program's version, with the same apps.
+    #[command(alias = "updatePM2")]
     Update(UpdateArgs),
     /// Run apps in the foreground, without a daemon: for containers, systemd and development.
     Run(Box<RunArgs>),

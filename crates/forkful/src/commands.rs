@@ -62,6 +62,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Startup(args) => startup::run(&Home::locate()?, &args),
         Verb::Unstartup(args) => startup::remove(&Home::locate()?, &args),
         Verb::Run(args) => run::run(&args),
+        Verb::Start(args) if args.no_daemon => run::foreground(&args.app),
         Verb::Bench(args) => bench::run_bench(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Tune(args) => tune::run(&args),

@@ -23,6 +23,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let outcome = cli::Cli::try_parse()
         .map_err(|error| output::failure::of_command_line(&error))
+        .inspect(|cli| output::look::set(cli.look()))
         .and_then(commands::dispatch);
     match outcome {
         Ok(exit) => exit.into(),

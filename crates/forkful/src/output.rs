@@ -6,6 +6,7 @@ pub(crate) mod failure;
 pub(crate) mod format;
 pub(crate) mod inspect;
 pub(crate) mod logs;
+pub(crate) mod look;
 pub(crate) mod outcome;
 pub(crate) mod paint;
 pub(crate) mod progress;
@@ -22,6 +23,11 @@ use crate::exit::{Exit, Failure};
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// What an action has done: not data that somebody asked for.
+pub(crate) fn say(text: &str) -> Result<(), Failure> {
+    if look::look().silent { Ok(()) } else { print(text) }
 }
 
 /// Writes a value as JSON, indented for terminals' readers, with a newline.
@@ -43,12 +49,18 @@ pub(crate) fn written(result: io::Result<()>) -> Result<(), Failure> {
 
 /// `warning: …` on stderr.
 pub(crate) fn warn(text: &str) {
+    if look::look().silent {
+        return;
+    }
     let paint = paint::Paint::stderr();
     talk(&format!("{} {}\n", paint.yellow("warning:"), format::visible(text)));
 }
 
 /// `note: …` on stderr.
 pub(crate) fn note(text: &str) {
+    if look::look().silent {
+        return;
+    }
     let paint = paint::Paint::stderr();
     talk(&format!("{} {}\n", paint.cyan("note:"), format::visible(text)));
 }

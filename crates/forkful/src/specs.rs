@@ -366,9 +366,23 @@ fn set_renewal(options: &mut AppOptions, args: &RenewalArgs) -> Result<(), Failu
     ];
     set_all(options, &texts, &[("shutdown_with_message", args.shutdown_with_message)])?;
     options.set_list("watch", &args.watch)?;
-    options.set_list("ignore_watch", &args.ignore_watch)?;
+    options.set_list("ignore_watch", &[&only_extensions(&args.ext)?[..], &args.ignore_watch].concat())?;
     options.treekill = args.no_treekill.then_some(false);
     Ok(())
+}
+
+/// Everything is ignored but folders and files with one of these extensions; what is ignored all the same follows.
+fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
+    let mut patterns = vec!["*".to_owned(), "!*/".to_owned()];
+    for extension in extensions {
+        let word = extension.trim().trim_start_matches('.');
+        if word.is_empty() || !word.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) {
+            let error = format!("--ext {extension:?} is no extension");
+            return Err(Failure::new(Exit::WrongUse, error).hint("write it as --ext js,json"));
+        }
+        patterns.push(format!("!*.{word}"));
+    }
+    Ok(if extensions.is_empty() { Vec::new() } else { patterns })
 }
 
 fn set_log_shape(options: &mut AppOptions, args: &LogShapeArgs) -> Result<(), Failure> {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use forkful_core::date_format::DateFormat;
 use forkful_core::logs::{AnsiPolicy, LineFormat};
 use forkful_core::spec::{
-    AppName, CronPattern, EnvSources, HealthCheck, HealthProbe, LogSpec, Namespace, Renewal, RunAs, Watch,
-    WatchIgnore, WatchPolling, WorkerVariables,
+    AppName, CronPattern, EnvBlocks, EnvSources, HealthCheck, HealthProbe, LogSpec, Namespace, Renewal,
+    RunAs, Watch, WatchIgnore, WatchPolling, WorkerVariables,
 };
 
 use super::{Check, DURATION_MS_MAX, DefinitionError, millis, text};
 use crate::types::{
-    AppDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition, WatchDefinition,
-    WatchIgnoreDefinition,
+    AppDefinition, EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition,
+    RunAsDefinition, WatchDefinition, WatchIgnoreDefinition,
 };
 
 /// The most paths, patterns or dependencies in one definition.
@@ -25,6 +25,10 @@ impl From<&EnvSources> for EnvSourcesDefinition {
             from_files: sources.from_files.iter().cloned().collect(),
             files: sources.files.iter().map(text).collect(),
             keep_inherited: sources.keep_inherited,
+            blocks: EnvBlocksDefinition {
+                common: sources.blocks.common.clone(),
+                named: sources.blocks.named.clone(),
+            },
         }
     }
 }
@@ -95,12 +99,16 @@ impl Check<'_> {
 
     pub(super) fn env_sources(&self, sources: EnvSourcesDefinition) -> Result<EnvSources, DefinitionError> {
         self.range("env_sources.files", sources.files.len() as u64, 0, LIST_MAX)?;
+        let EnvBlocksDefinition { common, named } = sources.blocks;
+        self.range("env_sources.blocks", named.len() as u64, 0, LIST_MAX)?;
+        named.values().chain([&common]).try_for_each(|block| self.env(block))?;
         let files = sources.files.into_iter().map(|file| self.path("env_sources.files", file));
         Ok(EnvSources {
             files: files.collect::<Result<_, _>>()?,
             inherited: sources.inherited.into_iter().collect(),
             from_files: sources.from_files.into_iter().collect(),
             keep_inherited: sources.keep_inherited,
+            blocks: EnvBlocks { common, named },
         })
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::spec::environment::is_harmless;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{AppDefinition, ErrorCode, ErrorReply};
+use super::{AppDefinition, EnvBlocksDefinition, ErrorCode, ErrorReply};
 
 /// Keys that have fields of their own in a change.
 const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
@@ -26,6 +27,9 @@ pub struct AppChange {
     /// The same for variables of the caller's environment, whose values are not saved.
     #[serde(default)]
     pub caller_env: BTreeMap<String, String>,
+    /// The block of the app's configuration that is chosen from now on, between `caller_env` and `env`.
+    #[serde(default)]
+    pub env_name: Option<String>,
 }
 
 impl AppChange {
@@ -49,6 +53,9 @@ impl AppChange {
             changed.take_variable(&name, value);
             changed.env_sources.inherited.push(name);
         }
+        if let Some(name) = &self.env_name {
+            changed.choose_block(name).ok_or_else(|| refuse(format!("it has no `env_{name}`")))?;
+        }
         for (name, value) in self.env {
             changed.take_variable(&name, value);
         }
@@ -57,6 +64,26 @@ impl AppChange {
 }
 
 impl AppDefinition {
+    /// Lays a block over the environment. What is there from another block goes, or is again what the app has
+    /// without one; a harmless variable stays, for nobody knows any more what the caller had there.
+    fn choose_block(&mut self, name: &str) -> Option<()> {
+        let EnvBlocksDefinition { common, named } = self.env_sources.blocks.clone();
+        let chosen = named.get(name)?;
+        let others = named.iter().filter(|(other, _)| *other != name).flat_map(|(_, block)| block);
+        for (variable, value) in others {
+            match common.get(variable) {
+                _ if self.env.get(variable) != Some(value) => {}
+                Some(before) => self.take_variable(variable, before.clone()),
+                None if is_harmless(variable) => {}
+                None => drop(self.env.remove(variable)),
+            }
+        }
+        for (variable, value) in chosen {
+            self.take_variable(variable, value.clone());
+        }
+        Some(())
+    }
+
     /// A variable that was written for the app: whatever it had before came from elsewhere.
     fn take_variable(&mut self, name: &str, value: String) {
         self.env_sources.inherited.retain(|known| known != name);
@@ -108,6 +135,40 @@ mod tests {
         assert_eq!(changed.env, map(&[("A", "own"), ("B", "2"), ("C", "caller's"), ("D", "4"), ("E", "5")]));
         assert_eq!(changed.env_sources.inherited, ["B", "C", "E"]);
         assert!(changed.env_sources.from_files.is_empty());
+    }
+
+    #[test]
+    fn a_block_takes_the_place_of_another() {
+        let with_blocks = |env: Value| AppDefinition {
+            env: serde_json::from_value(env).unwrap(),
+            env_sources: serde_json::from_value(serde_json::json!({
+                "inherited": ["PATH", "E"],
+                "blocks": {
+                    "common": { "A": "common", "PORT": "1" },
+                    "named": {
+                        "production": { "A": "p", "B": "p", "PATH": "/p" },
+                        "staging": { "A": "s", "C": "s" },
+                    },
+                },
+            }))
+            .unwrap(),
+            ..present()
+        };
+        let choose = |name: &str| AppChange {
+            env_name: Some(name.to_owned()),
+            env: [("PORT".to_owned(), "2".to_owned())].into(),
+            ..change(serde_json::json!({}))
+        };
+        let first = with_blocks(serde_json::json!({ "A": "common", "E": "e", "PATH": "/", "PORT": "1" }));
+        let production = choose("production").apply(&first).unwrap();
+        let expected = serde_json::json!({ "A": "p", "B": "p", "E": "e", "PATH": "/p", "PORT": "2" });
+        assert_eq!(serde_json::to_value(&production.env).unwrap(), expected);
+        assert_eq!(production.env_sources.inherited, ["E"]);
+        let staging = choose("staging").apply(&production).unwrap();
+        let expected = serde_json::json!({ "A": "s", "C": "s", "E": "e", "PATH": "/p", "PORT": "2" });
+        assert_eq!(serde_json::to_value(&staging.env).unwrap(), expected);
+        let refused = choose("testing").apply(&first).unwrap_err();
+        assert_eq!(refused.error, "app `api` cannot be changed so: it has no `env_testing`");
     }
 
     #[test]

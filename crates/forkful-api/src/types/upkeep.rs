@@ -1,6 +1,8 @@
 //! The parts of an [`AppDefinition`](super::AppDefinition) that have parts of their own; see
 //! `forkful_core::spec` for their meaning.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Where the values of an environment came from.
@@ -16,6 +18,19 @@ pub struct EnvSourcesDefinition {
     pub files: Vec<String>,
     /// Whether inherited values are saved too.
     pub keep_inherited: bool,
+    /// What the app can be given instead.
+    pub blocks: EnvBlocksDefinition,
+}
+
+/// The blocks of an app's configuration, one of which can be laid over its environment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct EnvBlocksDefinition {
+    /// What was written for the app whichever block is chosen. Empty in replies.
+    pub common: BTreeMap<String, String>,
+    /// `env_<name>`, by name. The blocks are empty in replies: values never leave the daemon.
+    pub named: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// Whom workers run as.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use forkful_core::spec::EnvSources;
 use forkful_core::spec::environment::parse_env_file;
+use forkful_core::spec::{EnvBlocks, EnvSources};
 
 use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Place, Warning};
@@ -98,21 +98,32 @@ pub(super) fn of_app(
         let variables = read_env_file(options, &file)?;
         layers.add_file(file, variables);
     }
-    layers.add(&options.env);
-    if let Some(port) = options.port {
-        layers.add(&BTreeMap::from([("PORT".to_owned(), port.to_string())]));
-    }
+    let mut common = options.env.clone();
+    common.extend(options.port.map(|port| ("PORT".to_owned(), port.to_string())));
+    layers.add(&common);
+    let named = blocks(options);
     if let Some(name) = &context.env_name {
-        let blocks = [options.deploy_env.get(name), options.env_blocks.get(name)];
-        if blocks.iter().all(Option::is_none) {
-            warnings.push(Warning {
+        match named.get(name) {
+            Some(block) => layers.add(block),
+            None => warnings.push(Warning {
                 place: options.app_place(),
                 message: format!("has no `env_{name}`: it gets its `env` alone"),
-            });
+            }),
         }
-        blocks.into_iter().flatten().for_each(|block| layers.add(block));
+    }
+    if !named.is_empty() {
+        layers.sources.blocks = EnvBlocks { common, named };
     }
     Ok((layers.env, layers.sources))
+}
+
+/// What each name chooses: `deploy.<name>.env`, and `env_<name>` over it.
+fn blocks(options: &AppOptions) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut blocks = options.deploy_env.clone();
+    for (name, block) in &options.env_blocks {
+        blocks.entry(name.clone()).or_default().extend(block.clone());
+    }
+    blocks
 }
 
 struct Layers {

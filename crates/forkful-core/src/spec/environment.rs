@@ -17,6 +17,17 @@ pub struct EnvSources {
     pub files: Vec<PathBuf>,
     /// The user wants inherited values kept on disk too.
     pub keep_inherited: bool,
+    /// What the app can be given instead.
+    pub blocks: EnvBlocks,
+}
+
+/// The blocks of an app's configuration, one of which can be laid over its environment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EnvBlocks {
+    /// What was written for the app whichever block is chosen; empty when there is no block.
+    pub common: BTreeMap<String, String>,
+    /// `env_<name>`, by name.
+    pub named: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl EnvSources {
@@ -81,6 +92,10 @@ pub const REDACTED: &str = "[redacted]";
 
 /// Whether the name of a variable or option says that its value is a secret.
 pub fn has_secret_name(name: &str) -> bool {
+    // Every shell has it: the working directory.
+    if name == "PWD" {
+        return false;
+    }
     let lower = name.to_ascii_lowercase();
     let plain: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
     SECRET_WORDS.iter().any(|word| plain.contains(word))
@@ -266,13 +281,14 @@ mod tests {
             "github-token",
             "DATABASE_URL",
             "AUTH",
+            "DB_PWD",
             "--key",
             "AWS_SECRET_ACCESS_KEY",
         ] {
             assert!(has_secret_name(name) || name == "apiKey", "{name}");
         }
         assert!(has_secret_name("apiKey"));
-        for name in ["PORT", "NODE_ENV", "KEYBOARD", "CURL_OPTIONS", "MONKEY", "PATH"] {
+        for name in ["PORT", "NODE_ENV", "KEYBOARD", "CURL_OPTIONS", "MONKEY", "PATH", "PWD"] {
             assert!(!has_secret_name(name), "{name}");
         }
         for value in [

@@ -333,11 +333,13 @@ fn own_file(path: &std::path::Path, pm_id: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Shown in replies: everything but the environment's values.
+/// Shown in replies: everything but the environment's values, and those of its blocks.
 pub(crate) fn public_definition(spec: &AppSpec) -> (AppDefinition, Vec<String>) {
     let mut definition = AppDefinition::from(spec);
     let names = definition.env.keys().cloned().collect();
     definition.env.clear();
+    let blocks = &mut definition.env_sources.blocks;
+    blocks.named.values_mut().chain([&mut blocks.common]).for_each(BTreeMap::clear);
     (definition, names)
 }
 

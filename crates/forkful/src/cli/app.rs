@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use forkful_core::spec::{Balance, StopSignal};
 
+use super::look::TableArgs;
 use super::upkeep::{AcceptedArgs, GroupArgs, LogShapeArgs, RenewalArgs};
 
 #[derive(Debug, Args)]
@@ -38,8 +39,16 @@ pub(crate) struct StartArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Follow the apps' output when they are started.
+    #[arg(long, conflicts_with_all = ["json", "no_wait"])]
+    pub(crate) attach: bool,
+    /// Run in the foreground, as `forkful run` does.
+    #[arg(long, conflicts_with_all = ["json", "no_wait", "force", "attach"])]
+    pub(crate) no_daemon: bool,
     #[command(flatten)]
     pub(crate) app: AppArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +61,9 @@ Examples:
   forkful run forkful.config.js --env production
   forkful run server.js --no-autorestart             in a container that is restarted from outside")]
 pub(crate) struct RunArgs {
+    /// Seconds to wait before anything is started.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) delay: Option<Duration>,
     #[command(flatten)]
     pub(crate) app: AppArgs,
 }
@@ -214,6 +226,11 @@ impl From<BalanceArg> for Balance {
 fn duration(text: &str) -> Result<Duration, String> {
     forkful_config::parse_duration(text)
         .ok_or_else(|| "expected milliseconds, or a text as 500ms, 10s, 2m or 1h".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "expected a number of seconds".to_owned())
 }
 
 fn signal(text: &str) -> Result<StopSignal, String> {

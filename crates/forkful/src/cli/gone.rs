@@ -1,6 +1,6 @@
-//! Commands of PM2 that do not exist here: each is answered with a sentence that says what to use instead.
+//! Commands and options of PM2 that do not exist here: each is answered with a sentence that says what to use instead.
 
-/// A command that is not here, and what to do instead.
+/// A command or option that is not here, and what to do instead.
 pub(crate) struct Gone {
     /// PM2's words for it.
     pub(crate) words: &'static [&'static str],
@@ -66,6 +66,34 @@ pub(crate) const GONE: &[Gone] = &[
     gone(&["gracefulReload"], "is what `reload` always does", "`forkful reload`"),
     gone(&["create"], "is not there", "`forkful init` writes a configuration to begin with"),
     gone(&["examples"], "is not there", "`--help` of each command has examples"),
+    gone(&["--trace", "--disable-trace", "--v8", "--event-loop-inspector"], SERVICE, INSTEAD_OF_SERVICE),
+    gone(&["--deep-monitoring", "--monitor", "--info-node"], SERVICE, INSTEAD_OF_SERVICE),
+    gone(&["--secret", "--public", "--machine-name"], SERVICE, INSTEAD_OF_SERVICE),
+    gone(
+        &["--write", "-w"],
+        "is not there: what runs is saved by itself",
+        "`forkful init` writes a configuration to begin with",
+    ),
+    gone(
+        &["--container", "--dist", "--fresh", "--image-name", "--dockerdaemon"],
+        "would make containers",
+        "a Dockerfile whose command is `forkful run app.js`",
+    ),
+    gone(
+        &["--node-version"],
+        "would make containers",
+        "`--interpreter node@22` runs an app with nvm's Node.js 22",
+    ),
+    gone(
+        &["--formatted"],
+        "is not there: lines are shown as they come, with the worker's number before them when there are several",
+        "`--time` and `--log-type json` shape them",
+    ),
+    gone(
+        &["--auto-exit", "--no-auto-exit"],
+        "is not there: `run` ends when all its apps have ended for good",
+        "an app that is restarted, as it is by default, does not end",
+    ),
 ];
 
 /// What became of a command of PM2.

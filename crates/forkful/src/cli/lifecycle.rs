@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::app::AppOptionArgs;
+use super::look::TableArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -34,6 +35,8 @@ pub(crate) struct TargetArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
 }
 
 #[derive(Debug, Args)]
@@ -42,14 +45,16 @@ A config file as target applies what changed in it, and starts the apps in it th
 When the new version does not become ready, `reload` keeps the old one and exits with 1.
 
 An app that is named otherwise keeps its options and its environment, but for what is given here.
-`--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable; `--name`
-renames it, `--node-args null` takes the interpreter's arguments away.
+`--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable, `--env NAME`
+the block `env_NAME` that its config file had; `--name` renames it, `--node-args null` takes the
+interpreter's arguments away.
 
 Examples:
   forkful reload api
   forkful reload all
   forkful reload api --max-memory-restart 300M -i 4
   PORT=4000 forkful restart api --update-env
+  forkful reload api --env production
   forkful restart forkful.config.js --env production --only api,worker")]
 pub(crate) struct RestartArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
@@ -64,8 +69,13 @@ pub(crate) struct RestartArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Follow the apps' output when it is done.
+    #[arg(long, conflicts_with_all = ["json", "no_wait"])]
+    pub(crate) attach: bool,
     #[command(flatten)]
     pub(crate) options: AppOptionArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
 }
 
 #[derive(Debug, Args)]
@@ -88,6 +98,8 @@ pub(crate) struct ScaleArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
 }
 
 #[derive(Debug, Args)]

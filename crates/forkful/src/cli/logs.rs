@@ -6,6 +6,9 @@ use forkful_core::date_format::DateFormat;
 /// How `--timestamp` writes times unless it is told.
 const TIMESTAMP_DEFAULT: &str = "YYYY-MM-DDTHH:mm:ss";
 
+/// How many lines of each file come before new ones.
+const LINES_DEFAULT: u32 = 15;
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly
@@ -23,7 +26,7 @@ pub(crate) struct LogsArgs {
     #[arg(value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Show this many lines of each file before new ones.
-    #[arg(long, short = 'n', default_value_t = 15, value_name = "NUMBER",
+    #[arg(long, short = 'n', default_value_t = LINES_DEFAULT, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(0..=i64::from(forkful_api::types::LOG_TAIL_LINES_MAX)))]
     pub(crate) lines: u32,
     /// Only stderr.
@@ -46,11 +49,28 @@ pub(crate) struct LogsArgs {
           value_parser = date_format)]
     pub(crate) timestamp: Option<DateFormat>,
     /// Show this text in another colour.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
     pub(crate) highlight: Option<String>,
     /// End after the lines that are there.
     #[arg(long)]
     pub(crate) nostream: bool,
+}
+
+impl Default for LogsArgs {
+    fn default() -> Self {
+        Self {
+            targets: Vec::new(),
+            lines: LINES_DEFAULT,
+            err: false,
+            out: false,
+            json: false,
+            format: false,
+            raw: false,
+            timestamp: None,
+            highlight: None,
+            nostream: false,
+        }
+    }
 }
 
 fn date_format(text: &str) -> Result<DateFormat, String> {

@@ -18,7 +18,7 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_name = "TEXTS", value_delimiter = ',', num_args = 0..=1, default_missing_value = "true")]
     pub(crate) filter_env: Vec<String>,
     /// User that the workers run as; needs root.
-    #[arg(long, visible_alias = "user", value_name = "USER")]
+    #[arg(long, short, visible_alias = "user", value_name = "USER")]
     pub(crate) uid: Option<String>,
     /// Group that the workers run as.
     #[arg(long, value_name = "GROUP")]
@@ -50,6 +50,9 @@ pub(crate) struct RenewalArgs {
     /// What is not watched.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     pub(crate) ignore_watch: Vec<String>,
+    /// Watch only files with these extensions.
+    #[arg(long, value_name = "EXTENSIONS", value_delimiter = ',')]
+    pub(crate) ext: Vec<String>,
     /// How long nothing more may change before the reload: seconds, or a text as 500ms.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) watch_delay: Option<String>,
@@ -107,5 +110,5 @@ pub(crate) struct AcceptedArgs {
     #[arg(long, short = 'a', hide = true)]
     pub(crate) update_env: bool,
     #[arg(long, hide = true)]
-    pub(crate) no_color: bool,
+    pub(crate) parallel: Option<u32>,
 }

@@ -62,14 +62,38 @@ pub(super) async fn tell(
     if json {
         output::print_json(&reply)?;
     } else {
-        output::print(&lines)?;
+        output::say(&lines)?;
         print_table(&client.list().await?)?;
     }
     outcome::tell(&reply);
     Ok(outcome::exit(&reply))
 }
 
+/// The same, and then follows the output of these workers, when that is wanted.
+pub(super) async fn tell_and_attach(
+    home: &Home,
+    client: &mut Client,
+    groups: Vec<(&str, ActionReply)>,
+    how: Told,
+) -> Result<Exit, Failure> {
+    let ids = groups.iter().flat_map(|(_, reply)| &reply.apps).flat_map(|app| &app.pm_ids);
+    let workers: Vec<String> = ids.map(ToString::to_string).collect();
+    match tell(client, groups, how.json).await? {
+        Exit::Done if how.attach => super::logs::follow(home, workers).await,
+        exit => Ok(exit),
+    }
+}
+
+/// How an action is told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    /// As JSON.
+    pub(super) json: bool,
+    /// With the output that follows.
+    pub(super) attach: bool,
+}
+
 /// The table of workers, as wide as the terminal allows.
 pub(super) fn print_table(list: &AppList) -> Result<(), Failure> {
-    output::print(&table::workers(list, format::now_ms(), &TableShape::stdout()))
+    output::say(&table::workers(list, format::now_ms(), &TableShape::stdout()))
 }

@@ -123,7 +123,7 @@ fn changes(request: ChangesRequest) -> Result<Vec<AppChange>, Failure> {
         let error = format!("`name` would give {} apps the same name", apps.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
     }
-    let wanted = Wanted { specs: &specs, options: &options, update_env };
+    let wanted = Wanted { specs: &specs, options: &options, update_env, env_name: None };
     apps.iter().map(|app| wanted.of(app)).collect()
 }
 

@@ -16,9 +16,9 @@ pub(super) async fn run(home: &Home, args: &ClearArgs) -> Result<Exit, Failure> 
     if args.json {
         output::print_json(&reply)?;
     } else if reply.removed.is_empty() {
-        output::print("nothing was saved\n")?;
+        output::say("nothing was saved\n")?;
     } else {
-        output::print(&reply.removed.iter().map(|path| format!("{path} removed\n")).collect::<String>())?;
+        output::say(&reply.removed.iter().map(|path| format!("{path} removed\n")).collect::<String>())?;
     }
     Ok(Exit::Done)
 }

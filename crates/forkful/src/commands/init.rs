@@ -30,7 +30,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
             .hint("`--force` overwrites it, `--output` names another file"));
     }
     fs_err::write(&path, text).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-    output::print(&format!("{} written; `forkful start` starts it\n", path.display()))?;
+    output::say(&format!("{} written; `forkful start` starts it\n", path.display()))?;
     Ok(Exit::Done)
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
 }
 
 fn tell(args: &KillArgs, reply: &ActionReply, text: &str) -> Result<(), Failure> {
-    if args.json { output::print_json(reply) } else { output::print(&format!("{text}\n")) }
+    if args.json { output::print_json(reply) } else { output::say(&format!("{text}\n")) }
 }
 
 /// A handle on the daemon, so that no other process that gets its id later is ever meant.

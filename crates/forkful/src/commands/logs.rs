@@ -65,6 +65,11 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     ))
 }
 
+/// Shows the last lines of workers, and new ones as they come.
+pub(super) async fn follow(home: &Home, targets: Vec<String>) -> Result<Exit, Failure> {
+    run(home, &LogsArgs { targets, ..LogsArgs::default() }).await
+}
+
 /// The targets as a query takes them: patterns are replaced by the names that they match.
 async fn names(client: &mut Client, targets: &[String]) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();

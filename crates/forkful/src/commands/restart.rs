@@ -10,7 +10,7 @@ use forkful_api::types::{
 use forkful_config::AppOptions;
 use serde_json::Value;
 
-use super::act::{Words, request, tell};
+use super::act::{Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
 use crate::changes::Wanted;
 use crate::cli::RestartArgs;
@@ -37,7 +37,7 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
         connection::needed(home).await?
     };
     let (known, new) = split(&mut client, definitions).await?;
-    let wanted = Wanted { specs: &specs, options: &options, update_env: args.options.accepted.update_env };
+    let wanted = Wanted::of_command_line(&specs, &options, &args.options);
     let mut groups = Vec::new();
     if !targets.is_empty() || !known.is_empty() {
         let known = Again { definitions: known, targets, no_wait: args.no_wait };
@@ -49,7 +49,8 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
         let request = StartRequest { apps: new, wait: !args.no_wait };
         groups.push((super::start::done(args.no_wait), client.start(&request).await?));
     }
-    tell(&mut client, groups, args.json).await
+    let told = Told { json: args.json, attach: args.attach };
+    tell_and_attach(home, &mut client, groups, told).await
 }
 
 /// Apps that exist and are to begin again.
@@ -155,13 +156,6 @@ fn definitions(
         if !args.options.only.is_empty() {
             return Err(super::targets::only_without_config());
         }
-        if let Some(name) = specs.env_name() {
-            let error = format!("--env {name} chooses a block of a config file, and none is named");
-            return Err(Failure::new(Exit::WrongUse, error).hint(
-                "name the config file, as in `forkful reload forkful.config.js --env production`; \
-                 a variable is written as --env KEY=VALUE",
-            ));
-        }
         return Ok((Vec::new(), args.targets.clone()));
     }
     let mut definitions = Vec::new();
@@ -187,6 +181,7 @@ async fn changes(
         let error = format!("--name would give {} apps the same name", apps.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
     }
+    wanted.check_block(&apps)?;
     let changes = apps.iter().map(|app| wanted.of(&app.definition)).collect::<Result<Vec<_>, _>>()?;
     Ok((changes, apps.into_iter().map(|app| app.definition.name).collect()))
 }

@@ -7,14 +7,22 @@ use std::path::PathBuf;
 use forkful_core::spec::AppSpec;
 use forkful_daemon::{ForegroundOptions, run_foreground};
 
-use crate::cli::{GuardArgs, RunArgs};
+use crate::cli::{AppArgs, GuardArgs, RunArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::specs::Specs;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
-    let apps = super::start::named(&specs, &args.app)?;
+    if let Some(delay) = args.delay {
+        std::thread::sleep(delay);
+    }
+    foreground(&args.app)
+}
+
+/// Runs apps in this process, until they have ended.
+pub(super) fn foreground(args: &AppArgs) -> Result<Exit, Failure> {
+    let specs = Specs::new(&args.options.env, &args.options.only)?;
+    let apps = super::start::named(&specs, args)?;
     let (home, _temporary) = home()?;
     let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };
     let code = run_foreground(apps, options).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;

@@ -20,7 +20,7 @@ pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
         output::print_json(&reply)?;
         return Ok(Exit::Done);
     }
-    output::print(&format!("{} saved in {}\n", count(reply.apps.len(), "app"), reply.path))?;
+    output::say(&format!("{} saved in {}\n", count(reply.apps.len(), "app"), reply.path))?;
     let left_out: Vec<_> = reply.apps.iter().map(|app| (app, worth_telling(&app.left_out))).collect();
     for (app, names) in left_out.iter().filter(|(_, names)| !names.is_empty()) {
         output::note(&format!("{}: values that are not saved: {}", app.name, shortened(names)));

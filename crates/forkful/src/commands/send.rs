@@ -18,7 +18,7 @@ pub(super) async fn run(home: &Home, args: SendArgs) -> Result<Exit, Failure> {
         output::print_json(&reply)?;
     } else {
         let sent = reply.workers.iter().filter(|worker| worker.error.is_none());
-        output::print(&sent.map(|worker| format!("sent to {}\n", shown(worker))).collect::<String>())?;
+        output::say(&sent.map(|worker| format!("sent to {}\n", shown(worker))).collect::<String>())?;
         reply.workers.iter().filter_map(refused).for_each(|failure| output::failure::report(&failure));
     }
     let failed = reply.workers.iter().any(|worker| worker.error.is_some());

@@ -8,6 +8,7 @@ use forkful_api::types::AppDefinition;
 use forkful_config::AppOptions;
 use forkful_serve::{PORT_DEFAULT, Settings};
 
+use super::act::Told;
 use super::start::{self, IfRunning, Plan};
 use crate::changes::Wanted;
 use crate::cli::ServeArgs;
@@ -37,8 +38,9 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
             "served to this machine alone, at {host}; `--host 0.0.0.0` is all addresses, as PM2 has it"
         ));
     }
-    let nothing = Wanted { specs: &specs, options: &AppOptions::default(), update_env: false };
-    start::perform(home, plan, &nothing, args.no_wait, args.json).await
+    let nothing =
+        Wanted { specs: &specs, options: &AppOptions::default(), update_env: false, env_name: None };
+    start::perform(home, plan, &nothing, args.no_wait, Told { json: args.json, attach: false }).await
 }
 
 /// Serves, in the process of the app.

@@ -72,7 +72,7 @@ pub(super) fn unset(home: &Home, args: &UnsetArgs) -> Result<Exit, Failure> {
         return Err(absent());
     }
     Settings::change(home.path(), |settings| if settings.unset(&key) { Ok(()) } else { Err(absent()) })?;
-    output::print(&format!("{} unset\n", format::visible(&key)))?;
+    output::say(&format!("{} unset\n", format::visible(&key)))?;
     Ok(Exit::Done)
 }
 

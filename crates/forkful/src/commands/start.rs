@@ -12,7 +12,7 @@ use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, AppView, StartR
 use forkful_config::AppOptions;
 use forkful_core::spec::AppSpec;
 
-use super::act::tell;
+use super::act::{Told, tell_and_attach};
 use super::restart::{Again, again};
 use crate::changes::Wanted;
 use crate::cli::{AppArgs, StartArgs};
@@ -54,16 +54,8 @@ pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> 
     let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
     let options = specs.options_of_existing(&args.app.options)?;
     let plan = plan(&specs, args, &known)?;
-    if !plan.existing.is_empty()
-        && let Some(name) = specs.env_name()
-    {
-        crate::output::warn(&format!(
-            "--env {name} chooses a block of a config file; by name an app keeps its environment"
-        ));
-    }
-    let wanted =
-        Wanted { specs: &specs, options: &options, update_env: args.app.options.accepted.update_env };
-    perform(home, plan, &wanted, args.no_wait, args.json).await
+    let wanted = Wanted::of_command_line(&specs, &options, &args.app.options);
+    perform(home, plan, &wanted, args.no_wait, Told { json: args.json, attach: args.attach }).await
 }
 
 /// Starts what is planned, and tells what became of it. `wanted` is for apps that are named.
@@ -72,7 +64,7 @@ pub(super) async fn perform(
     plan: Plan,
     wanted: &Wanted<'_>,
     no_wait: bool,
-    json: bool,
+    told: Told,
 ) -> Result<Exit, Failure> {
     let mut client = connection::needed(home).await?;
     let mut groups = Vec::new();
@@ -88,7 +80,7 @@ pub(super) async fn perform(
         groups.push((if no_wait { "restarting" } else { "restarted" }, restarted));
     }
     groups.push((done(no_wait), ActionReply { apps: plan.conflicts }));
-    tell(&mut client, groups, json).await
+    tell_and_attach(home, &mut client, groups, told).await
 }
 
 /// Starts apps that exist, and restarts those of them that run: what became of the latter, and of the former.

@@ -43,7 +43,7 @@ pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     for command in &plan.enable {
         perform(command)?;
     }
-    output::print(&format!("{} is there: the daemon starts with the machine\n", plan.file.display()))?;
+    output::say(&format!("{} is there: the daemon starts with the machine\n", plan.file.display()))?;
     if let Some(hint) = &plan.hint {
         output::note(hint);
     }
@@ -53,7 +53,7 @@ pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
 pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     let plan = plan(home, args)?;
     if !plan.file.exists() {
-        output::print(&format!("{} is not there: nothing starts with the machine\n", plan.file.display()))?;
+        output::say(&format!("{} is not there: nothing starts with the machine\n", plan.file.display()))?;
         return Ok(Exit::Done);
     }
     if plan.needs_root && !is_root() {
@@ -69,7 +69,7 @@ pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
         }
     }
     fs_err::remove_file(&plan.file).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-    output::print(&format!("{} is gone: nothing starts with the machine any more\n", plan.file.display()))?;
+    output::say(&format!("{} is gone: nothing starts with the machine any more\n", plan.file.display()))?;
     Ok(Exit::Done)
 }
 

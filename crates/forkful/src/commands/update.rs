@@ -23,7 +23,7 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
             if args.json {
                 output::print_json(&nothing)?;
             } else {
-                output::print("no daemon is running: the next command starts one of this version\n")?;
+                output::say("no daemon is running: the next command starts one of this version\n")?;
             }
             return Ok(Exit::Done);
         }
@@ -48,7 +48,7 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
     kill::end(client, old.pid).await?;
     let mut client = connection::needed(home).await?;
     if !args.json {
-        output::print(&format!(
+        output::say(&format!(
             "the daemon of version {} made way for {}\n",
             old.version,
             connection::VERSION

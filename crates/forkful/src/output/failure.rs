@@ -17,6 +17,11 @@ pub(crate) fn report(failure: &Failure) {
 pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     use clap::error::ErrorKind;
     match error.kind() {
+        // As PM2 says it: the number alone.
+        ErrorKind::DisplayVersion if std::env::args_os().nth(1).is_some_and(|word| word == "-v") => {
+            println!("{}", env!("CARGO_PKG_VERSION"));
+            std::process::exit(0)
+        }
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
@@ -39,10 +44,14 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     Failure::new(Exit::WrongUse, what.strip_prefix("error: ").unwrap_or(what)).hint(hint)
 }
 
-/// A command that PM2 has, and that is not here.
+/// A command or an option that PM2 has, and that is not here.
 fn of_gone(error: &clap::Error) -> Option<Failure> {
-    use clap::error::{ContextKind, ContextValue};
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let kind = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => ContextKind::InvalidSubcommand,
+    };
+    let Some(ContextValue::String(word)) = error.get(kind) else { return None };
     let gone = crate::cli::gone::find(word)?;
     Some(Failure::new(Exit::WrongUse, format!("`{word}` {}", gone.why)).hint(gone.instead))
 }

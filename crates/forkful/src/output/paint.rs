@@ -81,6 +81,7 @@ impl Paint {
 
 /// <https://no-color.org>: set and not empty means none. A dumb terminal knows none.
 fn wanted() -> bool {
-    env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    !super::look::look().no_color
+        && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && env::var_os("TERM").is_none_or(|value| value != "dumb")
 }

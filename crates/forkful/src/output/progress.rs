@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Shows `message` from now on.
     pub(crate) fn start(message: String) -> Self {
-        if !stderr().is_terminal() {
+        if super::look::look().silent || !stderr().is_terminal() {
             return Self { bar: None };
         }
         let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")

@@ -7,6 +7,7 @@ use forkful_api::types::{AppList, AppView, Status, WorkerView};
 use forkful_core::spec::NAMESPACE_DEFAULT;
 
 use super::format;
+use super::look::look;
 use super::paint::Paint;
 
 pub(crate) use sort::Sort;
@@ -97,9 +98,9 @@ impl TableShape {
         Self {
             width: terminal_width(),
             height: None,
-            plain: false,
+            plain: look().mini_list,
             paint: Paint::stdout(),
-            sort: Sort::default(),
+            sort: look().sort,
         }
     }
 }

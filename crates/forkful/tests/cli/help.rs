@@ -75,6 +75,9 @@ fn help_of_the_command() {
       forkful reload api                 new code without a lost request
       forkful delete all && forkful kill stop everything
 
+    With each command: `--silent` (`-s`) says nothing but errors and what was asked for, `--no-color`
+    leaves colours out.
+
     Exit codes:
       0  done
       1  an app failed, or the action did not succeed
@@ -108,6 +111,8 @@ fn help_of_start() {
           --no-wait                Return at once instead of when the apps are ready
       -f, --force                  Start it once more, under another name, though it is running
           --json                   Print JSON
+          --attach                 Follow the apps' output when they are started
+          --no-daemon              Run in the foreground, as `forkful run` does
       -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
                                    less
       -n, --name <NAME>            The app's name; by default the script's without its extension
@@ -153,6 +158,7 @@ fn help_of_start() {
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
           --ignore-watch <PATTERNS>     What is not watched
+          --ext <EXTENSIONS>            Watch only files with these extensions
           --watch-delay <SECONDS>       How long nothing more may change before the reload: seconds, or
                                         a text as 500ms
           --max-memory-restart <BYTES>  Reload a worker that takes more memory
@@ -170,7 +176,7 @@ fn help_of_start() {
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
           --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
                                   these texts; `true` for all
-          --uid <USER>            User that the workers run as; needs root [alias: --user]
+      -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
           --no-autostart          Make the app without starting it
           --depends-on <NAMES>    Apps that are ready before this one is started
@@ -216,6 +222,7 @@ fn help_of_reload() {
     Options:
           --no-wait                Return at once instead of when it is done
           --json                   Print JSON
+          --attach                 Follow the apps' output when it is done
       -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
                                    less
       -n, --name <NAME>            The app's name; by default the script's without its extension
@@ -261,6 +268,7 @@ fn help_of_reload() {
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
           --ignore-watch <PATTERNS>     What is not watched
+          --ext <EXTENSIONS>            Watch only files with these extensions
           --watch-delay <SECONDS>       How long nothing more may change before the reload: seconds, or
                                         a text as 500ms
           --max-memory-restart <BYTES>  Reload a worker that takes more memory
@@ -278,7 +286,7 @@ fn help_of_reload() {
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
           --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
                                   these texts; `true` for all
-          --uid <USER>            User that the workers run as; needs root [alias: --user]
+      -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
           --no-autostart          Make the app without starting it
           --depends-on <NAMES>    Apps that are ready before this one is started
@@ -290,14 +298,16 @@ fn help_of_reload() {
     When the new version does not become ready, `reload` keeps the old one and exits with 1.
 
     An app that is named otherwise keeps its options and its environment, but for what is given here.
-    `--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable; `--name`
-    renames it, `--node-args null` takes the interpreter's arguments away.
+    `--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable, `--env NAME`
+    the block `env_NAME` that its config file had; `--name` renames it, `--node-args null` takes the
+    interpreter's arguments away.
 
     Examples:
       forkful reload api
       forkful reload all
       forkful reload api --max-memory-restart 300M -i 4
       PORT=4000 forkful restart api --update-env
+      forkful reload api --env production
       forkful restart forkful.config.js --env production --only api,worker
     "#);
 }
@@ -323,7 +333,7 @@ fn help_of_logs() {
           --format              Print each line as `timestamp=… app=… id=… type=… message=…`
           --raw                 Print the lines as the app wrote them, without a prefix
           --timestamp [<FORM>]  Begin new lines with the time, in this form (tokens of Moment.js)
-          --highlight <TEXT>    Show this text in another colour
+          --highlight [<TEXT>]  Show this text in another colour
           --nostream            End after the lines that are there
       -h, --help                Print help
 

@@ -1,9 +1,11 @@
 //! The real binary, command by command: what it says and how it exits.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod attributes;
 mod bench;
 mod bench_limits;
 mod bench_tools;
+mod blocks;
 mod boot;
 mod changes;
 mod configs;
@@ -17,6 +19,7 @@ mod http;
 mod input;
 mod lab;
 mod lifecycle;
+mod looks;
 mod offline;
 mod persistence;
 mod sandbox;

@@ -1,0 +1,154 @@
+//! `--env NAME` for apps that exist: the blocks `env_<name>` of their config file are kept with them.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, stdout};
+use crate::settled::{settled, wait_until};
+
+const APP: &str = "
+console.log(['A', 'B', 'C', 'PORT', 'OWN'].map((name) => `${name}=${process.env[name] ?? '-'}`).join(' '));
+setInterval(() => {}, 1000);
+";
+
+/// Two apps, of which one has blocks, with the environment of their first start.
+fn apps() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    let config = json!({
+        "apps": [
+            {
+                "name": "api", "script": "app.js", "port": 4000, "env": { "A": "1" },
+                "env_production": { "A": "production", "B": "production", "PORT": "80", "DB_PASSWORD": "of-production" },
+                "env_staging": { "A": "staging", "C": "staging" },
+            },
+            { "name": "plain", "script": "app.js" },
+        ],
+        "deploy": { "testing": { "host": "h", "repo": "r", "path": "/p", "ref": "main", "env": { "B": "testing" } } },
+    });
+    sandbox.write("ecosystem.config.json", &config.to_string());
+    done(&sandbox, &["start"]);
+    sandbox
+}
+
+fn done(sandbox: &Sandbox, args: &[&str]) -> String {
+    let output = sandbox.run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
+    sandbox.told(&output)
+}
+
+/// Waits until the process that was started last has said what it was given.
+fn says(sandbox: &Sandbox, variables: &str) {
+    wait_until(|| {
+        let lines = stdout(&sandbox.run(&["logs", "api", "--nostream", "--raw", "--out"]));
+        lines.lines().last().unwrap_or_default().trim_end() == variables
+    });
+}
+
+#[test]
+fn a_block_is_chosen_by_the_app_s_name() {
+    let sandbox = apps();
+    says(&sandbox, "A=1 B=- C=- PORT=4000 OWN=-");
+    assert_snapshot!(settled(&done(&sandbox, &["restart", "api", "--env", "production"])), @"
+    exit: 0
+    --- stdout
+    api restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: api: environment: added B, DB_PASSWORD
+    note: api: environment: changed A, PORT
+    ");
+    says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
+    // What only the block before had goes; what was there without a block is there again.
+    assert_snapshot!(settled(&done(&sandbox, &["start", "api", "--env", "staging", "--env", "OWN=1"])), @"
+    exit: 0
+    --- stdout
+    api restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: api: environment: added C, OWN
+    note: api: environment: removed B, DB_PASSWORD
+    note: api: environment: changed A, PORT
+    ");
+    says(&sandbox, "A=staging B=- C=staging PORT=4000 OWN=1");
+    done(&sandbox, &["reload", "0", "--env", "testing"]);
+    says(&sandbox, "A=1 B=testing C=- PORT=4000 OWN=1");
+    done(&sandbox, &["restart", "api"]);
+    says(&sandbox, "A=1 B=testing C=- PORT=4000 OWN=1");
+    done(&sandbox, &["restart", "ecosystem.config.json"]);
+    says(&sandbox, "A=1 B=- C=- PORT=4000 OWN=-");
+}
+
+#[test]
+fn a_block_that_an_app_does_not_have_is_told_of() {
+    let sandbox = apps();
+    let told = [
+        sandbox.transcript(&["restart", "api", "--env", "prod"]),
+        sandbox.transcript(&["reload", "plain", "--env", "production"]),
+        sandbox.transcript(&["restart", "all", "--env", "production"]),
+        sandbox.transcript(&["start", "app.js", "--name", "other", "--env", "production"]),
+    ];
+    assert_snapshot!(settled(&told.join("")), @"
+    exit: 2
+    --- stderr
+    error: api has no `env_prod`
+
+    hint: there is env_production, env_staging, env_testing
+    exit: 2
+    --- stderr
+    error: plain has no `env_production`
+
+    hint: there is env_testing
+    exit: 0
+    --- stdout
+    api restarted (1 worker)
+    plain restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    --- stderr
+    warning: plain has no `env_production`: it keeps its environment
+    note: api: environment: added B, DB_PASSWORD
+    note: api: environment: changed A, PORT
+    exit: 0
+    --- stdout
+    other started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 2 | other | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    warning: --env production chooses a block of a config file; `app.js` is none
+    ");
+    says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
+}
+
+#[test]
+fn blocks_outlive_the_daemon_and_are_not_shown() {
+    let sandbox = apps();
+    done(&sandbox, &["kill"]);
+    done(&sandbox, &["resurrect"]);
+    let shown = [
+        &["list", "--json"][..],
+        &["describe", "api", "--json"],
+        &["describe", "api"],
+        &["jlist"],
+        &["report"],
+    ]
+    .map(|args| done(&sandbox, args))
+    .concat();
+    assert!(shown.contains("production") && !shown.contains("of-production"), "{shown}");
+    let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["list", "--json"]))).unwrap();
+    assert_eq!(
+        list["apps"][0]["definition"]["env_sources"]["blocks"],
+        json!({ "common": {}, "named": { "production": {}, "staging": {}, "testing": {} } })
+    );
+    let told = done(&sandbox, &["restart", "api", "--env", "production"]);
+    assert!(told.contains("note: api: environment: added B, DB_PASSWORD\n"), "{told}");
+    assert!(!told.contains("of-production"), "{told}");
+    says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
+}
