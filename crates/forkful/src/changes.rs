@@ -38,22 +38,19 @@ impl<'a> Wanted<'a> {
         !self.update_env && self.env_name.is_none() && *self.options == AppOptions::default()
     }
 
-    /// Refuses a block that none of the apps has.
+    /// Refuses a block that none of the apps has, where they have others: the name is misspelt. Apps that have none at
+    /// all are told so, one by one.
     pub(crate) fn check_block(&self, apps: &[AppView]) -> Result<(), Failure> {
         let Some(name) = self.env_name else { return Ok(()) };
-        let blocks = || apps.iter().flat_map(|app| app.definition.env_sources.blocks.named.keys());
-        if blocks().any(|block| block == name) {
+        let blocks = apps.iter().flat_map(|app| app.definition.env_sources.blocks.named.keys());
+        let known: BTreeSet<&str> = blocks.map(String::as_str).collect();
+        if known.is_empty() || known.contains(name) {
             return Ok(());
         }
         let names: Vec<&str> = apps.iter().map(|app| app.definition.name.as_str()).collect();
         let error = format!("{} has no `env_{name}`", names.join(", "));
-        let known: BTreeSet<String> = blocks().map(|name| format!("env_{name}")).collect();
-        Err(Failure::new(Exit::WrongUse, error).hint(if known.is_empty() {
-            "a config file says what `env_<name>` blocks an app has; a variable is written as --env KEY=VALUE"
-                .to_owned()
-        } else {
-            format!("there is {}", known.into_iter().collect::<Vec<_>>().join(", "))
-        }))
+        let known: Vec<String> = known.into_iter().map(|name| format!("env_{name}")).collect();
+        Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", known.join(", "))))
     }
 
     /// The block that an app gets.

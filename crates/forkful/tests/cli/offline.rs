@@ -257,11 +257,11 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     hint: an `env_<name>` block of a configuration file is chosen by its <name>; there is none
     ");
     assert_snapshot!(sandbox.transcript(&["reload", "a", "--env", "production"]), @"
-    exit: 2
+    exit: 3
     --- stderr
-    error: --env production chooses a block of a config file, and none is named
+    error: no app or id is called `a`
 
-    hint: name the config file, as in `forkful reload forkful.config.js --env production`; a variable is written as --env KEY=VALUE
+    hint: `forkful list` shows all apps
     ");
     assert!(!exists(&sandbox.home()));
 }

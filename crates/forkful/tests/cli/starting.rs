@@ -203,6 +203,6 @@ fn what_names_no_app_is_refused() {
     | 1 | api-2 | web | fork | - | - | 0 | stopped | - | - |
     | 2 | mail | default | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    warning: --env production chooses a block of a config file; by name an app keeps its environment
+    warning: mail has no `env_production`: it keeps its environment
     ");
 }
