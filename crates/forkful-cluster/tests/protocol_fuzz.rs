@@ -1,20 +1,14 @@
 //! A fuzz target for the channel's bytes: the line decoder, the parser, and replies to what was understood.
 //!
-//! An ordinary test: it mutates the lines that workers really say for a few seconds, or for
-//! `FORKFUL_FUZZ_SECONDS`. Every run begins elsewhere; a failure names its seed, and
-//! `FORKFUL_FUZZ_SEED` begins there again. The input that failed is printed as a byte string.
+//! An ordinary test: it mutates the lines that workers really say; see `forkful_testkit`. The input that failed is printed
+//! as a byte string.
 #![expect(clippy::unwrap_used, reason = "a target's helpers fail the test")]
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forkful_cluster::protocol::frame::{LINE_BYTES_MAX, LineDecoder};
 use forkful_cluster::protocol::incoming::{Incoming, parse};
 use forkful_cluster::protocol::outgoing::{self, ReplyHead};
+use forkful_testkit::{Chance, Spoil, fuzz};
 use serde_json::Value;
-
-/// Long enough for some hundred thousand inputs, short enough for every test run.
-const SECONDS: u64 = 5;
 
 /// What workers say, and what comes close to it.
 const SEEDS: &[&str] = &[
@@ -81,21 +75,7 @@ const TOKENS: &[&[u8]] = &[
     b"\"ack\":",
 ];
 
-/// A small generator of numbers that look random (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % bound.max(1)
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
+const SPOIL: Spoil<'_> = Spoil { tokens: TOKENS, places: 5, span: 12, copies: 40, pile: 40 };
 
 /// A few lines, spoilt here and there.
 fn input(chance: &mut Chance) -> Vec<u8> {
@@ -104,25 +84,7 @@ fn input(chance: &mut Chance) -> Vec<u8> {
         bytes.extend_from_slice(chance.one(SEEDS).as_bytes());
         bytes.push(b'\n');
     }
-    for _ in 0..chance.below(6) {
-        let at = chance.below(bytes.len());
-        let end = (at + chance.below(12)).min(bytes.len());
-        match chance.below(6) {
-            0 => bytes[at] ^= 1 << chance.below(8),
-            1 => drop(bytes.drain(at..end)),
-            2 => drop(bytes.splice(at..at, chance.one(TOKENS).iter().copied())),
-            3 => drop(bytes.splice(at..end, chance.one(TOKENS).iter().copied())),
-            4 => {
-                let copy = bytes[at..end].to_vec();
-                let to = chance.below(bytes.len());
-                bytes.splice(to..to, copy.repeat(1 + chance.below(40)));
-            }
-            _ => bytes.truncate(at),
-        }
-        if bytes.is_empty() {
-            bytes.push(b'\n');
-        }
-    }
+    SPOIL.spoil(&mut bytes, chance);
     bytes
 }
 
@@ -199,22 +161,13 @@ fn answerable(incoming: &Incoming) {
     }
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
-
 #[test]
 fn any_bytes_are_cut_understood_and_answered() {
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let mut seed = setting("FORKFUL_FUZZ_SEED").unwrap_or(clock) | 1;
-    let until = Instant::now() + Duration::from_secs(setting("FORKFUL_FUZZ_SECONDS").unwrap_or(SECONDS));
-    while Instant::now() < until {
-        let mut chance = Chance(seed);
-        let bytes = input(&mut chance);
-        let outcome = catch_unwind(AssertUnwindSafe(|| holds(&bytes, &mut chance)));
-        assert!(outcome.is_ok(), "FORKFUL_FUZZ_SEED={seed}: b\"{}\"", bytes.escape_ascii());
-        seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(2) | 1;
-    }
+    fuzz(
+        input,
+        |bytes: &Vec<u8>, chance: &mut Chance| holds(bytes, chance),
+        |bytes| format!("b\"{}\"", bytes.escape_ascii()),
+    );
 }
 
 #[test]

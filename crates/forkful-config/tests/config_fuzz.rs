@@ -2,24 +2,16 @@
 //! values of options, and what becomes of them when they are resolved. No text makes a panic, a hang or more memory
 //! than a small multiple of what was read, and each fault names its file and, where the text has one, the line.
 //!
-//! An ordinary test: it mutates configurations for a few seconds, or for `FORKFUL_FUZZ_SECONDS`. Every run begins
-//! elsewhere; a failure names its seed, and `FORKFUL_FUZZ_SEED` begins there again.
+//! An ordinary test: see `forkful_testkit`.
 #![expect(clippy::unwrap_used, reason = "a target's helpers fail the test")]
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forkful_config::{AppOptions, ConfigError, Context, JsEvaluator, ScriptFault, ScriptResult};
 use forkful_core::spec::environment::parse_env_file;
+use forkful_testkit::{Chance, Spoil, fuzz};
 
-/// Long enough for some ten thousand inputs, short enough for every test run.
-const SECONDS: u64 = 5;
-/// The longest that one input may take before it is called a hang.
-const HANG_SECONDS: u64 = 60;
 /// The most memory of this process, whatever it reads. The longest configuration has a mebibyte.
 const MEMORY_KIB_MAX: u64 = 512 << 10;
 
@@ -157,50 +149,13 @@ const TOKENS: &[&[u8]] = &[
     b"9999999999999999G",
 ];
 
-/// A small generator of numbers that look random (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % bound.max(1)
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
+const SPOIL: Spoil<'_> = Spoil { tokens: TOKENS, places: 9, span: 40, copies: 200, pile: 20_000 };
 
 /// A file, spoilt here and there.
 fn input(chance: &mut Chance) -> (&'static str, Vec<u8>) {
     let (name, text) = chance.one(SEEDS);
     let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..=chance.below(8) {
-        let at = chance.below(bytes.len());
-        let end = (at + chance.below(40)).min(bytes.len());
-        match chance.below(8) {
-            0 => bytes[at] ^= 1 << chance.below(8),
-            1 => drop(bytes.drain(at..end)),
-            2 | 3 => drop(bytes.splice(at..at, chance.one(TOKENS).iter().copied())),
-            4 => drop(bytes.splice(at..end, chance.one(TOKENS).iter().copied())),
-            5 => {
-                let copy = bytes[at..end].to_vec();
-                let to = chance.below(bytes.len());
-                bytes.splice(to..to, copy.repeat(1 + chance.below(200)));
-            }
-            6 => {
-                // Deep nesting, and much of one thing.
-                let token = chance.one(TOKENS).repeat(1 + chance.below(20_000));
-                bytes.splice(at..at, token);
-            }
-            _ => bytes.truncate(at),
-        }
-        if bytes.is_empty() {
-            bytes.push(b'\n');
-        }
-    }
+    SPOIL.spoil(&mut bytes, chance);
     (name, bytes)
 }
 
@@ -273,10 +228,6 @@ fn names_its_place(fault: &ConfigError, path: &Path, has_lines: bool) {
     }
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
-
 /// The most memory that this process ever had, in KiB.
 fn memory_peak_kib() -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap();
@@ -284,45 +235,15 @@ fn memory_peak_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Ends the process with the seed when one input takes too long: a test that hangs names nothing.
-fn watch_for_hangs(current: &Arc<AtomicU64>) {
-    let current = Arc::clone(current);
-    std::thread::spawn(move || {
-        let mut last = (0, Instant::now());
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            let seed = current.load(Ordering::Relaxed);
-            if seed != last.0 {
-                last = (seed, Instant::now());
-            } else if last.1.elapsed() > Duration::from_secs(HANG_SECONDS) {
-                eprintln!("FORKFUL_FUZZ_SEED={seed}: still reading after {HANG_SECONDS} s");
-                std::process::abort();
-            }
-        }
-    });
-}
-
 #[test]
 fn any_file_is_read_or_refused_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("app.js"), "").unwrap();
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let mut seed = setting("FORKFUL_FUZZ_SEED").unwrap_or(clock) | 1;
-    let until = Instant::now() + Duration::from_secs(setting("FORKFUL_FUZZ_SECONDS").unwrap_or(SECONDS));
-    let current = Arc::new(AtomicU64::new(0));
-    watch_for_hangs(&current);
-    let mut inputs = 0_u64;
-    while Instant::now() < until {
-        current.store(seed, Ordering::Relaxed);
-        let mut chance = Chance(seed);
-        let (name, bytes) = input(&mut chance);
-        let outcome = catch_unwind(AssertUnwindSafe(|| holds(folder.path(), name, &bytes, &mut chance)));
-        assert!(outcome.is_ok(), "FORKFUL_FUZZ_SEED={seed}: {name} of {} bytes", bytes.len());
-        assert!(memory_peak_kib() < MEMORY_KIB_MAX, "FORKFUL_FUZZ_SEED={seed}: {} KiB", memory_peak_kib());
-        seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(2) | 1;
-        inputs += 1;
-    }
-    assert!(inputs > 10, "only {inputs} inputs");
+    let target = |(name, bytes): &(&str, Vec<u8>), chance: &mut Chance| {
+        holds(folder.path(), name, bytes, chance);
+        assert!(memory_peak_kib() < MEMORY_KIB_MAX, "{} KiB", memory_peak_kib());
+    };
+    fuzz(input, target, |(name, bytes)| format!("{name} of {} bytes", bytes.len()));
 }
 
 #[test]

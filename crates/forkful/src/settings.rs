@@ -197,7 +197,56 @@ fn rotation_value(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use forkful_testkit::{Chance, JSON_TOKENS, Spoil, fuzz};
+
     use super::*;
+
+    const FILE: &str = r#"{ "pm2-logrotate:max_size": "50M", "pm2-logrotate:retain": "all", "log_rotate:max_age": "2h",
+      "log_rotate:min_free": "auto", "log_rotate:total": "1G", "pm2-logrotate:compress": "false", "other": "\u00e4" }"#;
+
+    const TOKENS: &[&[u8]] = &[
+        b"all",
+        b"9999999999999999G",
+        b"-5s",
+        b"10000000000d",
+        b"\"log_rotate:keep\":\"",
+        b"\"log_rotate:max_size\":\"",
+        b"\"log_rotate:max_age\":",
+        b"\"log_rotate:total\":\"",
+    ];
+
+    /// A fuzz target: whatever `settings.json` holds, it is read or refused with its name; what is read serves as
+    /// defaults, and is the same when it is written.
+    #[test]
+    fn any_file_of_settings_is_read_or_refused() {
+        let tokens = [JSON_TOKENS, TOKENS].concat();
+        let spoil = Spoil { tokens: &tokens, places: 6, span: 30, copies: 20, pile: 2000 };
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("settings.json");
+        let input = |chance: &mut Chance| {
+            let mut bytes = FILE.as_bytes().to_vec();
+            spoil.spoil(&mut bytes, chance);
+            bytes
+        };
+        let holds = |bytes: &Vec<u8>, _: &mut Chance| {
+            fs_err::write(&path, bytes).unwrap();
+            let settings = match Settings::load(home.path()) {
+                Ok(settings) => settings,
+                Err(failure) => {
+                    let told = format!("{:#} {}", failure.error, failure.hint.unwrap_or_default());
+                    return assert!(told.contains(&path.display().to_string()), "{told}");
+                }
+            };
+            let rotation = settings.log_rotation();
+            assert!((1..=LogRotation::KEEP_MAX).contains(&rotation.keep), "{rotation:?}");
+            let before = settings.all().clone();
+            let changed = Settings::change(home.path(), |settings| Ok(settings.unset("nothing")));
+            assert!(matches!(changed, Ok(false)));
+            let after = Settings::load(home.path()).map_err(|failure| failure.error).unwrap();
+            assert_eq!(*after.all(), before);
+        };
+        fuzz(input, holds, |bytes| format!("b\"{}\"", bytes.escape_ascii()));
+    }
 
     #[test]
     fn settings_of_pm2s_module_are_those_of_log_rotation() {

@@ -188,3 +188,54 @@ impl AsyncWrite for Observed {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// One step of the timer, which is what a clock that stands still may be late by.
+    const STEP: Duration = Duration::from_millis(1);
+
+    /// Writes without end; how much time went by until that failed, and why it did.
+    async fn flood(stream: UnixStream) -> (Duration, io::ErrorKind) {
+        let place = Arc::new(Crowd::default()).admit().await;
+        let mut ours = place.observe(stream);
+        let (bytes, began) = (vec![0; 64 << 10], Instant::now());
+        loop {
+            if let Err(fault) = ours.write_all(&bytes).await {
+                return (began.elapsed(), fault.kind());
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_read_is_dropped_after_the_bound_and_no_sooner() {
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let (lasted, fault) = flood(ours).await;
+        assert_eq!(fault, io::ErrorKind::TimedOut);
+        assert!((STALL_MAX..=STALL_MAX + STEP).contains(&lasted), "{lasted:?}");
+        drop(client);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_in_time_stays_however_slow() {
+        const PAUSE: Duration = STALL_MAX.saturating_sub(Duration::from_secs(1));
+        const READS: u32 = 3;
+        let (ours, client) = UnixStream::pair().expect("sockets");
+        let reader = tokio::spawn(async move {
+            let mut buffer = vec![0; 64 << 10];
+            for _ in 0..READS {
+                sleep(PAUSE).await;
+                while client.try_read(&mut buffer).is_ok_and(|length| length > 0) {}
+            }
+            client
+        });
+        let (lasted, fault) = flood(ours).await;
+        assert_eq!(fault, io::ErrorKind::TimedOut);
+        let bound = PAUSE * READS + STALL_MAX;
+        assert!((bound..=bound + STEP * (READS + 1)).contains(&lasted), "{lasted:?}, not {bound:?}");
+        drop(reader.await.expect("it reads"));
+    }
+}

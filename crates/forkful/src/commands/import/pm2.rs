@@ -256,6 +256,9 @@ pub(super) fn redact(config: &mut Value) {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

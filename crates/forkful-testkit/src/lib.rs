@@ -1,0 +1,190 @@
+//! What fuzz targets share: chance with a seed, texts that are spoilt here and there, and the loop around a target.
+//!
+//! A target is an ordinary test. It runs for a few seconds, or for `FORKFUL_FUZZ_SECONDS`; every run begins elsewhere, a
+//! failure names its seed, and `FORKFUL_FUZZ_SEED` begins there again. It is no library for programs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Long enough for some ten thousand inputs, short enough for every test run.
+const SECONDS: u64 = 5;
+/// The longest that one input may take before it is called a hang.
+const HANG: Duration = Duration::from_secs(60);
+/// How often it is looked whether one hangs.
+const HANG_LOOK: Duration = Duration::from_secs(1);
+
+/// A small generator of numbers that look random (xorshift).
+#[derive(Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    /// A number below `bound`; 0 when that is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound.max(1)
+    }
+
+    /// One of several.
+    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+/// Pieces that matter to readers of JSON.
+pub const JSON_TOKENS: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b",",
+    b"\"",
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"null",
+    b"true",
+    b"-1",
+    b"-0",
+    b"0",
+    b"1e999",
+    b"99999999999999999999",
+    b"{}",
+    b"[]",
+    b"\"\"",
+    b"\xff",
+    b"\xc3",
+    b"\xef\xbb\xbf",
+    b"\0",
+    b"\n",
+];
+
+/// How much a text is spoilt.
+#[derive(Debug, Clone, Copy)]
+pub struct Spoil<'a> {
+    /// Pieces that matter to parsers, to be put anywhere.
+    pub tokens: &'a [&'a [u8]],
+    /// The most places.
+    pub places: usize,
+    /// The most bytes that are taken away, replaced or copied at one of them.
+    pub span: usize,
+    /// The most copies of a piece that stand for one.
+    pub copies: usize,
+    /// The most times that a token is put in one place: deep nesting, and much of one thing.
+    pub pile: usize,
+}
+
+impl Spoil<'_> {
+    /// Spoils a text; it is never empty afterwards.
+    pub fn spoil(&self, bytes: &mut Vec<u8>, chance: &mut Chance) {
+        for _ in 0..chance.below(self.places + 1) {
+            let at = chance.below(bytes.len());
+            let end = (at + chance.below(self.span)).min(bytes.len());
+            match chance.below(8) {
+                0 => bytes[at] ^= 1 << chance.below(8),
+                1 => drop(bytes.drain(at..end)),
+                2 | 3 => drop(bytes.splice(at..at, chance.one(self.tokens).iter().copied())),
+                4 => drop(bytes.splice(at..end, chance.one(self.tokens).iter().copied())),
+                5 => {
+                    let copy = bytes[at..end].to_vec();
+                    let to = chance.below(bytes.len());
+                    bytes.splice(to..to, copy.repeat(1 + chance.below(self.copies)));
+                }
+                6 => {
+                    let pile = chance.one(self.tokens).repeat(1 + chance.below(self.pile));
+                    bytes.splice(at..at, pile);
+                }
+                _ => bytes.truncate(at),
+            }
+            if bytes.is_empty() {
+                bytes.push(b'\n');
+            }
+        }
+    }
+}
+
+/// Feeds a target with inputs until the time is over. Says the seed, and what `shown` makes of the input, when the target
+/// panics or hangs. At least one input is tried.
+///
+/// # Panics
+/// When the target does.
+pub fn fuzz<I>(
+    mut input: impl FnMut(&mut Chance) -> I,
+    mut holds: impl FnMut(&I, &mut Chance),
+    shown: impl Fn(&I) -> String,
+) {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    let mut seed = setting("FORKFUL_FUZZ_SEED").unwrap_or(clock) | 1;
+    let until = Instant::now() + Duration::from_secs(setting("FORKFUL_FUZZ_SECONDS").unwrap_or(SECONDS));
+    let current = Arc::new(AtomicU64::new(0));
+    watch_for_hangs(&current);
+    loop {
+        current.store(seed, Ordering::Relaxed);
+        let mut chance = Chance(seed);
+        let bytes = input(&mut chance);
+        let outcome = catch_unwind(AssertUnwindSafe(|| holds(&bytes, &mut chance)));
+        assert!(outcome.is_ok(), "FORKFUL_FUZZ_SEED={seed}: {}", shown(&bytes));
+        seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(2) | 1;
+        if Instant::now() >= until {
+            // Nobody hangs any more.
+            return current.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
+}
+
+/// Ends the process with the seed when one input takes too long: a test that hangs names nothing.
+fn watch_for_hangs(current: &Arc<AtomicU64>) {
+    let current = Arc::downgrade(current);
+    std::thread::spawn(move || {
+        let mut last = (0, Instant::now());
+        while let Some(current) = current.upgrade() {
+            let seed = current.load(Ordering::Relaxed);
+            if seed != last.0 {
+                last = (seed, Instant::now());
+            } else if seed != 0 && last.1.elapsed() > HANG {
+                eprintln!("FORKFUL_FUZZ_SEED={seed}: still reading after {} s", HANG.as_secs());
+                std::process::abort();
+            }
+            drop(current);
+            std::thread::sleep(HANG_LOOK);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_spoils_in_the_same_way_and_others_otherwise() {
+        let spoil = Spoil { tokens: &[b"{", b"null"], places: 9, span: 12, copies: 4, pile: 3 };
+        let spoilt = |seed| {
+            let mut bytes = b"a text of some length, to be spoilt".to_vec();
+            let mut chance = Chance(seed);
+            (0..9).for_each(|_| spoil.spoil(&mut bytes, &mut chance));
+            bytes
+        };
+        assert_eq!(spoilt(7), spoilt(7));
+        let different: std::collections::BTreeSet<Vec<u8>> =
+            (1..50).map(|seed| spoilt(seed * 2 + 1)).collect();
+        assert!(different.len() > 40, "{}", different.len());
+    }
+
+    #[test]
+    fn a_target_that_fails_is_told_with_its_seed() {
+        let failed = catch_unwind(|| {
+            fuzz(|chance| chance.below(4), |number, _| assert_ne!(*number, 3), ToString::to_string);
+        });
+        let payload = failed.expect_err("a quarter of the inputs fail");
+        let message = payload.downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        assert!(message.starts_with("FORKFUL_FUZZ_SEED=") && message.contains(": 3"), "{message}");
+    }
+}
