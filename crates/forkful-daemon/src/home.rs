@@ -73,6 +73,16 @@ impl Home {
         self.path.join("dump.json")
     }
 
+    /// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. One that
+    /// is beginning holds the lock and will see to it.
+    pub fn is_abandoned(&self) -> bool {
+        let holder = fs_err::read_to_string(self.lock()).unwrap_or_default();
+        let command_line = Path::new("/proc").join(holder.trim()).join("cmdline");
+        // That of a process that has ended, but was not waited for, is empty.
+        let is_alive = fs_err::read(command_line).is_ok_and(|words| !words.is_empty());
+        self.instance().exists() && !is_alive
+    }
+
     /// Makes the folder, if need be, for its owner alone.
     pub fn create(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(|error| {

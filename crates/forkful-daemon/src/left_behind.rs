@@ -32,13 +32,12 @@ pub(crate) fn take_over(home: &Home) -> Marks {
     let note = home.instance();
     let before = fs_err::read_to_string(&note).ok();
     if let Some(before) = before.and_then(|text| DaemonInstance::parse(text.trim())) {
-        let ended = end(before);
-        if ended > 0 {
-            let what = if ended == 1 { "process" } else { "processes" };
-            eprintln!(
-                "forkful: the daemon before did not end properly; {ended} {what} of its apps were ended"
-            );
-        }
+        let what = match end(before) {
+            0 => "nothing of its apps was left".to_owned(),
+            1 => "1 process of its apps was ended".to_owned(),
+            ended => format!("{ended} processes of its apps were ended"),
+        };
+        eprintln!("forkful: the daemon before did not end properly; {what}");
     }
     let marks = Marks::new();
     let noted = fs_err::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&note);

@@ -6,7 +6,7 @@
 //! - `engine`: the loop and the state
 //! - [`server`]: the API on the unix socket
 //! - `events`: those who watch · `worker_message`: what apps say to their process manager
-//! - `left_behind`: what a daemon that was killed did not take with it
+//! - `left_behind`: what a daemon that was killed did not take with it · `panic`: a fault of its own ends it
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
 //! - [`logs`]: workers' output, on threads of its own
 
@@ -18,6 +18,7 @@ pub mod home;
 mod left_behind;
 pub mod logs;
 mod notify;
+mod panic;
 mod pid_files;
 mod run;
 pub mod server;

@@ -67,6 +67,7 @@ pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
 }
 
 fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
+    crate::panic::end_the_process();
     home.create()?;
     let Some(lock) = LockFile::acquire(&home.lock())? else {
         if resurrect {
@@ -118,6 +119,7 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
 
 /// Runs apps in the foreground until they have ended; returns the exit code to pass on.
 pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Result<i32> {
+    crate::panic::end_the_process();
     options.home.create()?;
     prepare_process();
     on_loop(async move {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -35,8 +36,23 @@ const LOG_BYTES_SHOWN: u64 = 64 * 1024;
 /// else the caller has, secrets too, is none of the daemon's business.
 const DAEMON_VARIABLES: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE"];
 
-/// The daemon, if one is running.
+/// The daemon, if one is running. If it should be, but was killed, the user is told: what ran does not run any more.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
+    let client = found(home).await?;
+    if client.is_none() && home.daemon().is_abandoned() {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| {
+            crate::output::warn(&format!(
+                "the daemon has ended without being told to, see {}; `forkful resurrect` starts what ran",
+                home.daemon_log().display()
+            ));
+        });
+    }
+    Ok(client)
+}
+
+/// The same for who starts again what ran, and need not be told.
+pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
     match Client::connect_same_version(&home.socket(), VERSION).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::NotRunning { .. }) => Ok(None),
@@ -47,7 +63,15 @@ pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
 /// The daemon, started if need be. Any number of commands may do this at once: the daemon's lock lets
 /// one of their daemons live, and all commands find that one.
 pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
-    if let Some(client) = running(home).await? {
+    match running(home).await? {
+        Some(client) => Ok(client),
+        None => begun(home).await,
+    }
+}
+
+/// The daemon, started if need be, by who starts again what ran.
+pub(crate) async fn begun(home: &Home) -> Result<Client, Failure> {
+    if let Some(client) = found(home).await? {
         return Ok(client);
     }
     home.create()?;
@@ -55,7 +79,7 @@ pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
     let begun = Instant::now();
     loop {
         // Ours may have found another one's lock, whose holder is about to open its socket.
-        if let Some(client) = running(home).await? {
+        if let Some(client) = found(home).await? {
             return Ok(client);
         }
         if begun.elapsed() > START_TIMEOUT {

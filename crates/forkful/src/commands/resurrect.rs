@@ -13,8 +13,8 @@ use crate::output;
 use crate::output::progress::Progress;
 
 pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failure> {
-    let was_running = connection::running(home).await?.is_some();
-    let mut client = connection::needed(home).await?;
+    let was_running = connection::found(home).await?.is_some();
+    let mut client = connection::begun(home).await?;
     let (env, warnings) = forkful_config::caller_environment();
     for warning in &warnings {
         output::warn(&warning.to_string());

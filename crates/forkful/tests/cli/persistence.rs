@@ -24,6 +24,56 @@ fn state(sandbox: &Sandbox) -> serde_json::Value {
 }
 
 #[test]
+fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.run(&["start", "server.js", "--name", "api"]);
+    crash(&sandbox);
+    // An empty list alone would look as if there had never been anything.
+    let told = [
+        sandbox.transcript(&["list"]),
+        sandbox.transcript(&["jlist"]),
+        sandbox.transcript(&["stop", "api"]),
+        sandbox.transcript(&["start", "server.js", "--name", "new"]),
+        sandbox.transcript(&["list", "-m"]).lines().filter(|line| line.contains("warning")).collect(),
+        sandbox.transcript(&["resurrect"]),
+    ];
+    assert_snapshot!(settled(&told.concat()), @"
+    exit: 0
+    --- stdout
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    --- stderr
+    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    exit: 0
+    --- stdout
+    []
+    --- stderr
+    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    exit: 3
+    --- stderr
+    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    error: no app or id is called `api`
+
+    hint: `forkful list` shows all apps
+    exit: 0
+    --- stdout
+    new started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    exit: 0
+    --- stdout
+    api resurrected (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    ");
+    sandbox.run(&["kill"]);
+    assert!(!sandbox.transcript(&["list"]).contains("warning"));
+}
+
+#[test]
 fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", SERVER);
