@@ -10,9 +10,16 @@ use crate::tree::{Entry, Lines, Node, Number, Value};
 /// Parses a text.
 pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
     let lines = Lines::new(text);
-    let table = DeTable::parse(text).map_err(|error| SyntaxFault {
-        line: error.span().map(|span| lines.line(span.start)),
-        message: lowercase_first(&error.message().replace('\n', ", ")),
+    let table = DeTable::parse(text).map_err(|error| match error.span() {
+        Some(span) => SyntaxFault {
+            line: Some(lines.line(span.start)),
+            message: lowercase_first(&error.message().replace('\n', ", ")),
+        },
+        // The parser has one fault without a place: a key with too many parts, all of which are on one line.
+        None => SyntaxFault {
+            line: text.lines().zip(1..).max_by_key(|(line, _)| line.matches('.').count()).map(|(_, at)| at),
+            message: "a key has more parts than any configuration needs".to_owned(),
+        },
     })?;
     let line = Some(lines.line(table.span().start));
     Ok(Node { line, value: entries(table.get_ref(), &lines) })
@@ -49,4 +56,17 @@ fn node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
         DeValue::Table(table) => entries(table, lines),
     };
     Node { line, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_too_many_parts_has_its_line() {
+        let text = format!("[[apps]]\nscript = 'a.js'\n{} = 1\n", ["env"; 1000].join("."));
+        let fault = parse(&text).map(|_| ()).expect_err("it is too deep");
+        assert_eq!(fault.line, Some(3));
+        assert_eq!(fault.message, "a key has more parts than any configuration needs");
+    }
 }

@@ -77,9 +77,9 @@ pub(crate) struct LabArgs {
     /// Arguments of the script.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
-    /// Time for all of it.
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
-    pub(crate) budget: Duration,
+    /// Time for all of it; by default 60s to compare, and 90s to tune.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) budget: Option<Duration>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,7 @@
 //! `forkful compare`: one arm against another, by load test.
 
+use std::time::Duration;
+
 use forkful_lab::arms::{self, Defaults};
 use forkful_lab::compare::{Setup, compare};
 use forkful_lab::text;
@@ -10,6 +12,9 @@ use crate::exit::{Exit, Failure};
 
 /// What is compared when nothing is said.
 const ARMS: &str = "single,cluster";
+
+/// Six blocks of most apps.
+const BUDGET: Duration = Duration::from_secs(60);
 
 /// The same for two scripts: as they are, or as clusters of `-i` workers.
 fn arms_of_two(with_workers: bool) -> &'static str {
@@ -45,7 +50,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         forkful: this_program()?,
         port: args.lab.app.port,
         start_timeout: args.lab.app.start_timeout,
-        budget: args.lab.budget,
+        budget: args.lab.budget.unwrap_or(BUDGET),
         blocks: args.blocks,
         connections: args.lab.request.connections,
         keep_alive: !args.lab.request.no_keep_alive,

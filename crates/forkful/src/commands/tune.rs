@@ -1,6 +1,7 @@
 //! `forkful tune`: the best number of workers and size of the thread pool, by measurement; `--apply` writes them down.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use forkful_config::NodeEvaluator;
 use forkful_lab::compare::Setup;
@@ -16,6 +17,9 @@ use crate::exit::{Exit, Failure};
 
 /// Where a choice goes when there is no configuration yet.
 const FRESH: &str = "forkful.config.json";
+
+/// As long as it takes on a busy machine of two cores to tell sizes of the thread pool apart.
+const BUDGET: Duration = Duration::from_secs(90);
 
 pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let target = lab::target(&args.lab.request)?;
@@ -33,7 +37,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
             forkful: this_program()?,
             port: args.lab.app.port,
             start_timeout: args.lab.app.start_timeout,
-            budget: args.lab.budget,
+            budget: args.lab.budget.unwrap_or(BUDGET),
             blocks: None,
             connections: args.lab.request.connections,
             keep_alive: !args.lab.request.no_keep_alive,
