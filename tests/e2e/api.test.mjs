@@ -57,6 +57,8 @@ describe('the API is what openapi.json says', () => {
       return 'Hits' in found.apps[0].workers[0].reports.metrics && found;
     });
     assert.deepEqual(list.apps.map((app) => app.definition.name), ['api']);
+    const [row] = (await ok('GET', '/v1/table')).apps;
+    assert.deepEqual([row.name, row.workers.map((shown) => shown.pid)], ['api', list.apps[0].workers.map((seen) => seen.pid)]);
     ({ definition } = (await ok('GET', '/v1/apps/api')).apps[0]);
     const { env } = (await ok('GET', '/v1/jlist?show_secrets=true'))[0].pm2_env;
     assert.equal(env.API_TOKEN, 'of nobody');

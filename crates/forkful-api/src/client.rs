@@ -23,8 +23,8 @@ use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, Trigge
 use crate::jlist::JlistEntry;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, ErrorCode, ErrorReply, LogLine, LogStream, LogsQuery,
-    Ping, StartRequest,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogLine, LogStream,
+    LogsQuery, Ping, StartRequest,
 };
 
 /// How long to wait for a daemon to accept a connection and to answer its first ping. Both take under a
@@ -180,7 +180,12 @@ impl Client {
         self.get("/v1/apps").await
     }
 
-    /// The same, while how late event loops are is measured; see [`ListQuery`](crate::types::ListQuery).
+    /// `GET /v1/table`.
+    pub async fn table(&mut self) -> Result<AppTable, ClientError> {
+        self.get("/v1/table").await
+    }
+
+    /// The same as [`Self::list`], while how late event loops are is measured; see [`ListQuery`](crate::types::ListQuery).
     pub async fn list_measured(&mut self) -> Result<AppList, ClientError> {
         self.get("/v1/apps?measure=true").await
     }

@@ -10,6 +10,8 @@ pub enum Route {
     Ping,
     /// All apps.
     List,
+    /// What the table of workers shows of them.
+    Table,
     /// Some apps, with the last lines of their workers' stderr.
     Describe,
     /// New apps.
@@ -42,9 +44,10 @@ pub enum Route {
 
 impl Route {
     /// All of them, in the order in which they are described.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Ping,
         Self::List,
+        Self::Table,
         Self::Start,
         Self::Describe,
         Self::Action,
@@ -66,6 +69,7 @@ impl Route {
         match self {
             Self::Ping => "/v1/ping",
             Self::List | Self::Start => "/v1/apps",
+            Self::Table => "/v1/table",
             Self::Describe => "/v1/apps/{target}",
             Self::Action => "/v1/actions/{verb}",
             Self::Kill => "/v1/kill",
@@ -87,6 +91,7 @@ impl Route {
         match self {
             Self::Ping
             | Self::List
+            | Self::Table
             | Self::Describe
             | Self::Logs
             | Self::Events

@@ -4,6 +4,7 @@
 mod app;
 mod change;
 mod logs;
+mod table;
 mod target_list;
 mod upkeep;
 mod view;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use app::{AppDefinition, BalanceKind, ModeKind, RuntimeKind};
 pub use change::AppChange;
 pub use logs::{LogLine, LogRotateDefinition, LogStream, LogsQuery};
+pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};
 pub use upkeep::{
     EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition,

@@ -1,7 +1,9 @@
 //! What the API server (and the foreground mode) ask of the engine: one message per request, answered
 //! through a oneshot. The engine is the only owner of state; nobody else touches it.
 
-use forkful_api::types::{ActionReply, ActionRequest, AppList, ErrorReply, LogsQuery, StartRequest};
+use forkful_api::types::{
+    ActionReply, ActionRequest, AppList, AppTable, ErrorReply, LogsQuery, StartRequest,
+};
 use tokio::sync::oneshot;
 
 use crate::logs::LogLines;
@@ -44,6 +46,11 @@ pub enum Command {
         measure: bool,
         /// Answered at once.
         reply: Reply<AppList>,
+    },
+    /// `GET /v1/table`.
+    Table {
+        /// Answered at once.
+        reply: Reply<AppTable>,
     },
     /// `GET /v1/apps/{target}`: the apps that hold the target, with their workers' stderr tails.
     Describe {

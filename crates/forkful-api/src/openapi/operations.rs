@@ -12,7 +12,7 @@ use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
-    ActionReply, ActionRequest, AppList, ErrorCode, ListQuery, LogLine, LogStream, LogsQuery, Ping,
+    ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ListQuery, LogLine, LogStream, LogsQuery, Ping,
     StartRequest, Verb,
 };
 
@@ -124,6 +124,12 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             ("ping", "daemon", "Which daemon it is", "Answered at once, whatever the daemon is doing.")
         }
         Route::List => ("list", "apps", "All apps and their workers", "Without values of environments."),
+        Route::Table => (
+            "table",
+            "apps",
+            "The table of workers",
+            "What `forkful list` shows: a small part of the list, for hundreds of apps.",
+        ),
         Route::Start => (
             "start",
             "apps",
@@ -212,6 +218,7 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
     match route {
         Route::Ping => schemas.reply::<Ping>("The daemon"),
         Route::List => schemas.reply::<AppList>("All apps"),
+        Route::Table => schemas.reply::<AppTable>("All apps and workers"),
         Route::Describe => schemas.reply::<AppList>("The apps that the target names"),
         Route::Start | Route::Action | Route::Kill | Route::Resurrect => {
             schemas.reply::<ActionReply>("What became of each app")
@@ -248,7 +255,7 @@ fn events(schemas: &mut Schemas) -> Vec<(&'static str, Value)> {
 fn refusals(route: Route) -> &'static [ErrorCode] {
     match route {
         Route::Ping => &[],
-        Route::List | Route::Jlist | Route::Events => PLAIN,
+        Route::List | Route::Table | Route::Jlist | Route::Events => PLAIN,
         Route::Kill | Route::ClearSaved => &[ErrorCode::Internal],
         Route::Logs | Route::Describe | Route::Environment | Route::Messages | Route::Stdin => OF_TARGETS,
         Route::Action | Route::Trigger | Route::Resurrect => OF_CHANGES,

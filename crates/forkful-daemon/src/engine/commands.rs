@@ -40,6 +40,7 @@ impl Engine {
                 }
                 answer(reply, Ok(self.list()));
             }
+            Command::Table { reply } => answer(reply, Ok(self.table())),
             Command::Describe { target, reply } => self.describe(&target, reply),
             Command::Logs { query, reply } => {
                 let lines = self.logs_for(&query);

@@ -1,6 +1,8 @@
 //! What clients are shown of the engine's state.
 
-use forkful_api::types::{AppView, BalanceKind, DispatchView, Status, WorkerView};
+use forkful_api::types::{
+    AppRows, AppTable, AppView, BalanceKind, DispatchView, Status, WorkerRow, WorkerView,
+};
 use forkful_core::slot::{Exit, Generation, Slot, State};
 use forkful_core::spec::Balance;
 use forkful_os::procinfo;
@@ -20,6 +22,18 @@ impl Engine {
     /// The same with one worker only.
     pub(crate) fn view_slot(&mut self, id: AppId, slot: u16) -> Option<AppView> {
         self.view_of(id, Some(slot))
+    }
+
+    /// What the table shows of all apps.
+    pub(crate) fn table(&mut self) -> AppTable {
+        let now = self.clock.now();
+        let apps = self.apps.values_mut().map(|entry| AppRows {
+            name: entry.spec.name.to_string(),
+            namespace: entry.spec.namespace.to_string(),
+            mode: entry.spec.mode.into(),
+            workers: entry.places.values_mut().map(|place| worker_row(place, now)).collect(),
+        });
+        AppTable { apps: apps.collect() }
     }
 
     fn view_of(&mut self, id: AppId, only: Option<u16>) -> Option<AppView> {
@@ -57,7 +71,7 @@ impl Engine {
     }
 }
 
-fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u64) -> WorkerView {
+fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
     let pid = place.current().filter(|process| process.ended.is_none()).map(|process| process.child.pid);
     let spawned = place.current().map(|process| process.spawned);
     let (cpu_percent, memory_bytes) = match (pid, spawned) {
@@ -67,15 +81,29 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u
         }
         _ => (0.0, 0),
     };
-    let last_exit = place.last_exit.as_ref();
-    WorkerView {
+    WorkerRow {
         pm_id: place.pm_id,
-        slot,
         pid,
         status: status(&place.slot.state),
         restarts: place.slot.counters.restarts,
-        unstable_restarts: place.slot.counters.unstable.len() as u32,
         started_at_ms: place.started_at_ms,
+        cpu_percent,
+        memory_bytes,
+    }
+}
+
+fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u64) -> WorkerView {
+    let WorkerRow { pm_id, pid, status, restarts, started_at_ms, cpu_percent, memory_bytes } =
+        worker_row(place, now);
+    let last_exit = place.last_exit.as_ref();
+    WorkerView {
+        pm_id,
+        slot,
+        pid,
+        status,
+        restarts,
+        unstable_restarts: place.slot.counters.unstable.len() as u32,
+        started_at_ms,
         cpu_percent,
         memory_bytes,
         out_log_path: place.out_file.to_string_lossy().into_owned(),

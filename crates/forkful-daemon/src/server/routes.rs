@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use forkful_api::routes::Route;
 use forkful_api::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, Ping,
-    StartRequest, TARGETS_MAX,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery,
+    Ping, StartRequest, TARGETS_MAX,
 };
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -48,6 +48,7 @@ fn handler(route: Route) -> MethodRouter<Api> {
     match route {
         Route::Ping => of(route, ping),
         Route::List => of(route, list),
+        Route::Table => of(route, table),
         Route::Start => of(route, start),
         Route::Describe => of(route, describe),
         Route::Action => of(route, action),
@@ -96,6 +97,10 @@ async fn list(
     let Query(ListQuery { measure }) =
         query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     api.ask(|reply| Command::List { measure, reply }).await.map(Json)
+}
+
+async fn table(State(api): State<Api>) -> Result<Json<AppTable>, Refusal> {
+    api.ask(|reply| Command::Table { reply }).await.map(Json)
 }
 
 async fn describe(State(api): State<Api>, Path(target): Path<String>) -> Result<Json<AppList>, Refusal> {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppList, AppOutcome, ErrorCode, ErrorReply, LogLine, LogStream, LogsQuery,
+    ActionReply, ActionRequest, AppList, AppOutcome, AppTable, ErrorCode, ErrorReply, LogLine, LogStream,
+    LogsQuery,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
@@ -48,6 +49,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
             Command::List { reply, .. } => drop(reply.send(Ok(AppList { apps: Vec::new() }))),
+            Command::Table { reply } => drop(reply.send(Ok(AppTable::default()))),
             Command::Describe { target, reply } => {
                 let error = format!("no app {target:?}");
                 let hint = Some("look at `forkful list`".to_owned());

@@ -1,7 +1,7 @@
 //! What all verbs that act on existing apps share: send the action, wait, tell what became of it.
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppList};
+use forkful_api::types::{ActionReply, ActionRequest, AppTable};
 
 use super::targets::client_for;
 use crate::exit::{Exit, Failure};
@@ -63,7 +63,7 @@ pub(super) async fn tell(
         output::print_json(&reply)?;
     } else {
         output::say(&lines)?;
-        print_table(&client.list().await?)?;
+        print_table(&client.table().await?)?;
     }
     outcome::tell(&reply);
     Ok(outcome::exit(&reply))
@@ -94,6 +94,6 @@ pub(super) struct Told {
 }
 
 /// The table of workers, as wide as the terminal allows.
-pub(super) fn print_table(list: &AppList) -> Result<(), Failure> {
+pub(super) fn print_table(list: &AppTable) -> Result<(), Failure> {
     output::say(&table::workers(list, format::now_ms(), &TableShape::stdout()))
 }

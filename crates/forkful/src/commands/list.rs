@@ -2,7 +2,7 @@
 
 mod watch;
 
-use forkful_api::types::AppList;
+use forkful_api::types::{AppList, AppTable};
 
 use crate::cli::ListArgs;
 use crate::connection;
@@ -16,11 +16,10 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     if args.watch {
         return watch::run(home, shape).await;
     }
-    let list = apps(home).await?;
     if args.json {
-        output::print_json(&list)?;
+        output::print_json(&apps(home).await?)?;
     } else {
-        output::print(&table::workers(&list, format::now_ms(), &shape))?;
+        output::print(&table::workers(&table(home).await?, format::now_ms(), &shape))?;
     }
     Ok(Exit::Done)
 }
@@ -30,5 +29,13 @@ pub(super) async fn apps(home: &Home) -> Result<AppList, Failure> {
     match connection::running(home).await? {
         Some(mut client) => Ok(client.list().await?),
         None => Ok(AppList { apps: Vec::new() }),
+    }
+}
+
+/// What the table shows of them.
+async fn table(home: &Home) -> Result<AppTable, Failure> {
+    match connection::running(home).await? {
+        Some(mut client) => Ok(client.table().await?),
+        None => Ok(AppTable::default()),
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::process::Command;
 
-use forkful_api::types::AppList;
+use forkful_api::types::{AppList, AppTable};
 use forkful_core::spec::environment::{looks_secret, shown_arguments};
 
 use crate::connection;
@@ -60,7 +60,7 @@ fn apps(text: &mut String, list: &AppList) {
     }
     text.push('\n');
     let shape = TableShape { width: Some(COLUMNS), ..TableShape::stdout() };
-    text.push_str(&table::workers(list, format::now_ms(), &shape));
+    text.push_str(&table::workers(&AppTable::from(list), format::now_ms(), &shape));
     for app in &list.apps {
         let definition = &app.definition;
         let args = shown_arguments(&definition.args).join(" ");

@@ -3,7 +3,7 @@
 mod sort;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
-use forkful_api::types::{AppList, AppView, Status, WorkerView};
+use forkful_api::types::{AppRows, AppTable, Status, WorkerRow};
 use forkful_core::spec::NAMESPACE_DEFAULT;
 
 use super::format;
@@ -30,7 +30,7 @@ struct Column {
     title: &'static str,
     dropped: u8,
     alignment: CellAlignment,
-    text: fn(&AppView, &WorkerView, u64) -> String,
+    text: fn(&AppRows, &WorkerRow, u64) -> String,
 }
 
 /// The first round in which a column goes that is worth more than a frame.
@@ -43,16 +43,16 @@ const COLUMNS: [Column; 10] = [
         title: "namespace",
         dropped: 7,
         alignment: CellAlignment::Left,
-        text: |a, _, _| format::visible(&a.definition.namespace),
+        text: |a, _, _| format::visible(&a.namespace),
     },
-    Column {
-        title: "mode",
-        dropped: 6,
-        alignment: CellAlignment::Left,
-        text: |a, _, _| a.definition.mode.to_string(),
-    },
+    Column { title: "mode", dropped: 6, alignment: CellAlignment::Left, text: |a, _, _| a.mode.to_string() },
     Column { title: "pid", dropped: 5, alignment: CellAlignment::Right, text: |_, w, _| pid(w) },
-    Column { title: "uptime", dropped: 4, alignment: CellAlignment::Right, text: |_, w, now| uptime(w, now) },
+    Column {
+        title: "uptime",
+        dropped: 4,
+        alignment: CellAlignment::Right,
+        text: |_, w, now| uptime(w.pid, w.started_at_ms, now),
+    },
     Column {
         title: "↺",
         dropped: 2,
@@ -121,8 +121,8 @@ pub(crate) fn terminal_width() -> Option<u16> {
 ///
 /// Three forms: with all columns; with fewer, in a frame; and without a frame, where that would cost a
 /// column that matters. Long names are cut before columns go.
-pub(crate) fn workers(list: &AppList, now_ms: u64, shape: &TableShape) -> String {
-    let mut found: Vec<(&AppView, &WorkerView)> =
+pub(crate) fn workers(list: &AppTable, now_ms: u64, shape: &TableShape) -> String {
+    let mut found: Vec<(&AppRows, &WorkerRow)> =
         list.apps.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker))).collect();
     shape.sort.apply(&mut found, now_ms);
     let mut rows: Vec<Row> = found
@@ -252,27 +252,27 @@ fn cut_names(rows: &mut [Row], shown: &[usize], width: usize, frame: Frame) {
     }
 }
 
-fn name(app: &AppView) -> String {
-    format::visible(&app.definition.name)
+fn name(app: &AppRows) -> String {
+    format::visible(&app.name)
 }
 
-fn pid(worker: &WorkerView) -> String {
+fn pid(worker: &WorkerRow) -> String {
     worker.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())
 }
 
 /// How long the present process has been running; nothing to say without one.
-pub(crate) fn uptime(worker: &WorkerView, now_ms: u64) -> String {
-    match worker.started_at_ms {
-        Some(started_at_ms) if worker.pid.is_some() => format::span(now_ms.saturating_sub(started_at_ms)),
+pub(crate) fn uptime(pid: Option<u32>, started_at_ms: Option<u64>, now_ms: u64) -> String {
+    match started_at_ms {
+        Some(started_at_ms) if pid.is_some() => format::span(now_ms.saturating_sub(started_at_ms)),
         _ => "-".to_owned(),
     }
 }
 
-fn cpu(worker: &WorkerView) -> String {
+fn cpu(worker: &WorkerRow) -> String {
     if worker.pid.is_some() { format!("{:.1}%", worker.cpu_percent) } else { "-".to_owned() }
 }
 
-fn memory(worker: &WorkerView) -> String {
+fn memory(worker: &WorkerRow) -> String {
     if worker.pid.is_some() { format::bytes(worker.memory_bytes) } else { "-".to_owned() }
 }
 
@@ -303,27 +303,12 @@ mod tests {
 
     use super::*;
 
-    fn list() -> AppList {
-        let app = |name: &str, workers: serde_json::Value| {
-            serde_json::json!({
-                "definition": {
-                    "name": name, "program": "/usr/bin/node", "program_args": [], "script": "/srv/app.js",
-                    "args": [], "cwd": "/srv", "runtime": "node", "mode": "cluster", "instances": 2,
-                    "balance": "auto", "autorestart": true, "max_restarts": 16, "restart_window_ms": 600_000,
-                    "min_uptime_ms": 1000, "restart_delay_ms": null, "exp_backoff_restart_delay_ms": 100,
-                    "stop_exit_codes": [], "wait_ready": false, "listen_timeout_ms": null, "kill_signal": 2,
-                    "kill_timeout_ms": 5000, "drain_timeout_ms": 30_000, "out_file": null, "error_file": null,
-                    "merge_logs": false, "time": false, "agent": true,
-                },
-                "env_names": [], "listening": [], "created_at_ms": 0, "dispatch": [], "workers": workers,
-            })
-        };
+    fn list() -> AppTable {
+        let app = |name: &str, workers: serde_json::Value| serde_json::json!({ "name": name, "namespace": "default", "mode": "cluster", "workers": workers });
         let worker = |pm_id: u32, pid: Option<u32>, status: &str| {
             serde_json::json!({
-                "pm_id": pm_id, "slot": 0, "pid": pid, "status": status, "restarts": pm_id * 11,
-                "unstable_restarts": 0, "started_at_ms": 1000, "cpu_percent": 12.34, "memory_bytes": 47_080_000,
-                "out_log_path": "", "error_log_path": "", "last_exit": null, "exit_code": null, "reason": null,
-                "dropped_log_lines": 0,
+                "pm_id": pm_id, "pid": pid, "status": status, "restarts": pm_id * 11, "started_at_ms": 1000,
+                "cpu_percent": 12.34, "memory_bytes": 47_080_000,
             })
         };
         serde_json::from_value(serde_json::json!({ "apps": [
@@ -357,7 +342,7 @@ mod tests {
     #[test]
     fn a_group_is_shown_where_there_are_several() {
         let mut list = list();
-        list.apps[0].definition.namespace = "web".to_owned();
+        list.apps[0].namespace = "web".to_owned();
         assert_snapshot!(workers(&list, 3_601_000, &shape(Some(140))), @r"
         ┌────┬──────────────────────────────────────┬───────────┬─────────┬──────┬────────┬────┬─────────────────┬───────┬──────────┐
         │ id ┆ name                                 ┆ namespace ┆ mode    ┆ pid  ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │

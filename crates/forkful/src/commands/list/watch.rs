@@ -49,7 +49,7 @@ pub(super) async fn run(home: &Home, shape: TableShape) -> Result<Exit, Failure>
 /// Draws the table over the last one, which had so many lines; gives how many this one has.
 async fn draw(home: &Home, shape: TableShape, drawn: usize) -> Result<usize, Failure> {
     let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
-    let list = super::apps(home).await?;
+    let list = super::table(home).await?;
     // One line for the help, one for the cursor.
     let shape = TableShape { width: Some(width), height: Some(height.saturating_sub(2)), ..shape };
     let text = table::workers(&list, format::now_ms(), &shape) + &shape.paint.dim(HELP) + "\n";
@@ -76,7 +76,7 @@ async fn tables(home: &Home, shape: TableShape) -> Result<Exit, Failure> {
     let mut separator = "";
     loop {
         ticks.tick().await;
-        let list = super::apps(home).await?;
+        let list = super::table(home).await?;
         output::print(&format!("{separator}{}", table::workers(&list, format::now_ms(), &shape)))?;
         separator = "\n";
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-use forkful_api::types::{AppView, WorkerView};
+use forkful_api::types::{AppRows, WorkerRow};
 
 /// A field, and which end comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,7 +63,7 @@ impl FromStr for Sort {
 
 impl Sort {
     /// Orders rows; those that are equal come by id.
-    pub(crate) fn apply(self, rows: &mut [(&AppView, &WorkerView)], now_ms: u64) {
+    pub(crate) fn apply(self, rows: &mut [(&AppRows, &WorkerRow)], now_ms: u64) {
         rows.sort_by_key(|(_, worker)| worker.pm_id);
         rows.sort_by(|left, right| {
             let order = self.field.compare(*left, *right, now_ms);
@@ -75,20 +75,19 @@ impl Sort {
 impl Field {
     fn compare(
         self,
-        (left_app, left): (&AppView, &WorkerView),
-        (right_app, right): (&AppView, &WorkerView),
+        (left_app, left): (&AppRows, &WorkerRow),
+        (right_app, right): (&AppRows, &WorkerRow),
         now_ms: u64,
     ) -> Ordering {
         // What does not run has been up for no time.
-        let uptime = |worker: &WorkerView| {
+        let uptime = |worker: &WorkerRow| {
             let started = worker.started_at_ms.filter(|_| worker.pid.is_some());
             started.map_or(0, |started| now_ms.saturating_sub(started))
         };
-        let (left_definition, right_definition) = (&left_app.definition, &right_app.definition);
         match self {
             Self::Id => left.pm_id.cmp(&right.pm_id),
-            Self::Name => left_definition.name.cmp(&right_definition.name),
-            Self::Namespace => left_definition.namespace.cmp(&right_definition.namespace),
+            Self::Name => left_app.name.cmp(&right_app.name),
+            Self::Namespace => left_app.namespace.cmp(&right_app.namespace),
             Self::Pid => left.pid.cmp(&right.pid),
             Self::Cpu => left.cpu_percent.total_cmp(&right.cpu_percent),
             Self::Memory => left.memory_bytes.cmp(&right.memory_bytes),

@@ -164,5 +164,5 @@ fn delay(row: Row<'_>, _: u64) -> String {
 }
 
 fn uptime(row: Row<'_>, now_ms: u64) -> String {
-    row.worker().map(|worker| table::uptime(worker, now_ms)).unwrap_or_default()
+    row.worker().map(|worker| table::uptime(worker.pid, worker.started_at_ms, now_ms)).unwrap_or_default()
 }

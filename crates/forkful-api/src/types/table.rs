@@ -1,0 +1,79 @@
+//! What the table of workers shows: a small part of an [`AppList`], so that hundreds of apps are listed at once.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AppList, AppView, ModeKind, Status, WorkerView};
+
+/// `GET /v1/table`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AppTable {
+    /// All apps, by the id of their first worker.
+    pub apps: Vec<AppRows>,
+}
+
+/// An app's rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AppRows {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its mode.
+    pub mode: ModeKind,
+    /// Its workers by slot.
+    pub workers: Vec<WorkerRow>,
+}
+
+/// A worker's row; the fields mean what they mean in a [`WorkerView`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkerRow {
+    /// Id, unique in the daemon.
+    pub pm_id: u32,
+    /// Process id, when there is a process.
+    pub pid: Option<u32>,
+    /// State.
+    pub status: Status,
+    /// Restarts, asked for or not.
+    pub restarts: u32,
+    /// When the present process was started (or, when there is none, the last one).
+    pub started_at_ms: Option<u64>,
+    /// CPU of the process, 100 is one core.
+    pub cpu_percent: f32,
+    /// Resident memory of the process.
+    pub memory_bytes: u64,
+}
+
+impl From<&AppList> for AppTable {
+    fn from(list: &AppList) -> Self {
+        Self { apps: list.apps.iter().map(AppRows::from).collect() }
+    }
+}
+
+impl From<&AppView> for AppRows {
+    fn from(app: &AppView) -> Self {
+        let AppView { definition, workers, .. } = app;
+        Self {
+            name: definition.name.clone(),
+            namespace: definition.namespace.clone(),
+            mode: definition.mode,
+            workers: workers.iter().map(WorkerRow::from).collect(),
+        }
+    }
+}
+
+impl From<&WorkerView> for WorkerRow {
+    fn from(worker: &WorkerView) -> Self {
+        Self {
+            pm_id: worker.pm_id,
+            pid: worker.pid,
+            status: worker.status,
+            restarts: worker.restarts,
+            started_at_ms: worker.started_at_ms,
+            cpu_percent: worker.cpu_percent,
+            memory_bytes: worker.memory_bytes,
+        }
+    }
+}
