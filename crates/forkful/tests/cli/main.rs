@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod attributes;
+mod behaviours;
 mod bench;
 mod bench_limits;
 mod bench_tools;
