@@ -156,6 +156,16 @@ test('a restart or reload by name changes what is said and leaves the rest', asy
   await assert.rejects(client.restart('nobody', { time: true }), { code: 'NO_SUCH_TARGET' });
 });
 
+test('a block of the configuration is chosen by the name of the app', async (t) => {
+  const { client, warnings } = clientOf(t);
+  await client.start([{ script: APP, name: 'api', env: { STEP: 'usual' }, env_production: { STEP: 'production' } }, { script: APP, name: 'other' }]);
+  assert.equal((await client.environment('api')).api.STEP, 'usual');
+  await client.reload('all', { envName: 'production' });
+  assert.equal((await client.environment('api')).api.STEP, 'production');
+  assert.deepEqual(warnings, ['other has no `env_production`: it keeps its environment']);
+  await assert.rejects(client.restart('api', { envName: 'prodution' }), { code: 'BAD_REQUEST', message: /env_prodution/ });
+});
+
 test('secrets are redacted, unless they are asked for', async (t) => {
   const { client } = clientOf(t);
   await client.start({ script: APP, name: 'api', args: ['--token', 'hunter2', '--level=3'], env: { DB_PASSWORD: 'hunter2', LINK: 'postgres://u:hunter2@h/d', PLAIN: 'yes', NODE_ENV: 'test' } });

@@ -182,11 +182,12 @@ class Client {
   /** Restarts or reloads what is named; options change its apps, whichever of their workers were named. */
   async #change(verb, targets, options) {
     const { how, app } = part(options);
-    const { wait = true, updateEnv = false, cwd } = how;
-    if (Object.keys(app).length === 0 && !updateEnv) return this.#act(verb, targets, { wait });
+    const { wait = true, updateEnv = false, cwd, envName } = how;
+    if (Object.keys(app).length === 0 && !updateEnv && envName === undefined) return this.#act(verb, targets, { wait });
     const found = (await Promise.all(targetList(targets).map((target) => this.describe(target)))).flat();
     const apps = [...new Map(found.map((view) => [view.definition.name, view.definition])).values()];
     const changes = await changesOf(this.home, app, apps, { cwd, updateEnv, binary: this.#binary, onWarning: this.#onWarning });
+    if (envName !== undefined) this.#chooseBlock(envName, changes, apps);
     const outcomes = await this.#act(verb, changes.map(({ name }) => name), { wait, changes });
     // Neither verb changes the number of workers by itself.
     const workers = new Map((await this.list()).map((view) => [view.definition.name, view.workers.length]));
@@ -196,6 +197,15 @@ class Client {
       if (instances !== undefined && workers.get(now) !== instances) await this.#act('scale', now, { instances, wait });
     }
     return outcomes;
+  }
+
+  /** The block `env_<name>` of the apps' configuration; those that never had any stay as they are. */
+  #chooseBlock(envName, changes, definitions) {
+    for (const { name, env_sources: { blocks } } of definitions) {
+      const change = changes.find((candidate) => candidate.name === name);
+      if (Object.keys(blocks.named).length > 0) change.env_name = envName;
+      else this.#onWarning(`${name} has no \`env_${envName}\`: it keeps its environment`);
+    }
   }
 
   /** Gives apps new definitions; those that do not exist are started. */

@@ -176,7 +176,7 @@ class Pm2 {
       }
       const meant = await this.#meant(target);
       const { app, how } = partOptions(options);
-      await client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv });
+      await client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv, envName: how.env_name });
       return (await this.#again(meant)).map((entry) => acted(entry));
     });
   }

@@ -36,7 +36,7 @@ async function startExisting(client, target, options, list) {
   if (meant.length === 0) throw new Error('process name not found');
   await client.connect();
   const { app, how } = part(options);
-  await client.restart(meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv });
+  await client.restart(meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv, envName: how.env_name });
   return { names: new Set(meant.map((entry) => entry.name)), ids: new Set(meant.map((entry) => entry.pm_id)), restarted: true };
 }
 
