@@ -9,7 +9,7 @@
 // event, which does not hold the channel), and never write to the app's stdout or stderr.
 'use strict';
 
-// What else is needed is loaded when it is: each module costs the start of every worker a millisecond or two.
+// What else is needed is loaded when it is.
 const diagnostics = require('diagnostics_channel');
 
 /** The version of the protocol in README.md. */

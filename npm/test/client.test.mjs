@@ -158,11 +158,11 @@ test('a restart or reload by name changes what is said and leaves the rest', asy
 
 test('a block of the configuration is chosen by the name of the app', async (t) => {
   const { client, warnings } = clientOf(t);
-  await client.start([{ script: APP, name: 'api', env: { STEP: 'usual' }, env_production: { STEP: 'production' } }, { script: APP, name: 'other' }]);
+  await client.start([{ script: APP, name: 'api', env: { STEP: 'usual' }, env_production: { STEP: 'production' } }, { script: APP, name: 'other', env_staging: { STEP: 'staging' } }, { script: APP, name: 'bare' }]);
   assert.equal((await client.environment('api')).api.STEP, 'usual');
   await client.reload('all', { envName: 'production' });
   assert.equal((await client.environment('api')).api.STEP, 'production');
-  assert.deepEqual(warnings, ['other has no `env_production`: it keeps its environment']);
+  assert.deepEqual(warnings, ['other', 'bare'].map((name) => `${name} has no \`env_production\`: it keeps its environment`));
   await assert.rejects(client.restart('api', { envName: 'prodution' }), { code: 'BAD_REQUEST', message: /env_prodution/ });
 });
 

@@ -199,11 +199,13 @@ class Client {
     return outcomes;
   }
 
-  /** The block `env_<name>` of the apps' configuration; those that never had any stay as they are. */
+  /** The block `env_<name>` of the apps' configuration; where none of those that have blocks has it, the daemon refuses. */
   #chooseBlock(envName, changes, definitions) {
-    for (const { name, env_sources: { blocks } } of definitions) {
+    const named = definitions.map(({ env_sources: { blocks } }) => Object.keys(blocks.named));
+    const isMisspelt = named.some((names) => names.length > 0) && !named.flat().includes(envName);
+    for (const [index, { name }] of definitions.entries()) {
       const change = changes.find((candidate) => candidate.name === name);
-      if (Object.keys(blocks.named).length > 0) change.env_name = envName;
+      if (isMisspelt || named[index].includes(envName)) change.env_name = envName;
       else this.#onWarning(`${name} has no \`env_${envName}\`: it keeps its environment`);
     }
   }

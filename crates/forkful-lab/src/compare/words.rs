@@ -170,6 +170,7 @@ pub(super) fn details(
     details.extend(trust.notes.iter().filter(|note| note.level == Level::Note).map(|note| note.text.clone()));
     details
 }
+
 fn processes(count: usize) -> String {
     if count == 1 { "one process".to_owned() } else { format!("{count} processes") }
 }
