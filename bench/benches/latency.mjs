@@ -24,6 +24,9 @@ const open = ['--rate', String(RATE), '--connections-max', '400', '-c', '50'];
 const CASES = {
   'constant, closed': { server: 'constant', load: ['-c', '10'], against: 'server' },
   'bimodal, closed': { server: 'bimodal', load: ['-c', '10'], against: 'server' },
+  // With so many, answers may gather before they are read.
+  'constant, closed, 64': { server: 'constant', load: ['-c', '64'], against: 'server' },
+  'bimodal, closed, 64': { server: 'bimodal', load: ['-c', '64'], against: 'server' },
   // The server's own times do not see what waits in front of it; in a closed loop nothing does.
   'stall, closed': { server: 'stall', load: ['-c', '2'], against: 'server' },
   'stall, open': { server: 'stall', load: open, against: 'analysis' },

@@ -159,6 +159,17 @@ test("a worker that says 'ready' and listens on nothing is ready", async (t) => 
   await forkful.ok(['reload', 'queue']);
 });
 
+test('a reload of an app that never ran does not say that an old version serves', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const path = forkful.script(crashing);
+  const options = ['--name', 'broken', '-i', '2', '--max-restarts', '0'];
+  assert.equal((await forkful.fails(['start', path, ...options])).code, FAILED);
+  const { code, stderr } = await forkful.fails(['reload', 'broken']);
+  assert.equal(code, FAILED);
+  assert.match(stderr, /did not start, and no old one was there to serve on/);
+  assert.doesNotMatch(stderr, /serves on/);
+});
+
 test('two reloads of one app at once: each ends, and no request is lost', async (t) => {
   const { forkful, settle, answered } = await underLoad(t, plain, { major: 24 });
   await answered(1000);

@@ -35,6 +35,20 @@ fn a_queue_that_empties_in_between_is_no_reason_to_probe() {
 }
 
 #[test]
+fn a_queue_that_gets_shorter_is_being_worked_on() {
+    let mut suspicion = watcher(2);
+    for round in 0..20 {
+        for waiting in [9, 30, 29] {
+            assert_eq!(suspicion.on_sample(at(round), 0, waiting), None);
+        }
+    }
+    for waiting in [29, 40] {
+        assert_eq!(suspicion.on_sample(at(20), 0, waiting), None);
+    }
+    assert_eq!(suspicion.on_sample(at(21), 0, 40), Some(Action::Probe(0)), "it has not for three samples");
+}
+
+#[test]
 fn a_worker_that_answers_its_probe_stays_trusted() {
     let mut suspicion = watcher(2);
     doubt(&mut suspicion, 0, 0);

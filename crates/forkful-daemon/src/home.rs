@@ -13,6 +13,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use forkful_os::identity::LockFile;
+
 /// The agent, preloaded into Node workers by `--require`.
 const AGENT: &str = include_str!("../../../agent/agent.cjs");
 
@@ -76,11 +78,7 @@ impl Home {
     /// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. One that
     /// is beginning holds the lock and will see to it.
     pub fn is_abandoned(&self) -> bool {
-        let holder = fs_err::read_to_string(self.lock()).unwrap_or_default();
-        let command_line = Path::new("/proc").join(holder.trim()).join("cmdline");
-        // That of a process that has ended, but was not waited for, is empty.
-        let is_alive = fs_err::read(command_line).is_ok_and(|words| !words.is_empty());
-        self.instance().exists() && !is_alive
+        self.instance().exists() && !LockFile::is_held(&self.lock())
     }
 
     /// Makes the folder, if need be, for its owner alone.

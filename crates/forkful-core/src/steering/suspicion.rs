@@ -1,7 +1,7 @@
 //! Which workers' event loops do not turn, judged by their queues and by probes.
 //!
-//! A queue alone proves nothing: a busy worker's queue is seldom empty. So a queue that was never
-//! seen empty leads to a probe, and only a probe that stays unanswered *while another worker answers
+//! A queue alone proves nothing: a busy worker's queue is seldom empty. But a queue that got shorter has
+//! been accepted from. So a queue that was never seen empty or shorter leads to a probe, and only a probe that stays unanswered *while another worker answers
 //! one* makes a suspect. The last clause keeps a machine that is merely out of CPU from
 //! suspecting everybody, and has the consequence that the last healthy worker is never suspected:
 //! when nobody answers, the queues are left alone.
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Samples in a row with connections waiting before a worker is probed. One such sample is
-/// chance, two are a burst; at a tick of 1 to 5 ms three are a wait that users could feel.
+/// Samples in a row with connections waiting, each at least as many as before, before a worker is probed. One such
+/// sample is chance, two are a burst; at a tick of 1 to 5 ms three are a wait that users could feel.
 pub const STUCK_SAMPLES: u8 = 3;
 
 /// A probe is never late before this: a healthy loop answers in 20 to 65 µs, and one that handles a
@@ -56,12 +56,16 @@ struct Watched<Id> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No probe is under way.
-    Trusted { stuck_samples: u8 },
+    /// No probe is under way; its queue held so many at the last sample.
+    Trusted { stuck_samples: u8, waited: u32 },
     /// A probe is under way.
     Probed { sent: Time, purpose: Purpose },
     /// Out of the set; its probe is still under way.
     Suspect { sent: Time },
+}
+
+impl State {
+    const TRUSTED: Self = Self::Trusted { stuck_samples: 0, waited: 0 };
 }
 
 /// Why a probe was sent.
@@ -89,7 +93,7 @@ impl<Id: Copy + Eq> Suspicion<Id> {
     /// Watches a worker from now on; it is trusted.
     pub fn add(&mut self, id: Id) {
         if self.find(id).is_none() {
-            self.workers.push(Watched { id, state: State::Trusted { stuck_samples: 0 }, answer: None });
+            self.workers.push(Watched { id, state: State::TRUSTED, answer: None });
         }
     }
 
@@ -120,12 +124,12 @@ impl<Id: Copy + Eq> Suspicion<Id> {
         let others_trusted = self.workers.iter().any(|other| other.id != id && other.is_trusted());
         let worker = &mut self.workers[position];
         match worker.state {
-            State::Trusted { .. } if waiting == 0 || !has_others => {
-                worker.state = State::Trusted { stuck_samples: 0 };
+            State::Trusted { waited, .. } if waiting < waited || waiting == 0 || !has_others => {
+                worker.state = State::Trusted { stuck_samples: 0, waited: waiting };
                 None
             }
-            State::Trusted { stuck_samples } if stuck_samples + 1 < STUCK_SAMPLES => {
-                worker.state = State::Trusted { stuck_samples: stuck_samples + 1 };
+            State::Trusted { stuck_samples, .. } if stuck_samples + 1 < STUCK_SAMPLES => {
+                worker.state = State::Trusted { stuck_samples: stuck_samples + 1, waited: waiting };
                 None
             }
             State::Trusted { .. } => {
@@ -155,7 +159,7 @@ impl<Id: Copy + Eq> Suspicion<Id> {
             }
         };
         worker.answer = Some(Answer { at: now, took: now.since(sent).min(PROBE_TIME_MAX) });
-        worker.state = State::Trusted { stuck_samples: 0 };
+        worker.state = State::TRUSTED;
         actions.extend(self.on_time(now));
         actions
     }

@@ -62,6 +62,8 @@ pub(crate) struct Reload {
     pub(crate) job: JobId,
     /// What the app was before, for when the new version fails.
     pub(crate) previous: Option<Rc<AppSpec>>,
+    /// The process that served when the last replacement began; a slot may have had none.
+    pub(crate) old: Option<Generation>,
     /// Why the last replacement's listen was refused.
     pub(crate) listen_fault: Option<ListenFault>,
 }
@@ -270,6 +272,18 @@ impl Place {
             State::Stopped { .. } | State::Stopping { .. } | State::Backoff { .. } | State::Failed { .. } => {
                 false
             }
+        }
+    }
+
+    /// The process that is online.
+    pub(crate) fn online(&self) -> Option<Generation> {
+        match &self.slot.state {
+            State::Online(running) | State::Replacing { old: running, .. } => Some(running.generation),
+            State::Starting { .. }
+            | State::Stopped { .. }
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => None,
         }
     }
 

@@ -6,7 +6,7 @@ use forkful_core::rollout::{Action, Admission, Event, Rollout, Summary};
 use forkful_core::slot::{Event as SlotEvent, Fault, Outcome, SlotNumber, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, Mode};
 
-use super::app::{AppId, ListenFault, Reload, ReloadOrder};
+use super::app::{AppId, ListenFault, Place, Reload, ReloadOrder};
 use super::jobs::Failure;
 use super::{Engine, TicketUse};
 
@@ -52,7 +52,14 @@ impl Engine {
         }
         let (plan, actions) = Rollout::new(slots);
         if let Some(entry) = self.apps.get_mut(&app) {
-            entry.reload = Some(Reload { plan, rolling, job: order.job, previous, listen_fault: None });
+            entry.reload = Some(Reload {
+                plan,
+                rolling,
+                job: order.job,
+                previous,
+                old: None,
+                listen_fault: None,
+            });
         }
         self.perform_plan(app, actions);
     }
@@ -64,12 +71,21 @@ impl Engine {
                     let reload = self.apps.get(&app).and_then(|entry| entry.reload.as_ref());
                     let rolling = reload.is_some_and(|reload| reload.rolling);
                     let verb = if rolling { SlotVerb::Replace } else { SlotVerb::Restart };
+                    self.note_old(app, slot);
                     self.note_wanted(app, slot, true);
                     let ticket = self.new_ticket(TicketUse::Reload);
                     self.feed(app, slot, SlotEvent::Command(verb, ticket));
                 }
                 Action::Done(summary) => self.finish_reload(app, summary),
             }
+        }
+    }
+
+    /// Notes which process the next one is to follow.
+    fn note_old(&mut self, app: AppId, slot: u16) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if let Some(reload) = &mut entry.reload {
+            reload.old = entry.places.get(&slot).and_then(Place::online);
         }
     }
 
@@ -127,8 +143,10 @@ impl Engine {
         };
         let replaced = ids(&summary.replaced);
         let rolling = reload.rolling;
+        let mut old_serves = false;
         let failure = summary.failure.map(|failure| {
             let place = entry.places.get(&failure.slot.0);
+            old_serves = reload.old.is_some() && place.and_then(Place::online) == reload.old;
             Failure {
                 pm_id: place.map_or(0, |place| place.pm_id),
                 fault: failure.fault,
@@ -140,7 +158,7 @@ impl Engine {
             let of_its_own =
                 |failure: &Failure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
             if failure.as_ref().is_some_and(of_its_own) {
-                part.preface = Some(preface(rolling, replaced.len(), total));
+                part.preface = Some(preface(rolling, replaced.len(), total, old_serves));
             }
             part.pm_ids.extend(replaced);
             part.failures.extend(failure);
@@ -179,12 +197,18 @@ impl Engine {
     }
 }
 
-fn preface(rolling: bool, replaced: usize, total: usize) -> String {
-    match (rolling, replaced) {
-        (false, _) => format!("reload stopped after {replaced} of {total} workers"),
-        (true, 0) => "the new version did not start, the old one serves on".to_owned(),
-        (true, n) => format!(
+fn preface(rolling: bool, replaced: usize, total: usize, old_serves: bool) -> String {
+    if !rolling {
+        return format!("reload stopped after {replaced} of {total} workers");
+    }
+    match (replaced, old_serves) {
+        (0, true) => "the new version did not start, the old one serves on".to_owned(),
+        (0, false) => "the new version did not start, and no old one was there to serve on".to_owned(),
+        (n, true) => format!(
             "the new version did not start in a worker after {n} of {total}, where the old one serves on"
+        ),
+        (n, false) => format!(
+            "the new version did not start in a worker after {n} of {total}, where no old one was there to serve on"
         ),
     }
 }

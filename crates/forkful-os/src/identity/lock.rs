@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, ftruncate, openat, statat};
@@ -37,6 +38,17 @@ impl LockFile {
         }
         Err(Errno::AGAIN.into())
     }
+
+    /// Whether the process that the file names lives and has the file open: a look that keeps nobody from taking the
+    /// lock. A process that got the number later does not count. What cannot be read counts as not held.
+    pub fn is_held(path: &Path) -> bool {
+        let holder = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let Some(holder) = holder else { return false };
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let Some(lock) = identity(path) else { return false };
+        let Ok(open) = std::fs::read_dir(format!("/proc/{holder}/fd")) else { return false };
+        open.flatten().any(|file| identity(&file.path()) == Some(lock))
+    }
 }
 
 /// Whether the path still names the file that was locked.
@@ -65,10 +77,22 @@ mod tests {
         io::Read::read_to_string(&mut std::fs::File::open(&path).unwrap(), &mut text).unwrap();
         assert_eq!(text, format!("{}\n", std::process::id()));
         assert!(LockFile::acquire(&path).unwrap().is_none());
+        assert!(LockFile::is_held(&path));
         drop(held);
         // A child that another test is starting may hold a copy for a moment.
         wait_until("the lock is free", || LockFile::acquire(&path).unwrap().is_some());
         assert!(LockFile::acquire(&dir.path().join("none/lock")).is_err());
+    }
+
+    #[test]
+    fn a_process_that_got_the_number_of_a_holder_does_not_hold_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert!(!LockFile::is_held(&path), "there is none");
+        for text in ["", "0", "-1", "4294967295", "words", &std::process::id().to_string()] {
+            std::fs::write(&path, text).unwrap();
+            assert!(!LockFile::is_held(&path), "{text:?}");
+        }
     }
 
     #[test]
