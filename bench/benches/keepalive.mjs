@@ -2,7 +2,8 @@
 
 import { errorCount, missingGenerator, wrk } from '../lib/load.mjs';
 import { measured } from '../lib/measure.mjs';
-import { interleave, withArm } from '../lib/rounds.mjs';
+import { takeTurns } from '../lib/rounds.mjs';
+import { median } from '../lib/stats.mjs';
 import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';
 
 export const about = 'wrk, 64 kept connections';
@@ -12,23 +13,34 @@ export const arms = [
 ];
 
 const CONNECTIONS = 64;
+/** Of all arms in each round, and how long each of them is. */
+const [TURNS, TURN_SECONDS] = [6, 2];
 
 export async function run(context) {
   const missing = missingGenerator('wrk');
   if (missing !== null) throw new Error(missing);
-  return interleave(context, context.arms, (arm) =>
-    withArm(arm, { workers: context.workers }, async (server) => {
-      const load = { host: '127.0.0.1', port: server.port, path: '/', connections: CONNECTIONS };
-      await wrk({ ...load, seconds: context.quick ? 0.5 : 2 });
-      const { result, cpu } = await measured(server, () => wrk({ ...load, seconds: context.quick ? 1 : 4 }));
-      const perSecond = result.requests / result.seconds;
-      const serverMicroseconds = (cpu.serverSeconds / result.requests) * 1e6;
+  const load = (server, seconds) => wrk({ host: '127.0.0.1', port: server.port, path: '/', connections: CONNECTIONS, seconds });
+  return takeTurns(context, {
+    turns: TURNS,
+    warmUp: (server) => load(server, context.quick ? 0.5 : 3),
+    pieces: [async (server) => {
+      const { result, cpu } = await measured(server, () => load(server, context.quick ? 1 : TURN_SECONDS));
+      return { ...result, cpu };
+    }],
+    sum([pieces]) {
+      const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
+      const requests = total((one) => one.requests);
+      const perSecond = requests / total((one) => one.seconds);
+      const serverMicroseconds = (total((one) => one.cpu.serverSeconds) / requests) * 1e6;
+      const p99Ms = median(pieces.map((one) => one.p99Ms));
+      const errors = total((one) => errorCount(one.errors));
       return {
-        perSecond, serverMicroseconds, p99Ms: result.p99Ms, report: result, errors: errorCount(result.errors), cpu,
-        generatorShare: cpu.harnessSeconds / cpu.wallSeconds,
-        line: `${fixed(perSecond)} req/s, ${fixed(serverMicroseconds, 1)} µs, p99 ${fixed(result.p99Ms, 2)} ms, ${errorCount(result.errors)} errors`,
+        perSecond, serverMicroseconds, p99Ms, errors,
+        generatorShare: total((one) => one.cpu.harnessSeconds) / total((one) => one.cpu.wallSeconds),
+        line: `${fixed(perSecond)} req/s, ${fixed(serverMicroseconds, 1)} µs, p99 ${fixed(p99Ms, 2)} ms, ${errors} errors`,
       };
-    }));
+    },
+  });
 }
 
 export function tables(result) {

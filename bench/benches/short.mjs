@@ -3,7 +3,7 @@
 
 import { ab, errorCount, missingGenerator, wrk } from '../lib/load.mjs';
 import { measured } from '../lib/measure.mjs';
-import { interleave, withArm } from '../lib/rounds.mjs';
+import { takeTurns } from '../lib/rounds.mjs';
 import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';
 
 export const about = 'a connection per request: ab -c 100, and wrk with Connection: close';
@@ -14,50 +14,48 @@ export const arms = [
 
 const AB_CONNECTIONS = 100;
 const WRK_CONNECTIONS = 64;
+/** Of all arms in each round. */
+const TURNS = 6;
 /** Below the 28,232 ephemeral ports that Linux has by default, for one destination address. */
-const REQUESTS_PER_ADDRESS = 25_000;
-const BATCHES = 2;
+const WARM_UP_REQUESTS = 25_000;
+const TURN_REQUESTS = 10_000;
+const TURN_SECONDS = 1;
 
-/** Every batch talks to a loopback address of its own, so that TIME_WAIT of the one before cannot hinder it. */
-let batches = 0;
+/** Every run talks to a loopback address of its own, so that TIME_WAIT of the one before cannot hinder it. */
+let runs = 0;
 function freshAddress() {
-  batches += 1;
-  return `127.0.${1 + (Math.floor(batches / 250) % 250)}.${1 + (batches % 250)}`;
+  runs += 1;
+  return `127.0.${1 + (Math.floor(runs / 250) % 250)}.${1 + (runs % 250)}`;
 }
 
-async function abBatches(port, context) {
-  const total = { requests: 0, seconds: 0, errors: {} };
-  for (let i = 0; i < (context.quick ? 1 : BATCHES); i += 1) {
-    const requests = context.quick ? 5_000 : REQUESTS_PER_ADDRESS;
-    const report = await ab({ host: freshAddress(), port, path: '/', requests, connections: AB_CONNECTIONS });
-    total.requests += report.requests;
-    total.seconds += report.seconds;
-    for (const [kind, count] of Object.entries(report.errors)) total.errors[kind] = (total.errors[kind] ?? 0) + count;
-    if (report.report) total.report = report.report;
-  }
-  return total;
-}
+const abRun = (server, requests) => ab({ host: freshAddress(), port: server.port, path: '/', requests, connections: AB_CONNECTIONS });
+const wrkRun = (server, seconds) => wrk({ host: freshAddress(), port: server.port, path: '/', seconds, connections: WRK_CONNECTIONS, close: true });
 
 /**
- * Every arm answers as many requests before it is measured: a batch for each worker. V8 compiles the hot functions of every
+ * Every arm answers as many requests before it is measured: so many for each worker. V8 compiles the hot functions of every
  * process anew, so that the first 25,000 requests of a process cost a third more than later ones, in a cluster once for each worker.
  */
-async function warmUp(port, context) {
-  await wrk({ host: freshAddress(), port, path: '/', seconds: context.quick ? 0.5 : 1.5, connections: WRK_CONNECTIONS, close: true });
-  for (let i = 0; !context.quick && i < context.workers; i += 1) {
-    await ab({ host: freshAddress(), port, path: '/', requests: REQUESTS_PER_ADDRESS, connections: AB_CONNECTIONS });
-  }
+async function warmUp(server, context) {
+  await wrkRun(server, context.quick ? 0.5 : 1.5);
+  for (let i = 0; !context.quick && i < context.workers; i += 1) await abRun(server, WARM_UP_REQUESTS);
 }
 
-async function drive(server, generator, context) {
-  const port = server.port;
-  const work = generator === 'ab'
-    ? () => abBatches(port, context)
-    : () => wrk({ host: freshAddress(), port, path: '/', seconds: context.quick ? 1 : 3, connections: WRK_CONNECTIONS, close: true });
-  const { result, cpu } = await measured(server, work);
-  const perSecond = result.requests / result.seconds;
-  const serverMicroseconds = (cpu.serverSeconds / result.requests) * 1e6;
-  return { perSecond, serverMicroseconds, report: result, errors: errorCount(result.errors), cpu };
+/** A generator's run as a piece of a turn. */
+const piece = (run) => async (server) => {
+  const { result, cpu } = await measured(server, () => run(server));
+  const { requests, seconds, errors, report } = result;
+  return { requests, seconds, errors, ...(report ? { report } : {}), cpu };
+};
+
+/** What the pieces of one generator come to. */
+function together(pieces) {
+  const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
+  const requests = total((one) => one.requests);
+  return {
+    perSecond: requests / total((one) => one.seconds),
+    serverMicroseconds: (total((one) => one.cpu.serverSeconds) / requests) * 1e6,
+    errors: total((one) => errorCount(one.errors)),
+  };
 }
 
 export async function run(context) {
@@ -65,16 +63,19 @@ export async function run(context) {
     const missing = missingGenerator(generator);
     if (missing !== null) throw new Error(missing);
   }
-  return interleave(context, context.arms, (arm) =>
-    withArm(arm, { workers: context.workers }, async (server) => {
-      await warmUp(server.port, context);
-      const byAb = await drive(server, 'ab', context);
-      const byWrk = await drive(server, 'wrk', context);
-      return {
-        ab: byAb, wrk: byWrk, cpu: { disturbed: byAb.cpu.disturbed || byWrk.cpu.disturbed },
-        line: `ab ${fixed(byAb.perSecond)} req/s ${fixed(byAb.serverMicroseconds, 1)} µs ${byAb.errors} errors · wrk ${fixed(byWrk.perSecond)} req/s ${fixed(byWrk.serverMicroseconds, 1)} µs ${byWrk.errors} errors`,
-      };
-    }));
+  return takeTurns(context, {
+    turns: TURNS,
+    warmUp: (server) => warmUp(server, context),
+    pieces: [
+      piece((server) => abRun(server, context.quick ? 5_000 : TURN_REQUESTS)),
+      piece((server) => wrkRun(server, TURN_SECONDS)),
+    ],
+    sum([byAb, byWrk]) {
+      const [one, other] = [together(byAb), together(byWrk)];
+      const told = ({ perSecond, serverMicroseconds, errors }) => `${fixed(perSecond)} req/s ${fixed(serverMicroseconds, 1)} µs ${errors} errors`;
+      return { ab: one, wrk: other, line: `ab ${told(one)} · wrk ${told(other)}` };
+    },
+  });
 }
 
 export function tables(result) {

@@ -34,6 +34,76 @@ export async function interleave(context, cases, measure) {
   }
 }
 
+/** A round of turns is disturbed when so many of its pieces stayed so. */
+const DISTURBED_MAX = 0.25;
+
+/** One piece of work of an arm; when strangers disturbed it, another, a few times. */
+async function undisturbed(context, measure) {
+  const attempts = [];
+  do attempts.push(await measure()); while (attempts.at(-1).cpu.disturbed && !context.quick && attempts.length < ATTEMPTS_MAX);
+  return attempts.map((piece, at) => ({ ...piece, final: at === attempts.length - 1 }));
+}
+
+/**
+ * Fills `context.samples`: in each round all arms are started, warmed up, and then take turns of a second or two, in a
+ * fresh random order each time, so that a core that is slow for a while is slow for all of them. A round's sample of an arm is the sum
+ * of its pieces.
+ * @template Piece
+ * @param {import('./context.mjs').Context} context
+ * @param {object} how
+ * @param {number} how.turns of each round
+ * @param {(server: import('./server.mjs').Server) => Promise<void>} how.warmUp
+ * @param {((server: import('./server.mjs').Server) => Promise<Piece & {cpu: {disturbed: boolean}}>)[]} how.pieces of each turn
+ * @param {(pieces: Piece[][]) => object} how.sum makes the sample of the pieces, a list for each function of `pieces`
+ */
+export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
+  const random = seededRandom(context.seed);
+  for (let round = 0; round < context.rounds; round += 1) {
+    const at = new Date().toISOString();
+    const servers = new Map();
+    const taken = new Map();
+    const faults = new Map();
+    const attempt = async (name, work) => {
+      if (faults.has(name)) return;
+      try {
+        await work();
+      } catch (error) {
+        if (context.interrupted) throw error;
+        faults.set(name, String(error.message ?? error).slice(0, 2000));
+      }
+    };
+    try {
+      for (const name of shuffled(context.arms, random)) {
+        await attempt(name, async () => {
+          servers.set(name, await ARMS[name].start({ workers: context.workers }));
+          taken.set(name, pieces.map(() => []));
+          await warmUp(servers.get(name));
+        });
+      }
+      for (let turn = 0; turn < (context.quick ? 1 : turns); turn += 1) {
+        for (const name of shuffled(context.arms, random)) {
+          await attempt(name, async () => {
+            for (const [kind, piece] of pieces.entries()) {
+              taken.get(name)[kind].push(...await undisturbed(context, () => piece(servers.get(name))));
+            }
+          });
+        }
+      }
+    } finally {
+      for (const server of servers.values()) await server.stop();
+    }
+    for (const name of context.arms) {
+      const error = faults.get(name);
+      const all = taken.get(name) ?? [];
+      const last = all.map((list) => list.filter(({ final }) => final));
+      const disturbed = last.flat().filter(({ cpu }) => cpu.disturbed).length > DISTURBED_MAX * last.flat().length;
+      const sample = error === undefined ? { ...sum(last), pieces: all, cpu: { disturbed } } : { error };
+      context.samples.push({ case: name, round, attempt: 1, at, final: true, ...sample });
+      context.log(`round ${round + 1}/${context.rounds} ${name}: ${error ?? sample.line}${disturbed ? ' (disturbed)' : ''}`);
+    }
+  }
+}
+
 /** Starts the arm, gives it to `use`, and stops it whatever happens. */
 export async function withArm(name, options, use) {
   const server = await ARMS[name].start(options);

@@ -94,17 +94,20 @@ onEachNode('process', (forkful, major) => {
         const accepted = once(listener, 'connection');
         const client = net.connect(listener.address().port, '127.0.0.1');
         const [socket] = await accepted;
-        results.push(await send({ n }, socket));
+        // One of them with a message that is longer than what a primary keeps of a line.
+        results.push(await send(n === 1 ? 'x'.repeat(2 << 20) : { n }, socket));
         client.destroy();
       }
       results.push(await send('x'.repeat(200_000)), await send({ cmd: 'NODE', a: 1 }), await send(null));
-      listener.close();
+      const open = await new Promise((resolve) => { listener.getConnections((error, count) => resolve(error ? error.code : count)); });
+      // It waits for the connections that were sent away.
+      await new Promise((resolve) => { listener.close(resolve); });
       // A listen asks the primary, behind all that was sent before.
       const late = net.createServer().listen(0, '127.0.0.1');
       await once(late, 'listening');
-      return { results, late: late.address().port > 0 };
+      return { results, open, late: late.address().port > 0 };
     });
-    assert.deepEqual(sent, { results: [null, null, null, null, null, null, null], late: true });
+    assert.deepEqual(sent, { results: [null, null, null, null, null, null, null], open: 0, late: true });
     await differentAnswers(port);
     await forkful.ok(['delete', 'sends']);
   });

@@ -29,6 +29,13 @@ async function startListening(forkful, name, listen, options = {}) {
   return { ...app, addresses: await addresses(app) };
 }
 
+/** That each worker is up because it was seen to listen, and not because its time was over. */
+async function isKnownToListen(forkful, name) {
+  const { stdout } = await forkful.ok(['describe', name]);
+  assert.match(stdout, /online/);
+  assert.doesNotMatch(stdout, /has not said that it is ready/);
+}
+
 onEachNode('TCP', (forkful, major) => {
   test('a fixed port is shared, and the workers are cluster workers', async () => {
     const port = await freePort();
@@ -123,6 +130,7 @@ onEachNode('TCP', (forkful, major) => {
     const ports = app.addresses.map(({ port }) => port);
     assert.notEqual(ports[0], ports[1]);
     for (const [at, port] of ports.entries()) assert.equal((await get(port)).body, String(workers[at].pid));
+    await isKnownToListen(forkful, 'exclusive');
     await forkful.ok(['delete', 'exclusive']);
   });
 
@@ -130,6 +138,10 @@ onEachNode('TCP', (forkful, major) => {
     const port = await freePort();
     await startListening(forkful, 'reuseport', { port, host: '127.0.0.1', reusePort: true });
     await differentAnswers(port);
+    await isKnownToListen(forkful, 'reuseport');
+    await forkful.ok(['reload', 'reuseport']);
+    await differentAnswers(port);
+    await isKnownToListen(forkful, 'reuseport');
     await forkful.ok(['delete', 'reuseport']);
   });
 
@@ -229,8 +241,15 @@ onEachNode('TCP', (forkful, major) => {
     const refused = await forkful.fails(
       ['start', forkful.script(pidServer), '--name', 'second', '--interpreter', nodeBinary(major)], { env: listen });
     assert.match(refused.stdout + refused.stderr, /EADDRINUSE/);
+    // Whichever process has the port for us: ending it is no advice to give.
+    for (const mode of [[], ['-i', '2']]) {
+      const { stdout, stderr } = await forkful.fails(
+        ['start', forkful.script(pidServer), '--name', `third${mode.length}`, '--max-restarts', '0', '--interpreter', nodeBinary(major), ...mode], { env: listen });
+      assert.match(stdout + stderr, /it is taken by the app `first`/);
+      assert.doesNotMatch(stdout + stderr, /`kill /);
+    }
     const pids = (await app.workers()).map(({ pid }) => String(pid)).sort();
     assert.deepEqual(await differentAnswers(port), pids);
-    await forkful.ok(['delete', 'first', 'second']);
+    await forkful.ok(['delete', 'first', 'second', 'third0', 'third2']);
   });
 });

@@ -2,18 +2,30 @@
 // was inside them, and nothing else.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { differentAnswers, freePort } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { sandbox } from './lib/sandbox.mjs';
-import { waitUntil } from './lib/wait.mjs';
+import { waitUntil, within } from './lib/wait.mjs';
 
 const KILLS = 20;
 const CLIENTS = { closing: 12, keeping: 4 };
 const PID = /^\d+$/;
+
+/** A request on a connection of its own: when it is made, and all that comes until its end. */
+function rawGet(port, path) {
+  const socket = net.connect({ host: '127.0.0.1', port });
+  let text = '';
+  socket.setEncoding('latin1').on('data', (piece) => { text += piece; });
+  socket.on('error', (error) => { text = `${path}: ${error.message}`; });
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+  return { connected: once(socket, 'connect'), answer: new Promise((resolve) => { socket.on('close', () => resolve(text)); }) };
+}
 
 /** Answers with its pid after a turn of the loop, as an app that does something. */
 function app({ require }) {
@@ -101,6 +113,32 @@ for (const balance of ['auto', 'direct', 'exact', 'shared']) {
     const { refused, timeout, unexpected } = await load.stop();
     assert.deepEqual({ refused, timeout, unexpected }, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
     assert.equal(poor.gone, false);
+  });
+}
+
+for (const balance of ['auto', 'direct', 'exact', 'shared']) {
+  test(`balance ${balance}: what waits while all workers stand still is served once, though one of them is killed`, async (t) => {
+    const forkful = await sandbox(t);
+    const port = await freePort();
+    const log = join(forkful.directory, 'served');
+    const { workers } = await forkful.start(({ require }) => {
+      require('http').createServer((request, response) => {
+        require('fs').appendFileSync(process.env.SERVED, `${request.url}\n`);
+        response.setHeader('Content-Length', 2).setHeader('Connection', 'close').end('ok');
+      }).listen(Number(process.env.PORT), '127.0.0.1');
+    }, { name: 'queue', env: { PORT: String(port), SERVED: log }, options: ['--balance', balance] });
+    const [killed, left] = await workers();
+    for (const { pid } of [killed, left]) process.kill(pid, 'SIGSTOP');
+    const paths = Array.from({ length: 32 }, (_, at) => `/${at}`);
+    const outcomes = paths.map((path) => rawGet(port, path));
+    await within('all connections to be made', Promise.all(outcomes.map(({ connected }) => connected)));
+    process.kill(killed.pid, 'SIGKILL');
+    process.kill(left.pid, 'SIGCONT');
+    const answers = await within('all answers', Promise.all(outcomes.map(({ answer }) => answer)), 30_000);
+    // None of them had read a byte, so that nothing was inside a worker.
+    assert.deepEqual(answers.filter((answer) => !answer.endsWith('ok')), []);
+    const served = readFileSync(log, 'utf8').trim().split('\n');
+    assert.deepEqual(served.sort(), paths.sort(), 'each was served once');
   });
 }
 

@@ -181,6 +181,22 @@ test('two reloads of one app at once: each ends, and no request is lost', async 
   await settle();
 });
 
+test('a reload that waits for one app does not hold up that of another', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const start = (name, body) => forkful.start(body, { name, instances: 1, env: { PORT: '0' } });
+  const stuck = await start('stuck', plain);
+  await start('quick', plain);
+  const [old] = await forkful.jlist('quick');
+  forkful.script(neverListening, stuck.path.split('/').at(-1));
+  const waiting = forkful.spawn(['reload', 'stuck']);
+  await waitUntil('the new version', () => forkful.control.living(stuck.path).length === 2);
+  await forkful.ok(['reload', 'quick']);
+  assert.notEqual((await forkful.jlist('quick'))[0].pid, old.pid);
+  assert.equal(waiting.child.exitCode, null, 'it still waits');
+  await forkful.ok(['delete', 'stuck']);
+  assert.equal((await waiting.outcome).code, FAILED);
+});
+
 test('a reload without the agent loses no request of clients that connect anew', async (t) => {
   const forkful = await sandbox(t, 24);
   const port = await freePort();

@@ -265,6 +265,31 @@ describe('supervision', { concurrency: 3 }, () => {
     await forkful.ok(['delete', 'talks']);
   });
 
+  test('CPU is that of each worker', async () => {
+    await forkful.start(() => { const turn = () => { for (const end = Date.now() + 50; Date.now() < end;); setImmediate(turn); }; turn(); },
+      { name: 'busy', instances: 1, options: ['--no-wait'] });
+    await startIdle('resting');
+    const cpu = async (name) => (await forkful.jlist(name))[0].monit.cpu;
+    await waitUntil('the busy one to be seen', async () => await cpu('busy') > 20 && await cpu('resting') < 10);
+    await forkful.ok(['delete', 'busy', 'resting']);
+  });
+
+  test('a clustered app that listens late is up with a word about it', async () => {
+    const path = forkful.script(({ require, report }) => {
+      globalThis.listen = () => require('http').createServer().listen(0, '127.0.0.1');
+      setInterval(() => {}, 1000);
+      report({ up: true });
+    });
+    const { stdout, stderr } = await forkful.ok(['start', path, '--name', 'late', '-i', '1', ...NODE, '--listen-timeout', '1s']);
+    assert.match(stdout + stderr, /has not listened on any port yet/);
+    const describe = async () => (await forkful.ok(['describe', 'late'])).stdout;
+    assert.match(await describe(), /has not said that it is ready/);
+    const [worker] = forkful.control.living(path);
+    await worker.run(() => { globalThis.listen(); });
+    await waitUntil('it to be seen', async () => !/has not said that it is ready/.test(await describe()));
+    await forkful.ok(['delete', 'late']);
+  });
+
   test('lists as text and as JSON agree', async () => {
     await startIdle('listed');
     const [worker] = await forkful.jlist('listed');
@@ -306,6 +331,22 @@ describe('run, in the foreground', { concurrency: 3 }, () => {
     assert.equal(stdout.split('leaving').length, 3, stdout);
     assert.deepEqual(pids.filter((pid) => alive(pid)), []);
     assert.equal(await accepts({ host: '127.0.0.1', port }), false);
+  });
+
+  test('passes signals on, and ends what does not end by a second one', async (t) => {
+    const forkful = await sandbox(t);
+    const script = join(forkful.directory, 'signals.sh');
+    writeFileSync(script, 'for s in HUP USR1 USR2 TERM; do trap "echo got $s" $s; done\necho begun\nwhile :; do sleep 0.05; done\n');
+    const running = forkful.spawn(['run', script, '--interpreter', 'sh', '--kill-timeout', '60s']);
+    const says = (text) => waitUntil(text, () => running.stdout.includes(text));
+    await says('begun');
+    for (const signal of ['HUP', 'USR1', 'USR2', 'TERM']) {
+      running.child.kill(/** @type {NodeJS.Signals} */ (`SIG${signal}`));
+      await says(`got ${signal}`);
+    }
+    assert.equal(running.child.exitCode, null);
+    running.child.kill('SIGTERM');
+    assert.equal((await running.outcome).code, 128 + 9);
   });
 
   test('ends with the app\'s exit code', async (t) => {

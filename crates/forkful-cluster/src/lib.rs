@@ -8,4 +8,4 @@ mod channel;
 pub mod primary;
 pub mod protocol;
 
-pub use primary::{Counters, MessageRefused, Primary, PrimaryConfig, PrimaryEvent, WorkerId};
+pub use primary::{Counters, MessageRefused, Port, Primary, PrimaryConfig, PrimaryEvent, WorkerId};

@@ -22,6 +22,7 @@ mod worker;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -62,6 +63,15 @@ pub struct PrimaryConfig {
     pub token_base: u64,
 }
 
+/// A port; TCP and UDP have each their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// Of TCP.
+    Tcp(u16),
+    /// Of UDP.
+    Udp(u16),
+}
+
 /// What the supervisor has to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrimaryEvent {
@@ -79,8 +89,8 @@ pub enum PrimaryEvent {
         address: String,
         /// The kernel's errno, positive.
         errno: i32,
-        /// The TCP or UDP port, if there is one.
-        port: Option<u16>,
+        /// The port, if there is one.
+        port: Option<Port>,
     },
     /// Its channel is closed: the process is about to exit, or has left the cluster.
     Disconnected(WorkerId),
@@ -304,6 +314,11 @@ impl Primary {
     /// Addresses, what new connections do there now, and counters.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, Balance, Counters)> {
         self.listenings.values().map(|l| (l.address.as_str(), l.dispatch, l.counters))
+    }
+
+    /// The files of its unix sockets.
+    pub fn socket_files(&self) -> impl Iterator<Item = &Path> {
+        self.listenings.values().filter_map(Listening::file)
     }
 
     /// Whether any worker listens on anything.

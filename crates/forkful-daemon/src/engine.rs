@@ -41,7 +41,7 @@ mod work;
 
 pub(crate) use signals::Signals;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -168,6 +168,8 @@ pub(crate) struct EngineOptions {
 pub(crate) struct Engine {
     clock: Clock,
     home: Home,
+    /// The apps' unix sockets, as the next daemon would find them noted.
+    noted_sockets: BTreeSet<PathBuf>,
     agent: Option<PathBuf>,
     echo: bool,
     write_log_files: bool,
@@ -228,6 +230,7 @@ impl Engine {
             persistence,
             clock: Clock::new(),
             home: options.home,
+            noted_sockets: BTreeSet::new(),
             agent: options.agent,
             echo: options.echo,
             write_log_files: options.write_log_files,

@@ -5,6 +5,7 @@
 //! daemon.log     its own messages   agent-*.cjs    the preloaded agent
 //! logs/          output of workers
 //! instance       what this daemon's workers are known by; gone when it has ended properly
+//! sockets        the files of its apps' unix sockets; gone when it has ended properly
 //! state.json     what should run, written at every change · state.previous.json: of the daemon before
 //! dump.json      the same, written by `save`
 //! ```
@@ -58,6 +59,11 @@ impl Home {
     /// Default folder of workers' output.
     pub fn logs(&self) -> PathBuf {
         self.path.join("logs")
+    }
+
+    /// The files of the apps' unix sockets, as a JSON array.
+    pub fn sockets(&self) -> PathBuf {
+        self.path.join("sockets")
     }
 
     /// What should run, as it is saved at every change.

@@ -7,8 +7,9 @@
 //!
 //! **Invariant:** only the holder of the home's lock comes here.
 
-use std::collections::HashSet;
-use std::io::Write;
+use std::collections::{BTreeSet, HashSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,7 @@ pub(crate) fn take_over(home: &Home) -> Marks {
         };
         eprintln!("forkful: the daemon before did not end properly; {what}");
     }
+    remove_dead_sockets(home);
     let marks = Marks::new();
     let noted = fs_err::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&note);
     if let Err(error) = noted.and_then(|mut file| writeln!(file, "{}", marks.instance())) {
@@ -50,6 +52,35 @@ pub(crate) fn take_over(home: &Home) -> Marks {
 /// The daemon ends properly, with all its workers.
 pub(crate) fn leave(home: &Home) {
     let _gone = fs_err::remove_file(home.instance());
+    let _gone = fs_err::remove_file(home.sockets());
+}
+
+/// Notes the files of the apps' unix sockets: the kernel removes none of them with its listener.
+pub(crate) fn note_sockets(home: &Home, files: &BTreeSet<PathBuf>) {
+    let written = serde_json::to_vec(files).map_err(io::Error::from).and_then(|text| {
+        let mut note = fs_err::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(home.sockets())?;
+        note.write_all(&text)
+    });
+    if let Err(error) = written {
+        eprintln!("forkful: a unix socket of an app would be in the way of the next daemon's: {error}");
+    }
+}
+
+/// Removes the sockets of the daemon before that nobody listens on; what is none, or is used by somebody, stays.
+fn remove_dead_sockets(home: &Home) {
+    let Ok(text) = fs_err::read(home.sockets()) else { return };
+    let files: BTreeSet<PathBuf> = serde_json::from_slice(&text).unwrap_or_default();
+    for file in files {
+        if forkful_os::listener::is_left_over(&file) {
+            let _gone = fs_err::remove_file(&file);
+        }
+    }
+    let _gone = fs_err::remove_file(home.sockets());
 }
 
 /// Ends every process of another daemon's workers; says how many there were.

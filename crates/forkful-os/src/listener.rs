@@ -10,5 +10,5 @@ mod steer;
 
 pub use group::{MEMBERS_MAX, TcpGroup};
 pub use query::{accept, cookie, local_addr, queue_length};
-pub use single::{bind_tcp_shared, bind_udp, bind_unix};
+pub use single::{bind_tcp_shared, bind_udp, bind_unix, is_left_over};
 pub use steer::Steer;

@@ -13,6 +13,7 @@ use forkful_os::listener::{self, TcpGroup};
 use forkful_os::reactor::Interest;
 use serde_json::value::RawValue;
 
+use super::Port;
 use super::worker::WorkerId;
 use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDRESS, Query};
 
@@ -215,6 +216,14 @@ impl Listening {
         Ok(index)
     }
 
+    /// The file of a unix socket.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Single { path, .. } => path.as_deref(),
+            Source::Group(_) => None,
+        }
+    }
+
     /// The address for the worker's `server.address()`; `None` for unix sockets.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         match &self.source {
@@ -314,6 +323,16 @@ fn describe(query: &Query, source: &Source) -> String {
         Source::Single { socket, .. } => listener::local_addr(socket.as_fd()).ok(),
     };
     address.map_or_else(|| format!("{scheme}://?"), |address| format!("{scheme}://{address}"))
+}
+
+/// The port that a query names; 0 is none.
+pub(crate) fn port_of(query: &Query) -> Option<Port> {
+    let port = query.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;
+    match query.kind {
+        AddressKind::Tcp4 | AddressKind::Tcp6 => Some(Port::Tcp(port)),
+        AddressKind::Udp4 | AddressKind::Udp6 => Some(Port::Udp(port)),
+        AddressKind::Unix | AddressKind::Descriptor => None,
+    }
 }
 
 /// How a query's address is named when it could not be bound.

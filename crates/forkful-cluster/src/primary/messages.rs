@@ -47,6 +47,12 @@ impl Primary {
             Incoming::HandleSent => {
                 self.with_channel(id, |channel| channel.send(outgoing::handle_acknowledge().to_vec(), now));
             }
+            Incoming::SocketsClosed { key } => {
+                self.with_channel(id, |channel| channel.send(outgoing::sockets_all_closed(&key), now));
+            }
+            Incoming::SocketsCounted { key } => {
+                self.with_channel(id, |channel| channel.send(outgoing::sockets_count(&key), now));
+            }
             Incoming::Agent(AgentMessage::Hello(node)) => self.on_hello(id, node, now),
             Incoming::Agent(AgentMessage::Report(report)) => self.on_report(id, report),
             Incoming::Agent(AgentMessage::Drained) => {

@@ -41,7 +41,7 @@ impl Primary {
                     worker: id,
                     address: listening::describe_query(query),
                     errno,
-                    port: query.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0),
+                    port: listening::port_of(query),
                 });
             }
         }

@@ -1,12 +1,18 @@
 //! Cuts a byte stream into lines, within a fixed bound of memory.
 
+use super::incoming;
+
 /// The longest line that is kept. Protocol lines are below 1 KiB; longer ones are messages of the
-/// app to its primary, which nobody reads, so they are skipped without being stored.
+/// app to its primary, which nobody reads, so they are skipped without being stored. One that came with
+/// a handle has to be acknowledged all the same: [`incoming::in_short`] stands for it.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
+/// So much of the beginning of a line that is skipped is kept.
+const HEAD_BYTES: usize = 64;
 
 /// An incremental line splitter.
 #[derive(Debug, Default)]
 pub struct LineDecoder {
+    /// The line so far; of one that is skipped, its head.
     partial: Vec<u8>,
     skipping: bool,
     skipped: u64,
@@ -19,6 +25,10 @@ impl LineDecoder {
             let (head, rest) = chunk.split_at(end);
             chunk = &rest[1..];
             if self.skipping || self.partial.len() + head.len() > LINE_BYTES_MAX {
+                self.skip(head);
+                if let Some(short) = incoming::in_short(&self.partial) {
+                    line(short);
+                }
                 self.skipped += 1;
                 self.skipping = false;
                 self.partial = Vec::new();
@@ -35,11 +45,19 @@ impl LineDecoder {
             return;
         }
         if self.partial.len() + chunk.len() > LINE_BYTES_MAX {
+            self.skip(chunk);
             self.skipping = true;
-            self.partial = Vec::new();
         } else {
             self.partial.extend_from_slice(chunk);
         }
+    }
+
+    /// Of a line that is too long, keeps the head.
+    fn skip(&mut self, more: &[u8]) {
+        let missing = HEAD_BYTES.saturating_sub(self.partial.len());
+        self.partial.extend_from_slice(&more[..missing.min(more.len())]);
+        self.partial.truncate(HEAD_BYTES);
+        self.partial.shrink_to(HEAD_BYTES);
     }
 
     /// Lines that were skipped because they were longer than [`LINE_BYTES_MAX`].
@@ -79,5 +97,29 @@ mod tests {
         assert_eq!(lines(&mut decoder, b"\nnext\n"), [b"next"]);
         assert_eq!(decoder.skipped(), 1);
         assert!(decoder.partial.capacity() <= 4096);
+    }
+
+    #[test]
+    fn of_a_long_line_that_came_with_a_handle_its_kind_is_told() {
+        let long = [
+            b"{\"cmd\":\"NODE_HANDLE\",\"type\":\"net.Socket\",\"msg\":\"",
+            &vec![b'x'; LINE_BYTES_MAX][..],
+            b"\"}\n",
+        ]
+        .concat();
+        let short = incoming::in_short(&long).unwrap();
+        for piece in [1, 7, 1000, long.len()] {
+            // Byte for byte only where the head ends, or it would take long.
+            let mut decoder = LineDecoder::default();
+            let mut seen = Vec::new();
+            let (head, rest) = long.split_at(200);
+            for chunk in head.chunks(piece).chain([rest]) {
+                seen.extend(lines(&mut decoder, chunk));
+            }
+            assert_eq!(seen, [short], "in pieces of {piece}");
+        }
+        let mut decoder = LineDecoder::default();
+        assert_eq!(lines(&mut decoder, &long), [short], "at once");
+        assert_eq!(lines(&mut decoder, b"next\n"), [b"next"]);
     }
 }

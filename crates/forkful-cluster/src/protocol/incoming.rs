@@ -47,6 +47,16 @@ pub enum Incoming {
     HandleNack,
     /// The worker sent a handle of its own; it waits for an ack.
     HandleSent,
+    /// A server whose connections the worker has sent to us wants to be closed, and waits until none of them is open.
+    SocketsClosed {
+        /// Names the server; to be named in the answer.
+        key: String,
+    },
+    /// Such a server wants to know how many of them are open.
+    SocketsCounted {
+        /// Names the server; to be named in the answer.
+        key: String,
+    },
     /// The agent's own messages.
     Agent(AgentMessage),
     /// `process.send('ready')`.
@@ -234,6 +244,14 @@ pub fn parse(line: &[u8]) -> Incoming {
     }
 }
 
+/// What stands for a line that is too long to be kept, by its head: a message with a handle waits for its answer
+/// whatever else it says.
+pub(crate) fn in_short(head: &[u8]) -> Option<&'static [u8]> {
+    // Node writes the members in this order.
+    let head = head.strip_prefix(b"\x02").unwrap_or(head);
+    head.starts_with(b"{\"cmd\":\"NODE_HANDLE\",").then_some(b"{\"cmd\":\"NODE_HANDLE\"}")
+}
+
 /// How far into a line its type is looked for; `@pm2/io` writes it first.
 const REPORT_HEAD_BYTES: usize = 128;
 
@@ -254,6 +272,12 @@ impl Raw<'_> {
             (Some("NODE_HANDLE_ACK"), _) => Incoming::HandleAck,
             (Some("NODE_HANDLE_NACK"), _) => Incoming::HandleNack,
             (Some("NODE_HANDLE"), _) => Incoming::HandleSent,
+            (Some("NODE_SOCKET_NOTIFY_CLOSE"), _) => {
+                self.key.map_or(Incoming::Ignored, |key| Incoming::SocketsClosed { key })
+            }
+            (Some("NODE_SOCKET_GET_COUNT"), _) => {
+                self.key.map_or(Incoming::Ignored, |key| Incoming::SocketsCounted { key })
+            }
             (Some("NODE_FORKFUL"), Some("hello")) => {
                 Incoming::Agent(AgentMessage::Hello(self.node.as_deref().and_then(NodeVersion::parse)))
             }

@@ -118,6 +118,24 @@ pub fn handle_acknowledge() -> &'static [u8] {
     b"{\"cmd\":\"NODE_HANDLE_ACK\"}\n"
 }
 
+#[derive(Serialize)]
+struct Sockets<'a> {
+    cmd: &'static str,
+    key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u32>,
+}
+
+/// Says that none of the connections that a worker's server has sent to us is open: we close each as it comes.
+pub fn sockets_all_closed(key: &str) -> Vec<u8> {
+    line(&Sockets { cmd: "NODE_SOCKET_ALL_CLOSED", key, count: None })
+}
+
+/// Says how many of them are open.
+pub fn sockets_count(key: &str) -> Vec<u8> {
+    line(&Sockets { cmd: "NODE_SOCKET_COUNT", key, count: Some(0) })
+}
+
 /// A handle line without a handle: every Node answers it from JavaScript with `NODE_HANDLE_NACK`,
 /// and the app sees nothing. It proves that the event loop turns.
 pub fn probe() -> &'static [u8] {

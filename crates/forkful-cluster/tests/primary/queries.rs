@@ -3,7 +3,7 @@
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 
-use forkful_cluster::{PrimaryEvent, WorkerId};
+use forkful_cluster::{Port, PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
 use forkful_os::listener;
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ fn a_taken_port_is_in_use_and_the_supervisor_is_told_which() {
             worker: WorkerId(worker),
             address: format!("{host}:8080"),
             errno: 98,
-            port: Some(8080),
+            port: Some(Port::Tcp(8080)),
         };
         assert_eq!(world.events, [PrimaryEvent::Online(WorkerId(worker)), expected]);
     }

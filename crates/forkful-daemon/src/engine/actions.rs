@@ -1,5 +1,7 @@
 //! Performs what the core decides for a slot.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -256,6 +258,7 @@ impl Engine {
             PrimaryEvent::Greeted { worker, node } => self.on_greeting(app, worker, node),
             PrimaryEvent::Report { worker, report } => self.on_agent_report(app, worker, report),
             PrimaryEvent::Listening(worker) => {
+                self.note_sockets();
                 if let Some((slot, generation)) = locate(self, worker) {
                     self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
                 }
@@ -269,8 +272,9 @@ impl Engine {
                 if let Some((slot, _)) = locate(self, worker)
                     && self.may_look_for_owner(app, slot)
                 {
-                    let ours = port.and_then(|port| self.app_on_port(port));
-                    let fault = super::faults::listen_fault(&address, errno, port, ours.as_deref());
+                    let name = self.apps.get(&app).map(|entry| entry.spec.name.to_string());
+                    let name = name.unwrap_or_default();
+                    let fault = super::faults::listen_fault(&name, &address, errno, port, &self.ours());
                     self.note_listen_fault(app, slot, fault);
                 }
             }
@@ -282,14 +286,14 @@ impl Engine {
         }
     }
 
-    /// The name of an app of ours that listens on a port.
-    fn app_on_port(&self, port: u16) -> Option<String> {
-        let holds = |entry: &super::app::App| {
-            entry.primary.addresses().any(|(address, _, _)| {
-                address.rsplit_once(':').is_some_and(|(_, number)| number.parse() == Ok(port))
-            })
-        };
-        self.apps.values().find(|entry| holds(entry)).map(|entry| entry.spec.name.to_string())
+    /// Keeps the note of the apps' unix sockets true, as far as new ones go.
+    fn note_sockets(&mut self) {
+        let files = self.apps.values().flat_map(|entry| entry.primary.socket_files());
+        let files: BTreeSet<PathBuf> = files.map(Path::to_owned).collect();
+        if !self.echo && !files.is_subset(&self.noted_sockets) {
+            crate::left_behind::note_sockets(&self.home, &files);
+            self.noted_sockets = files;
+        }
     }
 
     fn note_listen_fault(&mut self, app: AppId, slot: u16, fault: ListenFault) {

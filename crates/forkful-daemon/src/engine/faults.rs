@@ -1,45 +1,72 @@
 //! What went wrong, in words.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
+use forkful_cluster::Port;
 use forkful_core::slot::Report;
+use forkful_os::procinfo::{PortOwner, owner_of_port};
 
+use super::Engine;
 use super::app::ListenFault;
 
 const EADDRINUSE: i32 = 98;
 const EACCES: i32 = 13;
 
-/// A listen that the kernel refused.
-///
-/// `ours` is the name of an app of this daemon that has the port.
-pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>, ours: Option<&str>) -> ListenFault {
-    if let (EADDRINUSE, Some(ours)) = (errno, ours) {
-        return ListenFault {
-            error: format!("cannot listen on {address}: it is taken by the app `{ours}`"),
-            hint: Some(format!("give the app another port, or `forkful delete {ours}`")),
-        };
-    }
-    let owner = port.filter(|_| errno == EADDRINUSE).and_then(|port| {
-        forkful_os::procinfo::owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
-    });
-    let taken = |who: &str| format!("cannot listen on {address}: it is taken{who}");
-    match (errno, owner) {
-        (EADDRINUSE, Some(owner)) => {
-            let who = match (owner.pid, &owner.command) {
-                (Some(pid), Some(command)) => format!(" by pid {pid} ({command})"),
-                (Some(pid), None) => format!(" by pid {pid}"),
-                (None, _) => " by a process of another user".to_owned(),
-            };
-            let hint = owner.pid.map(|pid| {
-                format!("stop that process (`kill {pid}`), or give the app another port, as in `PORT=… forkful start …`")
-            });
-            ListenFault { error: taken(&who), hint }
+const OTHER_PORT: &str = "give the app another port, as in `PORT=… forkful start …`";
+
+/// Which ports and processes this daemon's apps have.
+#[derive(Debug, Default)]
+pub(crate) struct Ours {
+    /// Ports that the primaries have, with the app's name.
+    ports: Vec<(Port, String)>,
+    /// Workers, with the app's name.
+    workers: BTreeMap<u32, String>,
+}
+
+impl Engine {
+    pub(crate) fn ours(&self) -> Ours {
+        let mut ours = Ours::default();
+        for entry in self.apps.values() {
+            let name = entry.spec.name.as_str();
+            let ports = entry.primary.addresses().filter_map(|(address, _, _)| port_of(address));
+            ours.ports.extend(ports.map(|port| (port, name.to_owned())));
+            let processes = entry.places.values().flat_map(|place| place.processes.values());
+            ours.workers.extend(processes.map(|process| (process.child.pid, name.to_owned())));
         }
-        (EADDRINUSE, None) => ListenFault {
-            error: taken(""),
-            hint: Some("give the app another port, or end what listens there".to_owned()),
-        },
-        (EACCES, _) => ListenFault {
+        ours
+    }
+}
+
+impl Ours {
+    fn app_on(&self, port: Port) -> Option<&str> {
+        self.ports.iter().find(|(taken, _)| *taken == port).map(|(_, name)| name.as_str())
+    }
+}
+
+/// Of `tcp://127.0.0.1:3000`, and of `udp://…`.
+fn port_of(address: &str) -> Option<Port> {
+    let (scheme, rest) = address.split_once("://")?;
+    let number = rest.rsplit_once(':')?.1.parse().ok()?;
+    match scheme {
+        "tcp" => Some(Port::Tcp(number)),
+        "udp" => Some(Port::Udp(number)),
+        _ => None,
+    }
+}
+
+/// A listen of the app `asking` that the kernel refused.
+pub(crate) fn listen_fault(
+    asking: &str,
+    address: &str,
+    errno: i32,
+    port: Option<Port>,
+    ours: &Ours,
+) -> ListenFault {
+    match errno {
+        EADDRINUSE => taken(asking, address, port, ours),
+        EACCES => ListenFault {
             error: format!("cannot listen on {address}: permission denied"),
             hint: Some(
                 "ports below 1024 need CAP_NET_BIND_SERVICE (`setcap cap_net_bind_service=+ep` on forkful), \
@@ -54,13 +81,71 @@ pub(crate) fn listen_fault(address: &str, errno: i32, port: Option<u16>, ours: O
     }
 }
 
+fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> ListenFault {
+    let fault = |who: &str, hint: String| ListenFault {
+        error: format!("cannot listen on {address}: it is taken{who}"),
+        hint: Some(hint),
+    };
+    let by_app = |app: &str| {
+        if app == asking {
+            let hint = "it listens there twice; workers in fork mode need a port each (`increment_var`), \
+                        in cluster mode (`exec_mode`) they share one";
+            return fault(" by this app itself", hint.to_owned());
+        }
+        fault(
+            &format!(" by the app `{app}`"),
+            format!("give the app another port, or `forkful delete {app}`"),
+        )
+    };
+    if let Some(app) = port.and_then(|port| ours.app_on(port)) {
+        return by_app(app);
+    }
+    let owner = match port {
+        Some(Port::Tcp(port)) => owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
+        // The kernel's list of UDP sockets is not asked.
+        Some(Port::Udp(_)) | None => None,
+    };
+    let Some(PortOwner { pid, command, .. }) = owner else {
+        return fault("", "give the app another port, or end what listens there".to_owned());
+    };
+    let Some(pid) = pid else {
+        return fault(" by a process of another user", OTHER_PORT.to_owned());
+    };
+    if let Some(app) = ours.workers.get(&pid) {
+        return by_app(app);
+    }
+    let command = command.unwrap_or_default();
+    if is_forkful(&command) {
+        let hint =
+            format!("{OTHER_PORT}; `forkful list` of that daemon's `FORKFUL_HOME` shows which app has it");
+        return fault(&format!(" by an app of another Forkful daemon, pid {pid} ({command})"), hint);
+    }
+    let who =
+        if command.is_empty() { format!(" by pid {pid}") } else { format!(" by pid {pid} ({command})") };
+    fault(&who, format!("stop that process (`kill {pid}`), or {OTHER_PORT}"))
+}
+
+/// Whether a command line is that of a daemon, whose end would end all its apps.
+fn is_forkful(command: &str) -> bool {
+    let program = command.split(' ').next().unwrap_or_default();
+    Path::new(program).file_name().is_some_and(|name| name == "forkful")
+}
+
 /// A port that an app could not bind by itself (fork mode, `exclusive`), found in what Node wrote:
-/// `Error: listen EADDRINUSE: address already in use :::3000`.
-pub(crate) fn listen_fault_in(stderr_tail: &[String]) -> Option<ListenFault> {
-    let line = stderr_tail.iter().find(|line| line.contains("listen EADDRINUSE"))?;
-    let address = line.rsplit(' ').next()?;
-    let port = address.rsplit(':').next()?.parse().ok()?;
-    Some(listen_fault(&format!("port {port}"), EADDRINUSE, Some(port), None))
+/// `Error: listen EADDRINUSE: address already in use :::3000`, and `bind EADDRINUSE 0.0.0.0:3000` of UDP.
+pub(crate) fn listen_fault_in(asking: &str, stderr_tail: &[String], ours: &Ours) -> Option<ListenFault> {
+    let port_in = |line: &str| line.rsplit(' ').next()?.rsplit(':').next()?.parse().ok();
+    let port = stderr_tail.iter().find_map(|line| {
+        if line.contains("listen EADDRINUSE") {
+            port_in(line).map(Port::Tcp)
+        } else if line.contains("bind EADDRINUSE") {
+            port_in(line).map(Port::Udp)
+        } else {
+            None
+        }
+    })?;
+    let (Port::Tcp(number) | Port::Udp(number)) = port;
+    Some(listen_fault(asking, &format!("port {number}"), EADDRINUSE, Some(port), ours))
 }
 
 /// What the daemon's own log says of a report; `None` for everyday ones.
@@ -81,5 +166,59 @@ pub(crate) fn report_text(report: &Report) -> Option<String> {
         }
         Report::GaveUp { reason, exit } => Some(format!("given up: {reason}, the last with {exit}")),
         Report::Killed(_) => Some("did not end in time and was killed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours() -> Ours {
+        let port = |address: &str| port_of(address).unwrap();
+        Ours {
+            ports: vec![
+                (port("tcp://[::]:1"), "web".to_owned()),
+                (port("udp://127.0.0.1:2"), "dns".to_owned()),
+            ],
+            workers: BTreeMap::new(),
+        }
+    }
+
+    fn told(line: &str) -> Option<(String, String)> {
+        let tail = ["at Server.listen".to_owned(), line.to_owned()];
+        listen_fault_in("api", &tail, &ours()).map(|fault| (fault.error, fault.hint.unwrap()))
+    }
+
+    #[test]
+    fn an_app_of_ours_that_has_the_port_is_named_and_nothing_is_to_be_killed() {
+        let (error, hint) = told("Error: listen EADDRINUSE: address already in use :::1").unwrap();
+        assert_eq!(error, "cannot listen on port 1: it is taken by the app `web`");
+        assert_eq!(hint, "give the app another port, or `forkful delete web`");
+        let (error, _) = told("Error: bind EADDRINUSE 127.0.0.1:2").unwrap();
+        assert_eq!(error, "cannot listen on port 2: it is taken by the app `dns`");
+    }
+
+    #[test]
+    fn tcp_and_udp_have_each_their_own_ports() {
+        let (error, hint) = told("Error: bind EADDRINUSE 127.0.0.1:1").unwrap();
+        assert_eq!(error, "cannot listen on port 1: it is taken");
+        assert_eq!(hint, "give the app another port, or end what listens there");
+        assert_eq!(port_of("unix:/a:1"), None);
+        assert_eq!(told("Error: listen EACCES: permission denied 0.0.0.0:1"), None);
+    }
+
+    #[test]
+    fn an_app_is_not_told_to_delete_itself() {
+        let tail = ["Error: listen EADDRINUSE: address already in use :::1".to_owned()];
+        let fault = listen_fault_in("web", &tail, &ours()).unwrap();
+        assert_eq!(fault.error, "cannot listen on port 1: it is taken by this app itself");
+    }
+
+    #[test]
+    fn a_daemon_is_known_by_its_program() {
+        assert!(is_forkful("/usr/local/bin/forkful daemon"));
+        assert!(is_forkful("forkful run app.js"));
+        assert!(!is_forkful("node /srv/forkful/app.js"));
+        assert!(!is_forkful(""));
     }
 }

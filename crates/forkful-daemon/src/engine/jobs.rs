@@ -8,6 +8,7 @@ use forkful_core::spec::Mode;
 
 use super::app::{AppId, ListenFault};
 use super::commands::answer;
+use super::faults::Ours;
 use super::{Engine, Phase};
 use crate::command::Reply;
 
@@ -88,12 +89,12 @@ impl Part {
             .map(|failure| failure.pm_id)
     }
 
-    pub(crate) fn into_outcome(self, stderr_tail: Vec<String>) -> AppOutcome {
+    pub(crate) fn into_outcome(self, stderr_tail: Vec<String>, ours: &Ours) -> AppOutcome {
         let first = self.failures.first();
         let (error, hint) = match first {
             None => (None, self.hint),
             Some(failure) => {
-                let (text, hint) = explain(failure, &stderr_tail);
+                let (text, hint) = explain(&self.name, failure, &stderr_tail, ours);
                 let text = match self.preface {
                     Some(preface) => format!("{preface}: {text}"),
                     None => text,
@@ -113,9 +114,9 @@ impl Part {
     }
 }
 
-fn explain(failure: &Failure, stderr_tail: &[String]) -> (String, Option<String>) {
+fn explain(app: &str, failure: &Failure, stderr_tail: &[String], ours: &Ours) -> (String, Option<String>) {
     let pm_id = failure.pm_id;
-    let own = || super::faults::listen_fault_in(stderr_tail);
+    let own = || super::faults::listen_fault_in(app, stderr_tail, ours);
     if matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. })
         && let Some(fault) = failure.listen_fault.clone().or_else(own)
     {
@@ -224,6 +225,7 @@ impl Engine {
             let parts: Vec<Part> = job.parts.into_values().collect();
             let tails: Vec<_> =
                 parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
+            let ours = if tails.iter().any(Option::is_some) { self.ours() } else { Ours::default() };
             self.replies.push(tokio::task::spawn_local(async move {
                 let mut apps = known;
                 for (part, tail) in parts.into_iter().zip(tails) {
@@ -231,7 +233,7 @@ impl Engine {
                         Some(tail) => tail.await.unwrap_or_default(),
                         None => Vec::new(),
                     };
-                    apps.push(part.into_outcome(tail));
+                    apps.push(part.into_outcome(tail, &ours));
                 }
                 if let Some(ticket) = ticket
                     && let Some(fault) = ticket.fault().await
@@ -256,7 +258,7 @@ impl Engine {
         let (Some(reply), Some(job)) = (reply, self.jobs.get(&job)) else { return };
         let parts = job.parts.values().map(|part| {
             let notes = part.notes.clone();
-            Part { notes, ..Part::new(&part.name) }.into_outcome(Vec::new())
+            Part { notes, ..Part::new(&part.name) }.into_outcome(Vec::new(), &Ours::default())
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
         answer(reply, Ok(ActionReply { apps }));

@@ -95,7 +95,8 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
     let mut argv = vec![launch.program.to_string_lossy().into_owned()];
     argv.extend(launch.program_args.iter().cloned());
     if launch.runtime == Runtime::Node {
-        if let Some(port) = inspect_port(launch, identity.worker) {
+        if let Some(port) = inspect_port(launch, inspector_number(spec.mode, identity.slot, identity.worker))
+        {
             argv.push(format!("--inspect-port={port}"));
         }
         if let Some(agent) = identity.agent {
@@ -108,9 +109,17 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
     argv
 }
 
-/// Each worker needs an inspector port of its own, as Node's primary sees to: the first gets the
-/// base, each later start the next one.
-pub(crate) fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
+/// Which inspector port of its app a worker gets: in cluster mode each start the next one, as Node's primary does, for
+/// the old and the new one of a slot run at a time; in fork mode each slot keeps its own.
+pub(crate) fn inspector_number(mode: Mode, slot: u16, worker: u32) -> u32 {
+    match mode {
+        Mode::Cluster => worker,
+        Mode::Fork => u32::from(slot) + 1,
+    }
+}
+
+/// Each worker needs an inspector port of its own: the first gets the base, the others those after it.
+pub(crate) fn inspect_port(launch: &Launch, number: u32) -> Option<u16> {
     let from_env = launch.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
     let options = || launch.program_args.iter().map(String::as_str).chain(from_env.split_whitespace());
     let is_inspect = |option: &&str| {
@@ -125,7 +134,7 @@ pub(crate) fn inspect_port(launch: &Launch, worker: u32) -> Option<u16> {
         return Some(0);
     }
     // Ports wrap from 65535 to 1024.
-    let offset = (base.max(1024) - 1024 + worker.saturating_sub(1)) % (65536 - 1024);
+    let offset = (base.max(1024) - 1024 + number.saturating_sub(1)) % (65536 - 1024);
     Some((1024 + offset) as u16)
 }
 
@@ -196,5 +205,12 @@ mod tests {
         assert_eq!(inspect_port(&with("", &["--inspect=0.0.0.0:7000"]), 3), Some(7002));
         assert_eq!(inspect_port(&with("--inspect-brk=127.0.0.1:0", &[]), 3), Some(0));
         assert_eq!(inspect_port(&with("", &["--inspect=65535"]), 2), Some(1024));
+    }
+
+    #[test]
+    fn a_fork_mode_app_keeps_its_inspector_port_over_restarts() {
+        assert_eq!([1, 2, 3].map(|worker| inspector_number(Mode::Fork, 0, worker)), [1, 1, 1]);
+        assert_eq!([0, 1, 2].map(|slot| inspector_number(Mode::Fork, slot, 9)), [1, 2, 3]);
+        assert_eq!([1, 2, 3].map(|worker| inspector_number(Mode::Cluster, 0, worker)), [1, 2, 3]);
     }
 }

@@ -8,7 +8,7 @@ use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::Engine;
 use super::app::{App, AppId, Later, Process};
-use super::launch::inspect_port;
+use super::launch::{inspect_port, inspector_number};
 
 /// First look for a socket of the worker's own; the pauses grow by half each.
 pub(super) const SOCKET_LOOK_FIRST: Duration = Duration::from_millis(80);
@@ -75,7 +75,9 @@ fn listens(app: &App, process: &Process) -> bool {
 
 /// Whether a process listens on a socket of its own, the inspector's apart.
 fn has_own_socket(app: &App, process: &Process) -> bool {
-    let inspector = inspect_port(&app.spec.launch, process.worker.0);
+    let slot = app.find_worker(process.worker).map_or(0, |(slot, _)| slot);
+    let number = inspector_number(app.spec.mode, slot, process.worker.0);
+    let inspector = inspect_port(&app.spec.launch, number);
     let is_apps = |socket: &ListeningSocket| match (socket, inspector) {
         (ListeningSocket::Tcp(_), Some(0)) => false,
         (ListeningSocket::Tcp(address), Some(port)) => address.port() != port,

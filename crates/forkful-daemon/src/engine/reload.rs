@@ -52,14 +52,8 @@ impl Engine {
         }
         let (plan, actions) = Rollout::new(slots);
         if let Some(entry) = self.apps.get_mut(&app) {
-            entry.reload = Some(Reload {
-                plan,
-                rolling,
-                job: order.job,
-                previous,
-                old: None,
-                listen_fault: None,
-            });
+            entry.reload =
+                Some(Reload { plan, rolling, job: order.job, previous, old: None, listen_fault: None });
         }
         self.perform_plan(app, actions);
     }

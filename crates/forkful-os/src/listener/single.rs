@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -61,6 +61,18 @@ pub fn bind_unix(path: &Path, backlog: u32, readable_all: bool, writable_all: bo
         return Err(error);
     }
     Ok(socket)
+}
+
+/// Whether a file is a unix socket that is left over: nobody listens on it. Does not wait.
+pub fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let refused = || -> io::Result<bool> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let address = SocketAddrUnix::new(path)?;
+        Ok(rustix::net::connect(&socket, &address) == Err(Errno::CONNREFUSED))
+    };
+    is_socket && refused().unwrap_or(false)
 }
 
 /// Adds read or write permission for everyone (the bits of libuv's `uv_pipe_chmod`).
@@ -155,10 +167,15 @@ mod tests {
         let mut text = [0; 5];
         UnixStream::from(connection).read_exact(&mut text).unwrap();
         assert_eq!(&text, b"hello");
+        assert!(!is_left_over(&path), "somebody listens");
         drop(listener);
         let error = bind_unix(&path, 16, false, false).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
         assert!(path.exists());
+        assert!(is_left_over(&path));
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(!is_left_over(&file) && !is_left_over(&dir.path().join("none")));
         let error = bind_unix(&dir.path().join("none/app.sock"), 16, false, false).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EACCES));
     }

@@ -69,6 +69,8 @@ fn connections_and_orders() {
     says(disconnect(3), r#"{"cmd":"NODE_CLUSTER","act":"disconnect","seq":3}"#);
     says(acknowledge(5, 6), r#"{"cmd":"NODE_CLUSTER","ack":5,"seq":6}"#);
     says(handle_acknowledge(), r#"{"cmd":"NODE_HANDLE_ACK"}"#);
+    says(sockets_all_closed("k\""), r#"{"cmd":"NODE_SOCKET_ALL_CLOSED","key":"k\""}"#);
+    says(sockets_count("k"), r#"{"cmd":"NODE_SOCKET_COUNT","key":"k","count":0}"#);
     says(probe(), r#"{"cmd":"NODE_HANDLE"}"#);
     says(agent_drain(1000), r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000}"#);
 }
