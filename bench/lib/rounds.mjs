@@ -45,7 +45,7 @@ async function undisturbed(context, measure) {
 }
 
 /**
- * Fills `context.samples`: in each round all arms are started, warmed up, and then take turns of a second or two, in a
+ * Fills `context.samples`: in each round all arms are started, warmed up, and then take turns of a few seconds, in a
  * fresh random order each time, so that a core that is slow for a while is slow for all of them. A round's sample of an arm is the sum
  * of its pieces.
  * @template Piece
