@@ -58,6 +58,8 @@ pub(crate) struct Pushed {
     pub(crate) cookie: Option<u64>,
     /// Which listening it came in by.
     pub(crate) listening: usize,
+    /// Whether that is a unix socket.
+    pub(crate) unix: bool,
     /// The line's `seq`.
     pub(crate) seq: u64,
     /// Whether it was taken out of another worker's queue.
@@ -427,7 +429,7 @@ impl Channel {
 
 impl Pushed {
     fn line(&self) -> Vec<u8> {
-        outgoing::new_connection(&worker_key(self.listening), self.seq, false)
+        outgoing::new_connection(&worker_key(self.listening), self.seq, self.unix)
     }
 }
 

@@ -180,6 +180,7 @@ impl Primary {
             connection: pending.connection,
             cookie: pending.cookie,
             listening: index,
+            unix: listening.is_unix(),
             seq,
             rescued: pending.rescued,
             pinned: false,

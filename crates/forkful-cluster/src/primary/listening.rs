@@ -216,6 +216,11 @@ impl Listening {
         Ok(index)
     }
 
+    /// Whether its connections are those of a unix socket.
+    pub(crate) fn is_unix(&self) -> bool {
+        self.key.kind() == AddressKind::Unix
+    }
+
     /// The file of a unix socket.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {

@@ -57,7 +57,8 @@ impl Primary {
         let Some(listening) = listens.into_iter().find(tcp) else { return Err(connection) };
         let seq = worker.next_seq();
         worker.proof = None;
-        let pushed = Pushed { connection, cookie: None, listening, seq, rescued: false, pinned: true };
+        let pushed =
+            Pushed { connection, cookie: None, listening, unix: false, seq, rescued: false, pinned: true };
         worker.channel.send_handle(HandleLine::Connection(pushed), now);
         self.watch_write(id);
         Ok(())

@@ -95,6 +95,9 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
     let mut argv = vec![launch.program.to_string_lossy().into_owned()];
     argv.extend(launch.program_args.iter().cloned());
     if launch.runtime == Runtime::Node {
+        if spec.mode == Mode::Cluster && profiles_into_one_file(launch) {
+            argv.push("--logfile=v8-%p.log".to_owned());
+        }
         if let Some(port) = inspect_port(launch, inspector_number(spec.mode, identity.slot, identity.worker))
         {
             argv.push(format!("--inspect-port={port}"));
@@ -107,6 +110,12 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
     argv.extend(launch.script.iter().cloned());
     argv.extend(launch.args.iter().cloned());
     argv
+}
+
+/// Whether workers would write their profiles (`--prof`) over each other's; Node's primary gives them a name, too.
+fn profiles_into_one_file(launch: &Launch) -> bool {
+    let has = |is: fn(&str) -> bool| launch.program_args.iter().any(|option| is(option));
+    has(|option| option == "--prof") && !has(|option| option.starts_with("--logfile="))
 }
 
 /// Which inspector port of its app a worker gets: in cluster mode each start the next one, as Node's primary does, for
@@ -205,6 +214,13 @@ mod tests {
         assert_eq!(inspect_port(&with("", &["--inspect=0.0.0.0:7000"]), 3), Some(7002));
         assert_eq!(inspect_port(&with("--inspect-brk=127.0.0.1:0", &[]), 3), Some(0));
         assert_eq!(inspect_port(&with("", &["--inspect=65535"]), 2), Some(1024));
+    }
+
+    #[test]
+    fn profiles_have_a_name_for_each_process() {
+        assert!(profiles_into_one_file(&with("", &["--prof"])));
+        assert!(!profiles_into_one_file(&with("", &["--prof", "--logfile=x.log"])));
+        assert!(!profiles_into_one_file(&with("", &["--prof-process"])));
     }
 
     #[test]
