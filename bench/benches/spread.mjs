@@ -13,6 +13,9 @@ export const arms = [
   'forkful-auto', 'forkful-direct', 'forkful-exact', 'forkful-shared', 'forkful-sticky',
 ];
 
+/** A round is ten tries, and what it counts no neighbour takes CPU from. */
+export const roundsMin = 1;
+
 const WORKERS = [2, 4, 8];
 const CONNECTIONS = [4, 16, 64];
 const PATTERNS = ['at once', 'one by one'];

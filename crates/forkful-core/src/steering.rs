@@ -4,15 +4,12 @@
 //! - [`Suspicion`]: which workers' loops do not turn, so that they leave the kernel's choice and
 //!   their queues are rescued.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
-//! - [`pick`]: which worker gets a connection that the daemon hands out.
 
 mod auto;
-mod choice;
 pub mod level;
 mod suspicion;
 
 pub use auto::{AutoBalance, BURST, DIRECT_SPELL, Dispatch, RATE, TASTE};
-pub use choice::{Candidate, pick};
 pub use suspicion::{
     Action, PROBE_PATIENCE, PROBE_PATIENCE_FACTOR, PROBE_TIME_MAX, STUCK_SAMPLES, Suspicion,
 };

@@ -125,7 +125,7 @@ impl Primary {
             return Choice::Wait;
         }
         let serving = || self.workers.iter().filter(|(_, w)| w.serves(index) && w.responsive(now));
-        let Some(fewest) = serving().map(|(_, worker)| worker.connections).min() else {
+        let Some(fewest) = serving().map(|(_, worker)| worker.burden(now)).min() else {
             return Choice::Wait;
         };
         // More connections than workers: a rush, in which taking turns matters more than one probe each.
@@ -135,19 +135,19 @@ impl Primary {
         let asked = serving().filter(|(_, w)| matches!(w.channel.in_flight(), Some(HandleLine::Probe)));
         let may_ask = asked.count() < waiting;
         let best = serving()
-            .filter(|(_, worker)| worker.connections == fewest && worker.channel.idle())
+            .filter(|(_, worker)| worker.burden(now) == fewest && worker.channel.idle())
             .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
         // A worker that is behind is waited for longer, the further the others are ahead of it.
         let behind = |ahead: u32| {
             self.workers.values().filter(|w| w.serves(index)).any(|worker| {
-                let lead = ahead.saturating_sub(worker.connections).min(PATIENCE_MAX);
+                let lead = (ahead.saturating_sub(worker.burden(now)) / 2).min(PATIENCE_MAX);
                 worker.channel.waiting_since().is_some_and(|since| {
                     let silent = now.since(since);
                     lead > 0 && silent >= LATE && silent < LATE * (1 + lead)
                 })
             })
         };
-        if best.is_some_and(|(_, worker)| behind(worker.connections)) {
+        if best.is_some_and(|(_, worker)| behind(worker.burden(now))) {
             return Choice::Wait;
         }
         match best {
@@ -195,7 +195,7 @@ impl Primary {
         if !is_ours {
             return;
         }
-        let answered = worker.channel.answered();
+        let answered = worker.answered(now);
         worker.acknowledged = accepted.then_some(now);
         self.on_turned(id, now);
         if let Some((HandleLine::Connection(pushed), _)) = answered {

@@ -91,7 +91,7 @@ impl Primary {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         match worker.channel.in_flight() {
             Some(HandleLine::Reply { .. }) => {
-                worker.channel.answered();
+                worker.answered(now);
                 self.with_channel(id, |channel| channel.flush(now));
             }
             Some(HandleLine::Connection(_)) => {}
@@ -105,7 +105,7 @@ impl Primary {
     /// A handle did not arrive, or a probe was answered.
     pub(super) fn on_handle_nack(&mut self, id: WorkerId, now: Time) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        match worker.channel.answered() {
+        match worker.answered(now) {
             None => return,
             Some((HandleLine::Probe, _)) => {
                 worker.proof = Some(now);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_os::procinfo::{self, Scheduled};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, HandleLine};
 
 /// A worker that has not answered for so long is passed over. Well above an idle worker's answer
 /// (20 to 65 µs), well below what a client notices.
@@ -14,6 +14,12 @@ pub(crate) const LATE: Duration = Duration::from_millis(1);
 
 /// A loop that ran for so long without answering is stuck, however seldom it ran.
 const STUCK_RUN: Duration = Duration::from_millis(3);
+
+/// A loop that stood still for so long is likely to do so again soon: a route that computes is seldom asked for once.
+const STOOD_STILL: Duration = Duration::from_millis(50);
+
+/// For how long.
+const DOUBTED_FOR: Duration = Duration::from_secs(1);
 
 /// A worker of one app: which start of which slot it is, counted over the app's life. This is what
 /// the app sees as `cluster.worker.id`.
@@ -38,6 +44,8 @@ pub(crate) struct Worker {
     pub(crate) last_assigned: u64,
     /// When it last proved that its loop turns, if nothing was pushed since.
     pub(crate) proof: Option<Time>,
+    /// When it last answered after its loop had stood still.
+    pub(crate) stood_still: Option<Time>,
     /// When it last acknowledged a connection.
     pub(crate) acknowledged: Option<Time>,
     /// It refused a connection: it gets none until then.
@@ -87,6 +95,7 @@ impl Worker {
             connections: 0,
             last_assigned: 0,
             proof: None,
+            stood_still: None,
             acknowledged: None,
             refused_until: None,
             refusals: 0,
@@ -100,6 +109,27 @@ impl Worker {
     pub(crate) fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq
+    }
+
+    /// It has answered the line in flight, which is given back with the time when it was sent.
+    pub(crate) fn answered(&mut self, now: Time) -> Option<(HandleLine, Time)> {
+        let answered = self.channel.answered();
+        if answered.as_ref().is_some_and(|(_, sent)| now.since(*sent) >= STOOD_STILL) {
+            self.stood_still = Some(now);
+        }
+        answered
+    }
+
+    /// Whether its loop has stood still lately, so that it comes after its equals. A connection can be taken back from it
+    /// until it has acknowledged it; but a request that it has not read by then waits for the next one that blocks the loop.
+    fn is_doubtful(&self, now: Time) -> bool {
+        self.stood_still.is_some_and(|at| now.since(at) < DOUBTED_FOR)
+    }
+
+    /// In halves of a connection what it has: while it is doubtful one connection more, and it comes after who has as many.
+    pub(crate) fn burden(&self, now: Time) -> u32 {
+        let doubts = if self.is_doubtful(now) { 3 } else { 0 };
+        self.connections.saturating_mul(2).saturating_add(doubts)
     }
 
     /// Whether new connections of a listening may go to it at all.

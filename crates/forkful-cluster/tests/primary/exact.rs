@@ -106,6 +106,26 @@ fn a_worker_that_answers_late_gets_connections_again() {
 }
 
 #[test]
+fn a_worker_whose_loop_stood_still_comes_after_its_equals_for_a_second() {
+    let (mut world, workers, address) = serving(Balance::Exact, 2);
+    world.block(workers[0]);
+    let mut clients = connect_all(address, 1);
+    world.run_until("the daemon has it", |_| queued(address) == 0);
+    world.advance(Duration::from_millis(700));
+    assert_eq!(world.answered(&mut clients), [workers[1]]);
+    world.unblock(workers[0]);
+    world.settle();
+    let next = |world: &mut World| world.request(address);
+    let (_second, worker) = next(&mut world);
+    assert_eq!(worker, workers[1], "it has one connection; the other has none, but stood still");
+    let (_third, worker) = next(&mut world);
+    assert_eq!(worker, workers[0], "two against one");
+    world.advance(Duration::from_secs(1));
+    let (_fourth, worker) = next(&mut world);
+    assert_eq!(worker, workers[0], "two against one, and nobody comes after the other any more");
+}
+
+#[test]
 fn an_acknowledged_connection_is_no_proof_that_the_loop_turns() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let (_first, worker) = world.request(address);
