@@ -260,6 +260,8 @@ impl Ticker<'_> {
                     elapsed: progress.elapsed,
                     completed: progress.completed,
                     errors: progress.errors,
+                    answered: progress.answered,
+                    response_sum: progress.response_sum,
                 };
             }
             _ => {}

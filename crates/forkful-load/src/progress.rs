@@ -40,6 +40,10 @@ pub struct Progress {
     pub p50: Option<Duration>,
     /// 99th percentile of the same; of few answers it is their maximum.
     pub p99: Option<Duration>,
+    /// Answers of the measurement's windows that have ended; those to requests of the warm-up are among them.
+    pub answered: u64,
+    /// Their response times together: means of any stretch are differences of these two.
+    pub response_sum: Duration,
     /// Open connections.
     pub open_connections: u64,
     /// Open loop: requests that should have started and have not. 0 in a closed loop.

@@ -59,6 +59,8 @@ pub(crate) struct ThreadWindow {
     pub(crate) errors: u64,
     pub(crate) received: u64,
     pub(crate) times: Sparse,
+    /// All its response times together.
+    pub(crate) response_sum: Nanos,
     pub(crate) open_connections: u64,
     pub(crate) backlog: u64,
     pub(crate) cpu_seconds: f64,
@@ -207,6 +209,7 @@ impl Recorder {
         let response = now.saturating_sub(timing.intended);
         if now < self.end {
             self.window.completed += 1;
+            self.window.response_sum += response;
             self.window_times.record(response);
         }
         if !timing.measured {

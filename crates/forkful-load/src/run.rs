@@ -126,6 +126,9 @@ struct Conductor<'c> {
 struct Live {
     windows: Vec<crate::recorder::ThreadWindow>,
     last_call: Nanos,
+    /// Answers of all windows of the measurement, and their response times together.
+    answered: u64,
+    response_sum: Nanos,
 }
 
 impl<'c> Conductor<'c> {
@@ -137,7 +140,10 @@ impl<'c> Conductor<'c> {
             stop,
             timeline: Timeline::new(shared.compiled.plan.window, threads),
             totals: vec![Totals::default(); threads],
-            live: Live { windows: vec![crate::recorder::ThreadWindow::default(); threads], last_call: 0 },
+            live: Live {
+                windows: vec![crate::recorder::ThreadWindow::default(); threads],
+                ..Live::default()
+            },
             times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
             before: Snapshot::default(),
             after: None,
@@ -235,6 +241,8 @@ impl<'c> Conductor<'c> {
                 self.totals[thread] = totals;
                 if measured {
                     self.timeline.add(thread, &window);
+                    self.live.answered += window.completed;
+                    self.live.response_sum += window.response_sum;
                 }
                 self.live.windows[thread] = window;
             }
@@ -308,6 +316,8 @@ impl<'c> Conductor<'c> {
             per_second: in_window as f64 / plan.window.as_secs_f64(),
             p50: time(0.5),
             p99: time(0.99),
+            answered: self.live.answered,
+            response_sum: Duration::from_nanos(self.live.response_sum),
             open_connections: windows.iter().map(|window| window.open_connections).sum(),
             backlog: windows.iter().map(|window| window.backlog).sum(),
         });

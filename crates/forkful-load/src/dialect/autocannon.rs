@@ -2,6 +2,7 @@
 //! aside, sub-options in brackets for the warm-up, a URL without a scheme, `$PORT` for a path alone.
 
 mod minimist;
+mod notes;
 mod print;
 
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use crate::{
 };
 use minimist::{Argument, Value};
 
-pub(super) use print::{footnotes, opening, report, unreachable};
+pub(super) use notes::footnotes;
+pub(super) use print::{opening, report, unreachable};
 
 /// Options of autocannon.
 #[expect(clippy::struct_excessive_bools, reason = "a command line has many switches")]

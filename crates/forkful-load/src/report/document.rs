@@ -44,6 +44,7 @@ pub fn document(findings: &Findings) -> Value {
             "service": spread(&report.service),
             "total": spread(&report.total),
             "slip": spread(&report.slip),
+            "unfinished": spread(&report.censored),
         },
         "statuses": statuses(report),
         "status_classes": classes(report),

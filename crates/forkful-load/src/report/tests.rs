@@ -86,7 +86,8 @@ impl Told {
     }
 
     fn with<T>(&self, f: impl FnOnce(&Findings) -> T) -> T {
-        let trust = Trust::of(&self.plan, &self.report);
+        let trust =
+            Trust::of(&self.plan, &self.report).with_workers(&self.plan, &self.report, self.workers.as_ref());
         let judge = |text: &&str| text.parse::<Threshold>().unwrap().judge(&self.report);
         let judgements: Vec<Judgement> = self.expectations.iter().map(judge).collect();
         f(&Findings {
@@ -222,6 +223,50 @@ fn the_page_is_the_json_with_plots_that_have_points() {
     let rising = points.windows(2).all(|pair| pair[0][1].as_f64() <= pair[1][1].as_f64());
     assert!(rising, "latency does not fall with the percentile");
     assert_eq!(page["latency_ms"], told.json()["latency_ms"]);
+}
+
+#[test]
+fn requests_without_an_answer_are_told_with_their_ages() {
+    let mut report = report();
+    report.counts.unfinished = 400;
+    report.censored.record_n(2_000_000_000, 399).unwrap();
+    report.censored.record(7_500_000_000).unwrap();
+    let told = Told::of(plan(), report);
+    let document = told.json();
+    let ages = &document["phases_ms"]["unfinished"];
+    assert_eq!((&ages["samples"], ages["p50"].as_f64().unwrap().floor()), (&400.into(), 2_000.0));
+    assert!((ages["max"].as_f64().unwrap() / 7_500.0 - 1.0).abs() < 0.002, "{ages}");
+    let text = told.text();
+    assert!(text.contains("400 did not come (the oldest had waited 7.50 s)"), "{text}");
+    let meaning =
+        "400 requests had no answer when the waiting ended, the oldest at least 7.50 s; the tail is longer";
+    assert!(text.contains(meaning), "{text}");
+    let none = Told::of(plan(), self::report());
+    assert_eq!(none.json()["phases_ms"]["unfinished"]["samples"], 0);
+    assert!(
+        none.text().contains("50 answers came after the time was up, 0 did not come\n"),
+        "{}",
+        none.text()
+    );
+}
+
+#[test]
+fn the_share_of_each_thread_is_told_where_there_are_several() {
+    let busy = |shares: &[f64]| {
+        let mut report = report();
+        let thread = |busy: &f64| ThreadFacts { busy: *busy, ..ThreadFacts::default() };
+        report.threads = shares.iter().map(thread).collect();
+        Told::of(plan(), report).text()
+    };
+    assert!(!busy(&[0.3]).contains("Generator "), "the trust box says it all");
+    let two = busy(&[0.3, 0.114]);
+    assert!(two.contains("\nGenerator    CPU by thread: 30 %, 11 %\n"), "{two}");
+    let many: Vec<f64> = (1..=40).map(|number| f64::from(number) / 100.0).collect();
+    let many = busy(&many);
+    assert!(
+        many.contains("\nGenerator    CPU of 40 threads: 1.00 % to 40 %, 21 % in the middle\n"),
+        "{many}"
+    );
 }
 
 #[test]

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
-use super::trust::Level;
-use crate::{Histogram, Load, Report};
+use super::trust::{Level, percent};
+use crate::{Histogram, Load, Report, ThreadFacts};
 
 const STRING: &str = "a String takes everything";
+
+/// Threads whose shares fit in a line.
+const THREADS_SHOWN_MAX: usize = 10;
 
 /// What a piece of the report is, for whoever colours it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +119,7 @@ impl Page<'_> {
             thousands(connections.reused),
             thousands(connections.closed_by_server)
         ));
+        self.threads(&report.threads);
         let counts = report.counts;
         if counts.stale_retries > 0 {
             self.line(format_args!(
@@ -124,11 +128,36 @@ impl Page<'_> {
             ));
         }
         if counts.late + counts.unfinished > 0 {
+            let oldest = &report.censored;
+            let age = if oldest.is_empty() {
+                String::new()
+            } else {
+                format!(" (the oldest had waited {})", duration(oldest.max() as f64))
+            };
             self.line(format_args!(
-                "At the end   {} answers came after the time was up, {} did not come",
+                "At the end   {} answers came after the time was up, {} did not come{age}",
                 thousands(counts.late),
                 thousands(counts.unfinished)
             ));
+        }
+    }
+
+    /// How busy each thread of the generator was, where there are several.
+    fn threads(&mut self, threads: &[ThreadFacts]) {
+        let mut shares: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
+        match shares.len() {
+            0 | 1 => {}
+            2..=THREADS_SHOWN_MAX => {
+                let shares: Vec<String> = shares.into_iter().map(percent).collect();
+                self.line(format_args!("Generator    CPU by thread: {}", shares.join(", ")));
+            }
+            count => {
+                shares.sort_by(f64::total_cmp);
+                let [least, middle, most] = [0, count / 2, count - 1].map(|index| percent(shares[index]));
+                self.line(format_args!(
+                    "Generator    CPU of {count} threads: {least} to {most}, {middle} in the middle"
+                ));
+            }
         }
     }
 

@@ -5,6 +5,7 @@ mod generator;
 mod network;
 mod steadiness;
 
+use super::findings::Workers;
 use crate::{Plan, Report};
 
 /// How a check came out.
@@ -90,6 +91,13 @@ impl Trust {
         Self { checks: checks.into_iter().flatten().collect() }
     }
 
+    /// With what the target's workers add to it, where they are known.
+    #[must_use]
+    pub fn with_workers(mut self, plan: &Plan, report: &Report, workers: Option<&Workers>) -> Self {
+        self.checks.extend(workers.and_then(|workers| generator::bottleneck(plan, report, workers)));
+        self
+    }
+
     /// The worst of all checks.
     pub fn level(&self) -> Level {
         self.checks.iter().map(|check| check.level).max().unwrap_or(Level::Fine)
@@ -157,6 +165,12 @@ fn unfinished(report: &Report) -> Check {
     let share = unfinished as f64 / done as f64;
     // A hundredth of the samples can be all of the last percentile.
     let level = if unfinished == 0 { Level::Fine } else { Level::above(share, 0.001, 0.01) };
+    // An age is no latency, but the least that it would have been.
+    let oldest = if report.censored.is_empty() {
+        String::new()
+    } else {
+        format!(", the oldest at least {}", super::spread::duration(report.censored.max() as f64))
+    };
     Check {
         key: "unfinished",
         name: "without an answer at the end",
@@ -164,7 +178,7 @@ fn unfinished(report: &Report) -> Check {
         value: super::spread::thousands(unfinished),
         limit: "0.1 % of the samples".to_owned(),
         meaning: format!(
-            "{unfinished} requests had no answer when the waiting ended; the tail is longer than shown"
+            "{unfinished} requests had no answer when the waiting ended{oldest}; the tail is longer than shown"
         ),
     }
 }
@@ -187,7 +201,7 @@ fn errors(report: &Report) -> Option<Check> {
 }
 
 /// `12 %`, `0.03 %`.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 || percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value, json};
 use super::Options;
 use crate::dialect::Printed;
 use crate::report::clock::iso;
-use crate::report::spread::{Spread, at, duration};
+use crate::report::spread::{Spread, at};
 use crate::{ErrorCause, Histogram, LoadError, Report};
 
 pub(super) const USAGE: &str = "\
@@ -225,7 +225,7 @@ fn tail(out: &mut String, report: &Report) {
 }
 
 /// Errors of connections, and the timeouts among them.
-fn errors(report: &Report) -> (u64, u64) {
+pub(super) fn errors(report: &Report) -> (u64, u64) {
     let count = |wanted: &dyn Fn(ErrorCause) -> bool| -> u64 {
         report.errors.iter().filter(|error| wanted(error.cause)).map(|error| error.count).sum()
     };
@@ -396,61 +396,6 @@ fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
         out.push_str(&line(row.iter().map(String::as_str).collect()));
     }
     out.push_str(&rule("└", "┴", "┘"));
-}
-
-/// Where autocannon would have told something else.
-pub(in crate::dialect) fn footnotes(options: &Options, report: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
-    if options.silent || options.json {
-        return notes;
-    }
-    let paced = options.rate.is_some() || options.connection_rate.is_some();
-    if paced {
-        notes.push(
-            "the rate is one: evenly spaced, latencies from the moment at which a request was due. autocannon sends \
-             each second's requests in a burst at its beginning, and `corrects` latencies as if one were due every \
-             millisecond."
-                .to_owned(),
-        );
-        if options.no_correction {
-            notes.push("-C changes nothing: nothing is corrected here.".to_owned());
-        }
-        if report.slip.len() > 100 {
-            let service = duration(at(&report.service, 0.99) as f64);
-            notes.push(format!("without the waiting before a request was sent, p99 is {service}."));
-        }
-    }
-    if report.response.len() > 1 {
-        let [p50, p975, p99] =
-            [0.5, 0.975, 0.99].map(|quantile| duration(at(&report.response, quantile) as f64));
-        notes.push(format!(
-            "autocannon cuts latencies to whole milliseconds. Measured: 50 % {p50}, 97.5 % {p975}, 99 % {p99}."
-        ));
-    }
-    if report.elapsed < Duration::from_millis(options.sample) {
-        notes.push(format!(
-            "the run was shorter than one sample; it made {:.0} requests per second.",
-            report.per_second()
-        ));
-    }
-    let (errors, timeouts) = errors(report);
-    if timeouts > 0 {
-        notes.push(format!(
-            "{timeouts} requests that timed out are in the latencies above; autocannon leaves them out."
-        ));
-    }
-    if errors > 0 {
-        let causes: Vec<String> =
-            report.errors.iter().map(|error| format!("{}: {}", error.cause.words(), error.count)).collect();
-        notes.push(format!("errors by cause: {}.", causes.join("; ")));
-    }
-    if options.exclude_error_stats && report.statuses.iter().any(|(status, _)| status / 100 != 2) {
-        notes.push("-x: answers other than 2xx are in the latencies here.".to_owned());
-    }
-    if options.warmup.is_some_and(|(connections, _)| connections != options.connections) {
-        notes.push("the warm-up used the connections of the test.".to_owned());
-    }
-    notes
 }
 
 #[cfg(test)]

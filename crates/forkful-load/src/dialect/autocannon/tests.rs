@@ -115,3 +115,24 @@ fn the_json_has_autocannon_s_keys_in_its_order() {
     assert_eq!(document["2xx"], 1_600);
     assert_eq!(document["requests"]["average"], 1_000);
 }
+
+#[test]
+fn the_footnotes_say_what_autocannon_would_have_done() {
+    let notes = |flags: &str| invocation(&format!("{flags} -c 10 -d 2 {URL}")).footnotes(&report());
+    let says = |flags: &str, what: &str| {
+        let notes = notes(flags);
+        notes.iter().any(|note| note.contains(what))
+    };
+    let each = "autocannon's 4 workers would each have sent 200 requests per second, 800 in all";
+    assert!(says("-R 200 -w 4", each) && says("-j -R 200 -w 4", each));
+    assert!(!says("-R 200 -w 1", "each have sent") && !says("-R 200", "each have sent"));
+    // A rate of each connection is none of each worker.
+    assert!(!says("-r 200 -w 4", "each have sent"));
+    assert!(says("-O 500 -w 4", "would each have sent 500, 2000 in all"));
+    for flags in ["-R 200", "-j -R 200"] {
+        assert!(says(flags, "the rate is one: evenly spaced"), "{flags}");
+    }
+    assert!(says("-c 10", "whole milliseconds") && !says("-j", "whole milliseconds"));
+    assert!(says("-j -x", "answers other than 2xx are in the latencies"));
+    assert_eq!(notes("-n -R 200 -w 4"), Vec::<String>::new(), "-n asks for silence");
+}

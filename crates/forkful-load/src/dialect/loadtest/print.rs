@@ -37,7 +37,9 @@ pub(in crate::dialect) fn progress_line(options: &Options, progress: &Progress, 
     };
     let seconds = progress.elapsed.saturating_sub(since.elapsed).as_secs_f64().max(0.001);
     let rate = (progress.completed.saturating_sub(since.completed) as f64 / seconds).round();
-    let latency = progress.p50.unwrap_or_default().as_secs_f64() * 1e3;
+    let answered = progress.answered.saturating_sub(since.answered).max(1);
+    let waited = progress.response_sum.saturating_sub(since.response_sum);
+    let latency = waited.as_secs_f64() * 1e3 / answered as f64;
     let mut line = format!(
         "Requests: {done}{percent}, requests per second: {rate}, mean latency: {} ms\n",
         short(latency, 1)
@@ -61,6 +63,8 @@ pub(in crate::dialect) struct Since {
     pub(in crate::dialect) elapsed: Duration,
     pub(in crate::dialect) completed: u64,
     pub(in crate::dialect) errors: u64,
+    pub(in crate::dialect) answered: u64,
+    pub(in crate::dialect) response_sum: Duration,
 }
 
 /// loadtest reports refused connections as errors; there is a report of nothing else.

@@ -5,6 +5,7 @@ use insta::assert_snapshot;
 use super::*;
 use crate::dialect::testing::{parsed, parsed_with, report};
 use crate::dialect::{Dialect, Invocation};
+use crate::{Phase, Progress};
 
 const URL: &str = "http://localhost:3000/heavy";
 
@@ -86,4 +87,37 @@ fn the_report_has_loadtest_s_lines() {
 fn the_footnote_multiplies_the_clients_by_the_cores() {
     let notes = invocation(&format!("-n 2000 -c 20 {URL}")).footnotes(&report());
     assert!(notes[0].contains("would have opened 80 clients: `-c 20` for each of 4 cores"), "{notes:?}");
+}
+
+#[test]
+fn each_line_of_progress_has_the_mean_since_the_last_one() {
+    let invocation = invocation(&format!("-n 1000 -c 10 {URL}"));
+    let mut ticker = invocation.ticker();
+    let mut line = |seconds: u64, completed: u64, errors: u64, waited_ms: u64| {
+        let progress = Progress {
+            phase: Phase::Measuring,
+            elapsed: Duration::from_secs(seconds),
+            done: 0.1,
+            started: completed,
+            completed,
+            errors,
+            per_second: 1.0,
+            // Neither the median nor anything else of the last moment is in the line.
+            p50: Some(Duration::from_millis(777)),
+            p99: Some(Duration::from_millis(999)),
+            answered: completed,
+            response_sum: Duration::from_millis(waited_ms),
+            open_connections: 10,
+            backlog: 0,
+        };
+        ticker.tick(&progress).stdout
+    };
+    assert_eq!(line(4, 80, 0, 9_999), "", "not yet");
+    assert_eq!(line(5, 100, 0, 1_000), "Requests: 100 (10%), requests per second: 20, mean latency: 10 ms\n");
+    assert_eq!(
+        line(10, 300, 100, 6_060),
+        "Requests: 400 (40%), requests per second: 40, mean latency: 25.3 ms\n\
+         Errors: 100, accumulated errors: 100, 25% of total requests\n"
+    );
+    assert_eq!(line(15, 300, 100, 6_060).lines().next().unwrap().rsplit(": ").next(), Some("0 ms"));
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Check, Level, percent};
+use crate::report::findings::{WorkerShare, Workers};
 use crate::report::spread::{at, duration, thousands};
 use crate::{Load, Plan, Report, Think};
 
@@ -10,6 +11,12 @@ use crate::{Load, Plan, Report, Think};
 const BUSY_WARNING: f64 = 0.8;
 /// From here on it is the generator that is measured.
 const BUSY_FAULT: f64 = 0.9;
+/// One CPU-bound thread or process is at least so busy.
+const BUSY_LIMIT: f64 = 0.85;
+/// All CPUs of the machine together, from here on.
+const MACHINE_FULL: f64 = 0.9;
+/// A shorter run says nothing of the CPU of other processes, which is counted in hundredths of a second.
+const WORKERS_ELAPSED_MIN: Duration = Duration::from_secs(1);
 /// A shorter run says nothing of CPU shares.
 const CPU_ELAPSED_MIN: Duration = Duration::from_millis(200);
 
@@ -45,6 +52,31 @@ pub(super) fn cpu(report: &Report) -> Option<Check> {
              --threads, or another machine",
             percent(busiest)
         ),
+    })
+}
+
+/// In a closed loop without pauses somebody is at his limit: a worker, the generator, or what both wait for.
+pub(super) fn bottleneck(plan: &Plan, report: &Report, workers: &Workers) -> Option<Check> {
+    if plan.load != (Load::Closed { think: Think::None }) || report.elapsed < WORKERS_ELAPSED_MIN {
+        return None;
+    }
+    let share = |worker: &WorkerShare| Some(worker.cpu_seconds? / report.elapsed.as_secs_f64());
+    let shares: Vec<f64> = workers.workers.iter().map(share).collect::<Option<_>>()?;
+    let worker = shares.into_iter().reduce(f64::max)?;
+    let thread = report.threads.iter().map(|thread| thread.busy).reduce(f64::max)?;
+    let limit = match report.host.busy {
+        Some(busy) if busy > MACHINE_FULL => {
+            format!("all CPUs of the machine together are {} busy", percent(busy))
+        }
+        _ => "it is elsewhere: a database, a timer, a lock, too few connections".to_owned(),
+    };
+    Some(Check {
+        key: "bottleneck",
+        name: "busiest worker, busiest thread of the generator",
+        level: if worker.max(thread) > BUSY_LIMIT { Level::Fine } else { Level::Note },
+        value: format!("{}, {} of a core", percent(worker), percent(thread)),
+        limit: "85 %".to_owned(),
+        meaning: format!("neither the generator nor a worker is near its limit; {limit}"),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::report::findings::{WorkerShare, Workers};
 use crate::{
     Arrivals, ErrorCause, ErrorCount, HttpVersion, Load, Plan, Report, Stop, Think, ThreadFacts, Window,
 };
@@ -173,4 +174,44 @@ fn no_answer_at_all_is_not_trusted_and_few_are_noted() {
     let check = trust.checks.iter().find(|check| check.key == "samples").unwrap();
     assert_eq!(check.level, Level::Note);
     assert!(check.meaning.contains("p99 (1,000)"));
+}
+
+#[test]
+fn in_a_closed_loop_somebody_is_busy_or_the_limit_is_elsewhere() {
+    let workers = |seconds: &[Option<f64>]| Workers {
+        app: Some("api".to_owned()),
+        source: String::new(),
+        workers: seconds
+            .iter()
+            .map(|seconds| WorkerShare { cpu_seconds: *seconds, ..WorkerShare::default() })
+            .collect(),
+    };
+    let idle = [Some(4.0), Some(8.4)];
+    let table: [(&[Option<f64>], Change, Option<Level>, &str); 9] = [
+        (&idle, |_, _| {}, Some(Level::Note), "; it is elsewhere: a database"),
+        (&[Some(4.0), Some(8.6)], |_, _| {}, Some(Level::Fine), ""),
+        (&idle, |_, report| report.threads[0].busy = 0.86, Some(Level::Fine), ""),
+        (
+            &idle,
+            |_, report| report.host.busy = Some(0.97),
+            Some(Level::Note),
+            "all CPUs of the machine together are 97 % busy",
+        ),
+        (&idle, |plan, report| open(plan, report, 10_000.0), None, ""),
+        (&idle, |plan, _| plan.load = Load::Closed { think: Think::Fixed(Duration::from_secs(1)) }, None, ""),
+        (&idle, |_, report| report.elapsed = Duration::from_millis(900), None, ""),
+        (&[Some(1.0), None], |_, _| {}, None, ""),
+        (&[], |_, _| {}, None, ""),
+    ];
+    for (number, (seconds, change, level, meaning)) in table.into_iter().enumerate() {
+        let (mut plan, mut report) = good();
+        change(&mut plan, &mut report);
+        let trust = Trust::of(&plan, &report).with_workers(&plan, &report, Some(&workers(seconds)));
+        let check = trust.checks.iter().find(|check| check.key == "bottleneck");
+        assert_eq!(check.map(|check| check.level), level, "row {number}: {check:?}");
+        assert!(check.is_none_or(|check| check.meaning.contains(meaning)), "row {number}: {check:?}");
+    }
+    let (plan, report) = good();
+    let known = Trust::of(&plan, &report);
+    assert_eq!(known.clone().with_workers(&plan, &report, None), known);
 }

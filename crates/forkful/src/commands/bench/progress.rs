@@ -83,6 +83,8 @@ mod tests {
             per_second: 12_345.6,
             p50: Some(Duration::from_micros(1_500)),
             p99: None,
+            answered: 999,
+            response_sum: Duration::from_secs(2),
             open_connections: 64,
             backlog: 0,
         };
