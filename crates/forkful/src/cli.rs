@@ -23,7 +23,7 @@ pub(crate) use app::{
     AppArgs, AppOptionArgs, GuardArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs,
     StopArgs,
 };
-pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs};
+pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs, typed_load_options};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
 pub(crate) use experiment::ExperimentArgs;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory};
 use forkful_load::dialect::Dialect;
 use forkful_load::report::Threshold;
 
@@ -17,7 +18,8 @@ The report ends with a trust box. A measurement that cannot be trusted says so i
 that there are too few samples for are left out: p99 needs 1,000, p99.9 needs 10,000.
 
 --as speaks the language of ab, siege, loadtest, autocannon or wrk: their flags behind `--`, their report,
-and on stderr a note wherever theirs would have been wrong.
+and on stderr a note wherever theirs would have been wrong. --expect is judged there, too, and the files of
+Output are written; --json takes the place of what the tool prints on stdout.
 
 A file of --urls-file has a request on each line: [WEIGHT] [METHOD] URL [BODY|@FILE]; # begins a comment.
 
@@ -40,7 +42,12 @@ Examples:
   forkful bench --json http://127.0.0.1:8000/ | jq .latency_ms.p99
   forkful bench --http2 -c 10 --streams 20 https://127.0.0.1:8443/ --cacert ca.pem
   forkful bench --as ab -- -k -n 5000 -c 500 http://127.0.0.1:8000/fast
-  forkful bench --as wrk -- -t2 -c100 -d10s --latency http://127.0.0.1:8000/fast";
+  forkful bench --as wrk --expect 'p99<20ms' -- -t2 -c100 -d10s --latency http://127.0.0.1:8000/fast";
+
+/// Headings of the options that say what is sent, and how.
+const LOAD: &str = "Load";
+const REQUEST: &str = "Request";
+const CONNECTION: &str = "Connection";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -65,7 +72,7 @@ pub(crate) struct BenchArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Load")]
+#[command(next_help_heading = LOAD)]
 pub(crate) struct BenchLoadArgs {
     /// Connections, exactly so many (50, or -n where that is less).
     #[arg(long, short, value_name = "NUMBER", allow_negative_numbers = true)]
@@ -109,7 +116,7 @@ pub(crate) struct BenchLoadArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Request")]
+#[command(next_help_heading = REQUEST)]
 pub(crate) struct BenchRequestArgs {
     /// Method (GET, or POST with a body).
     #[arg(long, short, value_name = "METHOD")]
@@ -148,7 +155,7 @@ pub(crate) struct BenchRequestArgs {
 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Connection")]
+#[command(next_help_heading = CONNECTION)]
 pub(crate) struct BenchConnectionArgs {
     /// A connection for each request.
     #[arg(long, visible_alias = "no-keep-alive")]
@@ -226,6 +233,22 @@ impl BenchArgs {
         let thresholds = texts.into_iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         Ok((urls, thresholds))
     }
+}
+
+/// The options of load, request and connection that this program was called with, as `--connections`.
+pub(crate) fn typed_load_options() -> Vec<String> {
+    let command = super::Cli::command();
+    let matches = command.clone().try_get_matches_from(std::env::args_os());
+    let Some(("bench", typed)) = matches.as_ref().ok().and_then(ArgMatches::subcommand) else {
+        return Vec::new();
+    };
+    let is_typed = |id: &str| typed.value_source(id) == Some(ValueSource::CommandLine);
+    let options = command.find_subcommand("bench").into_iter().flat_map(clap::Command::get_arguments);
+    options
+        .filter(|option| matches!(option.get_help_heading(), Some(LOAD | REQUEST | CONNECTION)))
+        .filter(|option| is_typed(option.get_id().as_str()))
+        .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+        .collect()
 }
 
 fn looks_like_url(text: &str) -> bool {

@@ -8,8 +8,8 @@ mod workers;
 
 use std::time::SystemTime;
 
-use forkful_load::report::{self, Findings, Judgement, Tone, Trust};
-use forkful_load::{LoadError, Plan, run};
+use forkful_load::report::{self, Findings, Judgement, Threshold, Tone, Trust};
+use forkful_load::{LoadError, Plan, Report, run};
 
 use super::lab;
 use crate::cli::BenchArgs;
@@ -36,7 +36,7 @@ impl From<LoadError> for Failure {
 pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let (urls, thresholds) = args.sorted().map_err(|error| Failure::new(Exit::WrongUse, error))?;
     if let Some(dialect) = args.dialect {
-        return tool::run(dialect, args, &urls);
+        return tool::run(dialect, args, &urls, &thresholds);
     }
     if !args.tool_args.is_empty() {
         return Err(Failure::new(Exit::WrongUse, "what stands behind `--` is for a tool named by --as"));
@@ -56,33 +56,53 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
             &stop,
         )?
     };
-    let trust = Trust::of(&plan, &report);
-    let judgements: Vec<Judgement> = thresholds.iter().map(|threshold| threshold.judge(&report)).collect();
-    let workers = watched.found(&report);
+    conclude(&Ran { plan, report }, watched, args, &thresholds, &|findings| tell(args, findings))
+}
+
+/// A load that was made.
+struct Ran {
+    plan: Plan,
+    report: Report,
+}
+
+/// Judges what was measured, has it told, writes the files, and says how the command ends.
+fn conclude(
+    ran: &Ran,
+    watched: Watched,
+    args: &BenchArgs,
+    thresholds: &[Threshold],
+    tell: &dyn Fn(&Findings) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let Ran { plan, report } = ran;
+    let workers = watched.found(report);
+    let trust = Trust::of(plan, report).with_workers(plan, report, workers.as_ref());
+    let judgements: Vec<Judgement> = thresholds.iter().map(|threshold| threshold.judge(report)).collect();
     let command = this_command();
     let findings = Findings {
-        plan: &plan,
-        report: &report,
+        plan,
+        report,
         trust: &trust,
         judgements: &judgements,
         command: &command,
         ended_at: SystemTime::now(),
         workers: workers.as_ref(),
     };
-    tell(args, &findings)?;
+    tell(&findings)?;
+    files::write(&args.output, &findings)?;
     Ok(exit(&trust, &judgements))
 }
 
-/// Prints the report and writes the files.
+/// Prints the report.
 fn tell(args: &BenchArgs, findings: &Findings) -> Result<(), Failure> {
     let out = &args.output;
     if out.json {
-        output::print_json(&report::document(findings))?;
-    } else if !files::take_stdout(out) {
-        let paint = Paint::stdout();
-        output::print(&report::text(findings, &|tone, text| painted(paint, tone, text)))?;
+        return output::print_json(&report::document(findings));
     }
-    files::write(out, findings)
+    if files::take_stdout(out) {
+        return Ok(());
+    }
+    let paint = Paint::stdout();
+    output::print(&report::text(findings, &|tone, text| painted(paint, tone, text)))
 }
 
 fn painted(paint: Paint, tone: Tone, text: &str) -> String {

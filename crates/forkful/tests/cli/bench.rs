@@ -32,7 +32,7 @@ fn assert_exits(output: &Output, code: i32) {
 
 #[test]
 fn wrong_command_lines_are_refused_with_a_reason() {
-    let table: [(&[&str], &str); 14] = [
+    let table: [(&[&str], &str); 20] = [
         (&[], "there is no URL"),
         (&["http://"], "`http://` is no usable URL: there is no host"),
         (&["ftp://h/"], "the scheme must be http or https, not `ftp`"),
@@ -47,6 +47,18 @@ fn wrong_command_lines_are_refused_with_a_reason() {
         (&["--as", "jmeter", "http://h/"], "expected ab, siege, loadtest, autocannon, wrk"),
         (&["--json", "--csv", "-", "http://h/"], "only one of --json, --csv - and --hdr - can have stdout"),
         (&["http://a/", "http://b/"], "all requests of a run go to one server"),
+        (
+            &["--as", "ab", "-c", "5", "--", "-n", "9", "http://h/"],
+            "with --as ab, --connections has no place",
+        ),
+        (
+            &["--as", "wrk", "--rate=9", "--", "http://h/"],
+            "say it in wrk's own words: `forkful bench --as wrk",
+        ),
+        (&["--as", "wrk", "--seed", "1", "http://h/"], "--seed has no place before `--`"),
+        (&["--as", "siege", "-H", "A: b", "--", "http://h/"], "--header has no place before `--`"),
+        (&["--as", "loadtest", "-k", "--", "http://h/"], "--insecure has no place before `--`"),
+        (&["--as", "ab", "http://h/", "--", "-n", "9"], "all flags, and the URL, stand behind `--`"),
     ];
     let sandbox = Sandbox::new();
     for (args, what) in table {

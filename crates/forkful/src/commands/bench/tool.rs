@@ -4,23 +4,24 @@ use std::io::Write;
 use std::path::Path;
 
 use forkful_load::dialect::{Dialect, Invocation, Printed, Surroundings};
-use forkful_load::report::{Level, Trust};
-use forkful_load::{Phase, run as run_load};
+use forkful_load::report::{self, Judgement, Level, Threshold, Trust};
+use forkful_load::{Phase, Plan, Report, run as run_load};
 
-use super::lab;
-use crate::cli::BenchArgs;
+use super::workers::Watched;
+use super::{Ran, conclude, files, lab};
+use crate::cli::{BenchArgs, typed_load_options};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-pub(super) fn run(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result<Exit, Failure> {
-    let mut argv = args.tool_args.clone();
-    if argv.is_empty() {
-        argv = urls.to_vec();
-    } else if !urls.is_empty() {
-        let error = format!("with --as {0} all flags, and the URL, stand behind `--`", dialect.name());
-        return Err(Failure::new(Exit::WrongUse, error)
-            .hint(format!("the usage is `forkful bench --as {} -- FLAGS URL`", dialect.name())));
-    }
+pub(super) fn run(
+    dialect: Dialect,
+    args: &BenchArgs,
+    urls: &[String],
+    thresholds: &[Threshold],
+) -> Result<Exit, Failure> {
+    let argv = argv(dialect, args, urls)?;
+    files::check(&args.output)?;
+    let stage = Stage { gives_stdout_away: args.output.json || files::take_stdout(&args.output) };
     let surroundings = Surroundings {
         read: &|path: &Path| {
             std::fs::File::open(path).and_then(|mut file| {
@@ -34,28 +35,72 @@ pub(super) fn run(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result
     let invocation = match Invocation::parse(dialect, &argv, &surroundings) {
         Ok(invocation) => invocation,
         Err(printed) => {
-            show(&printed)?;
+            Stage::default().show(&printed)?;
             return Ok(Exit::App(printed.exit));
         }
     };
-    let plan = invocation.plan()?;
+    let mut plan = invocation.plan()?;
+    plan.worker_header.clone_from(&args.output.worker_header);
+    let with_workers = args.output.json || args.output.html.is_some();
+    let mut watched = if with_workers { Watched::find(&plan) } else { Watched::default() };
+    let report = load(&invocation, &plan, &mut watched, stage)?;
+    conclude(&Ran { plan, report }, watched, args, thresholds, &|findings| {
+        stage.show(&invocation.report(findings.report))?;
+        if let Some(path) = invocation.log_path() {
+            append(path, &invocation, findings.report)?;
+        }
+        footnotes(dialect, &invocation.footnotes(findings.report), findings.trust);
+        judged(findings.judgements);
+        if args.output.json { output::print_json(&report::document(findings)) } else { Ok(()) }
+    })
+}
+
+/// The tool's command line. The load is said in the tool's words, so ours have no place beside them.
+fn argv(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Failure> {
+    let name = dialect.name();
+    if let Some(option) = typed_load_options().first() {
+        let error = format!("with --as {name}, {option} has no place before `--`");
+        return Err(Failure::new(Exit::WrongUse, error).hint(format!(
+            "say it in {name}'s own words: `forkful bench --as {name} -- FLAGS URL`; --expect and the options of \
+             output may stand before `--`"
+        )));
+    }
+    match (args.tool_args.is_empty(), urls.is_empty()) {
+        (true, _) => Ok(urls.to_vec()),
+        (false, true) => Ok(args.tool_args.clone()),
+        (false, false) => {
+            let error = format!("with --as {name} all flags, and the URL, stand behind `--`");
+            Err(Failure::new(Exit::WrongUse, error)
+                .hint(format!("the usage is `forkful bench --as {name} -- FLAGS URL`")))
+        }
+    }
+}
+
+/// Runs the load, with what the tool prints before and while it runs.
+fn load(
+    invocation: &Invocation,
+    plan: &Plan,
+    watched: &mut Watched,
+    stage: Stage,
+) -> Result<Report, Failure> {
     let stop = lab::interruptible()?;
     let mut opening = Some(invocation.opening());
     if !invocation.opens_when_connected() {
-        show(&opening.take().unwrap_or_default())?;
+        stage.show(&opening.take().unwrap_or_default())?;
     }
     let mut ticker = invocation.ticker();
     let mut broken = None;
     let ran = run_load(
-        &plan,
+        plan,
         &mut |progress| {
+            watched.look(progress);
             let mut printed = ticker.tick(progress);
             if progress.phase > Phase::Connecting
                 && let Some(opening) = opening.take()
             {
                 printed.stdout.insert_str(0, &opening.stdout);
             }
-            broken = broken.take().or_else(|| show(&printed).err());
+            broken = broken.take().or_else(|| stage.show(&printed).err());
         },
         &stop,
     );
@@ -64,7 +109,7 @@ pub(super) fn run(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result
         Err(error) => {
             // The tool's words first, where it has some; then ours.
             if let Some(printed) = invocation.unreachable(&error) {
-                show(&printed)?;
+                stage.show(&printed)?;
             }
             return Err(error.into());
         }
@@ -72,31 +117,34 @@ pub(super) fn run(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result
     if let Some(failure) = broken {
         return Err(failure);
     }
-    show(&opening.unwrap_or_default())?;
-    show(&ticker.finish(report.counts.completed))?;
-    show(&invocation.report(&report))?;
-    if let Some(path) = invocation.log_path() {
-        append(path, &invocation, &report)?;
-    }
-    let trust = Trust::of(&plan, &report);
-    footnotes(dialect, &invocation.footnotes(&report), &trust);
-    Ok(if trust.trustworthy() { Exit::Done } else { Exit::NotTrustworthy })
+    stage.show(&opening.unwrap_or_default())?;
+    stage.show(&ticker.finish(report.counts.completed))?;
+    Ok(report)
 }
 
-fn show(printed: &Printed) -> Result<(), Failure> {
-    if !printed.stdout.is_empty() {
-        output::print(&printed.stdout)?;
-    }
-    if !printed.stderr.is_empty() {
-        output::talk(&printed.stderr);
-    }
-    for (path, bytes) in &printed.files {
-        fs_err::write(path, bytes).map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
-    }
-    Ok(())
+/// Where the tool's words go.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stage {
+    /// A document has stdout, so that what the tool prints there is left out.
+    gives_stdout_away: bool,
 }
 
-fn append(path: &Path, invocation: &Invocation, report: &forkful_load::Report) -> Result<(), Failure> {
+impl Stage {
+    fn show(self, printed: &Printed) -> Result<(), Failure> {
+        if !printed.stdout.is_empty() && !self.gives_stdout_away {
+            output::print(&printed.stdout)?;
+        }
+        if !printed.stderr.is_empty() {
+            output::talk(&printed.stderr);
+        }
+        for (path, bytes) in &printed.files {
+            fs_err::write(path, bytes).map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
+        }
+        Ok(())
+    }
+}
+
+fn append(path: &Path, invocation: &Invocation, report: &Report) -> Result<(), Failure> {
     let fresh = std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
     let Some((path, lines)) = invocation.log(report, fresh) else { return Ok(()) };
     let mut options = fs_err::OpenOptions::new();
@@ -118,5 +166,16 @@ fn footnotes(dialect: Dialect, notes: &[String], trust: &Trust) {
     }
     for note in notes {
         output::note(&format!("{}: {note}", dialect.name()));
+    }
+}
+
+/// What was expected, one by one; behind the notes.
+fn judged(judgements: &[Judgement]) {
+    for judgement in judgements {
+        if judgement.kept == Some(true) {
+            output::note(&judgement.to_string());
+        } else {
+            output::warn(&judgement.to_string());
+        }
     }
 }
