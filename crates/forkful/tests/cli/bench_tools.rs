@@ -2,10 +2,11 @@
 //! the counts that do not depend on time by value. Without the tools the layouts are held by snapshots in
 //! `forkful-load`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::http::Server;
+use crate::http::{Server, WAIT};
 use crate::sandbox::Sandbox;
 
 /// Both outputs of a tool's run; `None` where it is not installed, which is said. Tools from npm may be those of the
@@ -17,7 +18,11 @@ fn real(tool: &str, args: &[&str], sandbox: &Sandbox) -> Option<Output> {
     match ran {
         Ok(output) => Some(output),
         Err(_) => {
-            eprintln!("{tool} is not installed: nothing to stand beside");
+            // Past the test harness, which keeps what a test that passes prints.
+            let _ = writeln!(
+                std::io::stderr(),
+                "\n!! {tool} is not installed: NOTHING stands beside `bench --as {tool}`"
+            );
             None
         }
     }
@@ -220,6 +225,77 @@ fn as_autocannon_every_line_is_autocannon_s() {
     }
 }
 
+/// The number at place `nth` of those behind a label, in seconds where it has a unit of time.
+fn quantity(text: &str, label: &str, nth: usize) -> f64 {
+    let line =
+        text.lines().map(|line| line.trim_start_matches([' ', '│'])).find(|line| line.starts_with(label));
+    let line = line.unwrap_or_else(|| panic!("no {label:?} in {text}"));
+    let words: Vec<&str> =
+        line[label.len()..].split([' ', '│', '[', ']']).filter(|word| !word.is_empty()).collect();
+    let number = |word: &str| {
+        let unit = word.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ','))).unwrap_or(word.len());
+        word[..unit].replace(',', "").parse::<f64>().ok().map(|number| (number, word[unit..].to_owned()))
+    };
+    let mut numbers = words.iter().enumerate().filter_map(|(at, word)| number(word).map(|found| (at, found)));
+    let (at, (value, unit)) = numbers.nth(nth).unwrap_or_else(|| panic!("no number {nth} in {line:?}"));
+    let unit = if unit.is_empty() { words.get(at + 1).copied().unwrap_or_default() } else { &unit };
+    value
+        * match unit {
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            _ => 1.0,
+        }
+}
+
+#[test]
+fn times_and_rates_are_the_tools_own_with_their_units() {
+    // ab's percentiles have no unit of their own, and are milliseconds.
+    let (wait, rate) = (WAIT.as_secs_f64(), 2.0 / WAIT.as_secs_f64());
+    let table: [(&str, &[&str], &[(&str, usize, f64)]); 5] = [
+        (
+            "ab",
+            &["-q", "-n", "20", "-c", "2"],
+            &[("Time per request:", 0, wait), ("50%", 0, wait * 1e3), ("Requests per second:", 0, rate)],
+        ),
+        (
+            "wrk",
+            &["-t1", "-c2", "-d2s", "--latency"],
+            &[("Latency  ", 0, wait), ("50%", 0, wait), ("Requests/sec:", 0, rate)],
+        ),
+        (
+            "siege",
+            &["-R", "rc", "-b", "-c", "2", "-r", "10"],
+            &[("Response time:", 0, wait), ("Transaction rate:", 0, rate)],
+        ),
+        (
+            "loadtest",
+            &["-n", "20", "-c", "2", "-k", "--cores", "1"],
+            &[("Mean latency:", 0, wait), ("50%", 0, wait), ("Effective rps:", 0, rate)],
+        ),
+        (
+            "autocannon",
+            &["-c", "2", "-d", "2"],
+            &[("Latency", 1, wait), ("Latency", 4, wait), ("Req/Sec", 4, rate)],
+        ),
+    ];
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    sandbox.write("rc", "json_output = false\nquiet = false\nverbose = false\nparser = false\ncolor = off\n");
+    let url = server.url("/wait");
+    for (tool, flags, fields) in table {
+        let args = [flags, &[url.as_str()]].concat();
+        let Some(theirs) = real(tool, &args, &sandbox) else { continue };
+        let both = |output: &Output| format!("{}\n{}", text(&output.stdout), text(&output.stderr));
+        let (theirs, ours) = (both(&theirs), both(&ours(tool, &args, &sandbox)));
+        for (label, nth, least) in fields {
+            let [theirs_is, ours_is] = [&theirs, &ours].map(|report| quantity(report, label, *nth));
+            let told = format!("{tool} {label:?}: {ours_is}, and {theirs_is} of its own\n{ours}\n{theirs}");
+            // Both waited that long at least, so that a busy machine moves both little, and a wrong unit much.
+            assert!((ours_is / theirs_is - 1.0).abs() <= 0.2, "{told}");
+            assert!((ours_is / least - 1.0).abs() <= 0.5, "about {least}: {told}");
+        }
+    }
+}
+
 #[test]
 fn a_tool_s_usage_goes_where_the_tool_sends_it() {
     let sandbox = Sandbox::new();
@@ -232,4 +308,63 @@ fn a_tool_s_usage_goes_where_the_tool_sends_it() {
     ] {
         assert_eq!(ours(tool, args, &sandbox).status.code(), Some(code), "{tool}");
     }
+}
+
+#[test]
+fn what_is_expected_is_judged_whosever_flags_say_the_load() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/error");
+    let flags = |tool| match tool {
+        "ab" => &["-n", "1500", "-c", "3", "-k"][..],
+        "siege" => &["-c", "3", "-r", "500", "-b"],
+        "loadtest" => &["-n", "1500", "-c", "3", "-k"],
+        "autocannon" => &["-a", "1500", "-c", "3"],
+        _ => &["-t", "1", "-c", "3", "-d", "1s"],
+    };
+    for tool in ["ab", "siege", "loadtest", "autocannon", "wrk"] {
+        let run = |expected: &[&str]| {
+            let ours = [&["bench", "--as", tool, "--expect"][..], expected, &["--"]].concat();
+            sandbox.run(&[&ours, flags(tool), &[url.as_str()]].concat())
+        };
+        let missed = run(&["5xx<1%", "p99<60s"]);
+        let told = text(&missed.stderr);
+        // What cannot be trusted, as on a busy machine, is told before what was missed.
+        let untrusted = told.contains("NOT TRUSTWORTHY");
+        assert_eq!(missed.status.code(), Some(if untrusted { 6 } else { 5 }), "{tool}: {told}");
+        // wrk has a time and no number of requests.
+        let missed =
+            if tool == "wrk" { "warning: 5xx<1% missed (" } else { "warning: 5xx<1% missed (20.000 %)" };
+        assert!(told.contains(missed), "{tool}: {told}");
+        assert!(told.contains("note: p99<60s kept ("), "{tool}: {told}");
+        let kept = run(&["5xx<=30%"]);
+        let told = text(&kept.stderr);
+        let untrusted = told.contains("NOT TRUSTWORTHY");
+        assert_eq!(kept.status.code(), Some(if untrusted { 6 } else { 0 }), "{tool}: {told}");
+    }
+}
+
+#[test]
+fn documents_are_written_whosever_flags_say_the_load() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/");
+    let tool = ["--", "-q", "-n", "300", "-c", "3", &url];
+    let files = ["bench", "--as", "ab", "--csv", "r.csv", "--hdr", "r.hdr", "--html", "r.html"];
+    let output = sandbox.run(&[&files[..], &tool].concat());
+    assert_eq!(field(&text(&output.stdout), "Complete requests:"), "300", "the tool's report is there, too");
+    let read = |name: &str| fs_err::read_to_string(sandbox.work().join(name)).unwrap();
+    let rows = read("r.csv");
+    let completed = rows.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().parse::<u64>().unwrap());
+    assert_eq!(completed.sum::<u64>(), 300);
+    assert!(read("r.hdr").contains("#[Max     =") && read("r.html").contains(&format!("GET {url}")));
+    let json =
+        sandbox.run(&[&["bench", "--as", "ab", "--json", "--expect", "requests>=300"][..], &tool].concat());
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (
+            &document["requests"]["completed"],
+            &document["plan"]["connections"],
+            &document["thresholds"][0]["kept"]
+        ),
+        (&300.into(), &3.into(), &true.into())
+    );
 }

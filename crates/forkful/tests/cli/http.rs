@@ -4,6 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What `/wait` takes at least.
+pub(crate) const WAIT: Duration = Duration::from_millis(100);
 
 /// See the module's documentation. Its threads end with their connections, and with the test's process.
 pub(crate) struct Server {
@@ -13,7 +17,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts one on a free port. `/` says hello, `/pid` a text whose length changes, `/error` fails every fifth time
-    /// with as long a body, `/echo` sends back method, path and body.
+    /// with as long a body, `/echo` sends back method, path and body, `/wait` says hello after [`WAIT`].
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -84,6 +88,10 @@ fn answer(first: &str, body: &[u8], number: u64) -> (&'static str, String) {
     match path.split('?').next().unwrap_or_default() {
         "/pid" => ("200 OK", "x".repeat(1 + (number % 3) as usize)),
         "/error" if number % 5 == 4 => ("500 Internal Server Error", "wrong\n".to_owned()),
+        "/wait" => {
+            std::thread::sleep(WAIT);
+            ("200 OK", "hello\n".to_owned())
+        }
         "/echo" => ("200 OK", format!("{method} {path} {}", String::from_utf8_lossy(body))),
         _ => ("200 OK", "hello\n".to_owned()),
     }
