@@ -40,14 +40,19 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// An answer without a body.
+pub(crate) fn answer_at_once(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &[STATUS_200])
+}
+
 /// Reads the client's preface and says hello.
-fn greet(peer: &mut Peer) -> bool {
+pub(crate) fn greet(peer: &mut Peer) -> bool {
     let mut preface = [0; 24];
     peer.stream.read_exact(&mut preface).is_ok() && peer.send(&frame(SETTINGS, 0, 0, &[]))
 }
 
 /// The stream of the next request; `None`: the client is gone.
-fn request(peer: &mut Peer) -> Option<u32> {
+pub(crate) fn request(peer: &mut Peer) -> Option<u32> {
     loop {
         let mut head = [0; 9];
         peer.stream.read_exact(&mut head).ok()?;

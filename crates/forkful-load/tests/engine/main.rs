@@ -7,3 +7,4 @@ mod misbehaviour;
 mod node_server;
 mod support;
 mod transports;
+mod waiting;
