@@ -78,6 +78,7 @@ fn conclude(
     let trust = Trust::of(plan, report).with_workers(plan, report, workers.as_ref());
     let judgements: Vec<Judgement> = thresholds.iter().map(|threshold| threshold.judge(report)).collect();
     let command = this_command();
+    let command = args.dialect.map_or(command.clone(), |dialect| tool::without_secrets(dialect, &command));
     let findings = Findings {
         plan,
         report,

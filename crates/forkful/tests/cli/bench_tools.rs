@@ -347,7 +347,7 @@ fn what_is_expected_is_judged_whosever_flags_say_the_load() {
 fn documents_are_written_whosever_flags_say_the_load() {
     let (sandbox, server) = (Sandbox::new(), Server::start());
     let url = server.url("/");
-    let tool = ["--", "-q", "-n", "300", "-c", "3", &url];
+    let tool = ["--", "-q", "-n", "300", "-c", "3", "-A", "me:secret", &url];
     let files = ["bench", "--as", "ab", "--csv", "r.csv", "--hdr", "r.hdr", "--html", "r.html"];
     let output = sandbox.run(&[&files[..], &tool].concat());
     assert_eq!(field(&text(&output.stdout), "Complete requests:"), "300", "the tool's report is there, too");
@@ -356,6 +356,7 @@ fn documents_are_written_whosever_flags_say_the_load() {
     let completed = rows.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().parse::<u64>().unwrap());
     assert_eq!(completed.sum::<u64>(), 300);
     assert!(read("r.hdr").contains("#[Max     =") && read("r.html").contains(&format!("GET {url}")));
+    assert!(!read("r.html").contains("secret"));
     let json =
         sandbox.run(&[&["bench", "--as", "ab", "--json", "--expect", "requests>=300"][..], &tool].concat());
     let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();

@@ -13,6 +13,9 @@ use crate::cli::{BenchArgs, typed_load_options};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
+/// What stands in the place of a secret.
+const MASK: &str = "…";
+
 pub(super) fn run(
     dialect: Dialect,
     args: &BenchArgs,
@@ -177,5 +180,69 @@ fn judged(judgements: &[Judgement]) {
         } else {
             output::warn(&judgement.to_string());
         }
+    }
+}
+
+/// A command line without what the tool's own options behind `--` hold of credentials, headers and cookies.
+pub(super) fn without_secrets(dialect: Dialect, command: &str) -> String {
+    let letters: &[char] = match dialect {
+        Dialect::Ab => &['A', 'P', 'C', 'H'],
+        Dialect::Loadtest => &['C', 'H'],
+        Dialect::Siege | Dialect::Autocannon | Dialect::Wrk => &['H'],
+    };
+    // What was joined by this program can be split again.
+    let words = shell_words::split(command).unwrap_or_default();
+    let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let mut is_secret = false;
+    let masked = words.iter().skip(own).map(|word| {
+        if std::mem::take(&mut is_secret) {
+            return MASK.to_owned();
+        }
+        // The option's end, where a secret follows it, be it in the next word.
+        let end = match word.strip_prefix("--") {
+            Some(long) if ["header", "cookie"].iter().any(|name| long.starts_with(name)) => {
+                Some(word.find('=').map_or(word.len(), |at| at + 1))
+            }
+            None if word.starts_with('-') => word.find(letters).map(|at| at + 1),
+            _ => None,
+        };
+        is_secret = end == Some(word.len());
+        match end {
+            Some(end) if end < word.len() => format!("{}{MASK}", &word[..end]),
+            _ => word.clone(),
+        }
+    });
+    shell_words::join(words[..own].iter().cloned().chain(masked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_a_tool_s_options_are_not_repeated() {
+        let table = [
+            (Dialect::Ab, "-n 9 -A me:secret http://h/", "-n 9 -A … http://h/"),
+            (Dialect::Ab, "-kAme:secret -C a=secret -H 'A: secret' http://h/", "-kA… -C … -H … http://h/"),
+            (Dialect::Wrk, "-t2 -H 'A: secret' --header=secret http://h/", "-t2 -H … --header=… http://h/"),
+            (Dialect::Siege, "-b --header 'A: secret' http://h/", "-b --header … http://h/"),
+            (
+                Dialect::Autocannon,
+                "-C -H A=secret --headers=A=secret http://h/",
+                "-C -H … --headers=… http://h/",
+            ),
+            (
+                Dialect::Loadtest,
+                "-C a=secret --cookies a=secret -k http://h/",
+                "-C … --cookies … -k http://h/",
+            ),
+        ];
+        for (dialect, flags, expected) in table {
+            let command = format!("forkful bench --as {} -- {flags}", dialect.name());
+            let shown = shell_words::split(&without_secrets(dialect, &command)).unwrap().join(" ");
+            assert_eq!(shown, format!("forkful bench --as {} -- {expected}", dialect.name()));
+        }
+        let ours = "forkful bench --as ab --html A.html http://h/";
+        assert_eq!(without_secrets(Dialect::Ab, ours), ours);
     }
 }
