@@ -157,7 +157,7 @@ pub(crate) struct ReadyArgs {
     /// The app says `process.send('ready')` when it is ready.
     #[arg(long)]
     pub(crate) wait_ready: bool,
-    /// How long a worker may take to become ready [default: 3s, at a reload 30s].
+    /// Time that a worker has to become ready (3 s; a reload: 30 s).
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) listen_timeout: Option<Duration>,
 }

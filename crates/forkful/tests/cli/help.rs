@@ -140,7 +140,7 @@ fn help_of_start() {
 
     Readiness:
           --wait-ready                 The app says `process.send('ready')` when it is ready
-          --listen-timeout <DURATION>  How long a worker may take to become ready [default: 3s, at a reload 30s]
+          --listen-timeout <DURATION>  Time that a worker has to become ready (3 s; a reload: 30 s)
 
     Stopping:
       -k, --kill-timeout <DURATION>   From the first signal to SIGKILL
@@ -250,7 +250,7 @@ fn help_of_reload() {
 
     Readiness:
           --wait-ready                 The app says `process.send('ready')` when it is ready
-          --listen-timeout <DURATION>  How long a worker may take to become ready [default: 3s, at a reload 30s]
+          --listen-timeout <DURATION>  Time that a worker has to become ready (3 s; a reload: 30 s)
 
     Stopping:
       -k, --kill-timeout <DURATION>   From the first signal to SIGKILL
