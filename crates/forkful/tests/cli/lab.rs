@@ -136,6 +136,10 @@ fn a_short_comparison_has_its_document_and_its_page() {
         "--json",
         "--html",
         "page.html",
+        "--env",
+        "KEY=hunter-7",
+        "-H",
+        "Authorization: hunter-8",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -147,10 +151,13 @@ fn a_short_comparison_has_its_document_and_its_page() {
     assert!(document["latency"].get("p99").is_some());
     let words = ["faster", "slower", "no difference", "inconclusive"];
     assert!(words.contains(&document["verdict"].as_str().unwrap()), "{}", document["verdict"]);
-    assert!(document["command"].as_str().unwrap().ends_with("--seed 7 --json --html page.html"));
+    let command = document["command"].as_str().unwrap();
+    assert!(command.contains("--seed 7 --json --html page.html --env"), "{command}");
+    assert!(command.contains("KEY=…") && command.contains("Authorization: …"), "{command}");
     assert_eq!(document["arms"][0]["errors"]["total"], 0);
     assert!(document["arms"][1]["memory_bytes"].as_u64().unwrap() > 1 << 20);
     let html = fs_err::read_to_string(&page).unwrap();
+    assert!(!html.contains("hunter-") && !stdout(&output).contains("hunter-"));
     assert!(
         html.contains("<!doctype html") || html.contains("<!DOCTYPE html"),
         "{}",
