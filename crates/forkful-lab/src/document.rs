@@ -183,6 +183,8 @@ pub struct Latency {
     pub rate: f64,
     /// Values.
     pub samples: u64,
+    /// Requests without an answer when the waiting ended: more than 1 % of them leave no 99th percentile.
+    pub unfinished: u64,
     /// The arm could not keep up with the rate: there is no steady state that percentiles could describe.
     pub overloaded: bool,
     /// Mean.
@@ -228,8 +230,14 @@ pub struct PlainRatio {
 pub struct LatencyRatios {
     /// Medians.
     pub p50: Option<PercentileRatio>,
+    /// 90th percentiles, where no higher one has requests enough in every window for an interval.
+    pub p90: Option<PercentileRatio>,
+    /// 95th percentiles, where the 99th has none.
+    pub p95: Option<PercentileRatio>,
     /// 99th percentiles.
     pub p99: Option<PercentileRatio>,
+    /// Why there is no 99th percentile, or none with an interval.
+    pub p99_reason: Option<String>,
 }
 
 /// One percentile against the baseline's at the same offered rate.

@@ -1,11 +1,14 @@
 //! Whether a comparison's figures can be trusted: every finding as data, pure.
 
+mod latency;
+
 use std::time::Duration;
 
 use super::judge::{counting, undisturbed};
 use super::pilot::Pilot;
 use super::{Block, Setup, Trial};
 use crate::document::{Check, Comparison, Level, Trust, TrustNote};
+use crate::plan::{BLOCKS_MIN, Facts};
 use crate::statistics::steadiness::{drift, is_drifting};
 
 /// A generator's thread that is busier is the bottleneck.
@@ -30,11 +33,17 @@ pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comp
         ..Trust::default()
     };
     generator(&mut trust, setup, &trials, cores, busiest);
+    few_blocks(&mut trust, blocks);
     disturbances(&mut trust, blocks);
     drifts(&mut trust, setup, blocks);
     little(&mut trust, setup, &trials, pilot.connections);
     resources(&mut trust, &trials);
-    samples(&mut trust, setup, blocks);
+    answers(&mut trust, blocks);
+    let names: Vec<&str> = setup.arms.iter().map(|arm| arm.name.as_str()).collect();
+    latency::look(&mut trust, &names, blocks);
+    if setup.with_latency {
+        latency::samples(&mut trust, blocks, setup.budget, &Facts::of(setup, pilot, setup.budget));
+    }
     errors(&mut trust, setup, &trials);
     ports(&mut trust, setup, &trials);
     if let Some(percent) = trust.resolution_percent {
@@ -115,6 +124,25 @@ fn generator(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], cores
             );
             note(trust, Level::Note, "generator_shares_cores", text);
         }
+    }
+}
+
+fn few_blocks(trust: &mut Trust, blocks: &[Block]) {
+    let count = undisturbed(blocks).count();
+    trust.checks.push(check(
+        "undisturbed blocks",
+        Some(count >= BLOCKS_MIN),
+        count.to_string(),
+        Some(format!("at least {BLOCKS_MIN}")),
+        "fewer have a spread that is mostly luck",
+    ));
+    if count < BLOCKS_MIN {
+        let text = match count {
+            0 => format!("no block was undisturbed; {BLOCKS_MIN} are the least"),
+            1 => format!("only one undisturbed block; {BLOCKS_MIN} are the least"),
+            _ => format!("only {count} undisturbed blocks; {BLOCKS_MIN} are the least"),
+        };
+        note(trust, Level::Warning, "few_blocks", text);
     }
 }
 
@@ -215,30 +243,17 @@ fn resources(trust: &mut Trust, trials: &[(usize, &Trial)]) {
     }
 }
 
-fn samples(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
+fn answers(trust: &mut Trust, blocks: &[Block]) {
     let answers: Option<f64> = counting(blocks)
         .flat_map(|block| &block.trials)
         .map(|trial| trial.service.len() as f64)
         .reduce(f64::min);
-    if answers.is_some_and(|answers| answers < ANSWERS_FEW) {
+    if let Some(answers) = answers.filter(|answers| *answers < ANSWERS_FEW) {
         let text = format!(
-            "a window has only {:.0} answers; a larger `--budget` makes longer windows",
-            answers.unwrap_or(0.0)
+            "a window has only {answers:.0} answers, so that one more or less makes {:.0} %",
+            100.0 / answers.max(1.0)
         );
         note(trust, Level::Note, "few_answers", text);
-    }
-    let lacks_p99 = |block: &Block| {
-        block
-            .trials
-            .iter()
-            .flat_map(|trial| &trial.at_rates)
-            .any(|at| at.load > 0.7 && at.response.len() < crate::measure::P99_SAMPLES_MIN)
-    };
-    if setup.with_latency && counting(blocks).any(lacks_p99) {
-        let text = "some windows have fewer than 1000 requests, so that the 99th percentile has no interval; a larger \
-                    `--budget` makes longer windows"
-            .to_owned();
-        note(trust, Level::Note, "few_samples", text);
     }
 }
 
