@@ -441,8 +441,14 @@ pub struct CandidateDocument {
     pub relative_percent: f64,
     /// Its 95 % interval.
     pub relative_ci95_percent: Option<[f64; 2]>,
-    /// 99th percentile at 70 % of the best's capacity; `null` when it cannot carry that, or too few samples.
+    /// Whether it can carry 70 % of the best's capacity.
+    pub carries_70: bool,
+    /// 99th percentile at that rate; `null` when it cannot carry it, was not measured, or with too few samples.
     pub p99_at_70_ms: Option<f64>,
+    /// The same for the 95th.
+    pub p95_at_70_ms: Option<f64>,
+    /// The same for the 90th.
+    pub p90_at_70_ms: Option<f64>,
     /// Memory of its whole tree.
     pub memory_bytes: u64,
     /// CPU time for one request.
