@@ -136,12 +136,9 @@ fn few_blocks(trust: &mut Trust, blocks: &[Block]) {
         Some(format!("at least {BLOCKS_MIN}")),
         "fewer have a spread that is mostly luck",
     ));
-    if count < BLOCKS_MIN {
-        let text = match count {
-            0 => format!("no block was undisturbed; {BLOCKS_MIN} are the least"),
-            1 => format!("only one undisturbed block; {BLOCKS_MIN} are the least"),
-            _ => format!("only {count} undisturbed blocks; {BLOCKS_MIN} are the least"),
-        };
+    // Where there are fewer than two, all count, and that is said already.
+    if (2..BLOCKS_MIN).contains(&count) {
+        let text = format!("only {count} undisturbed blocks; {BLOCKS_MIN} are the least");
         note(trust, Level::Warning, "few_blocks", text);
     }
 }
@@ -151,10 +148,9 @@ fn disturbances(trust: &mut Trust, blocks: &[Block]) {
     let reasons: Vec<String> = blocks.iter().filter_map(Block::disturbed).take(3).collect();
     let counted_anyway = counting(blocks).any(|block| block.disturbed().is_some());
     if counted_anyway {
-        let text = format!(
-            "every block was disturbed ({}), and all of them count for want of better",
-            reasons.join("; ")
-        );
+        let which = if disturbed == blocks.len() { "every block was" } else { "all blocks but one were" };
+        let text =
+            format!("{which} disturbed ({}), and all of them count for want of better", reasons.join("; "));
         note(trust, Level::Warning, "disturbed", text);
     } else if disturbed > 0 {
         let text = format!(
@@ -271,5 +267,36 @@ fn ports(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
     if let Some((index, port)) = trials.iter().find_map(|(arm, trial)| Some((*arm, trial.ignores_port?))) {
         let text = format!("{} listens on port {port} and does not look at PORT", setup.arms[index].name);
         note(trust, Level::Note, "ignores_port", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::tests::trial;
+    use super::*;
+    use crate::statistics::steadiness::Disturbance;
+
+    fn warnings(quiet: usize, disturbed: usize) -> Vec<String> {
+        let block = |disturbance: Option<Disturbance>| Block {
+            order: vec![0],
+            trials: vec![Trial { disturbance, ..trial(Vec::new()) }],
+        };
+        let mut blocks: Vec<Block> = (0..quiet).map(|_| block(None)).collect();
+        blocks.extend((0..disturbed).map(|_| block(Some(Disturbance::Stolen(0.05)))));
+        let mut trust = Trust::default();
+        few_blocks(&mut trust, &blocks);
+        disturbances(&mut trust, &blocks);
+        trust.notes.into_iter().filter(|note| note.level == Level::Warning).map(|note| note.text).collect()
+    }
+
+    #[test]
+    fn fewer_than_six_undisturbed_blocks_are_a_warning_and_one_only() {
+        assert!(warnings(6, 0).is_empty() && warnings(6, 3).is_empty());
+        assert_eq!(warnings(5, 3), ["only 5 undisturbed blocks; 6 are the least"]);
+        assert_eq!(warnings(2, 0), ["only 2 undisturbed blocks; 6 are the least"]);
+        for (quiet, disturbed, begins) in [(1, 3, "all blocks but one were"), (0, 3, "every block was")] {
+            let told = warnings(quiet, disturbed);
+            assert!(told.len() == 1 && told[0].starts_with(begins), "{told:?}");
+        }
     }
 }
