@@ -26,7 +26,7 @@ use crate::server::StartOptions;
 use crate::statistics::random::Random;
 use crate::target::Target;
 use pilot::Pilot;
-pub(crate) use trial::{Trial, TrialPlan, run_trial, run_trials};
+pub(crate) use trial::{AtRate, Trial, TrialPlan, at_rate, run_trial, run_trials};
 pub(crate) use words::milliseconds;
 
 /// Everything that a comparison is told.
@@ -112,16 +112,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
     plan::check(setup.budget, setup.blocks, setup.connections)?;
     let begun = Instant::now();
     let pilot = pilot::run(setup, observer)?;
-    let facts = Facts {
-        left: setup.budget.saturating_sub(begun.elapsed()),
-        arms: setup.arms.len(),
-        overhead: pilot.overhead,
-        answer: pilot.answer,
-        warmup: pilot.warmup,
-        with_latency: setup.with_latency,
-        blocks: setup.blocks,
-        is_self_test: setup.self_test,
-    };
+    let facts = Facts::of(setup, &pilot, setup.budget.saturating_sub(begun.elapsed()));
     let plan = plan::plan(&facts);
     observer.note(&words::plan(setup, &plan, &pilot));
     let deadline = begun + setup.budget;

@@ -183,6 +183,8 @@ pub struct Latency {
     pub rate: f64,
     /// Values.
     pub samples: u64,
+    /// Requests without an answer when the waiting ended: more than 1 % of them leave no 99th percentile.
+    pub unfinished: u64,
     /// The arm could not keep up with the rate: there is no steady state that percentiles could describe.
     pub overloaded: bool,
     /// Mean.
@@ -228,8 +230,14 @@ pub struct PlainRatio {
 pub struct LatencyRatios {
     /// Medians.
     pub p50: Option<PercentileRatio>,
+    /// 90th percentiles, where no higher one has requests enough in every window for an interval.
+    pub p90: Option<PercentileRatio>,
+    /// 95th percentiles, where the 99th has none.
+    pub p95: Option<PercentileRatio>,
     /// 99th percentiles.
     pub p99: Option<PercentileRatio>,
+    /// Why there is no 99th percentile, or none with an interval.
+    pub p99_reason: Option<String>,
 }
 
 /// One percentile against the baseline's at the same offered rate.
@@ -433,8 +441,14 @@ pub struct CandidateDocument {
     pub relative_percent: f64,
     /// Its 95 % interval.
     pub relative_ci95_percent: Option<[f64; 2]>,
-    /// 99th percentile at 70 % of the best's capacity; `null` when it cannot carry that, or too few samples.
+    /// Whether it can carry 70 % of the best's capacity.
+    pub carries_70: bool,
+    /// 99th percentile at that rate; `null` when it cannot carry it, was not measured, or with too few samples.
     pub p99_at_70_ms: Option<f64>,
+    /// The same for the 95th.
+    pub p95_at_70_ms: Option<f64>,
+    /// The same for the 90th.
+    pub p90_at_70_ms: Option<f64>,
     /// Memory of its whole tree.
     pub memory_bytes: u64,
     /// CPU time for one request.

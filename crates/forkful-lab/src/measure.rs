@@ -13,6 +13,9 @@ use crate::target::Target;
 /// Answers to the last requests of a window are awaited for so long, and no longer than the window itself took.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 
+/// In an open loop for so long at least: a request that is not waited for is a slow one that no percentile has.
+const DRAIN_MIN: Duration = Duration::from_secs(1);
+
 /// An open loop has this many connections more than would do if every request took as long as at saturation.
 const OPEN_CONNECTIONS_MAX: usize = 1024;
 
@@ -25,8 +28,16 @@ const LEAD_IN_MAX: Duration = Duration::from_secs(2);
 /// Samples below which a 99th percentile is no figure but a guess.
 pub const P99_SAMPLES_MIN: u64 = 1_000;
 
-/// The same for the 99.9th.
-pub const P999_SAMPLES_MIN: u64 = 10_000;
+/// Samples below which a percentile is no figure but a guess: ten of them lie beyond it.
+pub fn samples_min(percentile: f64) -> u64 {
+    match percentile {
+        p if p > 99.0 => 10_000,
+        p if p > 95.0 => P99_SAMPLES_MIN,
+        p if p > 90.0 => 200,
+        p if p > 50.0 => 100,
+        _ => 1,
+    }
+}
 
 /// Who is asked, how, and who may end it.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +133,7 @@ pub fn lead_in(connections: usize, per_second: f64) -> Duration {
 pub fn open(subject: &Subject<'_>, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
     let mut plan = plan(subject, duration)?;
     plan.warmup = LEAD_IN_MIN;
+    plan.drain = duration.clamp(DRAIN_MIN, DRAIN_MAX);
     // Kept connections are opened before the clock runs; more are made when all are busy.
     plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
     plan.load =
@@ -211,13 +223,8 @@ pub fn must_be_right(subject: &Subject<'_>, report: &Report) -> Result<(), LabEr
 
 /// A percentile in milliseconds, if there are samples enough for it to mean something.
 pub fn percentile_ms(histogram: &forkful_load::Histogram, percentile: f64) -> Option<f64> {
-    let needed = match percentile {
-        p if p > 99.0 => P999_SAMPLES_MIN,
-        p if p > 95.0 => P99_SAMPLES_MIN,
-        p if p > 50.0 => 100,
-        _ => 1,
-    };
-    (histogram.len() >= needed).then(|| histogram.value_at_quantile(percentile / 100.0) as f64 / 1e6)
+    (histogram.len() >= samples_min(percentile))
+        .then(|| histogram.value_at_quantile(percentile / 100.0) as f64 / 1e6)
 }
 
 #[cfg(test)]
@@ -237,6 +244,7 @@ mod tests {
         assert!(percentile_ms(&histogram, 99.0).is_some());
         assert_eq!(percentile_ms(&histogram, 99.9), None);
         assert_eq!(percentile_ms(&new_histogram(), 50.0), None);
+        assert_eq!([50.0, 90.0, 95.0, 97.5, 99.0, 99.9].map(samples_min), [1, 100, 200, 1000, 1000, 10_000]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::LabError;
+use crate::compare::{Setup, pilot::Pilot};
+use crate::measure::samples_min;
 
 /// Blocks below which a signed-rank test cannot show anything.
 pub const BLOCKS_MIN: usize = 6;
@@ -28,6 +30,16 @@ const MEASURED_MAX_WITHOUT_LATENCY: Duration = Duration::from_secs(2);
 /// Share of what is measured that goes to the window at saturation; the rest is for the two rates.
 const WINDOW_SHARE: f64 = 0.46;
 
+/// Shares of the weakest arm's capacity at which latency is measured.
+pub const LOADS: [f64; 2] = [0.5, 0.8];
+
+/// So many requests more than the least are planned for, because arrivals are random: with a tenth more, 999 of 1,000
+/// windows have enough.
+const SAMPLES_SPARE: f64 = 1.1;
+
+/// The same for the few that lower percentiles need, where chance weighs more.
+const SAMPLES_SPARE_OF_FEW: f64 = 1.3;
+
 /// A window holds at least so many answers of one worker, so that one more or less is no difference.
 const ANSWERS_MIN: u32 = 25;
 
@@ -42,6 +54,8 @@ pub struct Facts {
     pub overhead: Duration,
     /// How long one answer takes when nothing else is asked.
     pub answer: Duration,
+    /// Capacity of the weakest arm, requests per second.
+    pub weakest: f64,
     /// Full load that a fresh server needs until it is as fast as it gets.
     pub warmup: Duration,
     /// Whether latency at equal rates is measured.
@@ -50,6 +64,23 @@ pub struct Facts {
     pub blocks: Option<usize>,
     /// A self-test wants many short blocks.
     pub is_self_test: bool,
+}
+
+impl Facts {
+    /// What a pilot found, with so much time left.
+    pub(crate) fn of(setup: &Setup, pilot: &Pilot, left: Duration) -> Self {
+        Self {
+            left,
+            arms: setup.arms.len(),
+            overhead: pilot.overhead,
+            answer: pilot.answer,
+            weakest: pilot.weakest,
+            warmup: pilot.warmup,
+            with_latency: setup.with_latency,
+            blocks: setup.blocks,
+            is_self_test: setup.self_test,
+        }
+    }
 }
 
 /// What is going to be done.
@@ -99,7 +130,16 @@ pub fn plan(facts: &Facts) -> Plan {
         looks = looks_within(blocks_within(facts, least));
         measured = least;
     }
-    let (window, latency_window) = shares(measured, facts.with_latency);
+    let (window, mut latency_window) = shares(measured, facts.with_latency);
+    if facts.with_latency {
+        let bearable = latency_window + affordable.saturating_sub(measured) / 2;
+        latency_window =
+            latency_window.max(telling_window(&LOADS.map(|load| load * facts.weakest), bearable));
+        measured = window + 2 * latency_window;
+        if facts.blocks.is_none() {
+            looks = looks_within(blocks_within(facts, measured));
+        }
+    }
     let mut plan = Plan {
         looks,
         warmup: facts.warmup,
@@ -139,6 +179,41 @@ fn shares(measured: Duration, with_latency: bool) -> (Duration, Duration) {
     } else {
         (measured, Duration::ZERO)
     }
+}
+
+/// The window in which the highest percentile can be told that can be told within `bearable`: at all of these rates if
+/// there is time for it, and otherwise at the highest. Zero where there is no time for any.
+pub fn telling_window(rates: &[f64], bearable: Duration) -> Duration {
+    let slowest_first = [rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max)];
+    TAILS
+        .iter()
+        .flat_map(|percentile| slowest_first.iter().flatten().map(|rate| telling(*percentile, *rate)))
+        .flatten()
+        .find(|window| *window <= bearable)
+        .unwrap_or_default()
+}
+
+/// The budget, in whole minutes up to an hour, that makes windows long enough for a 99th percentile at the highest rate.
+pub fn budget_for_p99(facts: &Facts) -> Option<Duration> {
+    const MINUTES_MAX: u64 = 60;
+    /// What the pilot and repeated blocks take of a budget.
+    const PILOT_SHARE: f64 = 0.1;
+    let highest = LOADS.iter().copied().fold(0.0, f64::max);
+    let needed = telling(99.0, highest * facts.weakest)?;
+    (1..=MINUTES_MAX).map(|minutes| Duration::from_secs(60 * minutes)).find(|budget| {
+        let left = budget.mul_f64(1.0 - PILOT_SHARE);
+        plan(&Facts { left, ..*facts }).latency_window >= needed
+    })
+}
+
+/// Percentiles that tell about the tail, best first.
+pub const TAILS: [f64; 3] = [99.0, 95.0, 90.0];
+
+/// So long that requests enough for this percentile come.
+fn telling(percentile: f64, rate: f64) -> Option<Duration> {
+    let spare = if percentile > 95.0 { SAMPLES_SPARE } else { SAMPLES_SPARE_OF_FEW };
+    let seconds = samples_min(percentile) as f64 * spare / rate;
+    (rate > 0.0).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
 }
 
 /// Connections of the closed loop: enough that no worker runs dry, few enough that a request at the weakest arm, which
@@ -201,6 +276,7 @@ mod tests {
             arms: 2,
             overhead: Duration::from_millis(900),
             answer: Duration::from_micros(200),
+            weakest: 5000.0,
             warmup: Duration::from_millis(500),
             with_latency: true,
             blocks: None,
@@ -222,6 +298,41 @@ mod tests {
         assert_eq!(plan(&facts(600)).looks, [6, 12, 18]);
         let few = plan(&Facts { blocks: Some(3), ..facts(600) });
         assert_eq!((few.looks.as_slice(), few.exceeds_budget), ([3].as_slice(), false));
+    }
+
+    /// Requests of a latency window at each of the two rates.
+    fn samples(plan: &Plan, weakest: f64) -> [f64; 2] {
+        LOADS.map(|load| load * weakest * plan.latency_window.as_secs_f64())
+    }
+
+    #[test]
+    fn windows_at_a_rate_are_as_long_as_the_99th_percentile_needs_before_there_are_more_blocks() {
+        let slow = Facts { weakest: 400.0, answer: Duration::from_millis(5), ..facts(290) };
+        let plan = plan(&slow);
+        assert_eq!(plan.looks, [6], "{plan:?}");
+        assert!(samples(&plan, 400.0)[0] >= 1_099.0 && !plan.exceeds_budget, "{plan:?}");
+        let longer = super::plan(&Facts { left: seconds(600), ..slow });
+        assert_eq!(longer.looks, [6, 12, 18], "{longer:?}");
+        assert_eq!(longer.latency_window, plan.latency_window, "what is enough is not stretched");
+        let quick = super::plan(&facts(600));
+        assert!(quick.latency_window < Duration::from_millis(1100), "{quick:?}");
+        let without = super::plan(&Facts { with_latency: false, ..slow });
+        assert_eq!(without.latency_window, Duration::ZERO);
+    }
+
+    #[test]
+    fn where_there_is_no_time_for_all_of_it_a_lower_rate_or_percentile_is_given_up_and_not_the_budget() {
+        let slow = Facts { weakest: 400.0, answer: Duration::from_millis(5), ..facts(118) };
+        let only_at_80 = plan(&slow);
+        let [at_50, at_80] = samples(&only_at_80, 400.0);
+        assert!(at_50 < 1_000.0 && at_80 >= 1_099.0, "{only_at_80:?}");
+        assert!(!only_at_80.exceeds_budget);
+        let slower = Facts { weakest: 50.0, answer: Duration::from_millis(20), ..facts(290) };
+        let p95 = plan(&slower);
+        assert!(samples(&p95, 50.0)[0] >= 259.0 && samples(&p95, 50.0)[1] < 1_000.0, "{p95:?}");
+        assert!(!p95.exceeds_budget);
+        let hopeless = plan(&Facts { weakest: 0.0, ..slower });
+        assert!(hopeless.latency_window < Duration::from_secs(2), "{hopeless:?}");
     }
 
     #[test]

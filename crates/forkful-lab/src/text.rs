@@ -8,6 +8,7 @@ use crate::compare::milliseconds;
 use crate::document::{
     ArmDocument, CompareDocument, Heading, Latency, Level, Machine, PlanDocument, Trust, TuneDocument,
 };
+use crate::tune::tail;
 
 /// Width of wrapped sentences.
 pub(crate) const WIDTH: usize = 80;
@@ -59,13 +60,15 @@ pub fn tune(document: &TuneDocument) -> String {
 }
 
 fn candidates_table(document: &TuneDocument) -> String {
+    let tail = tail(&document.table);
+    let tail_title = format!("{} ms at 70 %", tail.short);
     let mut table = Columns::new(&[
         ("", Align::Left),
         ("workers", Align::Right),
         ("pool", Align::Right),
         ("requests/s", Align::Right),
         ("to the best", Align::Right),
-        ("p99 ms at 70 %", Align::Right),
+        (&tail_title, Align::Right),
         ("memory", Align::Right),
         ("chosen in", Align::Right),
         ("", Align::Left),
@@ -82,7 +85,7 @@ fn candidates_table(document: &TuneDocument) -> String {
             row.pool.to_string(),
             rate(row.per_second),
             relative,
-            row.p99_at_70_ms.map_or_else(|| "–".to_owned(), milliseconds),
+            (tail.of)(row).map_or_else(|| "–".to_owned(), milliseconds),
             format!("{:.0} MB", row.memory_bytes as f64 / 1e6),
             format!("{:.0} %", row.share_percent),
             if out.is_empty() && !row.pareto && !row.chosen {

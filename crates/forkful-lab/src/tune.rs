@@ -1,11 +1,14 @@
 //! `tune`: how many workers, and how large a thread pool? Candidates race; the smallest within 2 % of the best wins.
 //!
-//! The acting part. Which candidates there are is in `candidates`, who is dropped and who is chosen in `race`, what is
+//! The acting part. Which candidates there are is in `candidates` and `predict`, who is dropped and who is chosen in `race`, what is
 //! said about it in `outcome`.
 
 mod candidates;
+mod latency;
 mod levels;
 mod outcome;
+mod pareto;
+mod predict;
 mod race;
 mod time;
 
@@ -14,15 +17,15 @@ use std::time::{Duration, Instant};
 use crate::LabError;
 use crate::arms::{Arm, Runner};
 use crate::compare::pilot;
-use crate::compare::{Setup, Trial, TrialPlan, run_trial};
+use crate::compare::{AtRate, Setup, Trial, TrialPlan, run_trial};
 use crate::document::{PlanDocument, TuneDocument};
-use crate::measure::{self, Subject};
+use crate::measure;
 use crate::plan;
 use crate::progress::{Observer, Stage};
-use crate::server::Server;
 use crate::statistics::random::Random;
 use candidates::{first_with_best_pool, more_pools, pool_matters, scan_pools, star};
 pub use candidates::{parse_pools, parse_workers};
+pub(crate) use pareto::tail;
 pub(crate) use race::Candidate;
 use race::Race;
 use time::Time;
@@ -32,9 +35,6 @@ const RACE_SHARE: f64 = 0.75;
 
 /// Load of the latency windows, as a share of the best's capacity.
 pub(crate) const LOAD: f64 = 0.7;
-
-/// Candidates below this share of the best's capacity cannot carry [`LOAD`] in a steady state.
-const CAPACITY_FOR_LOAD: f64 = 0.8;
 
 /// The most rounds of a race.
 const ROUNDS_MAX: usize = 12;
@@ -105,7 +105,10 @@ pub(crate) struct Costs {
     pub(crate) server_cores: Vec<f64>,
     pub(crate) generator_cores: Vec<f64>,
     pub(crate) generator_busy: f64,
-    pub(crate) p99_ms: Option<f64>,
+    /// Whether it has the capacity for [`LOAD`], and kept up with it where that was tried.
+    pub(crate) carries: bool,
+    /// What came of [`LOAD`]; `None` where there was no time for it.
+    pub(crate) at_load: Option<AtRate>,
 }
 
 /// The whole of a finished race.
@@ -159,7 +162,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let time = Time {
         overhead,
         until: begun + begun.elapsed() + left.mul_f64(RACE_SHARE),
-        last: deadline.checked_sub(overhead + trial.warmup + LATENCY_WINDOW).unwrap_or(deadline),
+        last: deadline.checked_sub(overhead + trial.warmup + latency::WINDOW_MIN).unwrap_or(deadline),
     };
     let mut raced = Raced {
         costs: vec![Costs::default(); list.len()],
@@ -169,7 +172,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         trials: 0,
     };
     run_race(tune, &trial, &time, cores, &mut raced, observer)?;
-    measure_latency(tune, &trial, deadline, overhead, &mut raced, observer)?;
+    let latency_window = latency::measure(tune, &trial, deadline, overhead, &mut raced, observer)?;
     let document = PlanDocument {
         budget_s: setup.budget.as_secs_f64(),
         took_s: begun.elapsed().as_secs_f64(),
@@ -179,7 +182,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         keep_alive: setup.keep_alive,
         warmup_s: trial.warmup.as_secs_f64(),
         window_s: trial.window.as_secs_f64(),
-        latency_window_s: LATENCY_WINDOW.as_secs_f64(),
+        latency_window_s: latency_window.as_secs_f64(),
         restarts: "every server is started anew for every round".to_owned(),
     };
     Ok(outcome::document(tune, &raced, document, cores))
@@ -253,6 +256,13 @@ fn run_race(
             judge_pool(tune, cores, raced, observer);
         } else if tune.pools.is_none() && raced.pool_matters {
             widen(raced);
+        }
+        // Where the pool matters, numbers of workers with another pool are still to come.
+        if raced.race.rounds() == COARSE_ROUNDS
+            && tune.workers.is_none()
+            && (tune.pools.is_some() || !raced.pool_matters)
+        {
+            add_peak(cores, raced, observer);
         }
         if raced.race.rounds() > COARSE_ROUNDS && raced.race.over().is_some() {
             break;
@@ -363,6 +373,22 @@ fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dy
     raced.costs.resize(raced.race.entries().len(), Costs::default());
 }
 
+/// After the coarse rounds: the numbers of workers around the peak that the law predicts run too, as latecomers.
+fn add_peak(cores: u16, raced: &mut Raced, observer: &mut dyn Observer) {
+    let Some(leader) = raced.race.leader() else { return };
+    let pool = raced.race.entries()[leader].candidate.pool;
+    let Some(peak) = predict::peak(&raced.race, &raced.costs, pool, cores) else { return };
+    let added = predict::add_around(&mut raced.race, pool, peak);
+    if !added.is_empty() {
+        let names: Vec<String> = added.iter().map(u16::to_string).collect();
+        observer.note(&format!(
+            "by the first rounds, throughput is highest at about {peak:.1} workers: {} run too",
+            names.join(", ")
+        ));
+    }
+    raced.costs.resize(raced.race.entries().len(), Costs::default());
+}
+
 /// Numbers of workers in a race, ascending.
 fn worker_counts(race: &Race) -> Vec<u16> {
     let counts: std::collections::BTreeSet<u16> =
@@ -382,53 +408,4 @@ fn widen(raced: &mut Raced) {
         raced.race.add(Candidate { workers, pool });
     }
     raced.costs.resize(raced.race.entries().len(), Costs::default());
-}
-
-/// Length of a window at equal load.
-const LATENCY_WINDOW: Duration = Duration::from_millis(1500);
-
-/// The 99th percentile of every candidate that can carry the load, as long as there is time.
-fn measure_latency(
-    tune: &TuneSetup,
-    trial: &TrialPlan,
-    deadline: Instant,
-    overhead: Duration,
-    raced: &mut Raced,
-    observer: &mut dyn Observer,
-) -> Result<(), LabError> {
-    let Some(leader) = raced.race.leader() else { return Ok(()) };
-    let capacity = |index: usize| crate::statistics::paired::mean(&raced.race.entries()[index].values());
-    let best = capacity(leader);
-    let mut able: Vec<usize> = (0..raced.race.entries().len())
-        .filter(|index| capacity(*index) >= CAPACITY_FOR_LOAD * best)
-        .collect();
-    // Those that may be chosen first, should time run out.
-    able.sort_by_key(|index| raced.race.entries()[*index].dropped.is_some());
-    let count = able.len();
-    for (place, index) in able.into_iter().enumerate() {
-        let candidate = raced.race.entries()[index].candidate;
-        let each = overhead + warmup(tune, candidate, trial) + LATENCY_WINDOW;
-        if place > 0 && Instant::now() + each > deadline {
-            break;
-        }
-        let arm = arm(candidate);
-        observer.stage(&Stage {
-            text: format!("latency at equal load: {}", arm.name),
-            done: RACE_SHARE + (1.0 - RACE_SHARE) * place as f64 / count as f64,
-        });
-        let server = Server::start(&tune.setup.start_options(&arm))?;
-        let subject = Subject {
-            server: &server,
-            arm: &arm.name,
-            target: &tune.setup.target,
-            keep_alive: tune.setup.keep_alive,
-            threads: tune.setup.threads,
-            stop: &tune.setup.stop,
-        };
-        measure::closed(&subject, trial.connections, warmup(tune, candidate, trial))?;
-        let window = measure::open(&subject, best * LOAD, LATENCY_WINDOW, tune.setup.seed)?;
-        measure::must_be_right(&subject, &window.report)?;
-        raced.costs[index].p99_ms = measure::percentile_ms(&window.report.response, 99.0);
-    }
-    Ok(())
 }

@@ -3,7 +3,8 @@
 //!
 //! `cli` says what can be typed, `commands` holds one file per verb, `specs` turns options and config
 //! files into apps, `changes` options into changes of apps that exist, `settings` are what `set` keeps, `connection`
-//! reaches (or starts) the daemon, `output` is all that users see, `terminal` the terminal while it is redrawn.
+//! reaches (or starts) the daemon, `masked` takes secrets out of command lines, `output` is all that users see,
+//! `terminal` the terminal while it is redrawn.
 
 mod changes;
 mod cli;
@@ -11,6 +12,7 @@ mod commands;
 mod connection;
 mod exit;
 mod home;
+mod masked;
 mod output;
 mod settings;
 mod specs;

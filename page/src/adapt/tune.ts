@@ -59,19 +59,28 @@ function pareto(rows: JsonObject[]): Plot[] {
   }];
 }
 
+/** The highest percentile that is known of all candidates of which one is known: others compare nothing. */
+function tailOf(rows: JsonObject[]): string {
+  const tails = ['p99', 'p95', 'p90'];
+  const value = (row: JsonObject, tail: string) => asNumber(row[`${tail}_at_70_ms`]);
+  const known = rows.filter((row) => tails.some((tail) => value(row, tail) !== undefined));
+  return tails.find((tail) => known.every((row) => value(row, tail) !== undefined)) ?? 'p99';
+}
+
 function table(rows: JsonObject[]) {
   if (rows.length === 0) return [];
+  const tail = tailOf(rows);
   const chosen = rows.findIndex((row) => row.chosen === true);
   return [{
     title: 'All candidates', note: '', emphasis: chosen < 0 ? undefined : chosen,
-    columns: ['workers', 'pool', 'requests/s', 'against the best, %', 'p99 at 70 % load, ms', 'memory, MiB', 'CPU/request, µs', 'rounds', 'best in resamples, %', ''],
+    columns: ['workers', 'pool', 'requests/s', 'against the best, %', `${tail} at 70 % load, ms`, 'memory, MiB', 'CPU/request, µs', 'rounds', 'best in resamples, %', ''],
     rows: rows.map((row): Scalar[] => {
       const dropped = asNumber(row.dropped_in_round);
       const memory = asNumber(row.memory_bytes);
       const word = row.chosen === true ? 'chosen' : dropped !== undefined ? `dropped in round ${dropped}` : row.pareto === false ? 'beaten' : '';
       return [
         scalarNumber(row.workers), scalarNumber(row.pool), scalarNumber(row.per_second), scalarNumber(row.relative_percent),
-        scalarNumber(row.p99_at_70_ms), memory === undefined ? null : memory / 1048576, scalarNumber(row.cpu_per_request_us),
+        scalarNumber(row[`${tail}_at_70_ms`]), memory === undefined ? null : memory / 1048576, scalarNumber(row.cpu_per_request_us),
         scalarNumber(row.rounds), scalarNumber(row.share_percent), word,
       ];
     }),

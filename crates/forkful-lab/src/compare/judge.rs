@@ -6,13 +6,14 @@ use std::time::Duration;
 use forkful_load::{Histogram, new_histogram};
 
 use super::pilot::Pilot;
+use super::trial::is_seen;
 use super::{Block, Setup, Trial, trust, words};
 use crate::document::{
     ArmDocument, BlockDocument, CompareDocument, Comparison, Errors, Latency, LatencyRatios, PercentileRatio,
     PlainRatio, PlanDocument, Rate, Ratio, TrialDocument, TrialLatency, VERSION,
 };
-use crate::measure::percentile_ms;
-use crate::plan::Plan;
+use crate::measure::{P99_SAMPLES_MIN, percentile_ms};
+use crate::plan::{Plan, TAILS};
 use crate::statistics::paired::{
     deviation, geometric, hodges_lehmann, log_ratios, mean, signed_rank_p, t_interval,
 };
@@ -140,7 +141,11 @@ fn latencies(trials: &[&Trial]) -> Vec<Latency> {
             let first = &trials[0].at_rates[index];
             let overloaded = trials.iter().filter(|trial| trial.at_rates[index].overloaded).count();
             // One slow moment in one block is no overload of the arm.
-            latency(first.load, first.rate, &merged, 2 * overloaded > trials.len())
+            let unfinished = trials.iter().map(|trial| trial.at_rates[index].unfinished).sum();
+            Latency {
+                overloaded: 2 * overloaded > trials.len(),
+                ..latency(first.load, first.rate, &merged, unfinished)
+            }
         })
         .collect()
 }
@@ -148,7 +153,7 @@ fn latencies(trials: &[&Trial]) -> Vec<Latency> {
 fn service_time(trials: &[&Trial]) -> Option<Latency> {
     let merged = merge(trials.iter().map(|trial| &trial.service));
     let rate = mean(&trials.iter().map(|trial| trial.per_second).collect::<Vec<_>>());
-    (!merged.is_empty()).then(|| latency(1.0, rate, &merged, false))
+    (!merged.is_empty()).then(|| latency(1.0, rate, &merged, 0))
 }
 
 fn merge<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {
@@ -160,8 +165,10 @@ fn merge<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {
 }
 
 /// A merged distribution as the document has it.
-pub(crate) fn latency(load: f64, rate: f64, merged: &Histogram, overloaded: bool) -> Latency {
-    let at = |percentile| percentile_ms(merged, percentile);
+pub(crate) fn latency(load: f64, rate: f64, merged: &Histogram, unfinished: u64) -> Latency {
+    let at = |percentile| {
+        is_seen(percentile, unfinished, merged).then(|| percentile_ms(merged, percentile)).flatten()
+    };
     let known = |percentile: f64| percentile >= 100.0 || at(percentile).is_some();
     let spectrum = SPECTRUM
         .iter()
@@ -172,7 +179,8 @@ pub(crate) fn latency(load: f64, rate: f64, merged: &Histogram, overloaded: bool
         load,
         rate,
         samples: merged.len(),
-        overloaded,
+        unfinished,
+        overloaded: false,
         mean_ms: (!merged.is_empty()).then(|| merged.mean() / 1e6),
         p50_ms: at(50.0),
         p90_ms: at(90.0),
@@ -192,10 +200,7 @@ fn comparison(setup: &Setup, plan: &Plan, blocks: &[Block], arms: &[ArmDocument]
             .zip(trials(blocks, arm))
             .filter_map(|(baseline, arm)| Some((cpu_us(baseline)?, cpu_us(arm)?))),
     );
-    let latency = LatencyRatios {
-        p50: percentile_ratio(plan, blocks, arms, arm, 50.0),
-        p99: percentile_ratio(plan, blocks, arms, arm, 99.0),
-    };
+    let latency = latency_ratios(plan, blocks, arms, arm);
     let memory = (arms[0].memory_bytes > 0 && arms[arm].memory_bytes > 0)
         .then(|| arms[arm].memory_bytes as f64 / arms[0].memory_bytes as f64);
     let mut comparison = Comparison {
@@ -227,27 +232,73 @@ pub(crate) fn ratio(logs: &[f64], rule: &Rule) -> Ratio {
     }
 }
 
-/// At the highest rate that both arms carry. An interval only when every block has samples enough.
-fn percentile_ratio(
-    plan: &Plan,
-    blocks: &[Block],
-    arms: &[ArmDocument],
-    arm: usize,
-    percentile: f64,
-) -> Option<PercentileRatio> {
+/// Medians, 99th percentiles, and the highest percentile below with an interval where the 99th has none.
+fn latency_ratios(plan: &Plan, blocks: &[Block], arms: &[ArmDocument], arm: usize) -> LatencyRatios {
     let carried = |index: &usize| {
         let at = |arm: usize| arms[arm].latency.get(*index).is_some_and(|latency| !latency.overloaded);
         at(0) && at(arm)
     };
-    let index = (0..arms[0].latency.len()).rev().find(carried)?;
-    let merged = |arm: usize| {
-        let latency = &arms[arm].latency[index];
-        if percentile > 50.0 { latency.p99_ms } else { latency.p50_ms }
+    let mut ratios = LatencyRatios::default();
+    let Some(index) = (0..arms[0].latency.len()).rev().find(carried) else {
+        let is_measured = !arms[0].latency.is_empty();
+        ratios.p99_reason =
+            Some(if is_measured { NOT_CARRIED } else { "latency was not measured" }.to_owned());
+        return ratios;
     };
-    let (baseline_ms, arm_ms) = (merged(0)?, merged(arm)?);
-    let value = |trial: &Trial| percentile_ms(&trial.at_rates.get(index)?.response, percentile);
-    let pairs: Vec<(f64, f64)> = trials(blocks, 0)
-        .zip(trials(blocks, arm))
+    let of = |percentile| percentile_ratio(plan, blocks, [0, arm], index, percentile);
+    ratios.p50 = of(50.0);
+    ratios.p99 = of(99.0);
+    if has_interval(ratios.p99.as_ref()) {
+        return ratios;
+    }
+    ratios.p99_reason = Some(why_no_interval(blocks, [0, arm], index));
+    let below = TAILS[1..].iter().map(|percentile| (*percentile, of(*percentile)));
+    match below.into_iter().find(|(_, found)| has_interval(found.as_ref())) {
+        Some((percentile, found)) if percentile > 90.0 => ratios.p95 = found,
+        Some((_, found)) => ratios.p90 = found,
+        None => {}
+    }
+    ratios
+}
+
+/// Without a rate that both carry there is nothing to compare.
+const NOT_CARRIED: &str = "the arms do not both keep up with any of the rates";
+
+fn has_interval(found: Option<&PercentileRatio>) -> bool {
+    found.is_some_and(|found| found.ci95.is_some())
+}
+
+fn why_no_interval(blocks: &[Block], arms: [usize; 2], index: usize) -> String {
+    let windows =
+        || arms.into_iter().flat_map(|arm| trials(blocks, arm)).filter_map(|trial| trial.at_rates.get(index));
+    if counting(blocks).count() < 2 {
+        "one block has no spread to tell".to_owned()
+    } else if windows().any(|at| !is_seen(99.0, at.unfinished, &at.response)) {
+        "more than 1 % of the requests of a window had no answer when the waiting ended".to_owned()
+    } else {
+        let fewest = windows().map(|at| at.response.len()).min().unwrap_or(0);
+        format!("too few requests, {fewest} in a window where {P99_SAMPLES_MIN} are needed")
+    }
+}
+
+/// Of two arms at one rate. An interval only when every block has samples enough.
+fn percentile_ratio(
+    plan: &Plan,
+    blocks: &[Block],
+    arms: [usize; 2],
+    index: usize,
+    percentile: f64,
+) -> Option<PercentileRatio> {
+    let merged = |arm: usize| {
+        let mine: Vec<&Trial> = trials(blocks, arm).filter(|trial| trial.at_rates.len() > index).collect();
+        let all = merge(mine.iter().map(|trial| &trial.at_rates[index].response));
+        let unfinished = mine.iter().map(|trial| trial.at_rates[index].unfinished).sum();
+        is_seen(percentile, unfinished, &all).then(|| percentile_ms(&all, percentile)).flatten()
+    };
+    let (baseline_ms, arm_ms) = (merged(arms[0])?, merged(arms[1])?);
+    let value = |trial: &Trial| trial.at_rates.get(index)?.percentile_ms(percentile);
+    let pairs: Vec<(f64, f64)> = trials(blocks, arms[0])
+        .zip(trials(blocks, arms[1]))
         .filter_map(|(baseline, arm)| Some((value(baseline)?, value(arm)?)))
         .collect();
     let logs = log_ratios(pairs);
@@ -256,7 +307,7 @@ fn percentile_ratio(
     let judged = if is_complete { judge(&logs, &rule, true).word } else { Word::Inconclusive };
     let interval = if is_complete { t_interval(&logs, CONFIDENCE) } else { None };
     Some(PercentileRatio {
-        load: arms[0].latency[index].load,
+        load: trials(blocks, arms[0]).find_map(|trial| trial.at_rates.get(index))?.load,
         ratio: interval.map(|interval| interval.ratio).or(Some(arm_ms / baseline_ms)),
         ci95: interval.map(|interval| interval.bounds),
         baseline_ms: Some(baseline_ms),
@@ -286,10 +337,7 @@ fn block_documents(setup: &Setup, blocks: &[Block]) -> Vec<BlockDocument> {
 
 fn trial_document(trial: &Trial) -> TrialDocument {
     let latency = trial.at_rates.iter().map(|at| {
-        let percentiles = TrialLatency {
-            p50_ms: percentile_ms(&at.response, 50.0),
-            p99_ms: percentile_ms(&at.response, 99.0),
-        };
+        let percentiles = TrialLatency { p50_ms: at.percentile_ms(50.0), p99_ms: at.percentile_ms(99.0) };
         (at.load.to_string(), percentiles)
     });
     TrialDocument {

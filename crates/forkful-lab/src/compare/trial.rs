@@ -14,11 +14,9 @@ use super::Setup;
 use crate::LabError;
 use crate::arms::Arm;
 use crate::measure::{self, Subject, Window};
+use crate::plan::LOADS;
 use crate::server::Server;
 use crate::statistics::steadiness::{Disturbance, MachineUse, disturbance};
-
-/// Rates at which latency is measured, as shares of the weakest arm's capacity.
-pub(crate) const RATES: [f64; 2] = [0.5, 0.8];
 
 /// Less than this share of an offered rate answered: the arm cannot keep up.
 const KEPT_UP: f64 = 0.97;
@@ -58,7 +56,7 @@ pub(crate) struct Trial {
     pub(crate) errors: BTreeMap<String, u64>,
     /// At saturation.
     pub(crate) service: Histogram,
-    /// At each of [`RATES`]; empty when latency is not measured.
+    /// At each of [`LOADS`]; empty when latency is not measured.
     pub(crate) at_rates: Vec<AtRate>,
     /// `[seconds, answers per second]` at saturation.
     pub(crate) timeline: Vec<[f64; 2]>,
@@ -70,14 +68,40 @@ pub(crate) struct Trial {
 }
 
 /// A window at a given rate.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct AtRate {
     pub(crate) load: f64,
     pub(crate) rate: f64,
     pub(crate) response: Histogram,
+    /// How late requests were sent: that time is in the response times.
+    pub(crate) slip: Histogram,
+    /// Requests without an answer when the waiting ended. They would all be slow ones.
+    pub(crate) unfinished: u64,
     pub(crate) overloaded: bool,
     completed: u64,
     errors: BTreeMap<String, u64>,
+    machine: MachineUse,
+    listen_overflows: u64,
+    throttled: Duration,
+}
+
+impl AtRate {
+    /// A percentile in milliseconds, if it can be told.
+    pub(crate) fn percentile_ms(&self, percentile: f64) -> Option<f64> {
+        is_seen(percentile, self.unfinished, &self.response)
+            .then(|| measure::percentile_ms(&self.response, percentile))
+            .flatten()
+    }
+}
+
+/// The share of requests that had no answer when the waiting ended.
+pub(crate) fn unfinished_share(unfinished: u64, response: &Histogram) -> f64 {
+    unfinished as f64 / (unfinished + response.len()).max(1) as f64
+}
+
+/// Whether a percentile lies among the requests that were answered: what was not is slower than it.
+pub(crate) fn is_seen(percentile: f64, unfinished: u64, response: &Histogram) -> bool {
+    unfinished == 0 || 100.0 * unfinished_share(unfinished, response) <= 100.0 - percentile
 }
 
 /// Runs one arm.
@@ -108,7 +132,7 @@ pub(crate) fn run_trials(
     })?;
     let mut at_rates: Vec<Vec<AtRate>> = arms.iter().map(|_| Vec::new()).collect();
     if !plan.latency_window.is_zero() && plan.weakest > 0.0 {
-        for load in RATES {
+        for load in LOADS {
             let rate = plan.weakest * load;
             let windows =
                 alternate(&turns, plan.latency_window, 2 * lead_in, began, |turn, slice, number| {
@@ -201,10 +225,16 @@ impl Turn<'_> {
             requests: sums.completed + at_rates.iter().map(|found| found.completed).sum::<u64>(),
             errors,
             timeline: timeline(full),
-            disturbance: disturbance(&sums.machine),
+            // Apart, so that neither hides what happened to the other.
+            disturbance: disturbance(&sums.machine).or_else(|| {
+                let mut at_rates_machine = MachineUse::default();
+                at_rates.iter().for_each(|found| at_rates_machine.add(&found.machine));
+                disturbance(&at_rates_machine)
+            }),
             little: little(per_second, &sums.service, plan.connections),
-            listen_overflows: sums.listen_overflows,
-            throttled: sums.throttled,
+            listen_overflows: sums.listen_overflows
+                + at_rates.iter().map(|found| found.listen_overflows).sum::<u64>(),
+            throttled: sums.throttled + at_rates.iter().map(|found| found.throttled).sum::<Duration>(),
             service: sums.service,
             at_rates,
         }
@@ -261,21 +291,32 @@ fn add(sum: &mut Histogram, other: &Histogram) {
     sum.add(other).expect("histograms of the engine have the same bounds");
 }
 
-fn at_rate(load: f64, rate: f64, windows: Vec<Window>) -> AtRate {
+/// What the slices at one rate brought together.
+pub(crate) fn at_rate(load: f64, rate: f64, windows: Vec<Window>) -> AtRate {
     let mut found = AtRate {
         load,
         rate,
         response: new_histogram(),
+        slip: new_histogram(),
+        unfinished: 0,
         overloaded: false,
         completed: 0,
         errors: BTreeMap::new(),
+        machine: MachineUse::default(),
+        listen_overflows: 0,
+        throttled: Duration::ZERO,
     };
     let (mut answered, mut offered, mut unsent) = (0, 0, 0);
     for window in windows {
         let report = window.report;
         add(&mut found.response, &report.response);
+        add(&mut found.slip, &report.slip);
         count_errors(&mut found.errors, &report);
+        found.machine.add(&window.machine);
+        found.unfinished += report.counts.unfinished;
         found.completed += report.counts.completed;
+        found.listen_overflows += report.kernel.listen_overflows.unwrap_or(0);
+        found.throttled += report.host.throttled.unwrap_or_default();
         answered += report.counts.completed + report.counts.late;
         offered += report.offered;
         unsent += report.unsent;
@@ -315,8 +356,52 @@ fn little(per_second: f64, response: &Histogram, connections: usize) -> Option<f
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An undisturbed trial that answered 1,000 requests a second, with these windows at rates.
+    pub(crate) fn trial(at_rates: Vec<AtRate>) -> Trial {
+        Trial {
+            per_second: 1_000.0,
+            cpu_per_request: None,
+            server_cores: 1.0,
+            generator_cores: 0.1,
+            generator_busy: 0.1,
+            memory_bytes: 50_000_000,
+            processes: 1,
+            started_in: Duration::from_millis(100),
+            ignores_port: None,
+            requests: 1_000,
+            errors: BTreeMap::new(),
+            service: new_histogram(),
+            at_rates,
+            timeline: Vec::new(),
+            disturbance: None,
+            little: None,
+            listen_overflows: 0,
+            throttled: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_happens_in_windows_at_a_rate_is_part_of_what_is_known_of_them() {
+        let window = |offered: u64, unfinished: u64| {
+            let mut report = Report::empty("test");
+            report.offered = offered;
+            report.counts.completed = offered - unfinished;
+            report.counts.unfinished = unfinished;
+            report.slip.record_n(1_000, offered).unwrap();
+            report.kernel.listen_overflows = Some(2);
+            report.host.throttled = Some(Duration::from_millis(30));
+            let machine = MachineUse { capacity: Duration::from_secs(1), ..MachineUse::default() };
+            Window { report, server_cpu: Duration::ZERO, machine }
+        };
+        let found = at_rate(0.5, 100.0, vec![window(100, 1), window(100, 0)]);
+        assert_eq!((found.unfinished, found.slip.len(), found.listen_overflows), (1, 200, 4));
+        assert_eq!(found.throttled, Duration::from_millis(60));
+        assert_eq!(found.machine.capacity, Duration::from_secs(2));
+        assert!(!found.overloaded);
+    }
 
     #[test]
     fn a_rate_that_is_not_kept_up_with_is_overload() {

@@ -1,11 +1,14 @@
 //! Whether a comparison's figures can be trusted: every finding as data, pure.
 
+mod latency;
+
 use std::time::Duration;
 
 use super::judge::{counting, undisturbed};
 use super::pilot::Pilot;
 use super::{Block, Setup, Trial};
 use crate::document::{Check, Comparison, Level, Trust, TrustNote};
+use crate::plan::{BLOCKS_MIN, Facts};
 use crate::statistics::steadiness::{drift, is_drifting};
 
 /// A generator's thread that is busier is the bottleneck.
@@ -30,11 +33,17 @@ pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comp
         ..Trust::default()
     };
     generator(&mut trust, setup, &trials, cores, busiest);
+    few_blocks(&mut trust, blocks);
     disturbances(&mut trust, blocks);
     drifts(&mut trust, setup, blocks);
     little(&mut trust, setup, &trials, pilot.connections);
     resources(&mut trust, &trials);
-    samples(&mut trust, setup, blocks);
+    answers(&mut trust, blocks);
+    let names: Vec<&str> = setup.arms.iter().map(|arm| arm.name.as_str()).collect();
+    latency::look(&mut trust, &names, blocks);
+    if setup.with_latency {
+        latency::samples(&mut trust, blocks, setup.budget, &Facts::of(setup, pilot, setup.budget));
+    }
     errors(&mut trust, setup, &trials);
     ports(&mut trust, setup, &trials);
     if let Some(percent) = trust.resolution_percent {
@@ -118,15 +127,30 @@ fn generator(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], cores
     }
 }
 
+fn few_blocks(trust: &mut Trust, blocks: &[Block]) {
+    let count = undisturbed(blocks).count();
+    trust.checks.push(check(
+        "undisturbed blocks",
+        Some(count >= BLOCKS_MIN),
+        count.to_string(),
+        Some(format!("at least {BLOCKS_MIN}")),
+        "fewer have a spread that is mostly luck",
+    ));
+    // Where there are fewer than two, all count, and that is said already.
+    if (2..BLOCKS_MIN).contains(&count) {
+        let text = format!("only {count} undisturbed blocks; {BLOCKS_MIN} are the least");
+        note(trust, Level::Warning, "few_blocks", text);
+    }
+}
+
 fn disturbances(trust: &mut Trust, blocks: &[Block]) {
     let disturbed = blocks.len() - undisturbed(blocks).count();
     let reasons: Vec<String> = blocks.iter().filter_map(Block::disturbed).take(3).collect();
     let counted_anyway = counting(blocks).any(|block| block.disturbed().is_some());
     if counted_anyway {
-        let text = format!(
-            "every block was disturbed ({}), and all of them count for want of better",
-            reasons.join("; ")
-        );
+        let which = if disturbed == blocks.len() { "every block was" } else { "all blocks but one were" };
+        let text =
+            format!("{which} disturbed ({}), and all of them count for want of better", reasons.join("; "));
         note(trust, Level::Warning, "disturbed", text);
     } else if disturbed > 0 {
         let text = format!(
@@ -215,30 +239,17 @@ fn resources(trust: &mut Trust, trials: &[(usize, &Trial)]) {
     }
 }
 
-fn samples(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
+fn answers(trust: &mut Trust, blocks: &[Block]) {
     let answers: Option<f64> = counting(blocks)
         .flat_map(|block| &block.trials)
         .map(|trial| trial.service.len() as f64)
         .reduce(f64::min);
-    if answers.is_some_and(|answers| answers < ANSWERS_FEW) {
+    if let Some(answers) = answers.filter(|answers| *answers < ANSWERS_FEW) {
         let text = format!(
-            "a window has only {:.0} answers; a larger `--budget` makes longer windows",
-            answers.unwrap_or(0.0)
+            "a window has only {answers:.0} answers, so that one more or less makes {:.0} %",
+            100.0 / answers.max(1.0)
         );
         note(trust, Level::Note, "few_answers", text);
-    }
-    let lacks_p99 = |block: &Block| {
-        block
-            .trials
-            .iter()
-            .flat_map(|trial| &trial.at_rates)
-            .any(|at| at.load > 0.7 && at.response.len() < crate::measure::P99_SAMPLES_MIN)
-    };
-    if setup.with_latency && counting(blocks).any(lacks_p99) {
-        let text = "some windows have fewer than 1000 requests, so that the 99th percentile has no interval; a larger \
-                    `--budget` makes longer windows"
-            .to_owned();
-        note(trust, Level::Note, "few_samples", text);
     }
 }
 
@@ -256,5 +267,36 @@ fn ports(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
     if let Some((index, port)) = trials.iter().find_map(|(arm, trial)| Some((*arm, trial.ignores_port?))) {
         let text = format!("{} listens on port {port} and does not look at PORT", setup.arms[index].name);
         note(trust, Level::Note, "ignores_port", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::tests::trial;
+    use super::*;
+    use crate::statistics::steadiness::Disturbance;
+
+    fn warnings(quiet: usize, disturbed: usize) -> Vec<String> {
+        let block = |disturbance: Option<Disturbance>| Block {
+            order: vec![0],
+            trials: vec![Trial { disturbance, ..trial(Vec::new()) }],
+        };
+        let mut blocks: Vec<Block> = (0..quiet).map(|_| block(None)).collect();
+        blocks.extend((0..disturbed).map(|_| block(Some(Disturbance::Stolen(0.05)))));
+        let mut trust = Trust::default();
+        few_blocks(&mut trust, &blocks);
+        disturbances(&mut trust, &blocks);
+        trust.notes.into_iter().filter(|note| note.level == Level::Warning).map(|note| note.text).collect()
+    }
+
+    #[test]
+    fn fewer_than_six_undisturbed_blocks_are_a_warning_and_one_only() {
+        assert!(warnings(6, 0).is_empty() && warnings(6, 3).is_empty());
+        assert_eq!(warnings(5, 3), ["only 5 undisturbed blocks; 6 are the least"]);
+        assert_eq!(warnings(2, 0), ["only 2 undisturbed blocks; 6 are the least"]);
+        for (quiet, disturbed, begins) in [(1, 3, "all blocks but one were"), (0, 3, "every block was")] {
+            let told = warnings(quiet, disturbed);
+            assert!(told.len() == 1 && told[0].starts_with(begins), "{told:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::Setup;
 use super::judge::ThroughputJudgement;
 use super::pilot::Pilot;
-use crate::document::{ArmDocument, Comparison, Level, Trust};
+use crate::document::{ArmDocument, Comparison, LatencyRatios, Level, Trust};
 use crate::plan::Plan;
 use crate::statistics::verdict::Word;
 
@@ -42,9 +42,13 @@ fn seconds(duration: std::time::Duration) -> String {
     if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
-/// `1.94 ×`, `0.998 ×`: enough digits to tell it from 1.
+/// `12.3`, `1.94`, `0.053`: two digits that count, at least.
 fn times(ratio: f64) -> String {
-    if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.2}") }
+    match ratio {
+        ratio if ratio >= 10.0 => format!("{ratio:.1}"),
+        ratio if ratio < 0.1 => format!("{ratio:.3}"),
+        ratio => format!("{ratio:.2}"),
+    }
 }
 
 fn interval(bounds: Option<[f64; 2]>) -> String {
@@ -115,20 +119,37 @@ pub(super) fn headline(setup: &Setup, first: &Comparison) -> String {
             }
         };
     }
-    let p99 = match &first.latency.p99 {
-        Some(p99) => match (p99.baseline_ms, p99.arm_ms) {
-            (Some(from), Some(to)) => {
-                format!(
-                    "; the 99th percentile at equal load goes from {} to {} ms",
-                    milliseconds(from),
-                    milliseconds(to)
-                )
+    format!("{word}: {}{}", first.sentence, tail(&first.latency))
+}
+
+/// What became of the slowest requests at equal load, with how certain that is; nothing where it was not measured.
+fn tail(latency: &LatencyRatios) -> String {
+    let below = [("95th percentile", &latency.p95), ("90th percentile", &latency.p90)];
+    let with_interval =
+        std::iter::once(("99th percentile", &latency.p99)).chain(below).find_map(|(name, found)| {
+            let found = found.as_ref()?;
+            Some((name, found, found.ratio?, found.ci95?))
+        });
+    if let Some((name, found, ratio, bounds)) = with_interval {
+        let figure = format!("{} ×{}", times(ratio), interval(Some(bounds)));
+        let of = match (found.arm_ms, found.baseline_ms) {
+            (Some(to), Some(from)) => {
+                format!(", {} ms instead of {} ms", milliseconds(to), milliseconds(from))
             }
             _ => String::new(),
-        },
-        None => String::new(),
-    };
-    format!("{word}: {}{p99}", first.sentence)
+        };
+        return match found.verdict {
+            Word::Faster | Word::Slower => format!("; its {name} at equal load is {figure} as long{of}"),
+            Word::NoDifference => format!("; no difference in the {name} at equal load: {figure}"),
+            Word::Inconclusive => format!("; inconclusive for the {name} at equal load: {figure}"),
+        };
+    }
+    match (&latency.p50, &latency.p99_reason) {
+        (Some(p50), Some(reason)) => {
+            format!("; no interval for the 99th percentile at {:.0} % load: {reason}", p50.load * 100.0)
+        }
+        _ => String::new(),
+    }
 }
 
 /// Three significant digits.
@@ -152,7 +173,7 @@ pub(super) fn details(
     let mut details: Vec<String> = comparisons
         .iter()
         .skip(1)
-        .map(|other| format!("{}: {}", other.verdict.as_str(), other.sentence))
+        .map(|other| format!("{}: {}{}", other.verdict.as_str(), other.sentence, tail(&other.latency)))
         .collect();
     if !setup.self_test
         && let (Some(first), Some(arm)) = (comparisons.first(), arms.get(1))
@@ -173,4 +194,70 @@ pub(super) fn details(
 
 fn processes(count: usize) -> String {
     if count == 1 { "one process".to_owned() } else { format!("{count} processes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::PercentileRatio;
+
+    fn ratio(verdict: Word, ci95: Option<[f64; 2]>) -> PercentileRatio {
+        PercentileRatio {
+            load: 0.8,
+            ratio: Some(0.053),
+            ci95,
+            baseline_ms: Some(172.0),
+            arm_ms: Some(9.13),
+            verdict,
+        }
+    }
+
+    fn ratios(p99: Option<PercentileRatio>, reason: Option<&str>) -> LatencyRatios {
+        LatencyRatios {
+            p50: Some(ratio(Word::Faster, Some([0.5, 0.6]))),
+            p99,
+            p99_reason: reason.map(str::to_owned),
+            ..LatencyRatios::default()
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_tail_is_told_with_its_interval_or_with_why_there_is_none() {
+        let bounds = Some([0.04, 0.07]);
+        let few = "too few requests, 327 in a window where 1000 are needed";
+        for (latency, expected) in [
+            (
+                ratios(Some(ratio(Word::Faster, bounds)), None),
+                "; its 99th percentile at equal load is 0.053 × (95 %: 0.040 to 0.070) as long, 9.13 ms instead of 172 ms",
+            ),
+            (
+                ratios(Some(ratio(Word::NoDifference, Some([0.92, 1.08]))), None),
+                "; no difference in the 99th percentile at equal load: 0.053 × (95 %: 0.92 to 1.08)",
+            ),
+            (
+                ratios(Some(ratio(Word::Inconclusive, Some([0.5, 1.5]))), None),
+                "; inconclusive for the 99th percentile at equal load: 0.053 × (95 %: 0.50 to 1.50)",
+            ),
+            (
+                ratios(Some(ratio(Word::Inconclusive, None)), Some(few)),
+                "; no interval for the 99th percentile at 80 % load: too few requests, 327 in a window where 1000 are needed",
+            ),
+            (
+                ratios(None, Some(few)),
+                "; no interval for the 99th percentile at 80 % load: too few requests, 327 in a window where 1000 are needed",
+            ),
+            (LatencyRatios::default(), ""),
+        ] {
+            assert_eq!(tail(&latency), expected);
+        }
+    }
+
+    #[test]
+    fn where_the_99th_percentile_has_no_interval_the_highest_that_has_one_is_told_by_its_name() {
+        let mut latency = ratios(Some(ratio(Word::Inconclusive, None)), Some("too few requests"));
+        latency.p95 = Some(ratio(Word::Slower, Some([1.4, 1.6])));
+        assert!(tail(&latency).starts_with("; its 95th percentile at equal load is"), "{}", tail(&latency));
+        (latency.p90, latency.p95) = (latency.p95, None);
+        assert!(tail(&latency).starts_with("; its 90th percentile at equal load is"), "{}", tail(&latency));
+    }
 }

@@ -7,7 +7,7 @@
 //!    in far fewer than 5 of 100 runs.
 //! 2. *No difference*: the whole interval lies inside that band.
 //! 3. At the last look only, *no difference* also when the interval holds 1 and lies inside the wider band of what an
-//!    ordinary machine can resolve (±5 %); the judgement then carries the largest difference that could hide.
+//!    ordinary machine can resolve (±5 %), and there are six blocks at least; the judgement then carries the largest difference that could hide.
 //! 4. Everything else is *inconclusive*, with the number of further blocks that would probably settle it.
 //!
 //! A run may look at its blocks several times. The interval that decides is then wider: with L looks its confidence is
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::paired::{Interval, deviation, t_interval};
 use super::power;
+use crate::plan::BLOCKS_MIN;
 
 /// Confidence of the intervals that reports print.
 pub const CONFIDENCE: f64 = 0.95;
@@ -127,7 +128,12 @@ pub fn judge(log_ratios: &[f64], rule: &Rule, is_last_look: bool) -> Judgement {
         Judgement::of(up, Some(interval))
     } else if interval.high() < 1.0 - rule.band {
         Judgement::of(down, Some(interval))
-    } else if hidden <= rule.band || (is_last_look && hidden <= rule.resolvable && holds_one(&interval)) {
+    } else if hidden <= rule.band
+        || (is_last_look
+            && log_ratios.len() >= BLOCKS_MIN
+            && hidden <= rule.resolvable
+            && holds_one(&interval))
+    {
         Judgement { hidden: Some(hidden), ..Judgement::of(Word::NoDifference, Some(interval)) }
     } else {
         let more_blocks = missing_blocks(log_ratios, &interval, rule);
@@ -171,6 +177,10 @@ mod tests {
         assert_eq!(word(0.0, 0.06, true), Word::Inconclusive, "±6.9 % could hide too much");
         assert_eq!(word(0.04, 0.01, true), Word::Faster);
         assert_eq!(word(0.03, 0.02, true), Word::Inconclusive, "more than nothing, but perhaps not 2 %");
+        let few = judge(&spread_around(0.0, 0.005, 4), &Rule::throughput(1), true);
+        assert_eq!(few.word, Word::NoDifference, "±0.9 % is nothing");
+        let five = judge(&[0.02, -0.02, 0.02, -0.02, 0.0], &Rule::throughput(1), true);
+        assert_eq!(five.word, Word::Inconclusive, "five blocks resolve nothing: {five:?}");
         let latency = Rule::latency(1);
         assert_eq!(judge(&spread_around(-0.7, 0.1, 6), &latency, true).word, Word::Faster);
         assert_eq!(judge(&spread_around(0.7, 0.1, 6), &latency, true).word, Word::Slower);

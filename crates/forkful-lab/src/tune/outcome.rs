@@ -1,11 +1,13 @@
 //! From a finished race to the document: the table, the law behind it, the choice and its reasons. Pure.
 
+use super::pareto::{mark_pareto, tail};
 use super::race::{Entry, Race};
 use super::{Costs, Raced, TuneSetup};
 use crate::document::{
     CandidateDocument, Check, Choice, Level, PlanDocument, Trust, TrustNote, TuneDocument, UslDocument,
     VERSION,
 };
+use crate::measure::P99_SAMPLES_MIN;
 use crate::statistics::paired::{deviation, geometric, mean};
 use crate::statistics::usl::{COUNTS_MIN, Point, Usl, fit};
 use crate::statistics::verdict::CONFIDENCE;
@@ -60,7 +62,10 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
             ci95: interval.map(|interval| interval.bounds),
             relative_percent: against.map_or(0.0, |interval| relative(interval.ratio)),
             relative_ci95_percent: against.map(|interval| interval.bounds.map(relative)),
-            p99_at_70_ms: cost.p99_ms,
+            carries_70: cost.carries,
+            p99_at_70_ms: at_load(cost, 99.0),
+            p95_at_70_ms: at_load(cost, 95.0),
+            p90_at_70_ms: at_load(cost, 90.0),
             memory_bytes: mean(&cost.memory_bytes) as u64,
             cpu_per_request_us: (!cost.cpu_us.is_empty()).then(|| mean(&cost.cpu_us)),
             rounds: values.len(),
@@ -74,25 +79,31 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
     race.entries().iter().enumerate().filter(|(_, entry)| !entry.values().is_empty()).map(row).collect()
 }
 
-/// Marks what nothing else beats in one of throughput, p99 and memory without losing in another. Without a p99 (it
-/// cannot carry the load) a candidate is worse than any that has one.
-fn mark_pareto(table: &mut [CandidateDocument]) {
-    let figures: Vec<[f64; 3]> = table
-        .iter()
-        .map(|row| [row.per_second, -row.p99_at_70_ms.unwrap_or(f64::INFINITY), -(row.memory_bytes as f64)])
-        .collect();
-    let beats = |one: &[f64; 3], other: &[f64; 3]| {
-        one.iter().zip(other).all(|(a, b)| a >= b) && one.iter().zip(other).any(|(a, b)| a > b)
-    };
-    for (index, row) in table.iter_mut().enumerate() {
-        row.pareto = !figures.iter().any(|other| beats(other, &figures[index]));
-    }
+/// Of one that keeps up: in an overload there is no steady state that a percentile could describe.
+fn at_load(cost: &Costs, percentile: f64) -> Option<f64> {
+    cost.at_load.as_ref().filter(|found| !found.overloaded)?.percentile_ms(percentile)
 }
 
-/// The law over workers at the present pool, from all rounds. Counts beyond the cores bend it for a reason that is not
-/// the app's, so that they are left out where enough others remain.
+/// The law over workers at the present pool, from all rounds.
 fn law(race: &Race, costs: &[Costs], present: u32, cores: u16) -> Option<UslDocument> {
-    let pool = most_measured_pool(race, present);
+    let Fitted { law, most, is_clean } = fitted(race, costs, most_measured_pool(race, present), cores)?;
+    let curve = (1..=most).map(|workers| [f64::from(workers), law.throughput(f64::from(workers))]).collect();
+    let sentence = explain(&law, most, is_clean, cores);
+    Some(UslDocument { law, peak: law.peak(), sentence, curve })
+}
+
+/// A law that was fitted to a race.
+pub(super) struct Fitted {
+    pub(super) law: Usl,
+    /// The most workers of the fit.
+    most: u16,
+    /// Whether no more workers than cores are in it.
+    is_clean: bool,
+}
+
+/// Fits the law to the rounds of a pool. Counts beyond the cores bend it for a reason that is not the app's, so that they
+/// are left out where enough others remain.
+pub(super) fn fitted(race: &Race, costs: &[Costs], pool: u32, cores: u16) -> Option<Fitted> {
     let entries: Vec<(usize, &Entry)> =
         race.entries().iter().enumerate().filter(|(_, entry)| entry.candidate.pool == pool).collect();
     let generator =
@@ -108,9 +119,7 @@ fn law(race: &Race, costs: &[Costs], present: u32, cores: u16) -> Option<UslDocu
     let points: Vec<Point> = used.iter().flat_map(|entry| points(entry)).collect();
     let law = fit(&points)?;
     let most = used.iter().map(|entry| entry.candidate.workers).max().unwrap_or(1);
-    let curve = (1..=most).map(|workers| [f64::from(workers), law.throughput(f64::from(workers))]).collect();
-    let sentence = explain(&law, most, is_clean, cores);
-    Some(UslDocument { law, peak: law.peak(), sentence, curve })
+    Some(Fitted { law, most, is_clean })
 }
 
 fn most_measured_pool(race: &Race, present: u32) -> u32 {
@@ -240,13 +249,15 @@ fn details(
     if !raced.pool_matters {
         details.push("the size of the thread pool makes no difference for this route".to_owned());
     }
-    let chosen = table.iter().find(|row| row.chosen).and_then(|row| row.p99_at_70_ms);
-    let best = table.iter().filter_map(|row| row.p99_at_70_ms).reduce(f64::min);
+    let tail = tail(table);
+    let chosen = table.iter().find(|row| row.chosen).and_then(tail.of);
+    let best = table.iter().filter_map(tail.of).reduce(f64::min);
     if let (Some(chosen), Some(best)) = (chosen, best)
         && chosen > P99_WORSE * best
     {
         details.push(format!(
-            "its 99th percentile at 70 % load is {} ms where another has {}: see the table when the tail matters more",
+            "its {} at 70 % load is {} ms where another has {}: see the table when the tail matters more",
+            tail.long,
             crate::compare::milliseconds(chosen),
             crate::compare::milliseconds(best)
         ));
@@ -292,7 +303,7 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
             Level::Warning,
             "disturbed",
             format!(
-                "{} of {} windows were disturbed by other processes, twice each",
+                "{} of {} windows were disturbed by other processes, and count for want of better",
                 raced.disturbed, raced.trials
             ),
         );
@@ -303,6 +314,7 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
             format!("{} of {} windows were disturbed by other processes", raced.disturbed, raced.trials),
         );
     }
+    few_samples(&mut trust, raced);
     trust.checks.push(Check {
         name: "generator's busiest thread".to_owned(),
         ok: Some(busiest < 0.9),
@@ -324,42 +336,62 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
     trust
 }
 
+/// Too few requests for a 99th percentile.
+fn few_samples(trust: &mut Trust, raced: &Raced) {
+    let measured = raced.costs.iter().filter_map(|cost| cost.at_load.as_ref());
+    let fewest = measured.filter(|found| !found.overloaded).map(|found| found.response.len()).min();
+    if let Some(fewest) = fewest.filter(|fewest| *fewest < P99_SAMPLES_MIN) {
+        let text = format!(
+            "a window at 70 % load has only {fewest} requests, too few for a 99th percentile ({P99_SAMPLES_MIN}); a larger \
+             `--budget` makes longer windows"
+        );
+        trust.notes.push(TrustNote { level: Level::Note, code: "few_samples".to_owned(), text });
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use forkful_load::Report;
+
     use super::super::race::Candidate;
     use super::*;
+    use crate::compare::at_rate;
+    use crate::measure::Window;
+    use crate::statistics::steadiness::MachineUse;
 
-    fn row(per_second: f64, p99: Option<f64>, memory: u64) -> CandidateDocument {
-        CandidateDocument {
-            workers: 1,
-            pool: 4,
-            per_second,
-            ci95: None,
-            relative_percent: 0.0,
-            relative_ci95_percent: None,
-            p99_at_70_ms: p99,
-            memory_bytes: memory,
-            cpu_per_request_us: None,
-            rounds: 3,
-            dropped_in_round: None,
-            pareto: false,
-            chosen: false,
-            share_percent: 0.0,
-            blocks: Vec::new(),
-        }
+    fn raced(disturbed: usize, costs: Vec<Costs>) -> Raced {
+        Raced { race: Race::new([]), costs, pool_matters: false, disturbed, trials: 10 }
     }
 
     #[test]
-    fn what_is_beaten_in_everything_is_not_on_the_front() {
-        let mut table = vec![
-            row(100.0, None, 50),
-            row(200.0, Some(5.0), 90),
-            row(199.0, Some(6.0), 130),
-            row(201.0, Some(9.0), 170),
-        ];
-        mark_pareto(&mut table);
-        let front: Vec<bool> = table.iter().map(|row| row.pareto).collect();
-        assert_eq!(front, [true, true, false, true]);
+    fn disturbed_windows_are_told_as_what_they_are() {
+        let note = |disturbed: usize| {
+            trust(&raced(disturbed, Vec::new()), 2).notes.pop().map(|note| (note.level, note.text))
+        };
+        assert_eq!(note(0), None);
+        assert_eq!(note(2).unwrap().0, Level::Note);
+        let (level, text) = note(3).unwrap();
+        assert_eq!(level, Level::Warning);
+        assert_eq!(text, "3 of 10 windows were disturbed by other processes, and count for want of better");
+    }
+
+    #[test]
+    fn too_few_requests_for_a_99th_percentile_are_told() {
+        let with = |samples: u64| {
+            let mut report = Report::empty("test");
+            report.offered = samples;
+            report.counts.completed = samples;
+            report.response.record_n(4_000_000, samples).unwrap();
+            let window = Window { report, server_cpu: Duration::ZERO, machine: MachineUse::default() };
+            Costs { at_load: Some(at_rate(0.7, 100.0, vec![window])), carries: true, ..Costs::default() }
+        };
+        let told = |costs: Vec<Costs>| trust(&raced(0, costs), 2).notes.pop().map(|note| note.text);
+        assert_eq!(told(vec![with(1_000), Costs::default()]), None);
+        let some = told(vec![with(1_000), with(300)]).unwrap();
+        assert!(some.contains("only 300 requests"), "{some}");
+        assert_eq!([99.0, 95.0].map(|percentile| at_load(&with(300), percentile).is_some()), [false, true]);
     }
 
     #[test]

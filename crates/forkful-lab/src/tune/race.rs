@@ -35,7 +35,8 @@ pub(crate) struct Candidate {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) candidate: Candidate,
-    /// Throughput by round; `None` where it did not run or was disturbed.
+    /// Throughput by round; `None` where it did not run. Disturbed windows are repeated where there is time, and count
+    /// otherwise: on a busy machine there would be nothing else.
     pub(crate) rounds: Vec<Option<f64>>,
     /// The round after which it was out, from 1, and why.
     pub(crate) dropped: Option<(usize, Out)>,
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_are_left_out_and_nothing_is_chosen_from_nothing() {
+    fn rounds_without_a_figure_are_left_out_and_nothing_is_chosen_from_nothing() {
         let mut race = Race::new(candidates(&[1, 2]));
         assert_eq!(race.choose(4), None);
         assert_eq!(race.over(), None);

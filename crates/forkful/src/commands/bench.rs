@@ -14,6 +14,7 @@ use forkful_load::{LoadError, Plan, Report, run};
 use super::lab;
 use crate::cli::BenchArgs;
 use crate::exit::{Exit, Failure};
+use crate::masked::masked;
 use crate::output;
 use crate::output::paint::Paint;
 use progress::Live;
@@ -127,20 +128,10 @@ fn exit(trust: &Trust, judgements: &[Judgement]) -> Exit {
     }
 }
 
-/// This command, to be typed again. A password is not repeated.
+/// This command, to be typed again. What is secret in it is not repeated.
 fn this_command() -> String {
-    let mut words: Vec<String> = vec!["forkful".to_owned()];
-    let mut secret = false;
-    for word in std::env::args().skip(1) {
-        let shown = match word.strip_prefix("--user=") {
-            Some(_) => "--user=…".to_owned(),
-            None if secret => "…".to_owned(),
-            None => word.clone(),
-        };
-        secret = !secret && matches!(word.as_str(), "--user" | "-u");
-        words.push(shown);
-    }
-    shell_words::join(words)
+    let program = std::iter::once("forkful".to_owned());
+    shell_words::join(program.chain(masked(std::env::args().skip(1))))
 }
 
 /// The plan's URL, for whoever asks which server it is.

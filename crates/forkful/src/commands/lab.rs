@@ -16,6 +16,7 @@ use std::io::IsTerminal;
 
 use crate::cli::{LabAppArgs, LabArgs, RequestArgs};
 use crate::exit::{Exit, Failure};
+use crate::masked::masked;
 use crate::output::format::visible;
 use crate::output::paint::Paint;
 use crate::output::{self};
@@ -129,10 +130,10 @@ pub(super) fn heading(script: &str, app: &AppSpec, target: &Target, seed: u64, s
     }
 }
 
-/// This command, with the seed.
+/// This command, with the seed and without secrets.
 fn command_line(seed: u64, seed_given: bool) -> String {
     let mut words: Vec<String> =
-        std::iter::once("forkful".to_owned()).chain(std::env::args().skip(1)).collect();
+        std::iter::once("forkful".to_owned()).chain(masked(std::env::args().skip(1))).collect();
     if !seed_given {
         let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.splice(place..place, ["--seed".to_owned(), seed.to_string()]);

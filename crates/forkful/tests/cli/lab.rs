@@ -41,6 +41,22 @@ impl Lab {
         self.command(args).output().unwrap()
     }
 
+    /// The arms of a comparison that is as short as it can be: no request failed, and nothing is left.
+    fn compared(&self, command: &mut Command, arms: &str) -> Vec<serde_json::Value> {
+        let base =
+            ["server.js", "--path", "/fast", "--blocks", "2", "--no-latency", "--budget", "8s", "--json"];
+        let output = command.args(base).args(["-i", "2", "--arms", arms]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", self.sandbox.told(&output));
+        let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let found = document["arms"].as_array().unwrap().clone();
+        for arm in &found {
+            assert_eq!(arm["errors"]["total"], 0, "{arm}");
+            assert!(arm["requests"].as_u64().unwrap() > 0, "{arm}");
+        }
+        self.nothing_is_left();
+        found
+    }
+
     fn fails(&self, args: &[&str], exit: i32) -> String {
         let output = self.run(args);
         let told = self.sandbox.told(&output);
@@ -136,6 +152,10 @@ fn a_short_comparison_has_its_document_and_its_page() {
         "--json",
         "--html",
         "page.html",
+        "--env",
+        "KEY=hunter-7",
+        "-H",
+        "Authorization: hunter-8",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -144,18 +164,105 @@ fn a_short_comparison_has_its_document_and_its_page() {
     assert_eq!(names, ["single", "cluster"]);
     assert!(document["throughput"]["ratio"].as_f64().unwrap() > 0.0);
     assert_eq!(document["throughput"]["ci95"].as_array().unwrap().len(), 2);
-    assert!(document["latency"].get("p99").is_some());
+    has_its_tail(&document["latency"]);
+    // Two blocks are no proof, whatever they say.
+    assert_eq!(document["trustworthy"], false);
+    let notes = document["trust"]["notes"].as_array().unwrap();
+    let is_told = |note: &serde_json::Value| {
+        // Where fewer than two were undisturbed, that is what is told.
+        note["level"] == "warning" && (note["code"] == "few_blocks" || note["code"] == "disturbed")
+    };
+    assert!(notes.iter().any(is_told), "{notes:?}");
     let words = ["faster", "slower", "no difference", "inconclusive"];
     assert!(words.contains(&document["verdict"].as_str().unwrap()), "{}", document["verdict"]);
-    assert!(document["command"].as_str().unwrap().ends_with("--seed 7 --json --html page.html"));
+    let command = document["command"].as_str().unwrap();
+    assert!(command.contains("--seed 7 --json --html page.html --env"), "{command}");
+    assert!(command.contains("KEY=…") && command.contains("Authorization: …"), "{command}");
     assert_eq!(document["arms"][0]["errors"]["total"], 0);
     assert!(document["arms"][1]["memory_bytes"].as_u64().unwrap() > 1 << 20);
     let html = fs_err::read_to_string(&page).unwrap();
+    assert!(!html.contains("hunter-") && !stdout(&output).contains("hunter-"));
     assert!(
         html.contains("<!doctype html") || html.contains("<!DOCTYPE html"),
         "{}",
         &html[..200.min(html.len())]
     );
+    lab.nothing_is_left();
+}
+
+/// A 99th percentile with its interval; or, as docs/COMPARE.md has it, the reason why there is none.
+fn has_its_tail(latency: &serde_json::Value) {
+    let has_interval = |key: &str| {
+        let found = &latency[key];
+        found["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0)
+            && found["ci95"].as_array().is_some_and(|bounds| bounds.len() == 2)
+    };
+    if has_interval("p99") {
+        assert_eq!(latency["p99_reason"], serde_json::Value::Null, "{latency}");
+        return;
+    }
+    let reason = latency["p99_reason"].as_str().unwrap_or_default();
+    let reasons = ["too few requests", "more than 1 %", "do not both keep up"];
+    assert!(reasons.iter().any(|known| reason.contains(known)), "{latency}");
+    assert_eq!(latency["p99"]["ci95"], serde_json::Value::Null, "{latency}");
+}
+
+#[test]
+fn every_kind_of_arm_answers_all_requests_and_is_ended() {
+    let lab = Lab::new();
+    let arms = "single,workers=1,pool=2,balance=direct,node-cluster";
+    let document = lab.compared(&mut lab.command(&["compare"]), arms);
+    let names: Vec<&str> = document.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["single", "workers=1", "pool=2", "balance=direct", "node-cluster"]);
+}
+
+#[test]
+fn pm2_is_an_arm_where_it_is_installed() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/node_modules/.bin");
+    if !folder.join("pm2").exists() {
+        eprintln!("skipped: PM2 is not installed (npm ci --prefix bench)");
+        return;
+    }
+    let lab = Lab::new();
+    let mut command = lab.command(&["compare"]);
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(folder).chain(std::env::split_paths(&paths));
+    command.env("PATH", std::env::join_paths(paths).unwrap());
+    let document = lab.compared(&mut command, "single,pm2");
+    assert_eq!(document[1]["name"], "pm2");
+}
+
+#[test]
+fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
+    let lab = Lab::new();
+    let base = ["tune", "server.js", "--path", "/fast", "--workers", "1,2", "--pools", "4", "--budget", "8s"];
+    let output = lab.run(&[&base[..], &["--json", "--html", "p.html", "--apply"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for key in
+        ["kind", "version", "headline", "choice", "trustworthy", "plan", "table", "usl", "patch", "trust"]
+    {
+        assert!(document.get(key).is_some(), "{key}");
+    }
+    let rows = document["table"].as_array().unwrap();
+    let mut tried: Vec<u64> = rows.iter().map(|row| row["workers"].as_u64().unwrap()).collect();
+    tried.sort_unstable();
+    assert_eq!(tried, [1, 2]);
+    for row in rows {
+        assert!(row["per_second"].as_f64().unwrap() > 0.0 && row["rounds"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["memory_bytes"].as_u64().unwrap() > 1 << 20, "{row}");
+    }
+    let chosen: Vec<_> = rows.iter().filter(|row| row["chosen"] == true).collect();
+    assert_eq!(chosen.len(), 1);
+    let workers = &document["choice"]["workers"];
+    assert_eq!((&chosen[0]["workers"], &chosen[0]["pool"]), (workers, &document["choice"]["pool"]));
+    assert_eq!(chosen[0]["pool"], 4);
+    assert_eq!(document["patch"]["applied"], true);
+    let config = fs_err::read_to_string(lab.sandbox.work().join("forkful.config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    assert_eq!(&config["apps"][0]["instances"], workers, "{config}");
+    assert!(config["apps"][0]["script"].as_str().unwrap().ends_with("server.js"), "{config}");
+    assert!(fs_err::read_to_string(lab.sandbox.work().join("p.html")).unwrap().contains("\"tune\""));
     lab.nothing_is_left();
 }
 

@@ -1,0 +1,94 @@
+//! Latency of candidates at the same rate: the acting part, and how long a window is.
+
+use std::time::{Duration, Instant};
+
+use super::{LOAD, RACE_SHARE, Raced, TuneSetup, arm, warmup};
+use crate::LabError;
+use crate::compare::{TrialPlan, at_rate};
+use crate::measure::{self, Subject};
+use crate::plan::telling_window;
+use crate::progress::{Observer, Stage};
+use crate::server::Server;
+
+/// Length of a window at least.
+pub(super) const WINDOW_MIN: Duration = Duration::from_millis(1500);
+
+/// Candidates below this share of the best's capacity cannot carry [`LOAD`] in a steady state.
+const CAPACITY_FOR_LOAD: f64 = 0.8;
+
+/// The latency of every candidate that can carry the load, as long as there is time. Gives the length of a window.
+pub(super) fn measure(
+    tune: &TuneSetup,
+    trial: &TrialPlan,
+    deadline: Instant,
+    overhead: Duration,
+    raced: &mut Raced,
+    observer: &mut dyn Observer,
+) -> Result<Duration, LabError> {
+    let Some(leader) = raced.race.leader() else { return Ok(WINDOW_MIN) };
+    let capacity = |index: usize| crate::statistics::paired::mean(&raced.race.entries()[index].values());
+    let best = capacity(leader);
+    let mut able: Vec<usize> = (0..raced.race.entries().len())
+        .filter(|index| capacity(*index) >= CAPACITY_FOR_LOAD * best)
+        .collect();
+    // Those that may be chosen first, should time run out.
+    able.sort_by_key(|index| raced.race.entries()[*index].dropped.is_some());
+    able.iter().for_each(|index| raced.costs[*index].carries = true);
+    let fixed: Vec<Duration> = able
+        .iter()
+        .map(|index| overhead + warmup(tune, raced.race.entries()[*index].candidate, trial))
+        .collect();
+    let window = window(best * LOAD, &fixed, deadline.saturating_duration_since(Instant::now()));
+    let count = able.len();
+    for (place, index) in able.into_iter().enumerate() {
+        let candidate = raced.race.entries()[index].candidate;
+        if place > 0 && Instant::now() + fixed[place] + window > deadline {
+            break;
+        }
+        let arm = arm(candidate);
+        observer.stage(&Stage {
+            text: format!("latency at equal load: {}", arm.name),
+            done: RACE_SHARE + (1.0 - RACE_SHARE) * place as f64 / count as f64,
+        });
+        let server = Server::start(&tune.setup.start_options(&arm))?;
+        let subject = Subject {
+            server: &server,
+            arm: &arm.name,
+            target: &tune.setup.target,
+            keep_alive: tune.setup.keep_alive,
+            threads: tune.setup.threads,
+            stop: &tune.setup.stop,
+        };
+        measure::closed(&subject, trial.connections, warmup(tune, candidate, trial))?;
+        let measured = measure::open(&subject, best * LOAD, window, tune.setup.seed)?;
+        measure::must_be_right(&subject, &measured.report)?;
+        let found = at_rate(LOAD, best * LOAD, vec![measured]);
+        raced.costs[index].carries = !found.overloaded;
+        raced.costs[index].at_load = Some(found);
+    }
+    Ok(window)
+}
+
+/// So long that the highest percentile can be told for which there is time when all candidates have such a window.
+/// `fixed` is what each takes beside it.
+fn window(rate: f64, fixed: &[Duration], left: Duration) -> Duration {
+    let bearable = left.saturating_sub(fixed.iter().sum()) / fixed.len().max(1) as u32;
+    telling_window(&[rate], bearable).max(WINDOW_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_as_long_as_the_highest_percentile_needs_that_there_is_time_for() {
+        let (second, fixed) = (Duration::from_secs(1), [Duration::from_secs(1); 3]);
+        let samples = |rate: f64, left: u32| rate * window(rate, &fixed, left * second).as_secs_f64();
+        assert_eq!(window(2_000.0, &fixed, 60 * second), WINDOW_MIN, "3,000 requests are enough");
+        assert!((1_099.0..1_101.0).contains(&samples(100.0, 37)), "11 s for each");
+        assert!((259.0..261.0).contains(&samples(100.0, 35)), "2.6 s for each, for the 95th percentile");
+        assert!((129.0..131.0).contains(&samples(50.0, 11)), "2.6 s for each, for the 90th");
+        assert_eq!(window(50.0, &fixed, 5 * second), WINDOW_MIN);
+        assert_eq!(window(0.0, &fixed, 60 * second), WINDOW_MIN);
+    }
+}
