@@ -83,7 +83,9 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
     forkful_os::process::ignore_hangup()?;
     let marks = left_behind::take_over(&home);
     on_loop(async move {
-        let listener = bind_socket(&home)?;
+        // One that has started nothing leaves nothing behind.
+        let leave = |_: &io::Error| left_behind::leave(&home);
+        let listener = bind_socket(&home).inspect_err(leave)?;
         let options = EngineOptions {
             agent: install_agent(&home),
             home: home.clone(),
@@ -91,7 +93,7 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
             write_log_files: true,
             marks,
         };
-        let (mut engine, mut back) = Engine::new(options)?;
+        let (mut engine, mut back) = Engine::new(options).inspect_err(leave)?;
         let (sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGUSR2])?;
         let server = tokio::task::spawn_local(server::serve(listener, sender));
