@@ -34,20 +34,13 @@ export async function interleave(context, cases, measure) {
   }
 }
 
-/** A round of turns is disturbed when so many of its pieces stayed so. */
+/** A round of turns is disturbed when so many of an arm's pieces are. */
 const DISTURBED_MAX = 0.25;
-
-/** One piece of work of an arm; when strangers disturbed it, another, a few times. */
-async function undisturbed(context, measure) {
-  const attempts = [];
-  do attempts.push(await measure()); while (attempts.at(-1).cpu.disturbed && !context.quick && attempts.length < ATTEMPTS_MAX);
-  return attempts.map((piece, at) => ({ ...piece, final: at === attempts.length - 1 }));
-}
 
 /**
  * Fills `context.samples`: in each round all arms are started, warmed up, and then take turns of a few seconds, in a
- * fresh random order each time, so that a core that is slow for a while is slow for all of them. A round's sample of an arm is the sum
- * of its pieces.
+ * fresh random order each time, so that a core that is slow for a while is slow for all of them; that is why nothing is measured again here. A
+ * round's sample of an arm is the sum of its pieces.
  * @template Piece
  * @param {import('./context.mjs').Context} context
  * @param {object} how
@@ -84,7 +77,7 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
         for (const name of shuffled(context.arms, random)) {
           await attempt(name, async () => {
             for (const [kind, piece] of pieces.entries()) {
-              taken.get(name)[kind].push(...await undisturbed(context, () => piece(servers.get(name))));
+              taken.get(name)[kind].push(await piece(servers.get(name)));
             }
           });
         }
@@ -95,9 +88,8 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
     for (const name of context.arms) {
       const error = faults.get(name);
       const all = taken.get(name) ?? [];
-      const last = all.map((list) => list.filter(({ final }) => final));
-      const disturbed = last.flat().filter(({ cpu }) => cpu.disturbed).length > DISTURBED_MAX * last.flat().length;
-      const sample = error === undefined ? { ...sum(last), pieces: all, cpu: { disturbed } } : { error };
+      const disturbed = all.flat().filter(({ cpu }) => cpu.disturbed).length > DISTURBED_MAX * all.flat().length;
+      const sample = error === undefined ? { ...sum(all), pieces: all, cpu: { disturbed } } : { error };
       context.samples.push({ case: name, round, attempt: 1, at, final: true, ...sample });
       context.log(`round ${round + 1}/${context.rounds} ${name}: ${error ?? sample.line}${disturbed ? ' (disturbed)' : ''}`);
     }
