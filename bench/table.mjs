@@ -35,7 +35,7 @@ function provenance(result) {
   const failed = result.samples.filter((sample) => sample.final && sample.error !== undefined).length;
   const arms = Object.entries(versions).map(([arm, version]) => `${arm}: ${version ?? 'unknown'}`).join(' · ');
   return [
-    `\`${result.command.replace(/ --seed \d+/, '')} --seed ${result.seed}\`, ${String(result.finished).slice(0, 10)}, ${result.rounds} rounds, commit ${machine.commit}, `
+    `\`${result.command.replace(/ --seed \d+/, '')} --seed ${result.seed}\`, ${String(result.finished).slice(0, 10)}, ${result.rounds} round${result.rounds === 1 ? '' : 's'}, commit ${machine.commit}, `
     + `${machine.cores} cores of ${machine.cpu}${machine.virtual ? ' (virtual)' : ''}, ${machine.memoryGiB} GiB, Linux ${machine.kernel}, Node ${machine.node}.`
     + `${disturbed > 0 ? ` ${disturbed} samples stayed disturbed by other work.` : ''}${failed > 0 ? ` ${failed} samples failed.` : ''}`,
     `Versions: ${arms}.`,
