@@ -1,8 +1,8 @@
 // Kept connections: 64 of them, each with the next request as soon as the answer is there (wrk, closed loop).
 
-import { errorCount, missingGenerator, wrk } from '../lib/load.mjs';
+import { missingGenerator, wrk } from '../lib/load.mjs';
 import { measured } from '../lib/measure.mjs';
-import { takeTurns } from '../lib/rounds.mjs';
+import { takeTurns, together } from '../lib/rounds.mjs';
 import { median } from '../lib/stats.mjs';
 import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';
 
@@ -28,15 +28,11 @@ export async function run(context) {
       return { ...result, cpu };
     }],
     sum([pieces]) {
-      const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
-      const requests = total((one) => one.requests);
-      const perSecond = requests / total((one) => one.seconds);
-      const serverMicroseconds = (total((one) => one.cpu.serverSeconds) / requests) * 1e6;
+      const sums = together(pieces);
+      const { perSecond, serverMicroseconds, errors } = sums;
       const p99Ms = median(pieces.map((one) => one.p99Ms));
-      const errors = total((one) => errorCount(one.errors));
       return {
-        perSecond, serverMicroseconds, p99Ms, errors,
-        generatorShare: total((one) => one.cpu.harnessSeconds) / total((one) => one.cpu.wallSeconds),
+        ...sums, p99Ms,
         line: `${fixed(perSecond)} req/s, ${fixed(serverMicroseconds, 1)} µs, p99 ${fixed(p99Ms, 2)} ms, ${errors} errors`,
       };
     },

@@ -1,9 +1,9 @@
 // A connection per request: what a new connection costs, in requests per second and in server CPU.
 // Driven by `ab -c 100` (HTTP/1.0) and by `wrk` with `Connection: close` (HTTP/1.1).
 
-import { ab, errorCount, missingGenerator, wrk } from '../lib/load.mjs';
+import { ab, missingGenerator, wrk } from '../lib/load.mjs';
 import { measured } from '../lib/measure.mjs';
-import { takeTurns } from '../lib/rounds.mjs';
+import { takeTurns, together } from '../lib/rounds.mjs';
 import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';
 
 export const about = 'a connection per request: ab -c 100, and wrk with Connection: close';
@@ -44,17 +44,6 @@ const piece = (run) => async (server) => {
   const { requests, seconds, errors, report } = result;
   return { requests, seconds, errors, ...(report ? { report } : {}), cpu };
 };
-
-/** What the pieces of one generator come to. */
-function together(pieces) {
-  const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
-  const requests = total((one) => one.requests);
-  return {
-    perSecond: requests / total((one) => one.seconds),
-    serverMicroseconds: (total((one) => one.cpu.serverSeconds) / requests) * 1e6,
-    errors: total((one) => errorCount(one.errors)),
-  };
-}
 
 export async function run(context) {
   for (const generator of ['ab', 'wrk']) {

@@ -2,6 +2,7 @@
 // A sample that strangers disturbed is measured again; the attempts stay in the raw data.
 
 import { ARMS } from './arms.mjs';
+import { errorCount } from './load.mjs';
 import { seededRandom, shuffled } from './stats.mjs';
 
 const ATTEMPTS_MAX = 3;
@@ -56,6 +57,7 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
     const servers = new Map();
     const taken = new Map();
     const faults = new Map();
+    const hadToKill = new Map();
     const attempt = async (name, work) => {
       if (faults.has(name)) return;
       try {
@@ -83,17 +85,32 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
         }
       }
     } finally {
-      for (const server of servers.values()) await server.stop();
+      for (const [name, server] of servers) {
+        const killed = await server.stop();
+        if (killed.length > 0) hadToKill.set(name, killed);
+      }
     }
     for (const name of context.arms) {
       const error = faults.get(name);
       const all = taken.get(name) ?? [];
       const disturbed = all.flat().filter(({ cpu }) => cpu.disturbed).length > DISTURBED_MAX * all.flat().length;
       const sample = error === undefined ? { ...sum(all), pieces: all, cpu: { disturbed } } : { error };
-      context.samples.push({ case: name, round, attempt: 1, at, final: true, ...sample });
+      context.samples.push({ case: name, round, attempt: 1, at, final: true, hadToKill: hadToKill.get(name), ...sample });
       context.log(`round ${round + 1}/${context.rounds} ${name}: ${error ?? sample.line}${disturbed ? ' (disturbed)' : ''}`);
     }
   }
+}
+
+/** What an arm's runs of a generator come to. @param {{requests: number, seconds: number, errors: object, cpu: {serverSeconds: number, harnessSeconds: number, wallSeconds: number}}[]} pieces */
+export function together(pieces) {
+  const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
+  const requests = total((one) => one.requests);
+  return {
+    perSecond: requests / total((one) => one.seconds),
+    serverMicroseconds: (total((one) => one.cpu.serverSeconds) / requests) * 1e6,
+    errors: total((one) => errorCount(one.errors)),
+    generatorShare: total((one) => one.cpu.harnessSeconds) / total((one) => one.cpu.wallSeconds),
+  };
 }
 
 /** Starts the arm, gives it to `use`, and stops it whatever happens. */

@@ -15,7 +15,7 @@ use forkful_api::types::ActionReply;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
-use forkful_core::slot::{Generation, Report, State};
+use forkful_core::slot::{Generation, Report};
 use forkful_core::spec::{AppSpec, WatchIgnore};
 use forkful_core::upkeep::health::Health;
 use forkful_core::upkeep::renewal::{self, Observed, Pause};
@@ -167,7 +167,7 @@ impl Engine {
         let changed: Vec<(u16, Option<Generation>)> = entry
             .places
             .iter()
-            .map(|(slot, place)| (*slot, serving(&place.slot.state), place.upkeep.current.as_ref()))
+            .map(|(slot, place)| (*slot, place.online(), place.upkeep.current.as_ref()))
             .filter(|(_, serving, current)| *serving != current.map(|current| current.generation))
             .map(|(slot, serving, _)| (slot, serving))
             .collect();
@@ -370,15 +370,4 @@ fn looks(spec: &AppSpec) -> bool {
 fn next_look(now: Time) -> Time {
     let since = now.since(Time::default());
     Time::default() + Duration::from_secs(since.as_secs()) + LOOK_EVERY
-}
-
-fn serving(state: &State) -> Option<Generation> {
-    match state {
-        State::Online(running) | State::Replacing { old: running, .. } => Some(running.generation),
-        State::Stopped { .. }
-        | State::Starting { .. }
-        | State::Stopping { .. }
-        | State::Backoff { .. }
-        | State::Failed { .. } => None,
-    }
 }
