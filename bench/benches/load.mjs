@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { ARMS } from '../lib/arms.mjs';
 import { GENERATORS, example } from '../lib/generators.mjs';
 import { measured } from '../lib/measure.mjs';
-import { interleave } from '../lib/rounds.mjs';
+import { seededRandom, shuffled } from '../lib/stats.mjs';
 import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';
 
 export const about = 'our load generator beside wrk, autocannon and loadtest';
@@ -14,6 +14,10 @@ export const arms = ['plain'];
 
 const CONNECTIONS = 64;
 const SERVERS = ['node', 'canned'];
+/** Of a Node process, so that V8 has compiled what it will. */
+const WARM_UP_SECONDS = 4;
+/** Of all generators in each round, and how long each of them is. */
+const [TURNS, TURN_SECONDS] = [4, 2];
 
 /** A server of fixed bytes; it ends when its standard input does. */
 async function canned() {
@@ -34,34 +38,53 @@ async function node() {
   return { url: `http://127.0.0.1:${server.port}/`, server, stop: () => server.stop() };
 }
 
-async function sample(name, quick) {
-  const [kind, generator] = name.split(' ');
-  const target = kind === 'canned' ? await canned() : await node();
-  try {
-    const load = { url: target.url, connections: CONNECTIONS };
-    await GENERATORS[generator].run({ ...load, seconds: 1 });
-    const { result, cpu } = await measured(target.server, () => GENERATORS[generator].run({ ...load, seconds: quick ? 1 : 3 }));
-    const perSecond = result.requests / result.seconds;
-    const microseconds = (result.cpuSeconds / result.requests) * 1e6;
-    // A canned server is no arm of the harness, so its CPU would count as a stranger's.
-    return {
-      perSecond, microseconds, perCpuSecond: result.requests / result.cpuSeconds, report: result, errors: result.errors,
-      cpu: target.server === null ? { ...cpu, disturbed: false } : cpu,
-      line: `${fixed(perSecond)} req/s, ${fixed(microseconds, 2)} µs of generator CPU per request, ${result.errors} errors`,
-    };
-  } finally {
-    await target.stop();
-  }
+/** One run of a generator, as a piece of a round. */
+async function piece(generator, target, seconds) {
+  const { result, cpu } = await measured(target.server, () => GENERATORS[generator].run({ url: target.url, connections: CONNECTIONS, seconds }));
+  // A canned server is no arm of the harness, so its CPU would count as a stranger's.
+  return { ...result, cpu: target.server === null ? { ...cpu, disturbed: false } : cpu };
 }
 
+function sampleOf(pieces) {
+  const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
+  const requests = total((one) => one.requests);
+  const cpuSeconds = total((one) => one.cpuSeconds);
+  const [perSecond, microseconds, errors] = [requests / total((one) => one.seconds), (cpuSeconds / requests) * 1e6, total((one) => one.errors)];
+  return {
+    perSecond, microseconds, perCpuSecond: requests / cpuSeconds, errors, pieces,
+    cpu: { disturbed: pieces.filter(({ cpu }) => cpu.disturbed).length > pieces.length / 4 },
+    line: `${fixed(perSecond)} req/s, ${fixed(microseconds, 2)} µs of generator CPU per request, ${errors} errors`,
+  };
+}
+
+/** A round has one server of each kind; when it is warm, the generators take turns at it, in a fresh random order each time. */
 export async function run(context) {
   const names = Object.keys(GENERATORS).filter((name) => {
     const missing = GENERATORS[name].missing();
     if (missing !== null) context.log(`without ${name}: ${missing}`);
     return missing === null;
   });
-  const cases = SERVERS.flatMap((server) => names.map((name) => `${server} ${name}`));
-  return interleave(context, cases, (name) => sample(name, context.quick));
+  const random = seededRandom(context.seed);
+  for (let round = 0; round < context.rounds; round += 1) {
+    for (const kind of shuffled(SERVERS, random)) {
+      const at = new Date().toISOString();
+      const target = await (kind === 'canned' ? canned() : node());
+      const taken = new Map(names.map((name) => [name, []]));
+      try {
+        await piece('forkful', target, context.quick ? 0.5 : WARM_UP_SECONDS);
+        for (let turn = 0; turn < (context.quick ? 1 : TURNS); turn += 1) {
+          for (const name of shuffled(names, random)) taken.get(name).push(await piece(name, target, context.quick ? 1 : TURN_SECONDS));
+        }
+      } finally {
+        await target.stop();
+      }
+      for (const [name, pieces] of taken) {
+        const sample = sampleOf(pieces);
+        context.samples.push({ case: `${kind} ${name}`, round, attempt: 1, at, final: true, ...sample });
+        context.log(`round ${round + 1}/${context.rounds} ${kind} ${name}: ${sample.line}${sample.cpu.disturbed ? ' (disturbed)' : ''}`);
+      }
+    }
+  }
 }
 
 export function tables(result) {
@@ -73,13 +96,14 @@ export function tables(result) {
       spreadText(spreadOf(result, name, (s) => s.microseconds), 2),
       ratioText(ratioOf(result, name, `${server} wrk`, (s) => s.perSecond)),
       ratioText(ratioOf(result, name, `${server} wrk`, (s) => s.microseconds)),
+      ratioText(ratioOf(result, name, `${server} floor`, (s) => s.microseconds)),
       ratioText(ratioOf(result, `${server} forkful`, name, (s) => s.perCpuSecond)),
       fixed(finalSamples(result).filter((s) => s.case === name).reduce((sum, s) => sum + s.errors, 0)),
     ]);
     const what = server === 'canned' ? 'a server of fixed bytes' : 'one Node process, plain http';
     return {
       title: `Load generators, one thread, ${CONNECTIONS} kept connections, against ${what}`,
-      columns: ['generator', 'req/s', 'generator CPU per request, µs', 'req/s / wrk', 'CPU / wrk', 'requests per CPU second: forkful / this', 'errors'],
+      columns: ['generator', 'req/s', 'generator CPU per request, µs', 'req/s / wrk', 'CPU / wrk', 'CPU / floor', 'requests per CPU second: forkful / this', 'errors'],
       rows,
     };
   });

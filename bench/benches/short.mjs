@@ -18,6 +18,8 @@ const WRK_CONNECTIONS = 64;
 const [TURNS, TURN_SECONDS] = [3, 3];
 /** Below the 28,232 ephemeral ports that Linux has by default, for one destination address. */
 const REQUESTS_PER_ADDRESS = 25_000;
+/** Of an arm's warm-up, whatever its workers: with eight it would take most of the time. */
+const WARM_UP_RUNS_MAX = 4;
 
 /** Every run talks to a loopback address of its own, so that TIME_WAIT of the one before cannot hinder it. */
 let runs = 0;
@@ -30,12 +32,12 @@ const abRun = (server, requests) => ab({ host: freshAddress(), port: server.port
 const wrkRun = (server, seconds) => wrk({ host: freshAddress(), port: server.port, path: '/', seconds, connections: WRK_CONNECTIONS, close: true });
 
 /**
- * Every arm answers as many requests before it is measured: so many for each worker. V8 compiles the hot functions of every
+ * Every arm answers as many requests before it is measured: so many for each worker, up to four. V8 compiles the hot functions of every
  * process anew, so that the first 25,000 requests of a process cost a third more than later ones, in a cluster once for each worker.
  */
 async function warmUp(server, context) {
   await wrkRun(server, context.quick ? 0.5 : 1.5);
-  for (let i = 0; !context.quick && i < context.workers; i += 1) await abRun(server, REQUESTS_PER_ADDRESS);
+  for (let i = 0; !context.quick && i < Math.min(context.workers, WARM_UP_RUNS_MAX); i += 1) await abRun(server, REQUESTS_PER_ADDRESS);
 }
 
 /** A generator's run as a piece of a turn. */

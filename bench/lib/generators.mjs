@@ -12,7 +12,7 @@ const RUN_MS_MAX = 120_000;
 const EXAMPLES = process.env.FORKFUL_EXAMPLES ?? path.join(REPOSITORY, 'target/release/examples');
 const SCALE_MS = { us: 0.001, ms: 1, s: 1000, m: 60_000 };
 
-/** The example programs of the engine: `load`, the engine itself, and `canned`, a server of fixed bytes. */
+/** The example programs of the engine: `load`, the engine itself; `canned`, a server of fixed bytes; `floor`, one send and one recv a request. */
 export const example = (name) => path.join(EXAMPLES, name);
 
 const missingExample = (name) => (existsSync(example(name)) ? null : `${example(name)} is missing: cargo build --release -p forkful-load --examples`);
@@ -91,6 +91,15 @@ export const GENERATORS = {
         requests: number(/Completed requests: +(\d+)/), seconds: number(/Total time: +([\d.]+)/), cpuSeconds, errors: number(/Total errors: +(\d+)/),
         p50Ms: number(/50% +(\d+) ms/), p99Ms: number(/99% +(\d+) ms/),
       };
+    },
+  },
+  floor: {
+    about: 'one recv and one send a request and nothing else: less is not possible',
+    missing: () => missingExample('floor'),
+    async run({ url, connections, seconds }) {
+      const { text, cpuSeconds } = await timed(example('floor'), [url, String(connections), String(seconds)]);
+      const report = JSON.parse(text);
+      return { requests: report.requests, seconds: report.seconds, cpuSeconds, errors: 0, p50Ms: null, p99Ms: null };
     },
   },
 };

@@ -13,7 +13,7 @@ export type Axis = { label: string; unit: string; log: boolean };
 type PlotBase = { title: string; note: string };
 export type BlocksPlot = PlotBase & {
   type: 'blocks'; unit: string; better: 'higher' | 'lower';
-  points: { arm: string; block: number; value: number; disturbed: boolean }[];
+  points: { arm: string; block: number; value: number; disturbed: boolean; counted: boolean }[];
 };
 export type IntervalsPlot = PlotBase & {
   type: 'intervals'; unit: string; reference: number;

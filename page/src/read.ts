@@ -87,7 +87,7 @@ function readBlocks(value: unknown) {
   return asList(value).map(asObject).flatMap((point) => {
     const [block, number] = [asNumber(point.block), asNumber(point.value)];
     if (block === undefined || number === undefined) return [];
-    return [{ arm: asText(point.arm), block, value: number, disturbed: point.disturbed === true }];
+    return [{ arm: asText(point.arm), block, value: number, disturbed: point.disturbed === true, counted: point.counted !== false }];
   }).slice(0, POINTS_MAX);
 }
 

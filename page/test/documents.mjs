@@ -32,7 +32,7 @@ export function compareDocument() {
     service_time: { ...latency(6, tail * 2, 1, null) },
   });
   const blocks = Array.from({ length: 6 }, (_, index) => ({
-    number: index + 1, order: ['cluster', 'single'], disturbed: index === 3 ? 'the host stole 3.1 % of the CPU' : null,
+    number: index + 1, order: ['cluster', 'single'], disturbed: index === 3 ? 'the host stole 3.1 % of the CPU' : null, counted: index !== 3,
     arms: Object.fromEntries(Object.entries(rate).map(([name, value]) => [name, {
       per_second: noisy(value), cpu_per_request_us: noisy(190),
       timeline: Array.from({ length: 15 }, (_unused, step) => [step / 10, noisy(value)]),

@@ -102,6 +102,53 @@ describe('the page in a browser', { skip }, () => {
     await context.close();
   });
 
+  /** The text of a page of this document, its tables and the words of its plots. */
+  const told = async (document) => {
+    const file = path.join(folder, 'told.html');
+    writeFileSync(file, render(document));
+    const { page, context } = await openPage(browser, file);
+    const text = await page.textContent('main');
+    const words = await page.$$eval('figure.plot [role=img]', (all) => all.map((one) => one.getAttribute('aria-label')));
+    await context.close();
+    return { text, words };
+  };
+
+  test('the plot of blocks says whether disturbed ones count, and its means are of those that do', async () => {
+    const counts = (all) => {
+      const document = compareDocument();
+      document.blocks.forEach((block, index) => {
+        block.counted = all || block.disturbed === null;
+        block.arms.cluster.per_second = index === 3 ? 4000 : 10000;
+      });
+      return document;
+    };
+    const left = await told(counts(false));
+    assert.ok(left.text.includes('Hollow: disturbed and not counted (the host stole 3.1 % of the CPU)'));
+    assert.ok(left.words.some((words) => /cluster: 6 blocks from 4,000 to 10,000 requests\/s, mean 10,000/.test(words)), left.words.join('\n'));
+    const want = await told(counts(true));
+    assert.ok(want.text.includes('Hollow: disturbed but counted for want of better (the host stole 3.1 % of the CPU)'));
+    assert.ok(want.words.some((words) => /cluster: .* mean 9,000/.test(words)), want.words.join('\n'));
+  });
+
+  test('an overloaded arm has no latencies, neither in the table nor drawn', async () => {
+    const document = compareDocument();
+    const drawn = (words) => words.filter((one) => one.startsWith('Latency at 4,000 requests/s')).join();
+    assert.match(drawn((await told(document)).words), /single/);
+    for (const entry of document.arms[0].latency) entry.overloaded = true;
+    const { text, words } = await told(document);
+    assert.match(text, /one plain process1[^a-z]*overloadoverload/);
+    assert.match(drawn(words), /cluster/);
+    assert.doesNotMatch(drawn(words), /single/);
+  });
+
+  test('an expectation is kept, missed, or cannot be judged', async () => {
+    const document = benchDocument();
+    const judged = (expectation, kept) => ({ expectation, found: '2.3 ms', kept });
+    document.thresholds = [judged('p50<1s', true), judged('p90<1ms', false), judged('p999<9s', null)];
+    const { text } = await told(document);
+    assert.match(text, /p50<1s2\.3 mskept.*p90<1ms2\.3 msmissed.*p999<9s2\.3 mscannot be judged/s);
+  });
+
   test('it prints in light colours, its plots within the paper', async () => {
     const { page, context } = await open('compare', { colorScheme: 'dark' });
     const pdf = await page.pdf({ format: 'A4', printBackground: true });

@@ -304,8 +304,10 @@ pub struct BlockDocument {
     pub number: usize,
     /// The arms in the order in which they ran.
     pub order: Vec<String>,
-    /// Why it does not count.
+    /// What others did to the machine meanwhile.
     pub disturbed: Option<String>,
+    /// Whether its figures are in the result. Disturbed ones are for want of better only.
+    pub counted: bool,
     /// Figures by arm.
     pub arms: BTreeMap<String, TrialDocument>,
 }

@@ -39,7 +39,8 @@ function latencies(json: JsonObject): Table {
 }
 
 function thresholds(json: JsonObject): Table[] {
-  const rows = asList(json.thresholds).map(asObject).map((one): Scalar[] => [asText(one.expectation), asText(one.found), one.kept === true ? 'kept' : 'missed']);
+  const word = (kept: unknown): string => (kept === true ? 'kept' : kept === false ? 'missed' : 'cannot be judged');
+  const rows = asList(json.thresholds).map(asObject).map((one): Scalar[] => [asText(one.expectation), asText(one.found), word(one.kept)]);
   return rows.length === 0 ? [] : [{ title: 'Expectations', note: '', columns: ['expected', 'found', ''], rows }];
 }
 

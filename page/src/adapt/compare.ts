@@ -23,12 +23,14 @@ export function adaptCompare(json: JsonObject, page: Document): void {
 function armsTable(arms: JsonObject[]): Table[] {
   if (arms.length === 0) return [];
   const highest = (arm: JsonObject): JsonObject => asObject(asList(arm.latency).at(-1));
+  // Of an overloaded arm they tell for how long it was loaded.
+  const latency = (arm: JsonObject, key: string): Scalar => (highest(arm).overloaded === true ? 'overload' : scalarNumber(highest(arm)[key]));
   const rows = arms.map((arm): Scalar[] => [
     asText(arm.label) || asText(arm.name),
     scalarNumber(arm.workers),
     scalarNumber(at(arm, 'throughput', 'per_second')),
-    scalarNumber(highest(arm).p50_ms),
-    scalarNumber(highest(arm).p99_ms),
+    latency(arm, 'p50_ms'),
+    latency(arm, 'p99_ms'),
     scalarNumber(arm.cpu_per_request_us),
     asNumber(arm.memory_bytes) === undefined ? null : (asNumber(arm.memory_bytes) ?? 0) / 1048576,
     scalarNumber(at(arm, 'errors', 'total')),
@@ -42,14 +44,18 @@ function armsTable(arms: JsonObject[]): Table[] {
 }
 
 function blocks(json: JsonObject): Plot | null {
-  const points = asList(json.blocks).map(asObject).flatMap((block) =>
-    Object.entries(asObject(block.arms)).flatMap(([arm, measured]) => {
+  const points = asList(json.blocks).map(asObject).flatMap((block) => {
+    const disturbed = asText(block.disturbed) !== '';
+    const counted = !disturbed || block.counted === true;
+    return Object.entries(asObject(block.arms)).flatMap(([arm, measured]) => {
       const [number, value] = [asNumber(block.number), asNumber(asObject(measured).per_second)];
-      return number === undefined || value === undefined ? [] : [{ arm, block: number, value, disturbed: asText(block.disturbed) !== '' }];
-    }));
+      return number === undefined || value === undefined ? [] : [{ arm, block: number, value, disturbed, counted }];
+    });
+  });
   const disturbed = asList(json.blocks).map(asObject).filter((block) => asText(block.disturbed) !== '');
+  const fate = disturbed.some((block) => block.counted === true) ? 'but counted for want of better' : 'and not counted';
   const note = disturbed.length === 0 ? '' :
-    `One dot per block and arm; lines join what was measured side by side. Hollow: disturbed and not counted (${asText(disturbed[0]?.disturbed)}).`;
+    `One dot per block and arm; lines join what was measured side by side. Hollow: disturbed ${fate} (${asText(disturbed[0]?.disturbed)}).`;
   return points.length === 0 ? null : { type: 'blocks', title: 'Requests per second, every block', note, unit: 'requests/s', better: 'higher', points: ordered(points, json) };
 }
 
@@ -83,7 +89,7 @@ function spectra(arms: JsonObject[]): Plot[] {
     const rates = new Set<number>();
     const series = arms.flatMap((arm): Series[] => {
       const entry = asList(arm.latency).map(asObject).find((candidate) => candidate.load === load);
-      const points = spectrum(entry?.spectrum);
+      const points = entry?.overloaded === true ? [] : spectrum(entry?.spectrum);
       const rate = asNumber(entry?.rate);
       if (rate !== undefined) rates.add(Math.round(rate));
       return points.length === 0 ? [] : [{ name: asText(arm.name), points, samples: asNumber(entry?.samples) }];

@@ -13,7 +13,12 @@ const ROW = 70;
 const TOP = 8;
 const SIDE = 18;
 
-const mean = (values: number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+/** Of the blocks that count. */
+function mean(points: BlocksPlot['points']): number {
+  const counted = points.filter((point) => point.counted);
+  const values = (counted.length > 0 ? counted : points).map((point) => point.value);
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
 
 export function Blocks({ plot }: { plot: BlocksPlot }) {
   const arms = [...new Set(plot.points.map((point) => point.arm))];
@@ -22,7 +27,7 @@ export function Blocks({ plot }: { plot: BlocksPlot }) {
   const value = (arm: string, block: number) => of(arm).find((point) => point.block === block)?.value;
   const summary = arms.map((arm) => {
     const values = of(arm).map((point) => point.value);
-    return `${arm}: ${values.length} blocks from ${number(Math.min(...values))} to ${quantity(Math.max(...values), plot.unit)}, mean ${number(mean(values))}`;
+    return `${arm}: ${values.length} blocks from ${number(Math.min(...values))} to ${quantity(Math.max(...values), plot.unit)}, mean ${number(mean(of(arm)))}`;
   }).join('; ');
   return (
     <Figure
@@ -57,7 +62,7 @@ function Drawing({ plot, arms, blocks, width }: DrawingProps) {
       ))}
       {arms.map((arm, index) => {
         const values = plot.points.filter((point) => point.arm === arm);
-        const middle = mean(values.map((point) => point.value));
+        const middle = mean(values);
         const y = rowY(arm);
         const x = scale.place(middle);
         const isRight = x > width * 0.62;

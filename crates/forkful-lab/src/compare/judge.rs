@@ -32,8 +32,12 @@ pub(super) fn undisturbed(blocks: &[Block]) -> impl Iterator<Item = &Block> {
 /// Blocks that count: the undisturbed ones; all of them when there are fewer than two of these, because figures with a
 /// warning are worth more than none.
 pub(super) fn counting(blocks: &[Block]) -> impl Iterator<Item = &Block> {
-    let all = undisturbed(blocks).count() < 2;
+    let all = all_count(blocks);
     blocks.iter().filter(move |block| all || block.disturbed().is_none())
+}
+
+fn all_count(blocks: &[Block]) -> bool {
+    undisturbed(blocks).count() < 2
 }
 
 /// Whether the last block counts, so that a look is not repeated after a disturbed one.
@@ -317,6 +321,7 @@ fn percentile_ratio(
 }
 
 fn block_documents(setup: &Setup, blocks: &[Block]) -> Vec<BlockDocument> {
+    let all = all_count(blocks);
     let name = |index: &usize| setup.arms[*index].name.clone();
     blocks
         .iter()
@@ -325,6 +330,7 @@ fn block_documents(setup: &Setup, blocks: &[Block]) -> Vec<BlockDocument> {
             number: number + 1,
             order: block.order.iter().map(name).collect(),
             disturbed: block.disturbed(),
+            counted: all || block.disturbed().is_none(),
             arms: block
                 .trials
                 .iter()
