@@ -84,6 +84,7 @@ pub struct Server {
     tree: Tree,
     backend: Backend,
     scratch: TempDir,
+    stop: StopHandle,
 }
 
 impl Server {
@@ -107,6 +108,7 @@ impl Server {
             tree,
             backend,
             scratch,
+            stop: options.stop.clone(),
         };
         server.wait_ready(&options, port, ready_file.as_deref())?;
         server.started_in = begun.elapsed();
@@ -239,9 +241,9 @@ impl Server {
         match &self.backend {
             // It may have ended by itself.
             Backend::Child => drop(self.tree.root().signal(TERMINATE)),
-            manager => manager.end(self.scratch.path()),
+            manager => manager.end(self.scratch.path(), &self.stop),
         }
-        self.tree.wait_gone(Instant::now() + END_GRACE);
+        self.tree.wait_gone(Instant::now() + END_GRACE, &self.stop);
         self.tree.kill(&known);
         if matches!(self.backend, Backend::Child) {
             // A zombie otherwise, until we end ourselves.

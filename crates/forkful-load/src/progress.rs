@@ -54,6 +54,7 @@ pub struct Progress {
 #[derive(Debug, Clone, Default)]
 pub struct StopHandle {
     stopped: Arc<AtomicBool>,
+    at_once: Arc<AtomicBool>,
 }
 
 impl StopHandle {
@@ -65,6 +66,17 @@ impl StopHandle {
     /// Ends the run within about 100 ms. Calling it again changes nothing.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the run, and everything that would otherwise be ended with patience, as soon as possible.
+    pub fn stop_at_once(&self) {
+        self.at_once.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Whether [`StopHandle::stop_at_once`] was called.
+    pub fn is_at_once(&self) -> bool {
+        self.at_once.load(Ordering::Relaxed)
     }
 
     /// Whether [`StopHandle::stop`] was called.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use forkful_api::types::{ActionReply, Ping};
 use forkful_core::spec::{AppSpec, Balance, Runtime};
+use forkful_load::StopHandle;
 use forkful_os::process::{SpawnPlan, spawn};
 use rustix::fs::{Mode, OFlags};
 use serde_json::json;
@@ -172,7 +173,7 @@ fn forkful(
     match started {
         Ok(tree) => Ok(Launched { tree, backend, ready_file: None }),
         Err(error) => {
-            backend.end(options.scratch);
+            backend.end(options.scratch, options.stop);
             Err(error)
         }
     }
@@ -214,7 +215,8 @@ fn start_forkful(options: &Options<'_>, backend: &Backend, config: &Path) -> Res
             cwd: options.scratch,
             scratch: options.scratch,
             timeout,
-            stop: Some(options.stop),
+            stop: options.stop,
+            is_stopped: StopHandle::is_stopped,
         };
         run.finish().map_err(|source| options.command_failed("forkful", source))
     };
@@ -281,7 +283,8 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
         cwd: &command.cwd,
         scratch: options.scratch,
         timeout: options.start_timeout + END_TIMEOUT,
-        stop: Some(options.stop),
+        stop: options.stop,
+        is_stopped: StopHandle::is_stopped,
     };
     let started =
         run.finish().map_err(|source| options.command_failed("pm2 start", source)).and_then(|said| {
@@ -296,7 +299,7 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
     match started {
         Ok(tree) => Ok(Launched { tree, backend, ready_file: None }),
         Err(error) => {
-            backend.end(options.scratch);
+            backend.end(options.scratch, options.stop);
             Err(error)
         }
     }
@@ -313,7 +316,7 @@ fn find_pm2(cwd: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
 
 impl Backend {
     /// Tells a manager to end its apps and itself. What is left after that is killed by the caller.
-    pub(super) fn end(&self, scratch: &Path) {
+    pub(super) fn end(&self, scratch: &Path, stop: &StopHandle) {
         let (program, env, home) = match self {
             Self::Child => return,
             Self::Forkful { program, env } => (program, env, "FORKFUL_HOME"),
@@ -327,7 +330,8 @@ impl Backend {
             scratch,
             timeout: END_TIMEOUT,
             // It must be ended also, and above all, after an interruption.
-            stop: None,
+            stop,
+            is_stopped: StopHandle::is_at_once,
         };
         // When even this fails, its processes are killed; so is a daemon that came up too late to be told.
         drop(run.finish());

@@ -31,8 +31,10 @@ pub(super) struct Run<'a> {
     /// A directory for its output.
     pub(super) scratch: &'a Path,
     pub(super) timeout: Duration,
-    /// Ends it early; `None` for what must be done in any case.
-    pub(super) stop: Option<&'a StopHandle>,
+    /// Ends it early.
+    pub(super) stop: &'a StopHandle,
+    /// When that does: when somebody wants to stop, or only when that is to be at once.
+    pub(super) is_stopped: fn(&StopHandle) -> bool,
 }
 
 impl Run<'_> {
@@ -63,7 +65,7 @@ impl Run<'_> {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            let interrupted = self.stop.is_some_and(StopHandle::is_stopped);
+            let interrupted = (self.is_stopped)(self.stop);
             if interrupted || Instant::now() >= deadline {
                 child.kill()?;
                 child.wait()?;
@@ -95,7 +97,8 @@ mod tests {
             cwd: scratch,
             scratch,
             timeout: Duration::from_secs(20),
-            stop: Some(stop),
+            stop,
+            is_stopped: StopHandle::is_stopped,
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
+use forkful_load::StopHandle;
 use forkful_os::process::Child;
 use forkful_os::procinfo::{self, ListeningSocket};
 use forkful_os::tree::{Mark, Member, Snapshot};
@@ -104,13 +105,13 @@ impl Tree {
         found
     }
 
-    /// Waits until nothing of the tree lives; false when some of it does at the deadline.
-    pub(crate) fn wait_gone(&self, deadline: Instant) -> bool {
+    /// Waits until nothing of the tree lives; false when some of it does at the deadline, or when it is to end at once.
+    pub(crate) fn wait_gone(&self, deadline: Instant, stop: &StopHandle) -> bool {
         loop {
             if self.members().is_empty() {
                 return true;
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || stop.is_at_once() {
                 return false;
             }
             std::thread::sleep(LOOK_PAUSE);

@@ -149,7 +149,10 @@ pub(super) fn seed(args: &LabArgs) -> u64 {
     })
 }
 
-/// A handle that Ctrl-C, SIGTERM and a closed terminal pull. A second signal of the kind ends the program at once.
+/// After a second signal what was started is killed, which takes so long at most.
+const KILLING: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A handle that Ctrl-C, SIGTERM and a closed terminal pull. A second signal of the kind kills what the first one ends.
 pub(super) fn interruptible() -> Result<StopHandle, Failure> {
     let stop = StopHandle::new();
     let failed = |e: std::io::Error| {
@@ -176,13 +179,15 @@ pub(super) fn interruptible() -> Result<StopHandle, Failure> {
             }
             handle.stop();
             output::talk("\nending what was started…\n");
-            // The program ends when everything else has ended; a second signal does not wait for that.
+            // The program ends when everything else has ended.
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            std::process::exit(130);
+            handle.stop_at_once();
         });
+        std::thread::sleep(KILLING);
+        std::process::exit(130);
     });
     is_ready.recv().unwrap_or(Ok(())).map_err(failed)?;
     Ok(stop)

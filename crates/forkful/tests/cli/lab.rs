@@ -1,6 +1,7 @@
 //! `forkful compare` and `forkful tune`: what goes wrong is told, a short run has its whole document, and nothing is
 //! left running or lying about. No figure is judged here.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -317,6 +318,37 @@ fn an_interruption_ends_everything_that_was_started() {
         assert_eq!(run.child.wait().unwrap().code(), Some(130));
         lab.nothing_is_left();
     }
+}
+
+#[test]
+fn a_second_interruption_kills_what_does_not_want_to_end() {
+    let lab = Lab::new();
+    lab.sandbox.write(
+        "stubborn.js",
+        "for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {});
+        setInterval(() => {}, 1000);
+        require('http').createServer((q, s) => s.end('ok')).listen(Number(process.env.PORT));",
+    );
+    let mut command = lab.command(&["compare", "stubborn.js", "--arms", "cluster,single", "--budget", "8s"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = Guarded::spawn(&mut command);
+    let mut told = BufReader::new(run.child.stderr.take().unwrap());
+    let mut all = String::new();
+    let pid = rustix::process::Pid::from_child(&run.child);
+    let interrupt = || rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let deadline = Instant::now() + BOUND;
+    // A directory for each server: both arms have been started.
+    while fs_err::read_dir(&lab.temporary).unwrap().count() < 2 {
+        assert!(Instant::now() < deadline, "nothing was started");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    interrupt();
+    while !all.contains("ending what was started") {
+        assert_ne!(told.read_line(&mut all).unwrap(), 0, "{all}");
+    }
+    interrupt();
+    assert_eq!(run.child.wait().unwrap().code(), Some(130), "{all}");
+    lab.nothing_is_left();
 }
 
 #[test]
