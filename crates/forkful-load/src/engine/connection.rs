@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::io::Errno;
 use rustls::ClientConnection;
 
 use crate::clock::Nanos;
@@ -22,6 +23,8 @@ pub(crate) struct Connection {
     /// What a send left over.
     pub(super) unsent: Vec<u8>,
     pub(super) unsent_from: usize,
+    /// Why nothing more can be sent. An answer that came before is read yet; the end of receiving judges.
+    pub(super) send_error: Option<Errno>,
     /// The interest in writing is armed.
     pub(super) wants_write: bool,
     /// Answers on this connection.
@@ -72,6 +75,7 @@ impl Connection {
         self.reader = Reader::default();
         self.unsent.clear();
         self.unsent_from = 0;
+        self.send_error = None;
         self.wants_write = false;
         self.answers = 0;
         self.ends = false;

@@ -199,9 +199,11 @@ impl Engine<'_> {
         self.freed_after(index, pause, now);
     }
 
-    /// The server ended the connection.
+    /// The server ended the connection; `error`: not in order, so that no answer ends with it.
     pub(super) fn closed(&mut self, index: usize, error: Option<Errno>, now: Nanos) {
         let connection = &mut self.connections[index];
+        let cut = error.is_some();
+        let error = error.or(connection.send_error);
         if let Stage::Handshaking { .. } | Stage::Connecting { .. } = connection.stage {
             let handshaking = matches!(connection.stage, Stage::Handshaking { .. });
             let cause = if handshaking { ErrorCause::TlsHandshake } else { ErrorCause::ConnectReset };
@@ -213,8 +215,8 @@ impl Engine<'_> {
             self.leave(index, now, true);
             return self.freed_after_idle_close(index);
         };
-        let end = connection.reader.end_of_input();
-        if let (Ok(answer), None) = (end, error) {
+        let untouched = connection.reader.is_at_start();
+        if !cut && let Ok(answer) = connection.reader.end_of_input() {
             connection.under_way.pop_front();
             self.recorder.connections.closed_by_server += 1;
             self.answered(index, first, answer, now);
@@ -223,7 +225,6 @@ impl Engine<'_> {
             }
             return self.freed(index, now);
         }
-        let untouched = connection.reader.is_at_start();
         let idle = first.timing.sent.saturating_sub(connection.idle_since);
         if untouched && idle >= STALE_AFTER && !first.retried {
             return self.retry(index, now);

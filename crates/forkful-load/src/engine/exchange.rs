@@ -51,7 +51,9 @@ impl Engine<'_> {
             let now = self.shared.clock.now();
             match result {
                 Ok((0, _)) => {
-                    self.closed(index, None, now);
+                    // The socket tells of a reset once, and a send was told.
+                    let reset = connection.send_error.filter(|error| *error == Errno::CONNRESET);
+                    self.closed(index, reset, now);
                     return now;
                 }
                 Ok((length, _)) => {
@@ -87,10 +89,9 @@ impl Engine<'_> {
         let mut byte = [0];
         let connection = &self.connections[index];
         let idle = connection.under_way.is_empty();
-        idle && connection
-            .fd
-            .as_ref()
-            .is_some_and(|fd| matches!(recv(fd, &mut byte, RecvFlags::PEEK), Ok((0, _))))
+        idle && connection.fd.as_ref().is_some_and(|fd| {
+            matches!(recv(fd, &mut byte, RecvFlags::PEEK), Ok((0, _)) | Err(Errno::CONNRESET))
+        })
     }
 
     /// Bytes of answers. Whether the connection is still there to go on with.
@@ -177,7 +178,13 @@ impl Engine<'_> {
     /// After answers were read: the next requests.
     #[inline]
     fn go_on(&mut self, index: usize, now: Nanos) {
-        let connection = &self.connections[index];
+        let connection = &mut self.connections[index];
+        if connection.send_error.is_some() {
+            if !connection.under_way.is_empty() {
+                return;
+            }
+            connection.ends = true;
+        }
         let room = self.shared.compiled.plan.pipelining > connection.under_way.len();
         if room && connection.stage == Stage::Open && connection.reader.is_at_start() {
             if connection.under_way.is_empty() {
@@ -266,7 +273,7 @@ impl Engine<'_> {
     #[inline]
     fn send_now(&mut self, index: usize, bytes: &[u8], now: Nanos) {
         let connection = &mut self.connections[index];
-        let Some(fd) = &connection.fd else { return };
+        let Some(fd) = connection.fd.as_ref().filter(|_| connection.send_error.is_none()) else { return };
         let result = if connection.unsent.is_empty() { send(fd, bytes, SendFlags::NOSIGNAL) } else { Ok(0) };
         match result {
             Ok(length) if length == bytes.len() => {}
@@ -311,22 +318,31 @@ impl Engine<'_> {
         connection.unsent_from = 0;
     }
 
-    /// What a failed send means, the socket's end tells better: it may hold an answer, or was idle too long.
+    /// The other side takes no more. What that means, the end of receiving tells better: the socket may hold an answer
+    /// (to a body that is too large, say), or was idle too long. That end is there or on its way, and is an event.
     fn send_failed(&mut self, index: usize, error: Errno, now: Nanos) {
         match error {
-            Errno::PIPE | Errno::CONNRESET => self.closed(index, Some(error), now),
+            Errno::PIPE | Errno::CONNRESET => {
+                let connection = &mut self.connections[index];
+                connection.send_error.get_or_insert(error);
+                connection.unsent = Vec::new();
+                connection.unsent_from = 0;
+            }
             _ => self.fail(index, ErrorCause::SendFailed, &words(error), now),
         }
     }
 
-    fn send_encrypted(&mut self, index: usize, bytes: &[u8], now: Nanos) {
-        let Some(session) = &mut self.connections[index].tls else { return };
-        let result = session.writer().write_all(bytes);
-        if result.is_err() {
-            return self.fail(index, ErrorCause::TlsBroken, "the session takes no more bytes", now);
-        }
-        if let Err(error) = self.flush_tls(index) {
-            self.send_failed(index, error, now);
+    /// The session takes 64 KiB at once; each piece goes out, or waits with the connection, before the next one.
+    fn send_encrypted(&mut self, index: usize, mut bytes: &[u8], now: Nanos) {
+        while !bytes.is_empty() && self.connections[index].send_error.is_none() {
+            let Some(session) = &mut self.connections[index].tls else { return };
+            match session.writer().write(bytes) {
+                Ok(length) if length > 0 => bytes = &bytes[length..],
+                _ => return self.fail(index, ErrorCause::TlsBroken, "the session takes no more bytes", now),
+            }
+            if let Err(error) = self.flush_tls(index) {
+                return self.send_failed(index, error, now);
+            }
         }
     }
 
@@ -339,6 +355,9 @@ impl Engine<'_> {
             if session.write_tls(&mut connection.unsent).is_err() {
                 break;
             }
+        }
+        if connection.send_error.is_some() {
+            connection.unsent.clear();
         }
         let Some(fd) = &connection.fd else { return Ok(()) };
         while connection.unsent_from < connection.unsent.len() {
@@ -382,7 +401,7 @@ impl Engine<'_> {
     fn after_packets(&mut self, index: usize, plain: &mut [u8], now: Nanos) {
         let generation = self.connections[index].generation;
         if let Err(error) = self.flush_tls(index) {
-            return self.send_failed(index, error, now);
+            self.send_failed(index, error, now);
         }
         let connection = &self.connections[index];
         if let (Stage::Handshaking { since }, Some(session)) = (connection.stage, &connection.tls) {

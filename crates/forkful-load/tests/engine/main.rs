@@ -7,4 +7,5 @@ mod misbehaviour;
 mod node_server;
 mod support;
 mod transports;
+mod uploads;
 mod waiting;

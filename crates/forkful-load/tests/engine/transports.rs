@@ -10,13 +10,11 @@ use std::time::Duration;
 use forkful_load::{Arrivals, ErrorCause, Load, LoadError, Plan, Reuse, Stop, StopHandle, Threads, run};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::support::{Server, ok};
+use crate::support::{Peer, Server, ok};
 
-/// An HTTPS server with a certificate for `localhost`, and the file of its authority.
-pub(crate) fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
+/// A TLS server's configuration for `localhost`, and its certificate, which is its own authority.
+pub(crate) fn tls_server() -> (Arc<ServerConfig>, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let authority = folder.path().join("authority.pem");
-    fs_err::write(&authority, made.cert.pem()).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -24,10 +22,25 @@ pub(crate) fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
-    let config = Arc::new(config);
+    (Arc::new(config), made.cert.pem())
+}
+
+/// The server's end of TLS over a connection.
+pub(crate) fn accept(
+    config: &Arc<ServerConfig>,
+    peer: &Peer,
+) -> StreamOwned<ServerConnection, std::net::TcpStream> {
+    let session = ServerConnection::new(Arc::clone(config)).unwrap();
+    StreamOwned::new(session, peer.stream.try_clone().unwrap())
+}
+
+/// An HTTPS server with a certificate for `localhost`, and the file of its authority.
+pub(crate) fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
+    let (config, certificate) = tls_server();
+    let authority = folder.path().join("authority.pem");
+    fs_err::write(&authority, certificate).unwrap();
     let server = Server::new(move |peer| {
-        let session = ServerConnection::new(Arc::clone(&config)).unwrap();
-        let mut stream = StreamOwned::new(session, peer.stream.try_clone().unwrap());
+        let mut stream = accept(&config, peer);
         let (mut buffer, mut rest) = ([0; 4096], Vec::new());
         while let Ok(length) = stream.read(&mut buffer) {
             if length == 0 {
@@ -80,18 +93,9 @@ fn https_with_a_trusted_authority_or_without_a_check() {
 
 #[test]
 fn https_whose_answer_comes_with_the_end_of_the_session() {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
+    let (config, _) = tls_server();
     let server = Server::new(move |peer| {
-        let session = ServerConnection::new(Arc::clone(&config)).unwrap();
-        let mut stream = StreamOwned::new(session, peer.stream.try_clone().unwrap());
+        let mut stream = accept(&config, peer);
         let mut buffer = [0; 4096];
         if !matches!(stream.read(&mut buffer), Ok(length) if length > 0) {
             return;
