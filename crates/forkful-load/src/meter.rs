@@ -74,6 +74,7 @@ impl Meter {
         self.window_end
     }
 
+    /// So many connections are there at one time.
     pub(crate) fn opened(&mut self, open: u64) {
         self.open_max = self.open_max.max(open);
     }

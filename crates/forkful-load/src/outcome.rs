@@ -199,7 +199,8 @@ pub struct Bytes {
 pub struct Connections {
     /// Asked for by the plan.
     pub asked: u64,
-    /// Most that were open at one time.
+    /// Most that were open at one time. With a connection for each request, those in the making count, too: they
+    /// hardly ever are all open at once.
     pub reached: u64,
     /// Made in all.
     pub opened: u64,

@@ -223,6 +223,13 @@ pub enum Reuse {
     Requests(u32),
 }
 
+impl Reuse {
+    /// No connection has a second request.
+    pub(crate) fn is_one_each(self) -> bool {
+        matches!(self, Self::Never | Self::Requests(1))
+    }
+}
+
 /// Which protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpVersion {

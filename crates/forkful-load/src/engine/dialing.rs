@@ -119,6 +119,10 @@ impl Engine<'_> {
         if let Err(error) = registered {
             return self.fail(index, ErrorCause::ConnectOther, &words(error), now);
         }
+        if shared.compiled.plan.reuse.is_one_each() {
+            // Each request under way has a connection, or one in the making.
+            self.ticks.meter.opened(self.under_way);
+        }
         if open {
             self.connected(index, now);
         }

@@ -59,6 +59,11 @@ impl Link {
     /// Makes a connection: address, TLS, settings. The second part must be driven for anything to happen.
     pub(super) async fn open(context: &Rc<Context>) -> Result<(Self, Driver), Fault> {
         let raw = dial(context).await?;
+        if context.plan().reuse.is_one_each() {
+            // Each request under way has a connection, or one in the making.
+            let in_use = context.under_way.get().min(context.places_max as u64);
+            context.meter.borrow_mut().opened(in_use);
+        }
         let to_connect = raw.tcp().map_or(0, retransmits);
         context.recorder.borrow_mut().connections.syn_retransmits += to_connect;
         let (io, tls) = match &context.shared.compiled.tls {

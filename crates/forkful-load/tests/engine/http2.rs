@@ -199,6 +199,7 @@ fn connections_are_used_as_often_as_asked() {
         let most = if matches!(reuse, Reuse::Requests(_)) { expected + 1 } else { expected };
         assert!((expected..=most).contains(&sessions), "{reuse:?}: {sessions}");
         assert_eq!((report.connections.opened, report.connections.reused), (sessions, 60 - sessions));
+        assert_eq!(report.connections.reached, 2, "{reuse:?}");
     }
 }
 

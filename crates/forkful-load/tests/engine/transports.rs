@@ -7,9 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use forkful_load::{Arrivals, ErrorCause, Load, LoadError, Plan, Reuse, Stop, StopHandle, Threads, run};
+use forkful_load::report::{Level, Trust};
+use forkful_load::{
+    Arrivals, ErrorCause, HttpVersion, Load, LoadError, Plan, Reuse, Stop, StopHandle, Threads, run,
+};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::node_server::NodeServer;
 use crate::support::{Peer, Server, ok};
 
 /// A TLS server's configuration for `localhost`, and its certificate, which is its own authority.
@@ -84,11 +88,31 @@ fn https_with_a_trusted_authority_or_without_a_check() {
         assert!(first.tls.unwrap().starts_with("TLSv1.3 TLS"));
     }
     assert_eq!((server.requests(), server.connections()), (400, 8));
-    let mut plan = https_plan(&server);
-    plan.tls.insecure = true;
-    (plan.reuse, plan.stop) = (Reuse::Never, Stop::Requests(20));
-    let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
-    assert_eq!((report.counts.completed, report.connections.opened), (20, 20));
+}
+
+#[test]
+fn a_connection_for_each_request_is_trusted_though_few_are_open_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _) = https(&folder);
+    let mut node = NodeServer::start(&[]);
+    let mut http2 = Plan::get(&node.url("/")).unwrap();
+    http2.http = HttpVersion::Http2;
+    let mut https = https_plan(&server);
+    https.tls.insecure = true;
+    for mut plan in [http2, https] {
+        (plan.reuse, plan.connections, plan.threads) = (Reuse::Never, 10, Threads::Count(1));
+        plan.stop = Stop::Requests(600);
+        let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+        assert_eq!((report.counts.completed, report.connections.opened), (600, 600), "{:?}", report.errors);
+        assert_eq!((report.connections.asked, report.connections.reached), (10, 10));
+        let trust = Trust::of(&plan, &report);
+        let level = |key| trust.checks.iter().find(|check| check.key == key).map(|check| check.level);
+        assert_eq!(level("connections"), Some(Level::Fine), "{:#?}", trust.checks);
+        // Its rate and its times are of one busy machine; that it is judged by the connections asked for is not.
+        let law = trust.checks.iter().find(|check| check.key == "littles_law").unwrap();
+        assert!(law.value.ends_with(" of 10 under way"), "{law:?}");
+    }
+    assert_eq!((node.requests(), server.requests()), (600, 600));
 }
 
 #[test]

@@ -116,7 +116,9 @@ pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
         0 => plan.pipelining.max(1) as u64,
         streams => streams,
     };
-    let slots = report.connections.reached * each;
+    // A connection for each request has one under way from the first moment on, also while it is made.
+    let slots =
+        if plan.reuse.is_one_each() { report.connections.asked } else { report.connections.reached * each };
     let samples = report.total.len();
     // Beginning and end, and failures that have no sample, must not weigh.
     if slots == 0 || samples < 50 * slots || report.counts.failed * 100 > samples {

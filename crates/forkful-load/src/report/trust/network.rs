@@ -15,6 +15,9 @@ pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
     if asked == 0 {
         return None;
     }
+    if plan.reuse.is_one_each() {
+        return one_each(report, files);
+    }
     let why = if files > 0 { " (too many open files: raise `ulimit -n`)" } else { "" };
     Some(Check {
         key: "connections",
@@ -23,6 +26,34 @@ pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
         value: format!("{} of {}", thousands(reached), thousands(asked)),
         limit: "all".to_owned(),
         meaning: format!("only {reached} of {asked} connections could be made{why}"),
+    })
+}
+
+/// A connection for each request: there is no number to reach, but attempts may fail.
+fn one_each(report: &Report, files: u64) -> Option<Check> {
+    let (made, failed) = (report.connections.opened, report.connections.failed);
+    let attempts = made + failed;
+    if attempts == 0 {
+        return None;
+    }
+    let share = failed as f64 / attempts as f64;
+    let worst = report.errors.iter().filter(|error| error.cause.is_connect()).max_by_key(|error| error.count);
+    let why = match worst {
+        _ if files > 0 => ": too many open files; raise `ulimit -n`".to_owned(),
+        Some(error) => format!(": {}", error.cause.words()),
+        None => String::new(),
+    };
+    Some(Check {
+        key: "connections",
+        name: "connections made, one for each request",
+        level: if files > 0 { Level::Fault } else { Level::above(share, 0.01, 0.1) },
+        value: format!("{} of {} attempts", thousands(made), thousands(attempts)),
+        limit: "99 %; below 90 %, or without a descriptor, it is another load".to_owned(),
+        meaning: format!(
+            "{} of {} attempts at a connection failed{why}",
+            thousands(failed),
+            thousands(attempts)
+        ),
     })
 }
 

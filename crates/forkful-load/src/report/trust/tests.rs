@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::report::findings::{WorkerShare, Workers};
 use crate::{
-    Arrivals, ErrorCause, ErrorCount, HttpVersion, Load, Plan, Report, Stop, Think, ThreadFacts, Window,
+    Arrivals, ErrorCause, ErrorCount, HttpVersion, Load, Plan, Report, Reuse, Stop, Think, ThreadFacts,
+    Window,
 };
 
 /// Ten seconds of 64 connections at 10,000 answers a second with which all is well.
@@ -73,7 +74,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 33] = [
+    let table: [(&str, Level, Change); 40] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -107,6 +108,19 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         ("connections", Level::Fault, |plan, report| {
             open(plan, report, 10_000.0);
             report.errors = vec![count(ErrorCause::TooManyFiles, 1)];
+        }),
+        ("connections", Level::Fine, |plan, report| one_each(plan, report, 0)),
+        ("connections", Level::Fine, |plan, report| one_each(plan, report, 1_000)),
+        ("connections", Level::Warning, |plan, report| one_each(plan, report, 1_100)),
+        ("connections", Level::Fault, |plan, report| one_each(plan, report, 12_000)),
+        ("connections", Level::Fault, |plan, report| {
+            one_each(plan, report, 1);
+            report.errors = vec![count(ErrorCause::TooManyFiles, 1)];
+        }),
+        ("littles_law", Level::Fine, |plan, report| one_each(plan, report, 0)),
+        ("littles_law", Level::Fault, |plan, report| {
+            one_each(plan, report, 0);
+            report.connections.asked = 100;
         }),
         ("streams", Level::Fine, |plan, report| streams(plan, report, 4)),
         ("streams", Level::Warning, |plan, report| streams(plan, report, 2)),
@@ -147,6 +161,13 @@ fn streams(plan: &mut Plan, report: &mut Report, allowed: u64) {
     (plan.http, plan.pipelining) = (HttpVersion::Http2, 4);
     plan.load = Load::Closed { think: Think::Fixed(Duration::from_secs(1)) };
     report.connections.streams = allowed;
+}
+
+/// A connection for each request, as over TLS: few of them are open at once, whatever was asked for.
+fn one_each(plan: &mut Plan, report: &mut Report, failed: u64) {
+    plan.reuse = Reuse::Never;
+    report.connections.reached = 9;
+    (report.connections.opened, report.connections.failed) = (100_000, failed);
 }
 
 fn count(cause: ErrorCause, count: u64) -> ErrorCount {
