@@ -96,8 +96,10 @@ async fn drive(context: &Rc<Context>) {
         if now >= end {
             context.meter.borrow_mut().end(now);
         }
-        let nothing_to_start = now >= end || context.exhausted.get();
-        if nothing_to_start && (context.under_way.get() == 0 || now >= end.saturating_add(context.drain())) {
+        // An open loop has what was due before the end yet to send.
+        let nothing_to_start = context.exhausted.get() || (now >= end && context.next_due().is_none());
+        let all_done = nothing_to_start && context.under_way.get() == 0;
+        if all_done || now >= end.saturating_add(context.drain()) {
             break;
         }
         let end = if now >= end { NEVER } else { end };

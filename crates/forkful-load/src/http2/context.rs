@@ -17,7 +17,7 @@ use crate::meter::{Gauges, Meter};
 use crate::outcome::FirstResponse;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, RecorderOptions, Timing};
-use crate::schedule::{Schedule, share};
+use crate::schedule::{Arrival, Schedule, share};
 use crate::shared::{Claim, Shared, Times, Update};
 use crate::workers::WorkerNames;
 
@@ -143,6 +143,12 @@ impl Context {
         self.meter.borrow_mut().last(now, &mut self.recorder.borrow_mut(), gauges, &self.updates);
     }
 
+    /// Open loop: the next start of the schedule that is before the end of the run.
+    pub(super) fn next_due(&self) -> Option<Arrival> {
+        let next = self.schedule.borrow().as_ref().and_then(Schedule::peek);
+        next.filter(|arrival| arrival.at < self.shared.end())
+    }
+
     fn gauges(&self, now: Nanos) -> Gauges {
         let until = now.min(self.recorder.borrow().end);
         let backlog = self.schedule.borrow().as_ref().map_or(0, |schedule| schedule.backlog(until));
@@ -173,7 +179,7 @@ impl Context {
         self.recorder.borrow_mut().started(measured, request);
         self.under_way.set(self.under_way.get() + 1);
         let timing = Timing { intended, begun, sent: 0, first_byte: 0, measured, request };
-        Started { context: Rc::clone(self), timing, id, retried: false, ended: false }
+        Started { context: Rc::clone(self), timing, id, retried: false, held_back: false, ended: false }
     }
 
     /// Bytes that are read or written now count.
@@ -210,6 +216,8 @@ pub(super) struct Started {
     pub(super) id: u64,
     /// It was sent before, on a connection that the server had just given up.
     pub(super) retried: bool,
+    /// When it was to be sent, the server allowed no request.
+    pub(super) held_back: bool,
     ended: bool,
 }
 

@@ -100,6 +100,7 @@ async fn exchange(
     let lost = |error: h2::Error| Fault::of(&error, false);
     poll_fn(|cx| sender.poll_ready(cx)).await.map_err(lost)?;
     note_sent(context, request);
+    request.held_back = link.streams() == 0;
     let (response, mut stream) = sender.send_request(head, body.is_empty()).map_err(lost)?;
     drop(sender);
     link.sends.set(link.sends.get() + 1);
@@ -250,10 +251,18 @@ fn timed_out(context: &Context, place: &Rc<Place>, request: &Started) {
         (_, 0) => ErrorCause::TimeoutBeforeAnswer,
         _ => ErrorCause::TimeoutInAnswer,
     };
+    let current = place.current();
+    let held_back = request.held_back && current.as_ref().is_some_and(|link| link.streams() == 0);
+    let (cause, detail) = if held_back {
+        (ErrorCause::StreamRefused, "the server allows no requests on the connection any more")
+    } else {
+        (cause, "")
+    };
     // Nothing at all came in all that time: the connection is no better than its stream.
-    if let Some(link) = place.current().filter(|link| timing.sent > 0 && link.read_at.get() < timing.sent) {
+    let is_dead = |link: &Rc<Link>| timing.sent > 0 && link.read_at.get() < timing.sent;
+    if let Some(link) = current.filter(|link| held_back || is_dead(link)) {
         place.leave(context, Some(&link));
     }
     let now = context.roll(context.now());
-    context.recorder.borrow_mut().failed(timing, cause, "", now);
+    context.recorder.borrow_mut().failed(timing, cause, detail, now);
 }

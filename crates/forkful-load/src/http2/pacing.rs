@@ -179,9 +179,7 @@ fn next_number(context: &Context, now: Nanos) -> Option<(u64, bool)> {
 async fn follow(context: Rc<Context>) {
     // Without its own timer the thread is late by a millisecond at most, and says so as slip.
     let timer = Timer::new().ok();
-    loop {
-        let next = context.schedule.borrow().as_ref().and_then(Schedule::peek);
-        let Some(arrival) = next.filter(|arrival| arrival.at < context.shared.end()) else { break };
+    while let Some(arrival) = context.next_due() {
         match &timer {
             Some(timer) => timer.until(arrival.at, context.shared.clock).await,
             None => context.sleep_until(arrival.at).await,
@@ -190,9 +188,14 @@ async fn follow(context: Rc<Context>) {
             context.room.notified().await;
             continue;
         };
+        // What was due before the end is sent after it, too, as long as the drain lasts.
         let now = context.now();
-        let taken = context.schedule.borrow_mut().as_mut().and_then(|schedule| schedule.take_due(now));
-        let Some(arrival) = taken.filter(|_| now < context.shared.end()) else { continue };
+        let due = context.next_due().filter(|arrival| arrival.at <= now);
+        let taken = due.and_then(|_| context.schedule.borrow_mut().as_mut()?.take_due(now));
+        let Some(arrival) = taken else {
+            place.queue(&context);
+            continue;
+        };
         context.started.set(context.started.get() + u64::from(arrival.measured));
         let id = if arrival.measured { arrival.number } else { WARMUP_NUMBERS + arrival.number };
         let request = context.start(id, arrival.at, now, arrival.measured);

@@ -39,13 +39,12 @@ impl Place {
 
     /// Closed loop: waits until a request can be sent here, or a connection be made for one.
     pub(super) async fn room(&self, context: &Context) {
-        let streams = context.plan().pipelining;
         loop {
             // Taken before looking, so that nothing is missed in between.
             let changed = self.changed.notified();
             let now = context.now();
             match self.current() {
-                Some(link) if self.assigned.get() < streams.min(link.streams()) => return,
+                Some(link) if self.assigned.get() < allowed(context, &link) => return,
                 None if now < self.not_before.get() => context.sleep_until(self.not_before.get()).await,
                 // One is enough to make a connection for.
                 None if self.assigned.get() == 0 && !self.connecting.get() => return,
@@ -55,8 +54,9 @@ impl Place {
     }
 
     /// Open loop: one request more may be given to it.
-    fn has_room(&self, streams: usize) -> bool {
-        self.assigned.get() < self.current().map_or(streams, |link| streams.min(link.streams()))
+    fn has_room(&self, context: &Context) -> bool {
+        let most = self.current().map_or(context.plan().pipelining, |link| allowed(context, &link));
+        self.assigned.get() < most
     }
 
     /// Gives it a request.
@@ -147,15 +147,20 @@ impl Place {
 
     /// Open loop: a place with room; all are used in turn, and new ones when all are full.
     pub(super) fn choose(context: &Rc<Context>) -> Option<Rc<Self>> {
-        let streams = context.plan().pipelining;
         loop {
             let Some(place) = context.roomy.borrow_mut().pop_front() else { return context.new_place() };
             place.queued.set(false);
-            if place.has_room(streams) {
+            if place.has_room(context) {
                 return Some(place);
             }
         }
     }
+}
+
+/// Requests that a connection may have under way: one, where its server allows none any more. Nothing tells when it
+/// allows some again; the request that waits for it ends by then, or by its timeout.
+fn allowed(context: &Context, link: &Link) -> usize {
+    context.plan().pipelining.min(link.streams()).max(1)
 }
 
 /// A place has a request more, until this is dropped.

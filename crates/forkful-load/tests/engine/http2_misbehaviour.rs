@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use crate::support::{Peer, Server, ok};
-use forkful_load::{ErrorCause, HttpVersion, LoadError, Plan, Report, Stop, StopHandle, Threads, run};
+use forkful_load::{
+    Arrivals, ErrorCause, HttpVersion, Load, LoadError, Plan, Report, Stop, StopHandle, Think, Threads, run,
+};
 
 /// Where nothing comes. Elsewhere something does, and a timeout would only be a busy machine's.
 const SHORT: Duration = Duration::from_millis(500);
@@ -254,6 +256,57 @@ fn a_megabyte_of_headers() {
             peer.send(&frame(CONTINUATION, flags, stream, &head));
         }
     });
+}
+
+/// A server that, with its first answer on a connection, says that it allows no more requests there, and the next time
+/// that it does again, if at all.
+fn holds_back(again: Option<Duration>) -> Server {
+    let allow = |streams: u32| frame(SETTINGS, 0, 0, &[&[0, 3][..], &streams.to_be_bytes()].concat());
+    Server::new(move |peer| {
+        let mut first = greet(peer);
+        while let Some(stream) = request(peer) {
+            let held_back = if std::mem::take(&mut first) { allow(0) } else { Vec::new() };
+            peer.send(&[held_back.clone(), answer_at_once(stream)].concat());
+            if let Some(pause) = again.filter(|_| !held_back.is_empty()) {
+                std::thread::sleep(pause);
+                peer.send(&allow(100));
+            }
+        }
+    })
+}
+
+#[test]
+fn a_server_that_allows_no_more_requests_on_a_connection_ends_with_a_name_and_not_never() {
+    let open = Load::Open { rate: 1_000.0, connections_max: 3, arrivals: Arrivals::Even };
+    for load in [Load::Closed { think: Think::None }, open] {
+        let server = holds_back(None);
+        let mut plan = plan(&server);
+        (plan.load, plan.timeout) = (load, SHORT);
+        let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+        let (completed, failed) = (report.counts.completed, report.counts.failed);
+        assert_eq!((report.counts.started, completed + failed), (12, 12), "{load:?}: {:?}", report.counts);
+        assert_eq!(report.errors_of(ErrorCause::StreamRefused), failed, "{load:?}: {:?}", report.errors);
+        assert_eq!(completed, server.connections(), "{load:?}: one answer for each connection");
+        assert!(failed >= 3, "{load:?}: {failed}");
+    }
+}
+
+#[test]
+fn a_server_that_allows_requests_again_gets_those_that_waited() {
+    let open = Load::Open { rate: 1_000.0, connections_max: 3, arrivals: Arrivals::Even };
+    for load in [Load::Closed { think: Think::None }, open] {
+        let server = holds_back(Some(Duration::from_millis(50)));
+        let mut plan = plan(&server);
+        plan.load = load;
+        let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+        assert_eq!(
+            (report.counts.completed, report.errors_total()),
+            (12, 0),
+            "{load:?}: {:?}",
+            report.errors
+        );
+        assert_eq!(server.connections(), 3, "{load:?}");
+    }
 }
 
 #[test]

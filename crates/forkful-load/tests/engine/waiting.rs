@@ -88,6 +88,24 @@ fn a_request_that_waits_for_a_connection_has_that_in_its_latency() {
 }
 
 #[test]
+fn what_was_due_before_the_end_is_sent_while_the_run_drains() {
+    for http in ENGINES {
+        // One connection with an answer in 20 ms, and a request due each 10 ms of the half second.
+        let server = server(http, |_, _| Some(Duration::from_millis(20)));
+        let mut plan = Plan::get(&server.url("/")).unwrap();
+        (plan.http, plan.connections, plan.threads) = (http, 1, Threads::Count(1));
+        plan.load = Load::Open { rate: 100.0, connections_max: 1, arrivals: Arrivals::Even };
+        plan.stop = Stop::Duration(Duration::from_millis(500));
+        plan.drain = Duration::from_secs(20);
+        let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+        let counts = report.counts;
+        assert_eq!((report.offered, counts.started, report.unsent), (50, 50, 0), "{http:?}: {counts:?}");
+        assert_eq!((counts.completed + counts.late, report.errors_total()), (50, 0), "{http:?}: {counts:?}");
+        assert!(counts.late >= 25, "{http:?}: {counts:?}");
+    }
+}
+
+#[test]
 fn a_connection_that_was_closed_while_idle_costs_no_request() {
     for http in ENGINES {
         // Each connection ends when its second request comes.
