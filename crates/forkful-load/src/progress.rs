@@ -32,7 +32,9 @@ pub struct Progress {
     pub started: u64,
     /// Complete answers.
     pub completed: u64,
-    /// Errors of any cause.
+    /// Requests that ended without a complete answer.
+    pub failed: u64,
+    /// Errors of any cause: `failed`, and complete answers that were not the wanted ones.
     pub errors: u64,
     /// Complete answers per second in the last window, in any phase.
     pub per_second: f64,

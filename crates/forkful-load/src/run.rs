@@ -312,6 +312,7 @@ impl<'c> Conductor<'c> {
             done: done.clamp(0.0, 1.0),
             started: sum(|totals| totals.started),
             completed,
+            failed,
             errors: sum(|totals| totals.errors),
             per_second: in_window as f64 / plan.window.as_secs_f64(),
             p50: time(0.5),

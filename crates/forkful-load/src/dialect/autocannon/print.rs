@@ -1,7 +1,7 @@
 //! autocannon's report: its tables on stderr or its JSON on stdout, from our measurement.
 
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Map, Number, Value, json};
 
@@ -9,7 +9,7 @@ use super::Options;
 use crate::dialect::Printed;
 use crate::report::clock::iso;
 use crate::report::spread::{Spread, at};
-use crate::{ErrorCause, Histogram, LoadError, Report};
+use crate::{ErrorCause, Histogram, LoadError, Report, Window};
 
 pub(super) const USAGE: &str = "\
 Usage: autocannon [opts] URL...
@@ -97,27 +97,38 @@ struct Samples {
 impl Samples {
     /// Whole intervals; where there is none, what there is.
     fn of(options: &Options, report: &Report) -> Self {
-        let interval = Duration::from_millis(options.sample);
-        let mut samples = Self { requests: Vec::new(), bytes: Vec::new() };
-        let mut filled = Duration::ZERO;
-        for window in &report.windows {
-            let index = (window.start.as_nanos() / interval.as_nanos().max(1)) as usize;
-            if samples.requests.len() <= index {
-                samples.requests.resize(index + 1, 0.0);
-                samples.bytes.resize(index + 1, 0.0);
-            }
-            samples.requests[index] += window.completed as f64;
-            samples.bytes[index] += window.received as f64;
-            filled = window.start + window.length;
-        }
-        let whole = (filled.as_nanos() / interval.as_nanos().max(1)) as usize;
+        let interval = u128::from(options.sample.max(1)) * 1_000_000;
+        let mut samples = Self {
+            requests: spread(&report.windows, interval, |window| window.completed),
+            bytes: spread(&report.windows, interval, |window| window.received),
+        };
+        let filled = report.windows.last().map_or(0, |last| (last.start + last.length).as_nanos());
+        let whole = (filled / interval) as usize;
         // A last window may be a hair short of the interval.
-        let almost = (filled.as_nanos() + interval.as_nanos() / 20) / interval.as_nanos().max(1);
+        let almost = (filled + interval / 20) / interval;
         let keep = whole.max(almost as usize).max(1);
         samples.requests.truncate(keep);
         samples.bytes.truncate(keep);
         samples
     }
+}
+
+/// What so many nanoseconds each saw. What a window counted is taken to have come evenly over it: a long run's windows
+/// are longer than a sample's interval, and may begin in one and end in another. Nothing is lost by rounding.
+fn spread(windows: &[Window], interval: u128, count: impl Fn(&Window) -> u64) -> Vec<f64> {
+    let mut samples = Vec::new();
+    let (mut sum, mut told, mut edge) = (0, 0, interval);
+    for window in windows {
+        let (start, length, counted) = (window.start.as_nanos(), window.length.as_nanos(), count(window));
+        while edge <= start + length {
+            let until = sum + (u128::from(counted) * edge.saturating_sub(start) / length.max(1)) as u64;
+            samples.push((until - told) as f64);
+            (told, edge) = (until, edge + interval);
+        }
+        sum += counted;
+    }
+    samples.push((sum - told) as f64);
+    samples
 }
 
 /// autocannon's figures of a list of samples.
@@ -207,7 +218,8 @@ fn tail(out: &mut String, report: &Report) {
     if answers > good {
         line(format_args!("{good} 2xx responses, {} non 2xx responses", answers - good));
     }
-    let sent = report.counts.completed + report.counts.carried_in + report.counts.failed;
+    // Those that were sent, also the ones without an answer.
+    let sent = report.counts.started;
     let seconds = decimals(report.elapsed.as_secs_f64());
     line(format_args!(
         "{} requests in {seconds}s, {} read",

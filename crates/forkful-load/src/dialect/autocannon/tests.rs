@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 
 use super::*;
+use crate::Window;
 use crate::dialect::testing::{parsed, parsed_with, report};
 use crate::dialect::{Dialect, Invocation};
 
@@ -93,6 +94,68 @@ fn the_report_has_autocannon_s_tables() {
     let printed = invocation.report(&report());
     assert_eq!(printed.stdout, "");
     assert_snapshot!(format!("{}{}", invocation.opening().stderr, printed.stderr));
+}
+
+#[test]
+fn samples_of_a_long_run_and_short_ones_are_what_came_in_their_time() {
+    // 1,000 a second for 300 s, in the windows that such a run has by its end, and a stretch of any other run.
+    for (window_ms, windows) in [(400, 750), (800, 375), (1_600, 188), (100, 3_000)] {
+        let mut report = report();
+        report.elapsed = Duration::from_secs(300);
+        let made = report.windows[0].clone();
+        report.windows = (0..windows)
+            .map(|number| {
+                let start = Duration::from_millis(number * window_ms);
+                let length = Duration::from_millis(window_ms).min(report.elapsed - start);
+                let completed = length.as_millis() as u64;
+                Window { start, length, completed, received: completed * 130, ..made.clone() }
+            })
+            .collect();
+        for (flags, count, each) in [("", 300, 1_000), ("-L 50", 6_000, 50), ("-L 1500", 200, 1_500)] {
+            let printed = invocation(&format!("-j -c 10 -d 300 {flags} {URL}")).report(&report);
+            let document: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+            let figures = |key: &str| {
+                let figures = &document[key];
+                ["min", "p1", "p50", "max", "stddev"].map(|key| figures[key].as_u64())
+            };
+            let what = format!("windows of {window_ms} ms, {flags}");
+            assert_eq!(document["samples"], count, "{what}");
+            assert_eq!(figures("requests"), [each, each, each, each, 0].map(Some), "{what}");
+            let bytes = each * 130;
+            assert_eq!(figures("throughput"), [bytes, bytes, bytes, bytes, 0].map(Some), "{what}");
+        }
+    }
+}
+
+#[test]
+fn samples_lose_nothing_by_rounding_and_a_rest_has_none() {
+    let mut report = report();
+    report.windows.truncate(18);
+    report.windows.iter_mut().for_each(|window| window.completed = 7);
+    let printed = invocation(&format!("-j -c 10 -d 2 -L 30 {URL}")).report(&report);
+    let document: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+    let requests = &document["requests"];
+    assert_eq!(
+        (&document["samples"], &requests["min"], &requests["max"]),
+        (&60.into(), &2.into(), &3.into())
+    );
+    // 60 samples of 126 answers.
+    assert_eq!(requests["average"], 2.1);
+    let printed = invocation(&format!("-j -c 10 -d 2 {URL}")).report(&report);
+    let document: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+    assert_eq!((&document["samples"], &document["requests"]["max"]), (&1.into(), &70.into()));
+}
+
+#[test]
+fn the_last_line_has_what_was_sent() {
+    let mut report = report();
+    report.counts.started = 2_345;
+    (report.counts.completed, report.counts.failed, report.counts.late) = (2_000, 300, 45);
+    let printed = invocation(&format!("-c 10 -d 2 {URL}")).report(&report).stderr;
+    assert!(printed.contains("\n2k requests in 2s, "), "{printed}");
+    report.counts.started = 907;
+    let printed = invocation(&format!("-c 10 -d 2 {URL}")).report(&report).stderr;
+    assert!(printed.contains("\n907 requests in 2s, "), "{printed}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ const STRING: &str = "a String takes everything";
 
 /// The line that is printed every five seconds.
 pub(in crate::dialect) fn progress_line(options: &Options, progress: &Progress, since: &Since) -> String {
-    let done = progress.completed + progress.errors;
+    let done = progress.completed + progress.failed;
     let percent = match options.requests {
         Some(requests) => format!(" ({}%)", (100.0 * done as f64 / requests.max(1) as f64).round()),
         None => String::new(),

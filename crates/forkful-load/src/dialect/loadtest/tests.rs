@@ -93,13 +93,14 @@ fn the_footnote_multiplies_the_clients_by_the_cores() {
 fn each_line_of_progress_has_the_mean_since_the_last_one() {
     let invocation = invocation(&format!("-n 1000 -c 10 {URL}"));
     let mut ticker = invocation.ticker();
-    let mut line = |seconds: u64, completed: u64, errors: u64, waited_ms: u64| {
+    let mut line = |seconds: u64, completed: u64, (failed, errors): (u64, u64), waited_ms: u64| {
         let progress = Progress {
             phase: Phase::Measuring,
             elapsed: Duration::from_secs(seconds),
             done: 0.1,
             started: completed,
             completed,
+            failed,
             errors,
             per_second: 1.0,
             // Neither the median nor anything else of the last moment is in the line.
@@ -112,12 +113,21 @@ fn each_line_of_progress_has_the_mean_since_the_last_one() {
         };
         ticker.tick(&progress).stdout
     };
-    assert_eq!(line(4, 80, 0, 9_999), "", "not yet");
-    assert_eq!(line(5, 100, 0, 1_000), "Requests: 100 (10%), requests per second: 20, mean latency: 10 ms\n");
+    assert_eq!(line(4, 80, (0, 0), 9_999), "", "not yet");
     assert_eq!(
-        line(10, 300, 100, 6_060),
+        line(5, 100, (0, 0), 1_000),
+        "Requests: 100 (10%), requests per second: 20, mean latency: 10 ms\n"
+    );
+    assert_eq!(
+        line(10, 300, (100, 100), 6_060),
         "Requests: 400 (40%), requests per second: 40, mean latency: 25.3 ms\n\
          Errors: 100, accumulated errors: 100, 25% of total requests\n"
     );
-    assert_eq!(line(15, 300, 100, 6_060).lines().next().unwrap().rsplit(": ").next(), Some("0 ms"));
+    assert_eq!(line(15, 300, (100, 100), 6_060).lines().next().unwrap().rsplit(": ").next(), Some("0 ms"));
+    // An answer with status 500 is an error, and one request.
+    assert_eq!(
+        line(20, 600, (100, 400), 9_060),
+        "Requests: 700 (70%), requests per second: 60, mean latency: 10 ms\n\
+         Errors: 300, accumulated errors: 400, 57.1% of total requests\n"
+    );
 }

@@ -79,6 +79,7 @@ mod tests {
             done: 0.1,
             started: 1_000,
             completed: 999,
+            failed: 1,
             errors: 1,
             per_second: 12_345.6,
             p50: Some(Duration::from_micros(1_500)),
