@@ -6,6 +6,7 @@
 //! is decided in [`crate::plan`], [`crate::statistics`] and `judge`.
 
 mod judge;
+mod overload;
 pub(crate) mod pilot;
 mod trial;
 mod trust;

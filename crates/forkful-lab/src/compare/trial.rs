@@ -11,15 +11,13 @@ use std::time::Duration;
 use forkful_load::{Histogram, Report, new_histogram};
 
 use super::Setup;
+use super::overload::Supply;
 use crate::LabError;
 use crate::arms::Arm;
 use crate::measure::{self, Subject, Window};
 use crate::plan::LOADS;
 use crate::server::Server;
 use crate::statistics::steadiness::{Disturbance, MachineUse, disturbance};
-
-/// Less than this share of an offered rate answered: the arm cannot keep up.
-const KEPT_UP: f64 = 0.97;
 
 /// Slices of a window at most: each has a beginning and an end of its own, which cost time.
 const SLICES_MAX: u32 = 4;
@@ -306,7 +304,7 @@ pub(crate) fn at_rate(load: f64, rate: f64, windows: Vec<Window>) -> AtRate {
         listen_overflows: 0,
         throttled: Duration::ZERO,
     };
-    let (mut answered, mut offered, mut unsent) = (0, 0, 0);
+    let mut supply = Supply::default();
     for window in windows {
         let report = window.report;
         add(&mut found.response, &report.response);
@@ -317,16 +315,10 @@ pub(crate) fn at_rate(load: f64, rate: f64, windows: Vec<Window>) -> AtRate {
         found.completed += report.counts.completed;
         found.listen_overflows += report.kernel.listen_overflows.unwrap_or(0);
         found.throttled += report.host.throttled.unwrap_or_default();
-        answered += report.counts.completed + report.counts.late;
-        offered += report.offered;
-        unsent += report.unsent;
+        supply.add(&report);
     }
-    found.overloaded = is_overloaded(answered, offered, unsent);
+    found.overloaded = supply.is_overloaded();
     found
-}
-
-fn is_overloaded(answered: u64, offered: u64, unsent: u64) -> bool {
-    (answered as f64) < KEPT_UP * offered.max(1) as f64 || unsent > 0
 }
 
 fn count_errors(errors: &mut BTreeMap<String, u64>, report: &Report) {
@@ -401,14 +393,6 @@ pub(crate) mod tests {
         assert_eq!(found.throttled, Duration::from_millis(60));
         assert_eq!(found.machine.capacity, Duration::from_secs(2));
         assert!(!found.overloaded);
-    }
-
-    #[test]
-    fn a_rate_that_is_not_kept_up_with_is_overload() {
-        assert!(!is_overloaded(980, 1000, 0));
-        assert!(is_overloaded(900, 1000, 0));
-        assert!(is_overloaded(990, 1000, 5));
-        assert!(is_overloaded(0, 0, 0), "nothing came at all");
     }
 
     #[test]
