@@ -435,13 +435,15 @@ pub struct CandidateDocument {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
     pub pool: u32,
-    /// Requests per second at saturation.
+    /// Requests per second at saturation, as if all had run in the same rounds.
     pub per_second: f64,
     /// Its 95 % interval.
     pub ci95: Option<[f64; 2]>,
+    /// Whether it is the best, with which the others are compared.
+    pub best: bool,
     /// Against the best, in percent; 0 for the best itself.
     pub relative_percent: f64,
-    /// Its 95 % interval.
+    /// Its 95 % interval; `null` for the best, and where too few windows tell the noise.
     pub relative_ci95_percent: Option<[f64; 2]>,
     /// Whether it can carry 70 % of the best's capacity.
     pub carries_70: bool,
@@ -465,7 +467,7 @@ pub struct CandidateDocument {
     pub chosen: bool,
     /// Share of resamples that choose it, in percent.
     pub share_percent: f64,
-    /// Answers per second of each round.
+    /// Answers per second of each round, as they were measured.
     pub blocks: Vec<f64>,
 }
 

@@ -74,10 +74,7 @@ fn candidates_table(document: &TuneDocument) -> String {
         ("", Align::Left),
     ]);
     for row in &document.table {
-        let relative = match row.relative_ci95_percent {
-            None if row.relative_percent == 0.0 => "best".to_owned(),
-            _ => format!("{:+.1} %", row.relative_percent),
-        };
+        let relative = if row.best { "best".to_owned() } else { format!("{:+.1} %", row.relative_percent) };
         let out = row.dropped_in_round.map_or_else(String::new, |round| format!("out in round {round}"));
         table.row([
             if row.chosen { "→".to_owned() } else { String::new() },

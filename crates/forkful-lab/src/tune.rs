@@ -350,8 +350,9 @@ fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dy
         .race
         .entries()
         .iter()
-        .filter(|entry| entry.candidate.workers == fewest)
-        .map(|entry| (entry.candidate.pool, crate::statistics::paired::mean(&entry.values())))
+        .zip(raced.race.rates())
+        .filter(|(entry, _)| entry.candidate.workers == fewest)
+        .map(|(entry, rate)| (entry.candidate.pool, rate.unwrap_or_default()))
         .collect();
     let throughputs: Vec<f64> = scan.iter().map(|(_, throughput)| *throughput).collect();
     raced.pool_matters = pool_matters(&throughputs);

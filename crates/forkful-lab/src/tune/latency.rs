@@ -26,7 +26,8 @@ pub(super) fn measure(
     observer: &mut dyn Observer,
 ) -> Result<Duration, LabError> {
     let Some(leader) = raced.race.leader() else { return Ok(WINDOW_MIN) };
-    let capacity = |index: usize| crate::statistics::paired::mean(&raced.race.entries()[index].values());
+    let rates = raced.race.rates();
+    let capacity = |index: usize| rates[index].unwrap_or_default();
     let best = capacity(leader);
     let mut able: Vec<usize> = (0..raced.race.entries().len())
         .filter(|index| capacity(*index) >= CAPACITY_FOR_LOAD * best)

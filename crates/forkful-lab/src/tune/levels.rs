@@ -19,6 +19,8 @@ const NOISE_MIN: f64 = 0.003;
 pub(super) struct Levels {
     /// Logarithm of throughput by candidate; `None` where nothing was measured.
     by_candidate: Vec<Option<f64>>,
+    /// What the machine did in each round of the sample, on the same scale: what it does usually is in the levels.
+    by_round: Vec<f64>,
     /// Windows of each candidate.
     windows: Vec<usize>,
     /// Standard deviation of one window, and its degrees of freedom. `None`: no window is more than the model needs.
@@ -55,12 +57,17 @@ impl Levels {
         let free = (windows.iter().sum::<usize>() + 1).saturating_sub(measured + filled);
         let noise = (free > 0).then(|| ((squares / free as f64).sqrt().max(NOISE_MIN), free));
         let levels = levels.into_iter().zip(&windows).map(|(level, windows)| (*windows > 0).then_some(level));
-        Self { by_candidate: levels.collect(), windows, noise }
+        Self { by_candidate: levels.collect(), by_round: machine, windows, noise }
     }
 
     /// A candidate's level.
     pub(super) fn level(&self, index: usize) -> Option<f64> {
         self.by_candidate[index]
+    }
+
+    /// What the machine did in a round of the sample.
+    pub(super) fn machine(&self, round: usize) -> f64 {
+        self.by_round[round]
     }
 
     /// The logarithm of the ratio of one to another.

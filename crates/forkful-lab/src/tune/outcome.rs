@@ -25,7 +25,7 @@ pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, core
     let shares = raced.race.stability(present, tune.setup.seed);
     let mut table = table(&raced.race, &raced.costs, chosen, &shares);
     mark_pareto(&mut table);
-    table.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+    table.sort_by(|a, b| b.best.cmp(&a.best).then(b.per_second.total_cmp(&a.per_second)));
     let usl = law(&raced.race, &raced.costs, present, cores);
     let trust = trust(raced, cores);
     let trustworthy = trust.notes.iter().all(|note| note.level != Level::Warning);
@@ -48,19 +48,27 @@ pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, core
 }
 
 fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) -> Vec<CandidateDocument> {
-    let best = race.leader();
+    let leader = race.leader();
+    let rates = race.rates();
+    let of_leader = leader.and_then(|leader| rates[leader]);
+    let relative = |ratio: f64| (ratio - 1.0) * 100.0;
     let row = |(index, entry): (usize, &Entry)| {
-        let values = entry.values();
-        let interval = geometric(&values, CONFIDENCE);
-        let against = best.filter(|best| *best != index).and_then(|best| race.against(index, best));
-        let relative = |ratio: f64| (ratio - 1.0) * 100.0;
+        let is_best = leader == Some(index);
+        let values = race.level_values(index);
+        let per_second = rates[index].unwrap_or_default();
+        let others = leader.filter(|_| !is_best);
+        let against = others.and_then(|leader| race.against(index, leader));
         let cost = &costs[index];
         CandidateDocument {
             workers: entry.candidate.workers,
             pool: entry.candidate.pool,
-            per_second: interval.map_or_else(|| mean(&values), |interval| interval.ratio),
-            ci95: interval.map(|interval| interval.bounds),
-            relative_percent: against.map_or(0.0, |interval| relative(interval.ratio)),
+            per_second,
+            ci95: geometric(&values, CONFIDENCE).map(|interval| interval.bounds),
+            best: is_best,
+            // One window of each has a ratio, too, though no interval.
+            relative_percent: of_leader
+                .filter(|_| !is_best)
+                .map_or(0.0, |of_leader| relative(per_second / of_leader)),
             relative_ci95_percent: against.map(|interval| interval.bounds.map(relative)),
             carries_70: cost.carries,
             p99_at_70_ms: at_load(cost, 99.0),
@@ -68,12 +76,12 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
             p90_at_70_ms: at_load(cost, 90.0),
             memory_bytes: mean(&cost.memory_bytes) as u64,
             cpu_per_request_us: (!cost.cpu_us.is_empty()).then(|| mean(&cost.cpu_us)),
-            rounds: values.len(),
+            rounds: race.runs(index),
             dropped_in_round: entry.dropped.map(|(round, _)| round),
             pareto: false,
             chosen: Some(index) == chosen,
             share_percent: shares.get(index).copied().unwrap_or(0.0) * 100.0,
-            blocks: values,
+            blocks: entry.values(),
         }
     };
     race.entries().iter().enumerate().filter(|(_, entry)| !entry.values().is_empty()).map(row).collect()
@@ -109,16 +117,16 @@ pub(super) fn fitted(race: &Race, costs: &[Costs], pool: u32, cores: u16) -> Opt
     let generator =
         entries.iter().flat_map(|(index, _)| &costs[*index].generator_cores).copied().fold(0.0, f64::max);
     let limit = (f64::from(cores) - generator).floor().max(1.0);
-    let within: Vec<&Entry> = entries
-        .iter()
-        .filter(|(_, entry)| f64::from(entry.candidate.workers) <= limit)
-        .map(|(_, entry)| *entry)
-        .collect();
+    let within: Vec<(usize, &Entry)> =
+        entries.iter().copied().filter(|(_, entry)| f64::from(entry.candidate.workers) <= limit).collect();
     let is_clean = within.len() >= COUNTS_MIN;
-    let used: Vec<&Entry> = if is_clean { within } else { entries.iter().map(|(_, entry)| *entry).collect() };
-    let points: Vec<Point> = used.iter().flat_map(|entry| points(entry)).collect();
+    let used = if is_clean { within } else { entries };
+    let points: Vec<Point> = used
+        .iter()
+        .flat_map(|(index, entry)| points(entry.candidate.workers, race.level_values(*index)))
+        .collect();
     let law = fit(&points)?;
-    let most = used.iter().map(|entry| entry.candidate.workers).max().unwrap_or(1);
+    let most = used.iter().map(|(_, entry)| entry.candidate.workers).max().unwrap_or(1);
     Some(Fitted { law, most, is_clean })
 }
 
@@ -128,18 +136,11 @@ fn most_measured_pool(race: &Race, present: u32) -> u32 {
     pools.max_by_key(|pool| (workers_of(*pool), *pool == present)).unwrap_or(present)
 }
 
-fn points(entry: &Entry) -> Vec<Point> {
-    let values = entry.values();
+fn points(workers: u16, values: Vec<f64>) -> Vec<Point> {
     // A deviation of less than 1 % from so few rounds is luck.
     let deviation = deviation(&values).max(0.01 * mean(&values));
-    values
-        .into_iter()
-        .map(|throughput| Point {
-            workers: f64::from(entry.candidate.workers),
-            throughput,
-            weight: 1.0 / (deviation * deviation),
-        })
-        .collect()
+    let weight = 1.0 / (deviation * deviation);
+    values.into_iter().map(|throughput| Point { workers: f64::from(workers), throughput, weight }).collect()
 }
 
 fn explain(law: &Usl, most: u16, is_clean: bool, cores: u16) -> String {
@@ -178,7 +179,7 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
     let workers = workers_text(row.workers);
     let pool =
         if raced.pool_matters { format!(" with UV_THREADPOOL_SIZE={}", row.pool) } else { String::new() };
-    let best = table.first().filter(|best| !best.chosen);
+    let best = table.iter().find(|best| best.best).filter(|best| !best.chosen);
     let figure = format!("{} requests/s", crate::text::rate(row.per_second));
     let reason = match best {
         None => format!("{figure}, the best of {}", table.len()),
@@ -392,6 +393,77 @@ mod tests {
         let some = told(vec![with(1_000), with(300)]).unwrap();
         assert!(some.contains("only 300 requests"), "{some}");
         assert_eq!([99.0, 95.0].map(|percentile| at_load(&with(300), percentile).is_some()), [false, true]);
+    }
+
+    /// Workers with the pool of 4, and their values by round.
+    fn race(workers: &[u16], rounds: &[&[(usize, f64)]]) -> Race {
+        let mut race = Race::new(workers.iter().map(|workers| Candidate { workers: *workers, pool: 4 }));
+        for round in rounds {
+            let values: Vec<_> = round.iter().map(|(index, value)| (*index, Some(*value))).collect();
+            race.record(&values, 4);
+        }
+        race
+    }
+
+    fn rows(race: &Race) -> Vec<CandidateDocument> {
+        let costs = vec![Costs::default(); race.entries().len()];
+        table(race, &costs, race.choose(4), &race.stability(4, 1))
+    }
+
+    #[test]
+    fn only_the_leader_is_the_best_also_where_one_round_has_decided_everything() {
+        let race = race(&[1, 2, 3], &[&[(0, 100.0), (1, 1000.0), (2, 400.0)]]);
+        let rows = rows(&race);
+        let found: Vec<(bool, f64)> =
+            rows.iter().map(|row| (row.best, row.relative_percent.round())).collect();
+        assert_eq!(found, [(false, -90.0), (true, 0.0), (false, -60.0)]);
+        assert!(
+            rows.iter().all(|row| row.relative_ci95_percent.is_none()),
+            "one window of each has no noise"
+        );
+    }
+
+    #[test]
+    fn who_was_out_early_is_compared_in_the_rounds_that_both_ran() {
+        // The machine is 20 % faster from the second round on.
+        let race = race(&[1, 2], &[&[(0, 100.0), (1, 190.0)], &[(1, 228.0)], &[(1, 228.0)]]);
+        let rows = rows(&race);
+        let gain = gain_over_one(&rows[1], &rows, 2);
+        assert_eq!(gain, "; 1.90 × one worker");
+        assert!((rows[0].relative_percent + 47.4).abs() < 0.1, "{rows:?}");
+        assert!((rows[1].per_second - (190.0_f64 * 228.0 * 228.0).cbrt()).abs() < 0.01, "{rows:?}");
+        assert_eq!((rows[0].blocks.as_slice(), rows[1].blocks.len()), ([100.0].as_slice(), 3), "as measured");
+    }
+
+    #[test]
+    fn who_came_late_into_faster_rounds_is_no_better_for_that() {
+        let rounds: [&[(usize, f64)]; 4] = [
+            &[(0, 50.0), (1, 100.0), (2, 30.0)],
+            &[(1, 100.0)],
+            &[(1, 120.0), (3, 118.0)],
+            &[(1, 120.0), (3, 118.0)],
+        ];
+        let mut race = Race::new([1, 2, 3].map(|workers| Candidate { workers, pool: 4 }));
+        for (number, round) in rounds.iter().enumerate() {
+            if number == 2 {
+                race.add(Candidate { workers: 4, pool: 4 });
+            }
+            let values: Vec<_> = round.iter().map(|(index, value)| (*index, Some(*value))).collect();
+            race.record(&values, 4);
+        }
+        let rows = rows(&race);
+        assert!(rows[1].best && rows[1].per_second > rows[3].per_second, "{rows:?}");
+        assert!((rows[3].relative_percent + 1.7).abs() < 0.1, "{rows:?}");
+    }
+
+    #[test]
+    fn the_law_is_fitted_to_what_the_app_did_and_not_to_what_the_machine_did() {
+        let rounds: [&[(usize, f64)]; 3] =
+            [&[(0, 100.0), (1, 200.0), (2, 400.0)], &[(1, 160.0), (2, 320.0)], &[(2, 320.0)]];
+        let race = race(&[1, 2, 4], &rounds);
+        let Fitted { law, .. } = fitted(&race, &vec![Costs::default(); 3], 4, 8).unwrap();
+        let gain = law.throughput(4.0) / law.throughput(1.0);
+        assert!((gain / 4.0 - 1.0).abs() < 0.01, "{gain} {law:?}");
     }
 
     #[test]

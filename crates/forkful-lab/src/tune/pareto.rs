@@ -88,6 +88,7 @@ mod tests {
             pool: 4,
             per_second,
             ci95: None,
+            best: false,
             relative_percent: 0.0,
             relative_ci95_percent: None,
             carries_70: p99.is_some(),

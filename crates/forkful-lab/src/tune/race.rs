@@ -6,7 +6,7 @@
 //! one that is in the race without being more than 2 % better: it could never be the smallest that is good enough.
 
 use super::levels::Levels;
-use crate::statistics::paired::Interval;
+use crate::statistics::paired::{Interval, mean};
 use crate::statistics::random::Random;
 use crate::statistics::verdict::CONFIDENCE;
 
@@ -170,6 +170,31 @@ impl Race {
 
     fn is_eligible(&self, index: usize) -> bool {
         !matches!(self.entries[index].dropped, Some((_, Out::Worse)))
+    }
+
+    /// Requests per second of each, as if all had run in the same rounds: what the leader did on average, and the others
+    /// as much more or less as their levels are. Means of different rounds would tell what the machine did in them.
+    pub(crate) fn rates(&self) -> Vec<Option<f64>> {
+        let levels = self.levels();
+        let scale = self.scale(&levels);
+        (0..self.entries.len()).map(|index| Some((levels.level(index)? + scale?).exp())).collect()
+    }
+
+    /// The values of one on the same scale: each without what the machine did in its round.
+    pub(crate) fn level_values(&self, index: usize) -> Vec<f64> {
+        let levels = self.levels();
+        let Some(scale) = self.scale(&levels) else { return Vec::new() };
+        let rounds = self.entries[index].rounds.iter().enumerate();
+        rounds
+            .filter_map(|(round, value)| Some(((*value)?.ln() - levels.machine(round) + scale).exp()))
+            .collect()
+    }
+
+    /// From a level to the logarithm of requests per second.
+    fn scale(&self, levels: &Levels) -> Option<f64> {
+        let leader = self.leader_by(levels)?;
+        let logs: Vec<f64> = self.entries[leader].values().into_iter().map(f64::ln).collect();
+        Some(mean(&logs) - levels.level(leader)?)
     }
 
     /// The ratio of one to another.

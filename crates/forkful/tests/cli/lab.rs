@@ -253,6 +253,14 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
         assert!(row["per_second"].as_f64().unwrap() > 0.0 && row["rounds"].as_u64().unwrap() > 0, "{row}");
         assert!(row["memory_bytes"].as_u64().unwrap() > 1 << 20, "{row}");
     }
+    // One best, and the others against it on the same scale.
+    let best: Vec<_> = rows.iter().filter(|row| row["best"] == true).collect();
+    assert_eq!((best.len(), &best[0]["relative_percent"]), (1, &serde_json::json!(0.0)));
+    for row in rows {
+        let [own, of_best] = [row, best[0]].map(|row| row["per_second"].as_f64().unwrap());
+        let relative = row["relative_percent"].as_f64().unwrap();
+        assert!((relative - (own / of_best - 1.0) * 100.0).abs() < 0.01, "{row}");
+    }
     let chosen: Vec<_> = rows.iter().filter(|row| row["chosen"] == true).collect();
     assert_eq!(chosen.len(), 1);
     let workers = &document["choice"]["workers"];
