@@ -167,8 +167,8 @@ pub(super) fn overload(plan: &Plan, report: &Report) -> Option<Check> {
         return None;
     }
     let answered = report.counts.completed + report.counts.carried_in;
-    // What is on its way at the end is no sign of overload.
-    let on_its_way = (rate * at(&report.response, 0.5) as f64 / 1e9).ceil() as u64;
+    // What is on its way at the end is no sign of overload; what waits to be sent is.
+    let on_its_way = (rate * at(&report.service, 0.5) as f64 / 1e9).ceil() as u64;
     let share = (answered + on_its_way) as f64 / report.offered as f64;
     let level = if share < 0.97 || report.unsent * 100 > report.offered { Level::Fault } else { Level::Fine };
     Some(Check {

@@ -74,7 +74,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 40] = [
+    let table: [(&str, Level, Change); 41] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -97,6 +97,12 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         }),
         ("overload", Level::Fine, |plan, report| open(plan, report, 10_000.0)),
         ("overload", Level::Fault, |plan, report| open(plan, report, 11_000.0)),
+        // Half of them waited for seconds until they were sent, and were answered at once, after the end.
+        ("overload", Level::Fault, |plan, report| {
+            open(plan, report, 10_000.0);
+            (report.counts.completed, report.counts.late) = (50_000, 50_000);
+            report.response.record_n(3_000_000_000, 150_000).unwrap();
+        }),
         ("drift", Level::Warning, |_, report| report.windows = windows(|number| 1_000 + number)),
         ("drift", Level::Fault, |_, report| report.windows = windows(|number| 1_000 + 10 * number)),
         ("drift", Level::Fine, |_, report| report.windows = windows(|number| 1_000 + number % 7 * 30)),
