@@ -96,6 +96,13 @@ impl Window {
         per_request * self.per_second()
     }
 
+    /// Takes the CPU time of servers that waited beside this window for the experiment's own, too: an app that polls uses some
+    /// in every process. `took` is how long it was counted for, lead-in and drain included.
+    pub(crate) fn add_beside(&mut self, cpu: Duration, took: Duration) {
+        let share = self.report.elapsed.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE);
+        self.machine.own += cpu.mul_f64(share.min(1.0));
+    }
+
     /// The busiest thread of the generator, 0 to 1.
     pub fn generator_busy(&self) -> f64 {
         self.report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max)
@@ -276,6 +283,25 @@ mod tests {
         report.warmup.late = 100;
         assert_eq!(requests(&report), 300);
         assert!((counted_share(&report) - 206.0 / 300.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn servers_that_wait_beside_a_window_are_no_other_processes() {
+        use crate::statistics::steadiness::disturbance;
+        let mut report = Report::empty("test");
+        report.elapsed = Duration::from_secs(1);
+        report.host.busy = Some(0.6);
+        let cores = f64::from(forkful_os::cores::usable_cores().online);
+        let machine = machine_use(&report, Duration::from_secs_f64(0.5 * cores));
+        let mut window = Window { report, server_cpu: Duration::ZERO, machine };
+        assert!(disturbance(&window.machine).is_some(), "a tenth of the cores is not the measured server's");
+        // The others polled for 1.5 s, of which the window was two thirds.
+        window.add_beside(Duration::from_secs_f64(0.15 * cores), Duration::from_millis(1500));
+        assert_eq!(disturbance(&window.machine), None);
+        assert!(window.machine.own <= window.machine.busy, "{:?}", window.machine);
+        let before = window.machine.own;
+        window.add_beside(Duration::from_millis(30), Duration::ZERO);
+        assert_eq!(window.machine.own, before + Duration::from_millis(30), "never more than all of it");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! difference between the arms.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forkful_load::{Histogram, Report, new_histogram};
 
@@ -16,7 +16,7 @@ use crate::LabError;
 use crate::arms::Arm;
 use crate::measure::{self, Subject, Window};
 use crate::plan::LOADS;
-use crate::server::Server;
+use crate::server::{Server, TreeUse};
 use crate::statistics::steadiness::{Disturbance, MachineUse, disturbance};
 
 /// Slices of a window at most: each has a beginning and an end of its own, which cost time.
@@ -162,11 +162,33 @@ fn alternate(
         }
         for place in places {
             began(turns[place].arm);
-            let window = measure(&turns[place], window / slices, number)?;
+            let beside = Beside::begin(turns, place);
+            let mut window = measure(&turns[place], window / slices, number)?;
+            beside.end(&mut window);
             windows[place].push(turns[place].right(window)?);
         }
     }
     Ok(windows)
+}
+
+/// The servers that wait while another one is measured.
+struct Beside<'a> {
+    waiting: Vec<(&'a Server, TreeUse)>,
+    since: Instant,
+}
+
+impl<'a> Beside<'a> {
+    fn begin(turns: &'a [Turn<'_>], measured: usize) -> Self {
+        let others = turns.iter().enumerate().filter(|(place, _)| *place != measured);
+        let waiting = others.map(|(_, turn)| (&turn.server, turn.server.used(false))).collect();
+        Self { waiting, since: Instant::now() }
+    }
+
+    fn end(self, window: &mut Window) {
+        let took = self.since.elapsed();
+        let cpu = self.waiting.iter().map(|(server, before)| server.used(false).cpu_since(before)).sum();
+        window.add_beside(cpu, took);
+    }
 }
 
 /// An even number, so that nobody is always the first; nobody to take turns with: one.
