@@ -30,7 +30,7 @@ const SPARE_HANDLES_MAX: usize = 64;
 /// Unsent bytes for a worker that does not read; beyond, it is not following the protocol. Some thousand replies.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// Pieces of 64 KiB that are taken out of the end of a worker that is given up: more than the kernel's buffer holds.
+/// Pieces that are taken out of the end of a worker that is given up: each ends with a handle, and few are unread.
 const PIECES_OUT_MAX: usize = 32;
 
 /// A handle line that awaits its answer, or its turn.
@@ -90,6 +90,12 @@ pub(crate) struct Channel {
     crowded: bool,
     /// The worker's own end, for taking back what it has not read.
     remote: Option<RemoteEnd>,
+    /// The push in flight is unread as far as we know, and nothing was sent behind it, so it can be taken back whole.
+    /// Lines wait meanwhile: the worker could not read them before it, and taken out with it they could come back in
+    /// another order, or torn.
+    recallable: bool,
+    /// Since when a line waits for that.
+    held_since: Option<Time>,
     /// Somebody reads what the app says to its primary.
     hears: bool,
 }
@@ -140,6 +146,8 @@ impl Channel {
             broken: false,
             crowded: false,
             remote,
+            recallable: false,
+            held_since: None,
             hears: false,
         }
     }
@@ -259,49 +267,55 @@ impl Channel {
         self.in_flight.as_ref().map(|(line, _)| line)
     }
 
-    /// The awaited answer has come: gives back what it was about.
+    /// The awaited answer has come: gives back what it was about. [`Self::flush`] then sends what waited for it.
     pub(crate) fn answered(&mut self) -> Option<(HandleLine, Time)> {
+        self.recallable = false;
         self.in_flight.take()
     }
 
+    /// The pushed connection stays with the worker, which has read it or had its time; the lines behind it go.
+    pub(crate) fn leave_push(&mut self, now: Time) {
+        self.recallable = false;
+        self.flush(now);
+    }
+
+    /// Since when a line waits because a push may be taken back.
+    pub(crate) fn held_since(&self) -> Option<Time> {
+        self.held_since
+    }
+
     /// Takes back a pushed connection that the worker has not read, and sends a probe in its place, so
-    /// that the worker is heard of when its loop turns again. Other lines that come with it are sent anew.
+    /// that the worker is heard of when its loop turns again. What was unread before it is sent anew, first.
     pub(crate) fn recall(&mut self, now: Time) -> Option<Pushed> {
         let (HandleLine::Connection(pushed), since) = self.in_flight.as_ref()? else { return None };
-        let (seq, since) = (pushed.seq, *since);
-        if !self.partial.is_empty() {
+        let (ours, since) = (pushed.line(), *since);
+        if !std::mem::take(&mut self.recallable) {
             return None;
         }
-        let (mut unread, mut handles) = (vec![0_u8; 64 * 1024], Vec::new());
-        let read = match self.remote.as_ref()?.take_back(&mut unread, &mut handles) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-            Err(_) => {
-                // Not permitted, or not a channel any more: no use to ask again.
-                self.remote = None;
+        let mut handles = Vec::new();
+        let mut unread = match self.remote.as_ref()?.take_back(&mut handles) {
+            Ok(unread) => unread,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    // Not permitted, or not a channel any more: no use to ask again.
+                    self.remote = None;
+                }
+                self.flush(now);
                 return None;
             }
         };
-        let ours = self.in_flight.as_ref().and_then(|(line, _)| match line {
-            HandleLine::Connection(pushed) if pushed.seq == seq => Some(pushed.line()),
-            HandleLine::Connection(_) | HandleLine::Probe | HandleLine::Reply { .. } => None,
-        })?;
-        let mut found = false;
-        for line in unread[..read].split_inclusive(|byte| *byte == b'\n') {
-            if line == ours {
-                found = true;
-            } else {
-                self.unsent_bytes += line.len();
-                self.lines.push_back(line.to_vec());
-            }
+        // Nothing was sent behind the push, so it is the last of what is there. It may begin with the rest of a line.
+        let found = unread.ends_with(&ours);
+        if found {
+            unread.truncate(unread.len() - ours.len());
         }
+        self.partial = unread;
         if !found {
-            // The worker read the push this very moment; what came behind it is on its way again.
+            // The worker has read the beginning of the push this very moment.
             self.flush(now);
             return None;
         }
         let (line, _) = self.in_flight.take()?;
-        self.flush(now);
         self.handles.push_front(HandleLine::Probe);
         self.flush(now);
         if let Some((HandleLine::Probe, sent)) = &mut self.in_flight {
@@ -318,7 +332,7 @@ impl Channel {
         !self.broken
             && !self.handles_full
             && (!self.partial.is_empty()
-                || !self.lines.is_empty()
+                || (!self.lines.is_empty() && !self.recallable)
                 || (self.in_flight.is_none() && !self.handles.is_empty()))
     }
 
@@ -361,12 +375,10 @@ impl Channel {
     /// Empties the worker's end of what it has not read; whether a line was among that.
     fn takes_out(&self, line: &[u8]) -> bool {
         let Some(remote) = &self.remote else { return false };
-        let (mut unread, mut piece, mut handles) = (Vec::new(), vec![0_u8; 64 * 1024], Vec::new());
+        let (mut unread, mut handles) = (Vec::new(), Vec::new());
         for _ in 0..PIECES_OUT_MAX {
-            match remote.take_back(&mut piece, &mut handles) {
-                Ok(read @ 1..) => unread.extend_from_slice(&piece[..read]),
-                Ok(0) | Err(_) => break,
-            }
+            let Ok(mut piece) = remote.take_back(&mut handles) else { break };
+            unread.append(&mut piece);
             handles.clear();
         }
         unread.split_inclusive(|byte| *byte == b'\n').any(|found| found == line)
@@ -378,7 +390,7 @@ impl Channel {
         while !self.broken {
             let sent = if !self.partial.is_empty() {
                 self.send_partial()
-            } else if let Some(line) = self.lines.pop_front() {
+            } else if let Some(line) = self.next_line() {
                 self.unsent_bytes = self.unsent_bytes.saturating_sub(line.len());
                 self.partial = line;
                 self.send_partial()
@@ -386,6 +398,8 @@ impl Channel {
                 self.send_next_handle(now)
             } else {
                 self.unsent_since = None;
+                self.held_since =
+                    if self.lines.is_empty() { None } else { Some(self.held_since.unwrap_or(now)) };
                 return;
             };
             match sent {
@@ -398,6 +412,11 @@ impl Channel {
                 Err(_) => self.broken = true,
             }
         }
+    }
+
+    /// The next line that may go now.
+    fn next_line(&mut self) -> Option<Vec<u8>> {
+        if self.recallable { None } else { self.lines.pop_front() }
     }
 
     fn send_partial(&mut self) -> io::Result<()> {
@@ -420,6 +439,8 @@ impl Channel {
         let n = socket::send(self.socket.as_fd(), bytes, handle)?;
         self.partial = bytes[n..].to_vec();
         if let Some(line) = self.handles.pop_front() {
+            let returns = matches!(&line, HandleLine::Connection(pushed) if !pushed.pinned);
+            self.recallable = returns && self.partial.is_empty() && self.remote.is_some();
             self.crowded = false;
             self.in_flight = Some((line, now));
         }

@@ -85,9 +85,11 @@ impl RemoteEnd {
         Self { pidfd, number, cookie }
     }
 
-    /// [`receive`] in place of the process. `EBADF` when the descriptor is not our channel any more (the process has
-    /// closed it, and may have given the number to something else, which is left alone).
-    pub fn take_back(&self, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    /// [`receive`] in place of the process: all that it has not read, up to the first message that carries descriptors
+    /// and with that one, in one read, so that the process cannot read between two pieces of it. `EAGAIN` when it has
+    /// read all. `EBADF` when the descriptor is not our channel any more (the process has closed it, and may have given
+    /// the number to something else, which is left alone).
+    pub fn take_back(&self, handles: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
         let end = rustix::process::pidfd_getfd(
             &self.pidfd,
             self.number,
@@ -96,7 +98,15 @@ impl RemoteEnd {
         if cookie(end.as_fd())? != self.cookie {
             return Err(Errno::BADF.into());
         }
-        receive(end.as_fd(), buf, handles)
+        // Only the process makes this less from now on; the kernel bounds it by the send buffer.
+        let waiting = usize::try_from(rustix::io::ioctl_fionread(&end)?).map_err(|_| Errno::NOMEM)?;
+        if waiting == 0 {
+            return Err(Errno::AGAIN.into());
+        }
+        let mut unread = vec![0; waiting];
+        let read = receive(end.as_fd(), &mut unread, handles)?;
+        unread.truncate(read);
+        Ok(unread)
     }
 }
 
@@ -121,13 +131,17 @@ mod tests {
         let number = std::os::fd::AsRawFd::as_raw_fd(&theirs);
         let remote = RemoteEnd::new(pidfd.try_clone().unwrap(), number, cookie(theirs.as_fd()).unwrap());
         let (carried, _far_end) = UnixStream::pair().unwrap();
+        send(ours.as_fd(), &vec![b'x'; 100_000], None).unwrap();
         assert_eq!(send(ours.as_fd(), b"line", Some(carried.as_fd())).unwrap(), 4);
-        let (mut buf, mut handles) = ([0; 64], Vec::new());
-        assert_eq!(remote.take_back(&mut buf, &mut handles).unwrap(), 4);
+        send(ours.as_fd(), b"behind", None).unwrap();
+        let mut handles = Vec::new();
+        let mut taken = remote.take_back(&mut handles).unwrap();
+        assert_eq!(taken.split_off(100_000), b"line", "all up to the handle, at once");
         assert_eq!(handles.len(), 1);
-        assert_eq!(remote.take_back(&mut buf, &mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(remote.take_back(&mut handles).unwrap(), b"behind");
+        assert_eq!(remote.take_back(&mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let stranger = RemoteEnd::new(pidfd, number, 1);
-        assert_eq!(stranger.take_back(&mut buf, &mut handles).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        assert_eq!(stranger.take_back(&mut handles).unwrap_err().raw_os_error(), Some(libc::EBADF));
     }
 
     #[test]

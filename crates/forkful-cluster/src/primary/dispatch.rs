@@ -22,6 +22,9 @@ use crate::channel::{HandleLine, Pushed};
 
 /// A push that the worker has not read for so long is taken back and goes to another.
 const RECALL_AFTER: Duration = Duration::from_millis(2);
+/// Lines for a worker wait behind a push that may be taken back. One that reads gets to them by reading the push, which
+/// it answers at once; this is for whoever does not follow the protocol.
+const HELD_MAX: Duration = Duration::from_millis(100);
 /// A proof is good for so long: less than a request takes to arrive behind its connection.
 const PROOF_FRESH: Duration = Duration::from_micros(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
@@ -254,8 +257,10 @@ impl Primary {
                 None => worker.refused_until,
             });
         let pushed = self.workers.values().filter_map(pushed_since).map(|since| since + RECALL_AFTER);
+        let held = self.workers.values().filter_map(|worker| worker.channel.held_since());
+        let held = held.map(|since| since + HELD_MAX);
         // What was due at the last look has been dealt with: then an answer, not time, decides.
-        waiting.chain(pushed).filter(|at| *at > self.looked_at).min()
+        waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
     }
 
     /// Pushes that a worker has not read for a while go to others.
@@ -276,6 +281,12 @@ impl Primary {
                 self.take_back(pushed);
             }
             self.watch_write(id);
+        }
+        let held = self.workers.iter().filter(|(_, worker)| {
+            worker.channel.held_since().is_some_and(|since| now.since(since) >= HELD_MAX)
+        });
+        for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.with_channel(id, |channel| channel.leave_push(now));
         }
     }
 

@@ -94,7 +94,7 @@ impl Primary {
                 worker.answered(now);
                 self.with_channel(id, |channel| channel.flush(now));
             }
-            Some(HandleLine::Connection(_)) => {}
+            Some(HandleLine::Connection(_)) => self.with_channel(id, |channel| channel.leave_push(now)),
             // An answer to nothing.
             Some(HandleLine::Probe) | None => return,
         }
@@ -116,7 +116,10 @@ impl Primary {
                 self.retries.push((now + REPLY_RETRY, id, reply));
                 self.on_turned(id, now);
             }
-            Some((HandleLine::Connection(pushed), _)) => self.on_refused(id, pushed, now),
+            Some((HandleLine::Connection(pushed), _)) => {
+                self.with_channel(id, |channel| channel.flush(now));
+                self.on_refused(id, pushed, now);
+            }
         }
         self.dispatch_all(now);
     }

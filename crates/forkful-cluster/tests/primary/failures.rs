@@ -13,7 +13,7 @@ use super::world::{World, serving};
 
 /// Connects, and blocks the worker between its answer to the probe and the push that follows: a
 /// connection is in its channel then, unread.
-fn catch_unread(world: &mut World, number: u32, address: SocketAddr) -> Client {
+pub(super) fn catch_unread(world: &mut World, number: u32, address: SocketAddr) -> Client {
     let client = connect(address);
     let probed = world.workers[&number].probed;
     for _ in 0..10_000 {
@@ -232,54 +232,6 @@ fn a_dead_workers_last_words_are_heard_to_the_end() {
         client.ended
     });
     assert_eq!(client.answers, [workers[0]]);
-    assert_eq!(world.workers[&workers[1]].pushed, 0);
-}
-
-#[test]
-fn a_push_that_a_stuck_worker_has_not_read_is_taken_back() {
-    let (mut world, workers, address) = serving(Balance::Exact, 2);
-    let mut client = catch_unread(&mut world, workers[0], address);
-    world.advance(Duration::from_millis(3));
-    assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
-    world.unblock(workers[0]);
-    world.settle();
-    assert_eq!(world.workers[&workers[0]].pushed, 0, "it never hears of that connection");
-    let mut more = connect_all(address, 3);
-    world.answered(&mut more);
-    assert_eq!(world.shares(), [2, 2], "and it is asked again");
-}
-
-#[test]
-fn lines_around_a_push_that_is_taken_back_still_arrive() {
-    let (mut world, workers, address) = serving(Balance::Exact, 2);
-    let mut client = catch_unread(&mut world, workers[0], address);
-    let seq = world.worker(workers[0]).query(&tcp(own_host(), 8081));
-    world.settle();
-    world.advance(Duration::from_millis(3));
-    assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
-    world.primary.drain(WorkerId(workers[0]), world.now);
-    world.unblock(workers[0]);
-    world.settle();
-    assert_eq!(world.workers[&workers[0]].replies[&seq].len(), 1);
-    assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 1);
-}
-
-#[test]
-fn a_push_that_the_worker_has_read_is_not_taken_back_with_what_is_behind_it() {
-    let (mut world, workers, address) = serving(Balance::Exact, 2);
-    let mut client = catch_unread(&mut world, workers[0], address);
-    // It has read the connection, and is stuck before it can say so.
-    assert!(world.worker(workers[0]).read_piece());
-    let seq = world.worker(workers[0]).query(&tcp(own_host(), 8081));
-    world.settle();
-    world.advance(Duration::from_millis(3));
-    assert!(client.read().is_empty());
-    world.unblock(workers[0]);
-    world.settle();
-    assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[0]]);
-    assert_eq!(world.workers[&workers[0]].replies[&seq].len(), 1);
-    world.advance(Duration::from_secs(1));
-    assert_eq!(only_answers(std::slice::from_mut(&mut client)), [workers[0]]);
     assert_eq!(world.workers[&workers[1]].pushed, 0);
 }
 

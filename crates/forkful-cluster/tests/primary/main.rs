@@ -13,6 +13,7 @@ mod hostile;
 mod leaving;
 mod properties;
 mod queries;
+mod recall;
 mod upkeep;
 mod worker;
 mod world;

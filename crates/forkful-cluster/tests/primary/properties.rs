@@ -1,8 +1,9 @@
 //! Whatever workers and clients do, in whatever order: no connection is lost, none is answered
-//! twice, no worker has two unanswered handles, nothing spins and nothing panics.
+//! twice, messages to an app arrive whole and in order, no worker has two unanswered handles, nothing spins and nothing panics.
 //!
 //! The last three are asserted by the world and its workers at every turn; see there.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ enum Step {
     Finish(Index),
     /// The app talks to its primary.
     Chatter(Index),
+    /// The app is told something of so many bytes.
+    Tell(Index, usize),
+    /// A worker reads a piece of its channel, and is stuck before it deals with it.
+    Read(Index),
     Leave(Index),
     Advance(Duration),
 }
@@ -65,6 +70,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => worker().prop_map(Step::ToggleServer),
         2 => worker().prop_map(Step::Finish),
         1 => worker().prop_map(Step::Chatter),
+        3 => (worker(), 1..120_000_usize).prop_map(|(at, bytes)| Step::Tell(at, bytes)),
+        2 => worker().prop_map(Step::Read),
         1 => worker().prop_map(Step::Leave),
         6 => (10..6000_u64).prop_map(|micros| Step::Advance(Duration::from_micros(micros))),
     ]
@@ -75,6 +82,8 @@ struct System {
     host: std::net::Ipv4Addr,
     address: SocketAddr,
     clients: Vec<Client>,
+    /// How many messages each worker was sent.
+    told: BTreeMap<u32, u64>,
 }
 
 impl System {
@@ -83,7 +92,7 @@ impl System {
         let host = own_host();
         let first = world.spawn_serving(&tcp(host, 8080));
         let address = world.address(first, 1);
-        let mut system = Self { world, host, address, clients: Vec::new() };
+        let mut system = Self { world, host, address, clients: Vec::new(), told: BTreeMap::new() };
         system.spawn(true, false);
         for worker in system.world.workers.values_mut() {
             worker.blocked = true;
@@ -149,6 +158,10 @@ impl System {
             Step::Chatter(at) => self.on_worker(*at, |system, number| {
                 system.world.worker(number).say(&format!("{:?}", "chatter ".repeat(2000)));
             }),
+            Step::Tell(at, bytes) => self.on_worker(*at, |system, number| system.tell(number, *bytes)),
+            Step::Read(at) => self.on_worker(*at, |system, number| {
+                system.world.worker(number).read_piece();
+            }),
             Step::Leave(at) => self.on_worker(*at, |system, number| {
                 let worker = system.world.worker(number);
                 worker.say_cluster("exitedAfterDisconnect", &serde_json::json!({}));
@@ -159,6 +172,17 @@ impl System {
             assert!(client.read().len() <= 1, "answered twice: {:?}", client.answers);
             assert!(!client.ended || client.answers.len() == 1, "lost");
         }
+        for worker in self.world.workers.values() {
+            let heard = worker.heard.iter().filter_map(|line| line["told"].as_u64());
+            assert!(heard.zip(0..).all(|(heard, expected)| heard == expected), "messages in another order");
+        }
+    }
+
+    fn tell(&mut self, number: u32, bytes: usize) {
+        let count = self.told.entry(number).or_default();
+        let line = serde_json::json!({ "told": *count, "text": "x".repeat(bytes) }).to_string();
+        let sent = self.world.primary.send_message(WorkerId(number), line.as_bytes(), self.world.now);
+        *count += u64::from(sent.is_ok());
     }
 
     fn toggle_server(&mut self, number: u32) {
@@ -179,11 +203,15 @@ impl System {
         }
         self.world.settle();
         self.world.spawn_serving(&tcp(self.host, 8080));
-        let Self { world, clients, .. } = &mut self;
+        let Self { world, clients, told, .. } = &mut self;
         world.advance_until("every connection is answered", |_| {
             clients.iter_mut().all(|client| !client.read().is_empty())
         });
         assert!(clients.iter().all(|client| client.answers.len() == 1), "answered twice");
+        for (number, worker) in &world.workers {
+            let heard = worker.heard.iter().filter(|line| line["told"].is_u64()).count() as u64;
+            assert_eq!(heard, told.get(number).copied().unwrap_or(0), "messages to {number}");
+        }
         world.advance(Duration::from_secs(2));
         assert!(clients.iter_mut().all(|client| client.read().len() == 1), "answered twice");
     }

@@ -75,6 +75,9 @@ pub(crate) struct FakeWorker {
     pub(crate) heard: Vec<Value>,
     /// Connections that it has closed and the kernel has not told of yet.
     pub(crate) closed: Vec<u64>,
+    /// A handle of the app's is on its way: what it says, but for answers to handles, waits for the acknowledgement.
+    pub(crate) keeps_back: bool,
+    kept_back: Vec<u8>,
     unsent: Vec<u8>,
 }
 
@@ -98,6 +101,8 @@ impl FakeWorker {
             probed: 0,
             heard: Vec::new(),
             closed: Vec::new(),
+            keeps_back: false,
+            kept_back: Vec::new(),
             unsent: Vec::new(),
         }
     }
@@ -110,7 +115,13 @@ impl FakeWorker {
 
     /// Sends a line, its newline added.
     pub(crate) fn say(&mut self, line: &str) {
-        self.say_bytes(format!("{line}\n").as_bytes());
+        let bytes = format!("{line}\n").into_bytes();
+        let answers = line.contains("NODE_HANDLE_ACK") || line.contains("NODE_HANDLE_NACK");
+        if self.keeps_back && !answers {
+            self.kept_back.extend(bytes);
+        } else {
+            self.say_bytes(&bytes);
+        }
     }
 
     /// Sends a line that carries a descriptor of the app's own.
@@ -244,6 +255,11 @@ impl FakeWorker {
                     let kind = line["type"].as_str().map(str::to_owned);
                     self.on_reply(line["msg"].clone(), Some(handle), kind);
                 }
+            }
+            (Some("NODE_HANDLE_ACK"), None) => {
+                self.keeps_back = false;
+                let kept_back = std::mem::take(&mut self.kept_back);
+                self.say_bytes(&kept_back);
             }
             (Some("NODE_CLUSTER"), None) if line["act"].is_null() => self.on_reply(line, None, None),
             _ => {}
