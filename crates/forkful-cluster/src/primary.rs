@@ -118,6 +118,13 @@ pub enum PrimaryEvent {
     },
 }
 
+/// Whose an open connection is.
+#[derive(Debug, Clone, Copy)]
+struct Owned {
+    worker: WorkerId,
+    listening: usize,
+}
+
 /// See the module's documentation.
 pub struct Primary {
     config: PrimaryConfig,
@@ -129,8 +136,8 @@ pub struct Primary {
     next_listening: usize,
     /// Connections assigned so far; orders workers by their last one.
     assigned: u64,
-    /// Which worker an open connection was given to, by the kernel's socket cookie.
-    open_connections: HashMap<u64, WorkerId>,
+    /// Open connections whose end will be told, by the kernel's socket cookie.
+    open_connections: HashMap<u64, Owned>,
     /// Whether the daemon hears of closed connections, so that `open_connections` can be trusted.
     counts_closes: bool,
     /// When channels go on that were held up by the number of handles under way.
@@ -257,8 +264,8 @@ impl Primary {
 
     /// The kernel says that a connection is closed; cheap for one that is not ours.
     pub fn connection_closed(&mut self, cookie: u64) {
-        if let Some(id) = self.open_connections.remove(&cookie)
-            && let Some(worker) = self.workers.get_mut(&id)
+        if let Some(owned) = self.open_connections.remove(&cookie)
+            && let Some(worker) = self.workers.get_mut(&owned.worker)
         {
             worker.connections = worker.connections.saturating_sub(1);
         }
@@ -273,6 +280,10 @@ impl Primary {
         self.config.balance = balance;
         for listening in self.listenings.values_mut() {
             listening.set_balance(balance, now);
+        }
+        let untold = self.listenings.iter().filter(|(_, listening)| !listening.tells_closes());
+        for index in untold.map(|(index, _)| *index).collect::<Vec<_>>() {
+            self.forget_connections_of(index);
         }
         self.after_change(now);
     }
@@ -294,7 +305,7 @@ impl Primary {
     pub fn counted_ports(&self) -> impl Iterator<Item = u16> {
         self.listenings
             .values()
-            .filter(|listening| listening.dispatch == Balance::Exact)
+            .filter(|listening| listening.tells_closes())
             .filter_map(|listening| listening.local_address().map(|address| address.port()))
     }
 
@@ -396,7 +407,7 @@ impl Primary {
         if let Some(listening) = lost.and_then(|pushed| self.listenings.get_mut(&pushed.listening)) {
             listening.counters.lost += 1;
         }
-        self.open_connections.retain(|_, owner| *owner != id);
+        self.open_connections.retain(|_, owned| owned.worker != id);
         self.retries.retain(|(_, owner, _)| *owner != id);
         self.after_change(now);
     }

@@ -17,7 +17,7 @@ use forkful_os::listener;
 
 use super::listening::Pending;
 use super::worker::{LATE, Stage, Worker, WorkerId};
-use super::{Primary, Token};
+use super::{Owned, Primary, Token};
 use crate::channel::{HandleLine, Pushed};
 
 /// A push that the worker has not read for so long is taken back and goes to another.
@@ -60,9 +60,7 @@ impl Primary {
                     break;
                 }
             };
-            let counted = self.counts_closes && listening.is_tcp();
-            let cookie = counted.then(|| listener::cookie(connection.as_fd()).ok()).flatten();
-            listening.pending.push_back(Pending { connection, cookie, rescued });
+            listening.pending.push_back(Pending { connection, rescued });
             accepted += 1;
         }
         if accepted > 0 {
@@ -173,15 +171,16 @@ impl Primary {
         worker.last_assigned = self.assigned;
         worker.proof = None;
         let seq = worker.next_seq();
-        if let Some(cookie) = pending.cookie
-            && self.counts_closes
-        {
+        // A rescued connection of an address in direct mode is not counted: nobody would tell of its end.
+        let counted = self.counts_closes && listening.tells_closes();
+        let cookie = counted.then(|| listener::cookie(pending.connection.as_fd()).ok()).flatten();
+        if let Some(cookie) = cookie {
             worker.connections += 1;
-            self.open_connections.insert(cookie, id);
+            self.open_connections.insert(cookie, Owned { worker: id, listening: index });
         }
         let pushed = Pushed {
             connection: pending.connection,
-            cookie: pending.cookie,
+            cookie,
             listening: index,
             unix: listening.is_unix(),
             seq,
@@ -237,8 +236,7 @@ impl Primary {
             self.connection_closed(cookie);
         }
         if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
-            let Pushed { connection, cookie, .. } = pushed;
-            listening.pending.push_front(Pending { connection, cookie, rescued: true });
+            listening.pending.push_front(Pending { connection: pushed.connection, rescued: true });
         }
     }
 
@@ -290,7 +288,18 @@ impl Primary {
         }
     }
 
-    /// Forgets who has which connection: they are spread by the kernel now.
+    /// Forgets who has which connection of an address: it is spread by the kernel now, or given up, and ends are told
+    /// no more.
+    pub(super) fn forget_connections_of(&mut self, index: usize) {
+        let workers = &mut self.workers;
+        for (_, owned) in self.open_connections.extract_if(|_, owned| owned.listening == index) {
+            if let Some(worker) = workers.get_mut(&owned.worker) {
+                worker.connections = worker.connections.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Forgets who has which connection: no ends are told any more, or all from now on.
     pub(super) fn forget_connections(&mut self) {
         self.open_connections.clear();
         for worker in self.workers.values_mut() {

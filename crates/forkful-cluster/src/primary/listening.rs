@@ -97,8 +97,6 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) connection: OwnedFd,
-    /// The kernel's name of it, when its end will be told.
-    pub(crate) cookie: Option<u64>,
     pub(crate) rescued: bool,
 }
 
@@ -169,6 +167,11 @@ impl Listening {
 
     pub(crate) fn is_tcp(&self) -> bool {
         matches!(self.key.kind, AddressKind::Tcp4 | AddressKind::Tcp6)
+    }
+
+    /// Whether the kernel is asked for the ends of its connections, see [`super::Primary::counted_ports`].
+    pub(crate) fn tells_closes(&self) -> bool {
+        self.dispatch == Balance::Exact && self.is_tcp()
     }
 
     /// Spreads connections in another way, where the sockets allow it.

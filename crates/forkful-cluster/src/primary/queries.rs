@@ -206,6 +206,7 @@ impl Primary {
     pub(super) fn remove_listening(&mut self, index: usize) {
         if let Some(listening) = self.listenings.remove(&index) {
             self.by_key.remove(&listening.key);
+            self.forget_connections_of(index);
             for (member, state) in listening.members.iter().enumerate() {
                 if state.interest.is_some() {
                     let _gone = self.reactor.remove(listening.socket(member));

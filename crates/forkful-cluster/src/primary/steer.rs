@@ -303,7 +303,7 @@ impl Primary {
         }
         listening.dispatch = balance;
         if balance == Balance::Direct {
-            self.forget_connections();
+            self.forget_connections_of(index);
             self.begin_sampling(index, now);
         }
         self.refresh(index, now);

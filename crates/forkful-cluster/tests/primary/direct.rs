@@ -13,7 +13,7 @@ use super::client::{Client, connect_all, only_answers, queued, queues, tcp};
 use super::world::{World, serving};
 
 /// How long a stuck worker may hold up the connections in its queue, by the primary's own clock.
-const RESCUED_WITHIN: Duration = Duration::from_millis(20);
+pub(super) const RESCUED_WITHIN: Duration = Duration::from_millis(20);
 
 fn counters(world: &World) -> Counters {
     let (_, _, counters) = world.primary.addresses().next().expect("one address");
@@ -21,7 +21,7 @@ fn counters(world: &World) -> Counters {
 }
 
 /// Blocks a worker and connects until its queue holds at least `count`.
-fn fill_queue(world: &mut World, number: u32, address: SocketAddr, count: usize) -> Vec<Client> {
+pub(super) fn fill_queue(world: &mut World, number: u32, address: SocketAddr, count: usize) -> Vec<Client> {
     world.block(number);
     let mut clients = Vec::new();
     while queued(address) < count {

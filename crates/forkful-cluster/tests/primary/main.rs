@@ -6,6 +6,7 @@
 
 mod client;
 mod conversation;
+mod counts;
 mod direct;
 mod exact;
 mod failures;

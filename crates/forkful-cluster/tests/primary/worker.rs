@@ -46,6 +46,8 @@ pub(crate) struct Served {
     #[expect(dead_code, reason = "held open")]
     connection: OwnedFd,
     pub(crate) cookie: u64,
+    /// Its own port; `None` of a unix socket.
+    pub(crate) port: Option<u16>,
 }
 
 /// See the module's documentation.
@@ -73,8 +75,8 @@ pub(crate) struct FakeWorker {
     pub(crate) probed: usize,
     /// Every line that it has read, understood.
     pub(crate) heard: Vec<Value>,
-    /// Connections that it has closed and the kernel has not told of yet.
-    pub(crate) closed: Vec<u64>,
+    /// Connections that it has closed and the kernel has not told of yet: cookie and port.
+    pub(crate) closed: Vec<(u64, u16)>,
     /// A handle of the app's is on its way: what it says, but for answers to handles, waits for the acknowledgement.
     pub(crate) keeps_back: bool,
     kept_back: Vec<u8>,
@@ -162,7 +164,13 @@ impl FakeWorker {
 
     /// Ends every connection that it has.
     pub(crate) fn close_connections(&mut self) {
-        self.closed.extend(self.served.drain(..).map(|served| served.cookie));
+        self.closed.extend(self.served.drain(..).filter_map(|served| Some((served.cookie, served.port?))));
+    }
+
+    /// Ends those that came in by one port.
+    pub(crate) fn close_connections_of(&mut self, port: u16) {
+        let ended = self.served.extract_if(.., |served| served.port == Some(port));
+        self.closed.extend(ended.map(|served| (served.cookie, port)));
     }
 
     pub(crate) fn say_cluster(&mut self, act: &str, members: &Value) {
@@ -309,7 +317,8 @@ impl FakeWorker {
         let cookie = listener::cookie(connection.as_fd()).unwrap();
         // A client that has gone already needs no answer.
         let _sent = channel::send(connection.as_fd(), format!("{}\n", self.number).as_bytes(), None);
-        self.served.push(Served { connection, cookie });
+        let port = listener::local_addr(connection.as_fd()).ok().map(|address| address.port());
+        self.served.push(Served { connection, cookie, port });
         self.served_total += 1;
     }
 

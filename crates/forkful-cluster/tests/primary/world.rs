@@ -140,9 +140,7 @@ impl World {
         worker.close_connections();
         let closed = std::mem::take(&mut worker.closed);
         drop(worker);
-        for cookie in closed {
-            self.primary.connection_closed(cookie);
-        }
+        self.tell_closed(&closed);
     }
 
     /// One turn of the daemon's loop and of every worker's; says whether anything happened.
@@ -153,16 +151,25 @@ impl World {
             self.primary.on_event(event, self.now);
         }
         let mut acted = !ready.is_empty() | self.pass_time();
+        let mut closed = Vec::new();
         for worker in self.workers.values_mut() {
             acted |= worker.turn();
-            for cookie in worker.closed.drain(..) {
-                self.primary.connection_closed(cookie);
-            }
+            closed.append(&mut worker.closed);
         }
+        self.tell_closed(&closed);
         while let Some(event) = self.primary.take_event() {
             self.events.push(event);
         }
         acted
+    }
+
+    /// The kernel tells of connections of the ports that it was asked for, and no others.
+    fn tell_closed(&mut self, closed: &[(u64, u16)]) {
+        for (cookie, port) in closed {
+            if self.primary.counted_ports().any(|counted| counted == *port) {
+                self.primary.connection_closed(*cookie);
+            }
+        }
     }
 
     fn pass_time(&mut self) -> bool {
