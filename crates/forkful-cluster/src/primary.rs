@@ -29,6 +29,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_os::channel::RemoteEnd;
+use forkful_os::listener::Owner;
 use forkful_os::reactor::{Event, Interest, Reactor};
 
 use crate::channel::{Channel, HandleLine, OtherEnd, Unanswered};
@@ -61,6 +62,8 @@ pub struct PrimaryConfig {
     pub balance: Balance,
     /// The upper bits of all its reactor tokens; the lower [`TOKEN_BITS`] are its own.
     pub token_base: u64,
+    /// Whose the files of unix sockets are: the workers' user, when that is not the daemon's own.
+    pub owner: Option<Owner>,
 }
 
 /// A port; TCP and UDP have each their own.
@@ -286,6 +289,11 @@ impl Primary {
             self.forget_connections_of(index);
         }
         self.after_change(now);
+    }
+
+    /// Other owners for the files of unix sockets that are bound from now on.
+    pub fn set_owner(&mut self, owner: Option<Owner>) {
+        self.config.owner = owner;
     }
 
     /// Whether a worker has asked to listen on anything.

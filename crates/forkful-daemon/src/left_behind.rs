@@ -76,9 +76,7 @@ fn remove_dead_sockets(home: &Home) {
     let Ok(text) = fs_err::read(home.sockets()) else { return };
     let files: BTreeSet<PathBuf> = serde_json::from_slice(&text).unwrap_or_default();
     for file in files {
-        if forkful_os::listener::is_left_over(&file) {
-            let _gone = fs_err::remove_file(&file);
-        }
+        let _gone = forkful_os::listener::remove_left_over(&file);
     }
     let _gone = fs_err::remove_file(home.sockets());
 }

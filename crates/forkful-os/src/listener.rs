@@ -7,8 +7,10 @@ mod query;
 mod round_robin;
 mod single;
 mod steer;
+mod unix;
 
 pub use group::{MEMBERS_MAX, TcpGroup};
 pub use query::{accept, cookie, local_addr, queue_length};
-pub use single::{bind_tcp_shared, bind_udp, bind_unix, is_left_over};
+pub use single::{bind_tcp_shared, bind_udp};
 pub use steer::Steer;
+pub use unix::{Owner, SocketFile, UnixOptions, bind_unix, remove_left_over};

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_core::steering::{AutoBalance, Suspicion};
-use forkful_os::listener::{self, TcpGroup};
+use forkful_os::listener::{self, SocketFile, TcpGroup, UnixOptions};
 use forkful_os::reactor::Interest;
 use serde_json::value::RawValue;
 
-use super::Port;
 use super::worker::WorkerId;
+use super::{Port, PrimaryConfig};
 use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDRESS, Query};
 
 /// What Node uses when the app names no backlog.
@@ -107,9 +107,9 @@ pub(crate) enum Source {
     Group(TcpGroup),
     /// One socket for all.
     Single {
+        /// Of a unix socket; removed at the end, before the socket is closed.
+        file: Option<SocketFile>,
         socket: OwnedFd,
-        /// To be unlinked at the end.
-        path: Option<PathBuf>,
     },
 }
 
@@ -123,8 +123,9 @@ pub(crate) struct Member {
 }
 
 impl Listening {
-    pub(crate) fn bind(query: &Query, balance: Balance, now: Time) -> io::Result<Self> {
-        let source = bind_source(query, balance)?;
+    pub(crate) fn bind(query: &Query, config: &PrimaryConfig, now: Time) -> io::Result<Self> {
+        let source = bind_source(query, config)?;
+        let balance = config.balance;
         let address = describe(query, &source);
         let dispatch = first_dispatch(query.kind, balance);
         let auto =
@@ -227,7 +228,7 @@ impl Listening {
     /// The file of a unix socket.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {
-            Source::Single { path, .. } => path.as_deref(),
+            Source::Single { file, .. } => file.as_ref().map(SocketFile::path),
             Source::Group(_) => None,
         }
     }
@@ -236,17 +237,8 @@ impl Listening {
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         match &self.source {
             Source::Group(group) => Some(group.local_addr()),
-            Source::Single { socket, path: None } => listener::local_addr(socket.as_fd()).ok(),
-            Source::Single { path: Some(_), .. } => None,
-        }
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        if let Source::Single { path: Some(path), .. } = &self.source {
-            // Gone already is as good as removed.
-            let _gone = fs_err::remove_file(path);
+            Source::Single { socket, file: None } => listener::local_addr(socket.as_fd()).ok(),
+            Source::Single { file: Some(_), .. } => None,
         }
     }
 }
@@ -265,15 +257,15 @@ fn first_dispatch(kind: AddressKind, balance: Balance) -> Balance {
     }
 }
 
-fn bind_source(query: &Query, balance: Balance) -> io::Result<Source> {
+fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
     let backlog = if query.backlog == 0 { BACKLOG_DEFAULT } else { query.backlog };
     let v6_only = query.flags & FLAG_IPV6_ONLY != 0;
     match query.kind {
         AddressKind::Tcp4 | AddressKind::Tcp6 => {
             let bind = |address| {
-                if balance == Balance::Shared {
+                if config.balance == Balance::Shared {
                     let socket = listener::bind_tcp_shared(address, v6_only, backlog)?;
-                    Ok(Source::Single { socket, path: None })
+                    Ok(Source::Single { socket, file: None })
                 } else {
                     TcpGroup::bind(address, v6_only, backlog).map(Source::Group)
                 }
@@ -283,13 +275,14 @@ fn bind_source(query: &Query, balance: Balance) -> io::Result<Source> {
         AddressKind::Udp4 | AddressKind::Udp6 => bind_any(query, |address| {
             let reuse = query.flags & FLAG_UDP_REUSE_ADDRESS != 0;
             let socket = listener::bind_udp(address, v6_only, reuse)?;
-            Ok(Source::Single { socket, path: None })
+            Ok(Source::Single { socket, file: None })
         }),
         AddressKind::Unix => {
             let path = query.address.as_deref().ok_or_else(invalid)?;
-            let path = Path::new(path);
-            let socket = listener::bind_unix(path, backlog, query.readable_all, query.writable_all)?;
-            Ok(Source::Single { socket, path: Some(path.to_owned()) })
+            let Query { readable_all, writable_all, .. } = *query;
+            let options = UnixOptions { backlog, readable_all, writable_all, owner: config.owner };
+            let (socket, file) = listener::bind_unix(Path::new(path), &options)?;
+            Ok(Source::Single { file, socket })
         }
         // A descriptor number means nothing in another process's table.
         AddressKind::Descriptor => Err(io::Error::from_raw_os_error(9)),

@@ -93,7 +93,7 @@ impl Primary {
         if self.listenings.len() >= LISTENINGS_MAX {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
-        let listening = Listening::bind(query, self.config.balance, now)?;
+        let listening = Listening::bind(query, &self.config, now)?;
         let index = self.next_listening;
         self.next_listening += 1;
         self.listenings.insert(index, listening);

@@ -2,6 +2,7 @@
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use forkful_cluster::{Port, PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
@@ -296,4 +297,33 @@ fn a_query_that_makes_no_sense_is_refused_and_not_left_waiting() {
         query["backlog"] = backlog;
         world.listen(worker, &query);
     }
+}
+
+#[test]
+fn a_file_that_another_program_has_put_in_the_sockets_place_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("app.sock");
+    let mut world = World::new(Balance::Exact);
+    world.spawn_serving(&unix(&path));
+    fs_err::remove_file(&path).unwrap();
+    let other = UnixListener::bind(&path).unwrap();
+    world.primary.close_all();
+    UnixStream::connect(&path).unwrap();
+    other.accept().unwrap();
+}
+
+#[test]
+fn a_link_in_place_of_the_sockets_folder_costs_nobody_a_file() {
+    let home = tempfile::tempdir().unwrap();
+    let [folder, moved, victim] = ["app", "moved", "victim"].map(|name| home.path().join(name));
+    fs_err::create_dir(&folder).unwrap();
+    fs_err::create_dir(&victim).unwrap();
+    fs_err::write(victim.join("passwd"), "root").unwrap();
+    let mut world = World::new(Balance::Exact);
+    world.spawn_serving(&unix(&folder.join("passwd")));
+    fs_err::rename(&folder, &moved).unwrap();
+    std::os::unix::fs::symlink(&victim, &folder).unwrap();
+    world.primary.close_all();
+    assert_eq!(fs_err::read(victim.join("passwd")).unwrap(), b"root");
+    assert!(!moved.join("passwd").exists(), "its own file goes, wherever it is now");
 }

@@ -48,7 +48,7 @@ impl World {
     /// `counts_closes`: whether the primary is told of closed connections.
     pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
         let reactor = Rc::new(Reactor::new().unwrap());
-        let config = PrimaryConfig { balance, token_base: 5 << TOKEN_BITS };
+        let config = PrimaryConfig { balance, token_base: 5 << TOKEN_BITS, owner: None };
         Self {
             primary: Primary::new(config, Rc::clone(&reactor), counts_closes),
             reactor,

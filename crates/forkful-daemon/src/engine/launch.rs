@@ -6,6 +6,7 @@ use std::path::Path;
 
 use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
 use forkful_os::channel::RemoteEnd;
+use forkful_os::listener::Owner;
 use forkful_os::process::{Child, RunAs, SpawnPlan};
 use forkful_os::tree::{MARK_VARIABLE, Mark};
 use forkful_os::{channel, process};
@@ -69,6 +70,12 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
 /// Whom a process runs as, in the kernel's terms.
 pub(crate) fn run_as(user: &forkful_core::spec::RunAs) -> RunAs {
     RunAs { uid: user.uid, gid: user.gid, groups: user.groups.clone() }
+}
+
+/// Whose the files of an app's unix sockets are, when they are another user's than ours.
+pub(crate) fn socket_owner(spec: &AppSpec) -> Option<Owner> {
+    let user = spec.launch.run_as.as_ref()?;
+    (user.uid != forkful_os::identity::euid()).then_some(Owner { uid: user.uid, gid: user.gid })
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -1,16 +1,10 @@
-//! One socket for one address: TCP, UDP and unix.
+//! One socket for one address: TCP and UDP.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
 
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
 
 /// A plain listener that all workers of an app share.
 pub fn bind_tcp_shared(addr: SocketAddr, ipv6_only: bool, backlog: u32) -> io::Result<OwnedFd> {
@@ -31,58 +25,6 @@ pub fn bind_udp(addr: SocketAddr, ipv6_only: bool, reuse_addr: bool) -> io::Resu
     }
     bind(&socket, &addr)?;
     Ok(socket)
-}
-
-/// A listening unix socket; a `path` that starts with a NUL byte names one in the abstract namespace.
-///
-/// As in Node, an existing file is `EADDRINUSE` whether or not anyone listens on it, and a missing
-/// directory is `EACCES`. The modes only add permissions to what the umask left.
-pub fn bind_unix(path: &Path, backlog: u32, readable_all: bool, writable_all: bool) -> io::Result<OwnedFd> {
-    let bytes = path.as_os_str().as_bytes();
-    let is_abstract = bytes.first() == Some(&0);
-    let address = match bytes {
-        [0, name @ ..] => SocketAddrUnix::new_abstract_name(name)?,
-        _ => SocketAddrUnix::new(path)?,
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    bind(&socket, &address).map_err(|error| if error == Errno::NOENT { Errno::ACCESS } else { error })?;
-    let opened = || -> io::Result<()> {
-        if !is_abstract {
-            widen(path, readable_all, writable_all)?;
-        }
-        Ok(listen(&socket, clamp_backlog(backlog))?)
-    };
-    if let Err(error) = opened() {
-        if !is_abstract {
-            // The file is ours, made a moment ago; without a listener it would only be in the way.
-            let _ = rustix::fs::unlink(path);
-        }
-        return Err(error);
-    }
-    Ok(socket)
-}
-
-/// Whether a file is a unix socket that is left over: nobody listens on it. Does not wait.
-pub fn is_left_over(path: &Path) -> bool {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let refused = || -> io::Result<bool> {
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let address = SocketAddrUnix::new(path)?;
-        Ok(rustix::net::connect(&socket, &address) == Err(Errno::CONNREFUSED))
-    };
-    is_socket && refused().unwrap_or(false)
-}
-
-/// Adds read or write permission for everyone (the bits of libuv's `uv_pipe_chmod`).
-fn widen(path: &Path, readable_all: bool, writable_all: bool) -> io::Result<()> {
-    let wanted = if readable_all { 0o444 } else { 0 } | if writable_all { 0o222 } else { 0 };
-    if wanted == 0 {
-        return Ok(());
-    }
-    let mode = std::fs::metadata(path)?.permissions().mode() & 0o7777;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | wanted))
 }
 
 /// A TCP socket bound without `SO_REUSEPORT`, so that a taken port is a plain `EADDRINUSE`; not yet listening.
@@ -116,10 +58,8 @@ fn family(addr: &SocketAddr) -> AddressFamily {
 mod tests {
     use super::*;
     use crate::listener::{accept, local_addr, queue_length};
-    use std::io::{Read, Write};
     use std::net::{TcpStream, UdpSocket};
     use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
 
     #[test]
     fn a_taken_port_is_a_plain_eaddrinuse() {
@@ -153,42 +93,6 @@ mod tests {
         let port = local_addr(dual.as_fd()).unwrap().port();
         TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert!(accept(dual.as_fd()).unwrap().is_some());
-    }
-
-    #[test]
-    fn a_unix_socket_has_its_modes_and_a_stale_file_stays_in_use() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("app.sock");
-        let listener = bind_unix(&path, 16, true, true).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o666, 0o666);
-        let mut client = UnixStream::connect(&path).unwrap();
-        let connection = accept(listener.as_fd()).unwrap().unwrap();
-        client.write_all(b"hello").unwrap();
-        let mut text = [0; 5];
-        UnixStream::from(connection).read_exact(&mut text).unwrap();
-        assert_eq!(&text, b"hello");
-        assert!(!is_left_over(&path), "somebody listens");
-        drop(listener);
-        let error = bind_unix(&path, 16, false, false).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
-        assert!(path.exists());
-        assert!(is_left_over(&path));
-        let file = dir.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        assert!(!is_left_over(&file) && !is_left_over(&dir.path().join("none")));
-        let error = bind_unix(&dir.path().join("none/app.sock"), 16, false, false).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::EACCES));
-    }
-
-    #[test]
-    fn an_abstract_unix_socket_leaves_no_file() {
-        let name = format!("\0forkful-test-{}", std::process::id());
-        let listener = bind_unix(Path::new(&name), 16, false, false).unwrap();
-        let address = SocketAddrUnix::new_abstract_name(&name.as_bytes()[1..]).unwrap();
-        let client =
-            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        rustix::net::connect(&client, &address).unwrap();
-        assert!(accept(listener.as_fd()).unwrap().is_some());
     }
 
     #[test]

@@ -1,0 +1,305 @@
+//! Unix sockets and their files.
+//!
+//! What a path means can change while a socket is open: a folder is renamed, another program takes the name. And the
+//! app whose path it is may be another user's than ours, who would like to have something else removed or opened up.
+//! So the folder is held from before the bind, and the file is touched only while it is the one that was made then.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+
+use super::single::clamp_backlog;
+
+/// How a unix socket is bound.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UnixOptions {
+    /// Connections that may wait.
+    pub backlog: u32,
+    /// Everybody may read, beside whom the umask lets.
+    pub readable_all: bool,
+    /// Everybody may write, so that everybody can connect.
+    pub writable_all: bool,
+    /// Whose the file will be; ours without one.
+    pub owner: Option<Owner>,
+}
+
+/// Another user than ours, for whom a file is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// The file of a bound socket. Dropped before the socket, it is removed, unless something else has its name.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Without rights of its own (`O_PATH`); the one that the path led to when the socket was bound.
+    folder: OwnedFd,
+    device: u64,
+    /// While the socket is open, no other file gets this number.
+    inode: u64,
+}
+
+/// A listening unix socket and its file; a `path` that starts with a NUL byte names one in the abstract namespace,
+/// which has none.
+///
+/// As in Node, an existing file is `EADDRINUSE` whether or not anyone listens on it, and a missing
+/// directory is `EACCES`. The modes only add permissions to what the umask left.
+pub fn bind_unix(path: &Path, options: &UnixOptions) -> io::Result<(OwnedFd, Option<SocketFile>)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let file = match path.as_os_str().as_bytes() {
+        [0, name @ ..] => {
+            bind(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;
+            None
+        }
+        _ => Some(bind_file(&socket, path, options)?),
+    };
+    // Without a listener, the file would only be in the way; it goes with the error.
+    listen(&socket, clamp_backlog(options.backlog))?;
+    Ok((socket, file))
+}
+
+fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result<SocketFile> {
+    let as_node = |error| if error == Errno::NOENT { Errno::ACCESS } else { error };
+    let named = SocketAddrUnix::new(path)?;
+    let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty()).map_err(as_node)?;
+    // Somebody else's path could lead elsewhere a moment later. The kernel remembers this name of the socket, so the
+    // plain one is better where nobody gains by such a trick.
+    let address = match options.owner {
+        Some(_) => SocketAddrUnix::new(through(&folder).join(name_of(path)))?,
+        None => named,
+    };
+    bind(socket, &address).map_err(as_node)?;
+    let (file, found) = look(&folder, name_of(path))?;
+    if !found.file_type().is_socket() {
+        return Err(Errno::ACCESS.into());
+    }
+    let made = SocketFile { path: path.to_owned(), folder, device: found.dev(), inode: found.ino() };
+    if let Some(Owner { uid, gid }) = options.owner {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::fs::chownat(&file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
+    }
+    let wanted = if options.readable_all { 0o444 } else { 0 } | if options.writable_all { 0o222 } else { 0 };
+    if wanted != 0 {
+        let mode = found.mode() & 0o7777 | wanted;
+        std::fs::set_permissions(through(file.as_fd()), Permissions::from_mode(mode))?;
+    }
+    Ok(made)
+}
+
+impl SocketFile {
+    /// The path by which it was bound.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn is_still_there(&self) -> bool {
+        look(&self.folder, name_of(&self.path)).is_ok_and(|(_, found)| {
+            found.file_type().is_socket() && (found.dev(), found.ino()) == (self.device, self.inode)
+        })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.is_still_there() {
+            // Gone already is as good as removed.
+            let _gone = rustix::fs::unlinkat(&self.folder, name_of(&self.path), AtFlags::empty());
+        }
+    }
+}
+
+/// Removes a unix socket that is left over: nobody listens on it. What is none, or has somebody who listens, stays. Does
+/// not wait. Says whether it is gone.
+pub fn remove_left_over(path: &Path) -> io::Result<bool> {
+    let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty())?;
+    let (file, found) = look(&folder, name_of(path))?;
+    if !found.file_type().is_socket() {
+        return Ok(false);
+    }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(through(&file))?;
+    let is_left_over = rustix::net::connect(&socket, &address) == Err(Errno::CONNREFUSED);
+    if is_left_over {
+        rustix::fs::unlinkat(&folder, name_of(path), AtFlags::empty())?;
+    }
+    Ok(is_left_over)
+}
+
+/// A folder to look into, which needs no right to read it.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The file of a name in a folder, itself and not what it links to.
+fn look(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    Ok((file, found))
+}
+
+/// A path that leads to this file and no other, whatever is renamed.
+fn through(file: impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+/// Up to the last slash, as `bind` reads it.
+fn folder_of(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    match bytes.iter().rposition(|byte| *byte == b'/') {
+        Some(0) => Path::new("/"),
+        Some(slash) => Path::new(OsStr::from_bytes(&bytes[..slash])),
+        None => Path::new("."),
+    }
+}
+
+/// What stands behind the last slash.
+fn name_of(path: &Path) -> &OsStr {
+    let bytes = path.as_os_str().as_bytes();
+    let start = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    OsStr::from_bytes(&bytes[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::accept;
+    use std::io::{Read, Write};
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    const PLAIN: UnixOptions =
+        UnixOptions { backlog: 16, readable_all: false, writable_all: false, owner: None };
+
+    /// Ourselves, which needs no privilege.
+    fn ourselves() -> Option<Owner> {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        Some(Owner { uid, gid })
+    }
+
+    #[test]
+    fn a_unix_socket_has_its_modes_and_a_stale_file_stays_in_use() {
+        for owner in [None, ourselves()] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("app.sock");
+            let open = UnixOptions { readable_all: true, writable_all: true, owner, ..PLAIN };
+            let (listener, file) = bind_unix(&path, &open).unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o666, 0o666);
+            let mut client = UnixStream::connect(&path).unwrap();
+            let connection = accept(listener.as_fd()).unwrap().unwrap();
+            client.write_all(b"hello").unwrap();
+            let mut text = [0; 5];
+            UnixStream::from(connection).read_exact(&mut text).unwrap();
+            assert_eq!(&text, b"hello");
+            assert!(!remove_left_over(&path).unwrap(), "somebody listens");
+            drop(listener);
+            let error = bind_unix(&path, &PLAIN).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
+            assert!(remove_left_over(&path).unwrap() && !path.exists());
+            drop(file);
+            let error = bind_unix(&dir.path().join("none/app.sock"), &open).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EACCES));
+        }
+    }
+
+    #[test]
+    fn only_a_socket_is_left_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let [socket, file, link] = ["app.sock", "file", "link"].map(|name| dir.path().join(name));
+        std::fs::write(&file, "").unwrap();
+        drop(UnixListener::bind(&socket).unwrap());
+        symlink(&socket, &link).unwrap();
+        assert!(!remove_left_over(&file).unwrap() && !remove_left_over(&link).unwrap());
+        assert!(remove_left_over(&dir.path().join("none")).is_err());
+        assert!(file.exists() && link.exists());
+        assert!(remove_left_over(&socket).unwrap() && !socket.exists());
+    }
+
+    #[test]
+    fn another_programs_socket_of_the_same_name_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("app.sock");
+        let (socket, file) = bind_unix(&path, &PLAIN).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let other = UnixListener::bind(&path).unwrap();
+        drop((file, socket));
+        UnixStream::connect(&path).unwrap();
+        other.accept().unwrap();
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_folder_costs_nobody_a_file() {
+        for owner in [None, ourselves()] {
+            let dir = tempfile::tempdir().unwrap();
+            let (folder, moved, victim) =
+                (dir.path().join("app"), dir.path().join("moved"), dir.path().join("victim"));
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::create_dir(&victim).unwrap();
+            std::fs::write(victim.join("passwd"), "root").unwrap();
+            let (socket, file) = bind_unix(&folder.join("passwd"), &UnixOptions { owner, ..PLAIN }).unwrap();
+            std::fs::rename(&folder, &moved).unwrap();
+            symlink(&victim, &folder).unwrap();
+            drop((file, socket));
+            assert_eq!(std::fs::read(victim.join("passwd")).unwrap(), b"root");
+            assert!(!moved.join("passwd").exists(), "ours is removed where it is now");
+        }
+    }
+
+    #[test]
+    fn a_file_is_its_owners() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root makes files for others");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("app.sock");
+        let owner = Some(Owner { uid: 65_534, gid: 65_533 });
+        let made = bind_unix(&path, &UnixOptions { owner, writable_all: true, ..PLAIN }).unwrap();
+        let found = std::fs::metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o222), (65_534, 65_533, 0o222));
+        drop(made);
+    }
+
+    #[test]
+    fn a_path_is_cut_where_the_kernel_cuts_it() {
+        for (path, folder, name) in [
+            ("/a/b.sock", "/a", "b.sock"),
+            ("/b.sock", "/", "b.sock"),
+            ("b.sock", ".", "b.sock"),
+            ("a/", "a", ""),
+        ] {
+            assert_eq!(
+                (folder_of(Path::new(path)), name_of(Path::new(path))),
+                (Path::new(folder), OsStr::new(name))
+            );
+        }
+        let dir = tempfile::tempdir().unwrap();
+        for end in ["", ".", "..", "none/"] {
+            assert!(bind_unix(&dir.path().join(end), &PLAIN).is_err(), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn an_abstract_unix_socket_leaves_no_file() {
+        let name = format!("\0forkful-test-{}", std::process::id());
+        let (listener, file) = bind_unix(Path::new(&name), &PLAIN).unwrap();
+        assert!(file.is_none());
+        let address = SocketAddrUnix::new_abstract_name(&name.as_bytes()[1..]).unwrap();
+        let client =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::connect(&client, &address).unwrap();
+        assert!(accept(listener.as_fd()).unwrap().is_some());
+    }
+}
