@@ -80,7 +80,7 @@ pub(crate) struct Channel {
     unsent_bytes: usize,
     handles: VecDeque<HandleLine>,
     in_flight: Option<(HandleLine, Time)>,
-    /// Since when something waits for room in the socket.
+    /// Since when something waits for room in the socket, and none came.
     unsent_since: Option<Time>,
     /// This user has too many handles under way in all; time, not the socket, says when to go on.
     handles_full: bool,
@@ -252,6 +252,11 @@ impl Channel {
             && !self.broken
     }
 
+    /// Whether an answer will come without a further probe.
+    pub(crate) fn asks(&self) -> bool {
+        self.in_flight.is_some() || !self.handles.is_empty()
+    }
+
     /// Since when an answer is awaited, or the worker has not read what was sent before.
     pub(crate) fn waiting_since(&self) -> Option<Time> {
         self.in_flight.as_ref().map(|(_, since)| *since).into_iter().chain(self.unsent_since).min()
@@ -389,15 +394,18 @@ impl Channel {
         self.handles_full = false;
         while !self.broken {
             let sent = if !self.partial.is_empty() {
-                self.send_partial()
+                self.send_partial(now)
+            } else if self.in_flight.is_none() && !self.handles.is_empty() && !self.handles_full {
+                // Before lines, which may never end.
+                self.send_next_handle(now)
             } else if let Some(line) = self.next_line() {
                 self.unsent_bytes = self.unsent_bytes.saturating_sub(line.len());
                 self.partial = line;
-                self.send_partial()
-            } else if self.in_flight.is_none() && !self.handles.is_empty() {
-                self.send_next_handle(now)
+                self.send_partial(now)
             } else {
-                self.unsent_since = None;
+                if !self.handles_full {
+                    self.unsent_since = None;
+                }
                 self.held_since =
                     if self.lines.is_empty() { None } else { Some(self.held_since.unwrap_or(now)) };
                 return;
@@ -405,9 +413,11 @@ impl Channel {
             match sent {
                 Ok(()) => {}
                 Err(error) if is_temporary(&error) => {
-                    self.handles_full = error.raw_os_error() == Some(ETOOMANYREFS);
                     self.unsent_since.get_or_insert(now);
-                    return;
+                    if error.raw_os_error() != Some(ETOOMANYREFS) {
+                        return;
+                    }
+                    self.handles_full = true;
                 }
                 Err(_) => self.broken = true,
             }
@@ -419,9 +429,11 @@ impl Channel {
         if self.recallable { None } else { self.lines.pop_front() }
     }
 
-    fn send_partial(&mut self) -> io::Result<()> {
+    fn send_partial(&mut self, now: Time) -> io::Result<()> {
         let n = socket::send(self.socket.as_fd(), &self.partial, None)?;
         self.partial.drain(..n);
+        // There was no room, and now there is: the worker reads, however much still waits.
+        self.unsent_since = self.unsent_since.map(|_| now);
         Ok(())
     }
 

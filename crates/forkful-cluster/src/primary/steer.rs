@@ -221,7 +221,7 @@ impl Primary {
                     if let Some(worker) = self.workers.get_mut(&id) {
                         worker.note_schedule(now);
                     }
-                    self.probe_if_idle(id, now);
+                    self.probe_unless_asked(id, now);
                 }
                 Suspected::Suspect(id) => {
                     let starved = self.workers.get_mut(&id).is_some_and(|worker| worker.starved(now));
@@ -249,9 +249,10 @@ impl Primary {
         }
     }
 
-    /// A busy channel is as good as a probe: its answer is awaited already.
-    fn probe_if_idle(&mut self, id: WorkerId, now: Time) {
-        if self.workers.get(&id).is_some_and(|worker| worker.channel.idle()) {
+    /// An answer that is awaited already is as good as a probe's. Where only lines wait for room, the probe waits with
+    /// them: without it nothing would ever say that the worker turns again.
+    fn probe_unless_asked(&mut self, id: WorkerId, now: Time) {
+        if self.workers.get(&id).is_some_and(|worker| !worker.channel.asks()) {
             self.probe(id, now);
         }
     }

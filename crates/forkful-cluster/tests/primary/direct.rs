@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use forkful_cluster::Counters;
+use forkful_cluster::{Counters, WorkerId};
 use forkful_core::spec::Balance;
 use forkful_core::steering::BURST;
 use rustix::net::{AddressFamily, SocketType, bind, connect as connect_socket, socket};
@@ -87,6 +87,32 @@ fn a_stuck_workers_queue_is_rescued_and_it_gets_nothing_more() {
         assert!(world.workers[&stuck].served_total > served, "it is back: {balance:?}");
         assert_eq!(only_answers(&mut clients).len(), clients.len());
         assert_eq!(workers.len(), 4);
+    }
+}
+
+#[test]
+fn a_suspect_that_could_not_be_asked_is_asked_when_it_reads_again() {
+    for balance in [Balance::Direct, Balance::Sticky] {
+        let (mut world, _, address) = serving(balance, 2);
+        let (_first, stuck) = world.request(address);
+        world.block(stuck);
+        // Its channel is full of what it does not read: there is no room for a probe.
+        let message = serde_json::to_vec(&"x".repeat(400_000)).unwrap();
+        assert_eq!(world.primary.send_message(WorkerId(stuck), &message, world.now), Ok(()));
+        let mut clients = fill_queue(&mut world, stuck, address, 5);
+        world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
+        world.advance(RESCUED_WITHIN);
+        world.answered(&mut clients);
+        assert_eq!(counters(&world).suspected, 1);
+        let served = world.workers[&stuck].served_total;
+        world.unblock(stuck);
+        world.settle();
+        world.advance(Duration::from_millis(10));
+        let mut more = connect_all(address, 80);
+        world.answered(&mut more);
+        assert!(world.workers[&stuck].served_total > served, "it is back: {balance:?}");
+        world.advance(Duration::from_secs(1));
+        assert_eq!(world.primary.next_wake(), None, "{balance:?}");
     }
 }
 

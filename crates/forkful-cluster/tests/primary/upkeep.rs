@@ -7,7 +7,7 @@ use std::time::Duration;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
 
-use super::client::Client;
+use super::client::{Client, tcp};
 use super::worker::Manner;
 use super::world::{World, serving};
 
@@ -97,4 +97,43 @@ fn agents_report_while_somebody_wants_it() {
     world.primary.want_reports(None, world.now);
     world.settle();
     assert_eq!(last_act(&world, workers[0]), (Some("report".to_owned()), Some(0)));
+}
+
+/// Fills a worker's channel with messages, until no more can wait.
+fn fill_channel(world: &mut World, number: u32) {
+    let message = serde_json::to_vec(&"x".repeat(150_000)).unwrap();
+    while world.primary.send_message(WorkerId(number), &message, world.now).is_ok() {}
+}
+
+#[test]
+fn a_worker_that_never_catches_up_gets_its_sockets_among_the_messages() {
+    let (mut world, workers, address) = serving(Balance::Direct, 2);
+    let number = workers[0];
+    world.block(number);
+    fill_channel(&mut world, number);
+    world.worker(number).query(&tcp(address.ip(), 8081));
+    for _ in 0..20 {
+        while world.worker(number).read_piece() {}
+        world.settle();
+        fill_channel(&mut world, number);
+    }
+    assert!(world.workers[&number].received_handle.is_some());
+}
+
+#[test]
+fn a_worker_that_reads_but_never_catches_up_is_silent_only_when_it_stops() {
+    let (mut world, workers, _) = serving(Balance::Exact, 2);
+    world.block(workers[0]);
+    fill_channel(&mut world, workers[0]);
+    let silent_for =
+        |world: &World| world.primary.owes_since(WorkerId(workers[0])).map(|since| world.now.since(since));
+    for _ in 0..20 {
+        world.advance(Duration::from_millis(10));
+        while world.worker(workers[0]).read_piece() {}
+        world.settle();
+        fill_channel(&mut world, workers[0]);
+        assert_eq!(silent_for(&world), Some(Duration::ZERO));
+    }
+    world.advance(Duration::from_secs(3));
+    assert_eq!(silent_for(&world), Some(Duration::from_secs(3)));
 }

@@ -56,7 +56,7 @@ pub(crate) struct FakeWorker {
     pub(crate) number: u32,
     channel: OwnedFd,
     partial: Vec<u8>,
-    received_handle: Option<OwnedFd>,
+    pub(crate) received_handle: Option<OwnedFd>,
     seq: u64,
     /// Its event loop does not turn: it reads nothing, accepts nothing, answers nothing.
     pub(crate) blocked: bool,
