@@ -139,6 +139,11 @@ impl Rollout {
         self.current
     }
 
+    /// Whether it ends early, from the moment on that this is known.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Whether [`Action::Done`] has been given.
     pub fn is_done(&self) -> bool {
         self.done

@@ -87,7 +87,21 @@ impl Engine {
         let Some(reload) = self.apps.get_mut(&app).and_then(|entry| entry.reload.as_mut()) else { return };
         let (plan, actions) = reload.plan.clone().step(event);
         reload.plan = plan;
+        if reload.plan.has_failed() {
+            self.take_back(app);
+        }
         self.perform_plan(app, actions);
+    }
+
+    /// The app is again what it was before a reload that has failed: at once, so that a command that comes after it,
+    /// and may have another definition, has the last word. How many workers there are is not the reload's to say.
+    fn take_back(&mut self, app: AppId) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let previous = entry.reload.as_mut().and_then(|reload| reload.previous.take());
+        if let Some(mut previous) = previous {
+            Rc::make_mut(&mut previous).instances = entry.spec.instances;
+            self.adopt(app, previous);
+        }
     }
 
     pub(crate) fn on_reload_answer(
@@ -147,7 +161,6 @@ impl Engine {
                 listen_fault: reload.listen_fault,
             }
         });
-        let failed = failure.is_some();
         if let Some(part) = self.part(reload.job, app) {
             let of_its_own =
                 |failure: &Failure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
@@ -156,9 +169,6 @@ impl Engine {
             }
             part.pm_ids.extend(replaced);
             part.failures.extend(failure);
-        }
-        if failed && let Some(previous) = reload.previous {
-            self.adopt(app, previous);
         }
         self.answered(reload.job);
         self.next_reload(app);

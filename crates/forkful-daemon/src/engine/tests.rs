@@ -1,5 +1,7 @@
 //! The engine with real processes, turned by hand.
 
+mod reload;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -24,7 +26,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap())
+    }
+
+    /// With a home where another one may have been.
+    fn at(home: tempfile::TempDir) -> Self {
         let options = EngineOptions {
             home: Home::new(home.path().to_owned()),
             agent: None,
@@ -66,28 +72,46 @@ impl World {
         running(&self.engine, app)
     }
 
-    fn action(&mut self, verb: Verb, target: &str) -> tokio::sync::oneshot::Receiver<ActionAnswer> {
+    fn action(&mut self, verb: Verb, target: &str) -> Answer {
+        self.ask(verb, request(target))
+    }
+
+    fn ask(&mut self, verb: Verb, request: ActionRequest) -> Answer {
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let targets = vec![target.to_owned()];
-        let request = ActionRequest {
-            targets,
-            wait: true,
-            instances: None,
-            signal: None,
-            definitions: Vec::new(),
-            changes: Vec::new(),
-        };
         self.engine.on_command(Command::Action { verb, request, reply });
         answer
+    }
+
+    /// Turns until every command has its answer.
+    async fn turn_until_answered(&mut self) {
+        self.turn_until("all commands are answered", |engine| engine.jobs.is_empty()).await;
+        tokio::task::yield_now().await;
+    }
+
+    /// Ends everything.
+    async fn close(&mut self) {
+        self.action(Verb::Delete, "all");
+        self.turn_until("all are gone", |engine| engine.apps.is_empty()).await;
+    }
+}
+
+fn request(target: &str) -> ActionRequest {
+    ActionRequest {
+        targets: vec![target.to_owned()],
+        wait: true,
+        instances: None,
+        signal: None,
+        definitions: Vec::new(),
+        changes: Vec::new(),
     }
 }
 
 /// A command's answer, which waits for the disk.
-async fn told(answer: tokio::sync::oneshot::Receiver<ActionAnswer>) -> ActionReply {
+async fn told(answer: Answer) -> ActionReply {
     tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap().unwrap()
 }
 
-type ActionAnswer = Result<ActionReply, forkful_api::types::ErrorReply>;
+type Answer = tokio::sync::oneshot::Receiver<Result<ActionReply, forkful_api::types::ErrorReply>>;
 
 fn running(engine: &Engine, app: AppId) -> usize {
     engine.apps.get(&app).map_or(0, |entry| {

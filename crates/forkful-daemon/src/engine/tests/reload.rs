@@ -1,0 +1,102 @@
+//! Which definition an app has when a reload has failed or was overtaken.
+
+use forkful_api::types::AppDefinition;
+
+use super::*;
+
+/// Clustered, so that its workers are replaced one after the other; one that says nothing is up after a moment.
+fn version(seconds: &str, instances: u16) -> AppSpec {
+    let mut spec = spec("app", &["/bin/sleep", seconds], instances);
+    spec.mode = Mode::Cluster;
+    spec.launch.runtime = Runtime::Node;
+    spec.readiness = Readiness { wait_ready: false, listen_timeout: Some(Duration::from_millis(1)) };
+    spec
+}
+
+/// One that is waited for and never says that it is ready.
+fn silent(seconds: &str, listen_timeout: Option<Duration>) -> AppSpec {
+    AppSpec { readiness: Readiness { wait_ready: true, listen_timeout }, ..version(seconds, 2) }
+}
+
+impl World {
+    fn define(&mut self, verb: Verb, spec: &AppSpec) -> Answer {
+        self.ask(verb, ActionRequest { definitions: vec![AppDefinition::from(spec)], ..request("app") })
+    }
+
+    async fn start_spec(&mut self, spec: AppSpec) -> AppId {
+        let app = AppId(self.engine.next_app + 1);
+        self.engine.start_now(vec![spec]);
+        self.turn_until_answered().await;
+        app
+    }
+
+    /// What the app is said to run, and what each of its slots does run.
+    fn seconds(&self, app: AppId) -> (String, Vec<String>) {
+        let entry = &self.engine.apps[&app];
+        let run = |place: &app::Place| {
+            let pid = place.current().unwrap().child.pid;
+            let line = fs_err::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+            line.split('\0').nth(1).unwrap().to_owned()
+        };
+        (entry.spec.launch.program_args[0].clone(), entry.places.values().map(run).collect())
+    }
+}
+
+fn is_replacing(engine: &Engine, app: AppId, slot: u16) -> bool {
+    matches!(engine.apps[&app].places[&slot].slot.state, forkful_core::slot::State::Replacing { .. })
+}
+
+#[test]
+fn a_restart_with_another_definition_overtakes_a_reload_that_hangs() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start_spec(version("1001", 2)).await;
+        let reload = world.define(Verb::Reload, &silent("1002", None));
+        world.turn_until("a successor starts", |engine| is_replacing(engine, app, 0)).await;
+        let restart = world.define(Verb::Restart, &version("1003", 2));
+        world.turn_until_answered().await;
+        assert!(told(restart).await.apps[0].ok);
+        let refused = told(reload).await.apps.remove(0);
+        assert_eq!(refused.error.as_deref(), Some("worker 0: cancelled by a later `restart`"));
+        let third = || "1003".to_owned();
+        assert_eq!(world.seconds(app), (third(), vec![third(), third()]));
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_plain_restart_that_overtakes_a_reload_starts_what_the_app_is_then() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start_spec(version("1001", 3)).await;
+        let mut next = version("1002", 3);
+        next.stop.drain_timeout = Duration::from_millis(300);
+        world.define(Verb::Reload, &next);
+        // While those replaced drain, the third waits for its turn.
+        let leaving = |engine: &Engine| {
+            engine.apps[&app].places.values().map(|place| place.slot.leaving.len()).sum::<usize>()
+        };
+        world.turn_until("two are replaced", |engine| leaving(engine) == 2).await;
+        world.action(Verb::Restart, "app");
+        world.turn_until_answered().await;
+        let (said, run) = world.seconds(app);
+        assert_eq!(run, vec![said; 3]);
+        world.close().await;
+    });
+}
+
+#[test]
+fn the_number_of_workers_outlives_a_reload_that_fails() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start_spec(version("1001", 2)).await;
+        let reload = world.define(Verb::Reload, &silent("1002", Some(Duration::from_millis(50))));
+        world.ask(Verb::Scale, ActionRequest { instances: Some(4), ..request("app") });
+        world.turn_until_answered().await;
+        assert!(!told(reload).await.apps[0].ok);
+        let entry = &world.engine.apps[&app];
+        assert_eq!((entry.spec.instances, entry.places.len()), (4, 4));
+        assert_eq!(entry.spec.launch.program_args, ["1001"]);
+        world.close().await;
+    });
+}
