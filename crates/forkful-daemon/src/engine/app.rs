@@ -49,8 +49,18 @@ pub(crate) struct ReloadOrder {
     pub(crate) job: JobId,
     /// What the app becomes; `None` keeps its spec.
     pub(crate) spec: Option<Rc<AppSpec>>,
-    /// Only this slot.
-    pub(crate) only: Option<u16>,
+    pub(crate) whom: Whom,
+}
+
+/// Which slots a reload concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// All; those that are stopped are started.
+    All,
+    /// This one.
+    Slot(u16),
+    /// Those that should run.
+    Wanted,
 }
 
 /// A reload under way.
@@ -212,6 +222,16 @@ impl App {
     /// Whether a slot exists and is to stay.
     pub(crate) fn stays(&self, slot: u16) -> bool {
         self.places.get(&slot).is_some_and(|place| place.shrinking.is_empty())
+    }
+
+    /// Whether a reload begins this slot: one that a scale-down takes away is not begun.
+    pub(crate) fn is_meant(&self, slot: u16, whom: Whom) -> bool {
+        self.stays(slot)
+            && match whom {
+                Whom::All => true,
+                Whom::Slot(only) => only == slot,
+                Whom::Wanted => self.places.get(&slot).is_some_and(|place| place.wanted),
+            }
     }
 
     /// Nothing that was planned for a slot concerns the next one of its number.

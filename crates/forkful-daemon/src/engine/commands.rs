@@ -11,7 +11,7 @@ use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX};
 use tokio::sync::oneshot;
 
-use super::app::{AppId, Place, ReloadOrder, log_files};
+use super::app::{AppId, Place, ReloadOrder, Whom, log_files};
 use super::jobs::JobId;
 use super::launch::socket_owner;
 use super::targets::Selection;
@@ -341,9 +341,12 @@ impl Engine {
 
     fn order_reload(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let only = (slots.len() == 1 && entry.places.len() > 1).then(|| slots[0]);
+        let whom = match slots {
+            [slot] if entry.places.len() > 1 => Whom::Slot(*slot),
+            _ => Whom::All,
+        };
         self.expect_answer(job, app);
-        self.reload(app, ReloadOrder { job, spec, only });
+        self.reload(app, ReloadOrder { job, spec, whom });
     }
 }
 

@@ -30,13 +30,9 @@ impl Engine {
 
     fn begin_reload(&mut self, app: AppId, order: ReloadOrder) {
         let Some(entry) = self.apps.get(&app) else { return };
-        // A slot that a scale-down takes away is not begun; it may be gone since the reload was asked for.
-        let slots: Vec<SlotNumber> = entry
-            .places
-            .keys()
-            .filter(|slot| entry.stays(**slot) && order.only.is_none_or(|only| only == **slot))
-            .map(|slot| SlotNumber(*slot))
-            .collect();
+        // Some may be gone, or have been stopped, since the reload was asked for.
+        let meant = entry.places.keys().filter(|slot| entry.is_meant(**slot, order.whom));
+        let slots: Vec<SlotNumber> = meant.map(|slot| SlotNumber(*slot)).collect();
         let clusters = |spec: &AppSpec| spec.mode == Mode::Cluster;
         let rolling = clusters(&entry.spec) && order.spec.as_deref().is_none_or(clusters);
         let previous = order.spec.as_ref().map(|_| Rc::clone(&entry.spec));

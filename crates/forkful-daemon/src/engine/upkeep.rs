@@ -21,7 +21,7 @@ use forkful_core::upkeep::health::Health;
 use forkful_core::upkeep::renewal::{self, Observed, Pause};
 use forkful_os::procinfo;
 
-use super::app::{App, AppId, Process, ReloadOrder};
+use super::app::{App, AppId, Process, ReloadOrder, Whom};
 use super::{Back, Engine};
 use crate::command::Reply;
 use crate::watch::{News, Watcher};
@@ -264,26 +264,26 @@ impl Engine {
             place.upkeep.renewed = Some(why.to_owned());
         }
         eprintln!("forkful: {} worker {slot}: renewed: {why}", entry.spec.name);
-        self.order_renewal(app, Some(slot));
+        self.order_renewal(app, Whom::Slot(slot));
     }
 
-    /// Replaces all workers of an app, one after the other, unless somebody has stopped them.
+    /// Replaces all workers of an app, one after the other, but for those that somebody has stopped.
     pub(crate) fn renew_app(&mut self, app: AppId, why: &str) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         if !entry.places.values().any(|place| place.wanted) {
             return;
         }
-        for place in entry.places.values_mut() {
+        for place in entry.places.values_mut().filter(|place| place.wanted) {
             place.upkeep.renewed = Some(why.to_owned());
         }
         eprintln!("forkful: {}: renewed: {why}", entry.spec.name);
-        self.order_renewal(app, None);
+        self.order_renewal(app, Whom::Wanted);
     }
 
-    fn order_renewal(&mut self, app: AppId, only: Option<u16>) {
+    fn order_renewal(&mut self, app: AppId, whom: Whom) {
         let job = self.new_job(None, |reply: Reply<ActionReply>| reply);
         self.expect_answer(job, app);
-        self.reload(app, ReloadOrder { job, spec: None, only });
+        self.reload(app, ReloadOrder { job, spec: None, whom });
     }
 
     /// What a slot reports: a renewal that did not succeed makes the next one wait.

@@ -1,4 +1,4 @@
-//! Which definition an app has when a reload has failed or was overtaken.
+//! Which definition an app has when a reload has failed or was overtaken, and whom a renewal concerns.
 
 use forkful_api::types::AppDefinition;
 
@@ -97,6 +97,34 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
         let entry = &world.engine.apps[&app];
         assert_eq!((entry.spec.instances, entry.places.len()), (4, 4));
         assert_eq!(entry.spec.launch.program_args, ["1001"]);
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("app", SLEEP, 3);
+        world.turn_until_answered().await;
+        world.action(Verb::Stop, "1");
+        world.turn_until_answered().await;
+        let pids = |engine: &Engine| {
+            let places = engine.apps[&app].places.values();
+            places.map(|place| place.current().map(|process| process.child.pid)).collect::<Vec<_>>()
+        };
+        let before = pids(&world.engine);
+        assert!(before[0].is_some() && before[1].is_none() && before[2].is_some());
+        world.engine.renew_app(app, "its hour has come");
+        world.turn_until_answered().await;
+        let after = pids(&world.engine);
+        assert!(after[0].is_some() && after[1].is_none() && after[2].is_some(), "{after:?}");
+        assert!(after[0] != before[0] && after[2] != before[2], "{before:?} {after:?}");
+        let place = &world.engine.apps[&app].places[&1];
+        assert!(!place.wanted && place.upkeep.renewed.is_none());
+        world.action(Verb::Reload, "app");
+        world.turn_until_answered().await;
+        assert_eq!(world.running(app), 3);
         world.close().await;
     });
 }
