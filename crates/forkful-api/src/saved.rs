@@ -31,7 +31,7 @@ pub struct SavedState {
 pub struct SavedApp {
     /// What the user asked for, its environment without what is not kept.
     pub definition: crate::types::AppDefinition,
-    /// Slots that are stopped by wish.
+    /// Slots that are stopped by wish, counted without the gaps that deleted ones have left.
     #[serde(default)]
     pub stopped: Vec<u16>,
 }

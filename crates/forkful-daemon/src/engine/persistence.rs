@@ -258,8 +258,10 @@ fn saved_app(app: &App) -> SavedApp {
     let mut definition = AppDefinition::from(&*app.spec);
     let sources = &app.spec.launch.env_sources;
     definition.env.retain(|name, _| sources.may_be_kept(name));
-    let stopped = app.places.iter().filter(|(_, place)| !place.wanted).map(|(slot, _)| *slot).collect();
-    SavedApp { definition, stopped }
+    // The next daemon numbers its slots without the gaps that deleted workers have left.
+    let staying = app.places.values().filter(|place| place.shrinking.is_empty());
+    let stopped = (0..).zip(staying).filter(|(_, place)| !place.wanted).map(|(position, _)| position);
+    SavedApp { definition, stopped: stopped.collect() }
 }
 
 fn saved_name(spec: &AppSpec) -> SavedName {

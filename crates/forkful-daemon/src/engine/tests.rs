@@ -1,6 +1,7 @@
 //! The engine with real processes, turned by hand.
 
 mod reload;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
