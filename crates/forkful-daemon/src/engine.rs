@@ -190,6 +190,8 @@ pub(crate) struct Engine {
     holds_some: bool,
     /// All processes, as they were then; taken when needed, kept while there is work.
     snapshot: Option<(Time, tree::Snapshot)>,
+    /// How such a view is had.
+    look: fn(&HashSet<u32>) -> io::Result<tree::Snapshot>,
     tickets: HashMap<Ticket, TicketUse>,
     jobs: BTreeMap<JobId, Job>,
     answers: VecDeque<Answered>,
@@ -246,6 +248,7 @@ impl Engine {
             work: Work::default(),
             holds_some: false,
             snapshot: None,
+            look: tree::Snapshot::take,
             tickets: HashMap::new(),
             jobs: BTreeMap::new(),
             answers: VecDeque::new(),

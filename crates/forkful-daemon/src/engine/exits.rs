@@ -57,8 +57,9 @@ impl Engine {
             return;
         };
         let Some(ended) = process.ended.clone() else { return };
-        let left = orphans_since.map_or(0, |since| self.kill_tree(app, slot, generation, since));
-        if left > 0 && now < ended.give_up {
+        let is_clear =
+            orphans_since.is_none_or(|since| self.kill_tree(app, slot, generation, since) == Some(0));
+        if !is_clear && now < ended.give_up {
             self.later(app, TREE_LOOK, Later::ClearTree(slot, generation));
             return;
         }
@@ -80,13 +81,13 @@ impl Engine {
         self.after_exit(app);
     }
 
-    fn kill_tree(&mut self, app: AppId, slot: u16, generation: Generation, since: Time) -> usize {
+    /// How many of a tree were left and have been killed; `None` when nobody can be seen, such as while descriptors
+    /// have run out.
+    fn kill_tree(&mut self, app: AppId, slot: u16, generation: Generation, since: Time) -> Option<usize> {
         self.look_at_processes(since);
-        let process = self.apps.get(&app).and_then(|entry| entry.process(slot, generation));
-        process.map_or(0, |process| {
-            let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
-            tree::signal_tree_in(snapshot, &process.child, process.mark, 9)
-        })
+        let (_, snapshot) = self.snapshot.as_ref()?;
+        let process = self.apps.get(&app).and_then(|entry| entry.process(slot, generation))?;
+        Some(tree::signal_tree_in(Some(snapshot), &process.child, process.mark, 9))
     }
 
     /// When nothing of an app runs any more, its ports are free.

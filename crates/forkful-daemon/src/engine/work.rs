@@ -191,7 +191,7 @@ impl Engine {
     pub(super) fn look_at_processes(&mut self, since: Time) {
         if self.snapshot.as_ref().is_none_or(|(taken, _)| *taken < since) {
             let now = self.clock.now();
-            self.snapshot = tree::Snapshot::take(&self.pids).ok().map(|snapshot| (now, snapshot));
+            self.snapshot = (self.look)(&self.pids).ok().map(|snapshot| (now, snapshot));
         }
     }
 }
