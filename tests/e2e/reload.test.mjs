@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 import WebSocket from 'ws';
 
-import { freePort } from './lib/http.mjs';
+import { freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { nodeBinary } from './lib/nodes.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
@@ -51,13 +51,13 @@ function neverListening() {
 }
 
 /** Starts an app and its load; `settle` ends the load and checks that nothing failed. */
-async function underLoad(t, body, { major, options = [] }) {
+async function underLoad(t, body, { major, options = [], env = {} }) {
   const forkful = await sandbox(t, major);
   const port = await freePort();
   const path = forkful.script(body);
   await forkful.ok(
     ['start', path, '--name', 'app', '-i', '2', '--interpreter', nodeBinary(major), ...options],
-    { env: { PORT: String(port), EXPRESS } },
+    { env: { PORT: String(port), EXPRESS, ...env } },
   );
   const loads = [startLoad({ port, ...CLIENTS, expect: PID }), startLoad({ port, ...SLOW_CLIENTS, expect: PID })];
   t.after(() => Promise.all(loads.map((load) => load.stop())));
@@ -75,7 +75,10 @@ async function underLoad(t, body, { major, options = [] }) {
   const pids = async () => (await forkful.jlist('app')).map(({ pid }) => String(pid));
   /** Waits until each of these has answered, unless a request has failed: then `settle` says so. */
   const allAnswer = (wanted) => waitUntil('each worker to answer', () => loads[0].failed > 0 || wanted.every((pid) => loads[0].answers.has(pid)));
-  return { forkful, path, settle, answered, allAnswer, pids };
+  /** The living processes of a slot that are none of these. */
+  const newIn = (slot, old) => waitUntil(`a new worker in slot ${slot}`, () => forkful.control.living(path)
+    .find((worker) => worker.slot === slot && !old.includes(String(worker.pid))));
+  return { forkful, path, port, settle, answered, allAnswer, pids, newIn };
 }
 
 for (const [name, body, major] of [['plain http', plain, 18], ['plain http', plain, 26], ['Express 5', express, 24]]) {
@@ -149,6 +152,104 @@ test("a new version that says 'ready' before it listens does not take the old on
   assert.equal(code, 0, stderr);
   assert.deepEqual((await pids()).map(Number).sort(), [...listening].sort());
   await settle();
+});
+
+/** Listens for clients, and for administrators. */
+function onTwoPorts({ require }) {
+  const { createServer } = require('http');
+  const answer = (_request, response) => response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+  createServer(answer).listen(Number(process.env.PORT));
+  createServer(answer).listen(Number(process.env.ADMIN_PORT));
+}
+
+/** Listens for administrators at once, and for clients when it is told to. */
+function lateForClients({ require, report }) {
+  const { createServer } = require('http');
+  const answer = (_request, response) => response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+  createServer(answer).listen(Number(process.env.ADMIN_PORT), () => report({ listens: 'for administrators' }));
+  globalThis.listen = () => createServer(answer).listen(Number(process.env.PORT));
+}
+
+test('a new version replaces the old one when it listens wherever that one does, and not before', async (t) => {
+  const env = { ADMIN_PORT: String(await freePort()) };
+  const { forkful, path, settle, answered, pids, newIn } = await underLoad(t, onTwoPorts, { major: 24, env });
+  const old = await pids();
+  await answered(1000);
+  forkful.script(lateForClients, path.split('/').at(-1));
+  const reload = forkful.spawn(['reload', 'app']);
+  for (const slot of old.keys()) {
+    const worker = await newIn(slot, old);
+    await worker.reported('listens');
+    await answered((slot + 1) * 5000);
+    assert.equal((await pids())[slot], old[slot], 'the old one serves on');
+    await worker.run(() => { globalThis.listen(); });
+  }
+  const { code, stderr } = await reload.outcome;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual((await pids()).filter((pid) => old.includes(pid)), []);
+  await settle();
+});
+
+test('a new version that listens for administrators but never for clients is given up, and told why', async (t) => {
+  const env = { ADMIN_PORT: String(await freePort()) };
+  const { forkful, path, port, settle, answered, pids } = await underLoad(t, onTwoPorts, { major: 24, env, options: ['--listen-timeout', '2s'] });
+  const old = await pids();
+  await answered(1000);
+  forkful.script(lateForClients, path.split('/').at(-1));
+  const { code, stderr } = await forkful.fails(['reload', 'app']);
+  assert.equal(code, FAILED);
+  assert.match(stderr, new RegExp(`the old one serves on: worker 0 listens on tcp://\\S+:${env.ADMIN_PORT}, but not on tcp://\\S+:${port}, where the old one listens`));
+  assert.match(stderr, /hint: .*forkful restart app.*wait_ready/s);
+  assert.deepEqual(await pids(), old);
+  await answered(3000);
+  forkful.script(onTwoPorts, path.split('/').at(-1));
+  await forkful.ok(['reload', 'app']);
+  assert.deepEqual((await pids()).filter((pid) => old.includes(pid)), []);
+  await settle();
+});
+
+test('a new version that listens for administrators serves when the old one dies meanwhile', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const ports = { PORT: String(await freePort()), ADMIN_PORT: String(await freePort()) };
+  const app = await forkful.start(onTwoPorts, { name: 'app', instances: 1, env: ports, options: ['--listen-timeout', '50s'] });
+  await waitUntil('both ports', async () => (await forkful.ok(['describe', 'app'])).stdout.includes(ports.ADMIN_PORT));
+  const [old] = await app.workers();
+  forkful.script(lateForClients, app.path.split('/').at(-1));
+  const reload = forkful.spawn(['reload', 'app']);
+  const next = await waitUntil('the new worker', () => forkful.control.living(app.path).find(({ pid }) => pid !== old.pid));
+  await next.reported('listens');
+  assert.equal((await forkful.jlist('app'))[0].pid, old.pid);
+  process.kill(old.pid, 'SIGKILL');
+  const { code, stderr } = await reload.outcome;
+  assert.equal(code, 0, stderr);
+  assert.equal((await get(Number(ports.ADMIN_PORT))).body, String(next.pid));
+});
+
+test('a new version may listen on less when it says that it is ready, and where its own number says', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const ports = { PORT: String(await freePort()), ADMIN_PORT: String(await freePort()) };
+  const replaces = async (name) => {
+    const old = (await forkful.jlist(name)).map(({ pid }) => pid);
+    await forkful.ok(['reload', name]);
+    assert.deepEqual((await forkful.jlist(name)).filter(({ pid }) => old.includes(pid)), []);
+  };
+  const says = await forkful.start(({ require }) => {
+    const { createServer } = require('http');
+    createServer().listen(Number(process.env.ADMIN_PORT), () => {
+      createServer().listen(Number(process.env.PORT), () => process.send?.('ready'));
+    });
+  }, { name: 'says', instances: 1, env: ports, options: ['--wait-ready'] });
+  forkful.script(({ require }) => {
+    require('http').createServer().listen(Number(process.env.PORT), () => process.send?.('ready'));
+  }, says.path.split('/').at(-1));
+  await replaces('says');
+  await forkful.start(({ require }) => {
+    const { createServer } = require('http');
+    createServer().listen(0);
+    createServer().listen(`${__dirname}/${process.pid}.sock`);
+  }, { name: 'numbered' });
+  await waitUntil('all addresses', async () => /\.sock/.test((await forkful.ok(['describe', 'numbered'])).stdout));
+  await replaces('numbered');
 });
 
 test("a worker that says 'ready' and listens on nothing is ready", async (t) => {

@@ -7,7 +7,7 @@ use forkful_core::Time;
 use serde_json::value::RawValue;
 
 use super::listening::{self, ListenKey, Listening, Source};
-use super::worker::{Hold, Stage, WorkerId};
+use super::worker::{Hold, Stage, Worker, WorkerId};
 use super::{EINVAL, Primary, PrimaryEvent};
 use crate::channel::{listening_of, worker_key};
 use crate::protocol::incoming::Query;
@@ -156,6 +156,32 @@ impl Primary {
         self.events.push_back(PrimaryEvent::Listening(id));
         self.refresh(index, now);
         self.dispatch_all(now);
+    }
+
+    /// What `old` listens on and its successor does not (yet), for people. What `old` has to itself, while others of
+    /// the app serve, is not expected of another process: a port or a path may be made of a process's number.
+    pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<&str> {
+        let listens =
+            |worker: &Worker, index: &usize| worker.holds.get(index).is_some_and(|hold| hold.listening);
+        let (Some(new), Some(of_old)) = (self.workers.get(&new), self.workers.get(&old)) else {
+            return Vec::new();
+        };
+        let serving = self.workers.iter().filter(|(id, worker)| **id != old && worker.stage == Stage::Open);
+        let others: Vec<&Worker> =
+            serving.map(|(_, worker)| worker).filter(|worker| !worker.holds.is_empty()).collect();
+        let is_missing = |index: &&usize| {
+            let shared = others.is_empty() || others.iter().any(|other| listens(other, index));
+            listens(of_old, index) && shared && !listens(new, index)
+        };
+        let missing = of_old.holds.keys().filter(is_missing);
+        missing.filter_map(|index| Some(self.listenings.get(index)?.address.as_str())).collect()
+    }
+
+    /// What a worker listens on, for people.
+    pub fn listening_on(&self, id: WorkerId) -> Vec<&str> {
+        let holds = self.workers.get(&id).into_iter().flat_map(|worker| &worker.holds);
+        let listening = holds.filter(|(_, hold)| hold.listening);
+        listening.filter_map(|(index, _)| Some(self.listenings.get(index)?.address.as_str())).collect()
     }
 
     pub(super) fn on_close(&mut self, id: WorkerId, key: &str, now: Time) {

@@ -9,7 +9,7 @@ use forkful_api::types::LogStream;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
-use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Policy, ReadySign, Report};
+use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Policy, Report};
 use forkful_core::spec::{Mode, Runtime, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
@@ -260,7 +260,7 @@ impl Engine {
             PrimaryEvent::Listening(worker) => {
                 self.note_sockets();
                 if let Some((slot, generation)) = locate(self, worker) {
-                    self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
+                    self.on_listening(app, slot, generation);
                 }
             }
             PrimaryEvent::Ready(worker) => {

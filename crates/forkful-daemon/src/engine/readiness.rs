@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use forkful_core::Time;
 use forkful_core::slot::{Event, Generation, ReadySign, State};
 use forkful_core::spec::Mode;
 use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::Engine;
-use super::app::{App, AppId, Later, Process};
+use super::app::{App, AppId, Later, ListenFault, Process};
 use super::launch::{inspect_port, inspector_number};
 
 /// First look for a socket of the worker's own; the pauses grow by half each.
@@ -26,15 +27,52 @@ impl Engine {
         if process.ended.is_some() || !super::view::awaits_readiness(&place.slot, generation) {
             return;
         }
-        if entry.primary.has_asked(process.worker) {
-            // It shares its port; the primary says when it listens.
-            return;
-        }
-        if has_own_socket(entry, process) {
+        let has_asked = entry.primary.has_asked(process.worker);
+        if !entry.addresses_of(process).is_empty() && entry.missing(slot, generation).is_empty() {
             self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
-        } else {
+        } else if !has_asked || entry.followed_by(slot, generation).is_some() {
+            // One that shares its port is looked at, too, while it follows another: that one may let go of an address.
             let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
             self.later(app, pause, Later::LookForSocket { slot, generation, looks: looks + 1 });
+        }
+    }
+
+    /// A worker listens on an address. One that follows another is ready only when it listens wherever that one does:
+    /// an app may listen for its administrators at once and for its clients much later, or never.
+    pub(crate) fn on_listening(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        if entry.missing(slot, generation).is_empty() {
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
+        }
+    }
+
+    /// A successor's time is over. If it listens, but not wherever the old worker does, that is why it is given up.
+    pub(crate) fn note_missing(&mut self, app: AppId, slot: u16, now: Time) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        let State::Replacing { new, ready_by, .. } = place.slot.state else { return };
+        let Some(process) = place.processes.get(&new) else { return };
+        if ready_by > now || entry.spec.readiness.wait_ready {
+            return;
+        }
+        let (there, missing) = (entry.addresses_of(process), entry.missing(slot, new));
+        if there.is_empty() || missing.is_empty() {
+            return;
+        }
+        let missing = missing.join(" and ");
+        let error = format!(
+            "worker {} listens on {}, but not on {missing}, where the old one listens",
+            place.pm_id,
+            there.join(" and ")
+        );
+        let hint = format!(
+            "if it is not meant to listen on {missing} any more: `forkful restart {}`, or let the app say \
+             itself when it is ready (`wait_ready`)",
+            entry.spec.name
+        );
+        if let Some(place) = entry.places.get_mut(&slot) {
+            // A listen that was refused says more.
+            place.listen_fault.get_or_insert(ListenFault { error, hint: Some(hint) });
         }
     }
 
@@ -56,12 +94,7 @@ impl Engine {
         let Some(entry) = self.apps.get(&app) else { return };
         let Some(place) = entry.places.get(&slot) else { return };
         let Some(process) = place.processes.get(&generation) else { return };
-        let follows_a_listener = match &place.slot.state {
-            State::Replacing { old, new, .. } if *new == generation => {
-                place.processes.get(&old.generation).is_some_and(|old| listens(entry, old))
-            }
-            _ => false,
-        };
+        let follows_a_listener = entry.followed_by(slot, generation).is_some_and(|old| entry.listens(old));
         if follows_a_listener || entry.primary.has_asked(process.worker) || place.listen_fault.is_some() {
             return;
         }
@@ -69,8 +102,36 @@ impl Engine {
     }
 }
 
-fn listens(app: &App, process: &Process) -> bool {
-    app.primary.has_asked(process.worker) || has_own_socket(app, process)
+impl App {
+    /// The process that serves in a slot while this one starts to follow it.
+    fn followed_by(&self, slot: u16, successor: Generation) -> Option<&Process> {
+        let place = self.places.get(&slot)?;
+        match &place.slot.state {
+            State::Replacing { old, new, .. } if *new == successor => place.processes.get(&old.generation),
+            _ => None,
+        }
+    }
+
+    /// Where a successor does not listen, and the process that it follows does.
+    fn missing(&self, slot: u16, successor: Generation) -> Vec<&str> {
+        let old = self.followed_by(slot, successor).zip(self.process(slot, successor));
+        old.map_or_else(Vec::new, |(old, new)| self.primary.missing_of(new.worker, old.worker))
+    }
+
+    /// What a process listens on, for people.
+    fn addresses_of(&self, process: &Process) -> Vec<&str> {
+        if self.primary.has_asked(process.worker) {
+            self.primary.listening_on(process.worker)
+        } else if has_own_socket(self, process) {
+            vec!["a socket of its own"]
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn listens(&self, process: &Process) -> bool {
+        self.primary.has_asked(process.worker) || has_own_socket(self, process)
+    }
 }
 
 /// Whether a process listens on a socket of its own, the inspector's apart.

@@ -47,6 +47,7 @@ impl Engine {
                     continue;
                 }
             }
+            self.note_missing(app, slot, now);
             self.feed(app, slot, Event::Deadline);
         }
         while let Some(entry) = self.apps.get_mut(&app)
