@@ -2,6 +2,7 @@
 // nothing; see lib/load.mjs.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import http2 from 'node:http2';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -78,7 +79,7 @@ async function underLoad(t, body, { major, options = [], env = {} }) {
   /** The living processes of a slot that are none of these. */
   const newIn = (slot, old) => waitUntil(`a new worker in slot ${slot}`, () => forkful.control.living(path)
     .find((worker) => worker.slot === slot && !old.includes(String(worker.pid))));
-  return { forkful, path, port, settle, answered, allAnswer, pids, newIn };
+  return { forkful, path, port, loads, settle, answered, allAnswer, pids, newIn };
 }
 
 for (const [name, body, major] of [['plain http', plain, 18], ['plain http', plain, 26], ['Express 5', express, 24]]) {
@@ -251,6 +252,76 @@ test('a new version may listen on less when it says that it is ready, and where 
   await waitUntil('all addresses', async () => /\.sock/.test((await forkful.ok(['describe', 'numbered'])).stdout));
   await replaces('numbered');
 });
+
+/** Answers on /held when it is told to, and listens at once, or when it is told to. */
+function holding({ require, report }) {
+  const late = false;
+  const held = [];
+  const server = require('http').createServer((request, response) => {
+    const answer = () => response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
+    if (request.url === '/held') {
+      held.push(answer);
+      report({ holds: held.length });
+    } else if (request.url === '/slow') setTimeout(answer, 300);
+    else answer();
+  });
+  globalThis.release = () => { for (const answer of held) answer(); };
+  const alive = setInterval(() => {}, 1000);
+  globalThis.listen = () => {
+    clearInterval(alive);
+    server.listen(Number(process.env.PORT));
+  };
+  if (!late) globalThis.listen();
+}
+
+for (const when of ['before', 'after']) {
+  test(`a scale-down ${when} the new worker of its slot is ready takes both away gently`, async (t) => {
+    const { forkful, path, port, loads, settle, answered, pids, newIn } = await underLoad(t, holding, { major: 24 });
+    const first = await waitUntil('both workers', () => {
+      const living = forkful.control.living(path);
+      return living.length === 2 && living;
+    });
+    const old = await pids();
+    await answered(1000);
+    const asked = [];
+    await waitUntil('a request that keeps the second worker from leaving', () => {
+      asked.push(get(port, '/held'));
+      return first[1].reports.length > 0;
+    });
+    writeFileSync(path, readFileSync(path, 'utf8').replace('const late = false;', 'const late = true;'));
+    const reload = forkful.spawn(['reload', 'app']);
+    await (await newIn(0, old)).run(() => { globalThis.listen(); });
+    const second = await newIn(1, old);
+    const isReplaced = async () => (await pids())[1] === String(second.pid);
+    const scaleDown = async () => {
+      const scale = forkful.spawn(['scale', 'app', '1']);
+      await waitUntil('the scale-down', async () => (await forkful.jlist('app'))[0].pm2_env.instances === 1);
+      return scale;
+    };
+    let scale;
+    if (when === 'before') {
+      scale = await scaleDown();
+      await second.run(() => { globalThis.listen(); });
+      // It has got nothing to do, however long it listens; where it has, that is what would be lost.
+      await waitUntil('many answers', () => loads[0].counts.success > 5000 || loads[1].answers.has(String(second.pid)));
+    } else {
+      await second.run(() => { globalThis.listen(); });
+      await waitUntil('the second worker to be replaced', isReplaced);
+      await waitUntil('the new one to answer', () => loads[1].answers.has(String(second.pid)));
+      scale = await scaleDown();
+      await waitUntil('the new one to leave', () => second.gone);
+      await pids();
+    }
+    for (const worker of first) worker.order(() => { globalThis.release(); });
+    for (const running of [reload, scale]) {
+      const { code, stderr } = await running.outcome;
+      assert.equal(code, 0, stderr);
+    }
+    assert.deepEqual((await Promise.all(asked)).map(({ status }) => status), asked.map(() => 200));
+    assert.equal((await pids()).length, 1);
+    assert.equal((await settle()).has(String(second.pid)), when === 'after');
+  });
+}
 
 test("a worker that says 'ready' and listens on nothing is ready", async (t) => {
   const forkful = await sandbox(t, 24);

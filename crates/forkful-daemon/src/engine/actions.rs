@@ -327,8 +327,8 @@ impl Engine {
         }
         let drain_timeout = entry.spec.stop.drain_timeout;
         let Some(place) = entry.places.get(&slot) else { return };
-        if !place.shrinking.is_empty() {
-            self.later(app, Duration::ZERO, Later::Shrink(slot));
+        if place.shrinks_with(generation) {
+            self.later(app, AFTER_DISCONNECT, Later::Shrink(slot, Some(generation)));
         } else if place.slot.leaving.iter().any(|leaver| leaver.generation == generation) {
             self.later(app, AFTER_DISCONNECT, Later::Disconnected(slot, generation));
         } else if place.serves_by(generation) {

@@ -170,8 +170,8 @@ pub(crate) enum Later {
     SaidReady(u16, Generation),
     /// Look again whether a tree is gone.
     ClearTree(u16, Generation),
-    /// A slot that shrinks has had its time to drain.
-    Shrink(u16),
+    /// A slot that shrinks has had its time to drain, or this worker has drained and is still the slot's.
+    Shrink(u16, Option<Generation>),
     /// A worker that left the cluster by itself has had its time.
     EndLeft(u16, Generation, EndStep),
     /// A worker whose loop did not turn has had its time.
@@ -260,7 +260,7 @@ impl Later {
             | Self::SaidReady(slot, _)
             | Self::LookForSocket { slot, .. }
             | Self::ClearTree(slot, _)
-            | Self::Shrink(slot)
+            | Self::Shrink(slot, _)
             | Self::EndLeft(slot, _, _)
             | Self::LookStuck { slot, .. } => slot,
         }
@@ -293,6 +293,11 @@ impl Place {
                 false
             }
         }
+    }
+
+    /// Whether the slot is to go away when this process has drained or ended, and those before it have.
+    pub(crate) fn shrinks_with(&self, generation: Generation) -> bool {
+        !self.shrinking.is_empty() && self.slot.current() == Some(generation)
     }
 
     /// The process that is online.

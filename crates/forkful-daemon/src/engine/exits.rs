@@ -12,6 +12,7 @@ use forkful_os::{process, tree};
 
 use super::Engine;
 use super::app::{AppId, Ended, Later};
+use super::places::LEAVER_LOOK;
 
 /// Between two looks at a tree that has been sent SIGKILL.
 const TREE_LOOK: Duration = Duration::from_millis(5);
@@ -63,6 +64,12 @@ impl Engine {
             self.later(app, TREE_LOOK, Later::ClearTree(slot, generation));
             return;
         }
+        let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
+        if place.is_some_and(|place| place.shrinks_with(generation) && !place.slot.leaving.is_empty()) {
+            // The slot goes away with the last of them; the one that drains must not be hurried by that.
+            self.later(app, LEAVER_LOOK, Later::ClearTree(slot, generation));
+            return;
+        }
         let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {
             return;
         };
@@ -76,7 +83,7 @@ impl Engine {
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = Some(self.logs.stderr_tail(place.pm_id));
         // A worker that went by a scale-down must not be taken for a crashed one, and started again.
-        self.shrink(app, slot);
+        self.shrink_with(app, slot, generation);
         self.exited(app, slot, generation, ended.exit);
         self.after_exit(app);
     }

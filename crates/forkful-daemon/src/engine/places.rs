@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use forkful_cluster::{Primary, PrimaryConfig};
-use forkful_core::slot::{Event, Policy, Slot, Verb as SlotVerb};
+use forkful_core::slot::{Event, Generation, Policy, Slot, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
 
 use super::app::{App, AppId, Later, Place, log_files};
 use super::jobs::JobId;
 use super::launch::socket_owner;
 use super::{Engine, TicketUse};
+
+/// Between two looks whether those are gone that a drained worker had followed.
+pub(super) const LEAVER_LOOK: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// Makes an app and starts its workers.
@@ -103,10 +107,12 @@ impl Engine {
         let leaving: Vec<u16> = present.into_iter().rev().take(leave).collect();
         for number in &leaving {
             if clustered && self.begin_shrink(app, *number, job) {
-                self.later(app, drain_timeout, Later::Shrink(*number));
+                self.later(app, drain_timeout, Later::Shrink(*number, None));
             } else {
                 self.ask(app, *number, SlotVerb::Delete, job);
             }
+            // A reload goes on without it.
+            self.on_slot_gone(app, *number);
         }
         leaving
     }
@@ -120,7 +126,7 @@ impl Engine {
         place.shrinking.push(job);
         match place.slot.current().and_then(|generation| place.processes.get(&generation)) {
             Some(process) => entry.primary.drain(process.worker, now),
-            None => self.later(app, std::time::Duration::ZERO, Later::Shrink(slot)),
+            None => self.later(app, Duration::ZERO, Later::Shrink(slot, None)),
         }
         true
     }
@@ -132,6 +138,19 @@ impl Engine {
             let ticket = self.new_ticket(TicketUse::Job(job));
             self.note_asked(ticket, SlotVerb::Delete);
             self.feed(app, slot, Event::Command(SlotVerb::Delete, ticket));
+        }
+    }
+
+    /// The same when the slot's own process has drained; one that it has followed may take longer.
+    pub(crate) fn shrink_with(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(place) = self.apps.get(&app).and_then(|entry| entry.places.get(&slot)) else { return };
+        if !place.shrinks_with(generation) {
+            return;
+        }
+        if place.slot.leaving.is_empty() {
+            self.shrink(app, slot);
+        } else {
+            self.later(app, LEAVER_LOOK, Later::Shrink(slot, Some(generation)));
         }
     }
 

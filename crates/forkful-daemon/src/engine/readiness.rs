@@ -29,7 +29,7 @@ impl Engine {
         }
         let has_asked = entry.primary.has_asked(process.worker);
         if !entry.addresses_of(process).is_empty() && entry.missing(slot, generation).is_empty() {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
+            self.ready(app, slot, generation, ReadySign::Listening);
         } else if !has_asked || entry.followed_by(slot, generation).is_some() {
             // One that shares its port is looked at, too, while it follows another: that one may let go of an address.
             let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
@@ -42,7 +42,16 @@ impl Engine {
     pub(crate) fn on_listening(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
         if entry.missing(slot, generation).is_empty() {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
+            self.ready(app, slot, generation, ReadySign::Listening);
+        }
+    }
+
+    /// A worker gives a sign that it is ready. In a slot that a scale-down takes away nobody follows the worker that
+    /// drains: the successor would be taken away in its turn, with what it has been given.
+    fn ready(&mut self, app: AppId, slot: u16, generation: Generation, sign: ReadySign) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        if entry.stays(slot) || entry.followed_by(slot, generation).is_none() {
+            self.feed(app, slot, Event::Ready(generation, sign));
         }
     }
 
@@ -82,7 +91,7 @@ impl Engine {
     pub(crate) fn on_said_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
         if entry.spec.readiness.wait_ready || entry.spec.mode == Mode::Fork {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
+            self.ready(app, slot, generation, ReadySign::Message);
         } else {
             self.later(app, READY_GRACE, Later::SaidReady(slot, generation));
         }
@@ -98,7 +107,7 @@ impl Engine {
         if follows_a_listener || entry.primary.has_asked(process.worker) || place.listen_fault.is_some() {
             return;
         }
-        self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
+        self.ready(app, slot, generation, ReadySign::Message);
     }
 }
 

@@ -69,7 +69,8 @@ impl Engine {
             }
             Later::SaidReady(slot, generation) => self.trust_ready(app, slot, generation),
             Later::ClearTree(slot, generation) => self.work.clear(app, slot, generation),
-            Later::Shrink(slot) => self.shrink(app, slot),
+            Later::Shrink(slot, None) => self.shrink(app, slot),
+            Later::Shrink(slot, Some(generation)) => self.shrink_with(app, slot, generation),
             Later::EndLeft(slot, generation, step) => self.end_left(app, slot, generation, step),
             Later::LookStuck { slot, generation, asked, used } => {
                 self.judge_stuck(app, slot, generation, asked, used);
