@@ -14,12 +14,23 @@ use super::world::{World, serving};
 /// Connects, and blocks the worker between its answer to the probe and the push that follows: a
 /// connection is in its channel then, unread.
 pub(super) fn catch_unread(world: &mut World, number: u32, address: SocketAddr) -> Client {
+    catch_unread_behind(world, number, address, |_| {})
+}
+
+/// The same behind what the daemon sends it before the push.
+pub(super) fn catch_unread_behind(
+    world: &mut World,
+    number: u32,
+    address: SocketAddr,
+    send: impl FnOnce(&mut World),
+) -> Client {
     let client = connect(address);
     let probed = world.workers[&number].probed;
     for _ in 0..10_000 {
         world.turn(Duration::from_millis(1));
         if world.workers[&number].probed > probed {
             world.block(number);
+            send(world);
             world.settle();
             return client;
         }

@@ -1,14 +1,13 @@
 //! Pushes that are taken out of a stuck worker's channel, and the lines around them.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use forkful_cluster::WorkerId;
 use forkful_core::spec::Balance;
 use serde_json::json;
 
-use super::client::{Client, connect, connect_all, only_answers, own_host, tcp};
-use super::failures::catch_unread;
+use super::client::{connect_all, only_answers, own_host, tcp};
+use super::failures::{catch_unread, catch_unread_behind};
 use super::world::{World, serving};
 
 /// Tells a worker's app something of so many bytes, with a number to know it by.
@@ -20,24 +19,6 @@ fn tell(world: &mut World, number: u32, count: usize, bytes: usize) {
 /// The numbers of what a worker's app was told, in the order in which it came.
 fn told(world: &World, number: u32) -> Vec<u64> {
     world.workers[&number].heard.iter().filter_map(|line| line["told"].as_u64()).collect()
-}
-
-/// As [`catch_unread`], with messages of these sizes unread before the push. They are told 0, 1, ….
-fn catch_unread_behind(world: &mut World, number: u32, address: SocketAddr, sizes: &[usize]) -> Client {
-    let client = connect(address);
-    let probed = world.workers[&number].probed;
-    for _ in 0..10_000 {
-        world.turn(Duration::from_millis(1));
-        if world.workers[&number].probed > probed {
-            world.block(number);
-            for (count, size) in sizes.iter().enumerate() {
-                tell(world, number, count, *size);
-            }
-            world.settle();
-            return client;
-        }
-    }
-    panic!("the worker was never asked");
 }
 
 #[test]
@@ -94,7 +75,10 @@ fn messages_before_and_behind_a_push_that_is_taken_back_arrive_whole_and_in_orde
     for size in [10, 20_000, 80_000, 140_000] {
         for half_read in [false, true] {
             let (mut world, workers, address) = serving(Balance::Exact, 2);
-            let mut client = catch_unread_behind(&mut world, workers[0], address, &[size, 10]);
+            let mut client = catch_unread_behind(&mut world, workers[0], address, |world| {
+                tell(world, workers[0], 0, size);
+                tell(world, workers[0], 1, 10);
+            });
             if half_read && size > 64 * 1024 {
                 assert!(world.worker(workers[0]).read_piece(), "the first part of a line, and stuck again");
             }
@@ -121,7 +105,8 @@ fn messages_behind_a_push_that_stays_arrive_behind_it() {
         world.recalls = recalls;
         let worker = world.spawn_serving(&tcp(own_host(), 8080));
         let address = world.address(worker, 1);
-        let mut client = catch_unread_behind(&mut world, worker, address, &[80_000]);
+        let mut client =
+            catch_unread_behind(&mut world, worker, address, |world| tell(world, worker, 0, 80_000));
         tell(&mut world, worker, 1, 10);
         // It alone is there, so its connection stays with it.
         world.advance(Duration::from_secs(1));
