@@ -10,14 +10,18 @@
 //! dump.json      the same, written by `save`
 //! ```
 
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use forkful_os::identity::LockFile;
 
 /// The agent, preloaded into Node workers by `--require`.
 const AGENT: &str = include_str!("../../../agent/agent.cjs");
+
+/// Where workers of other users than root find it. Only root can make files there.
+const AGENT_FOR_OTHERS: &str = "/run/forkful";
 
 /// See the module's documentation.
 #[derive(Debug, Clone)]
@@ -96,23 +100,40 @@ impl Home {
 
     /// Writes the agent where workers can load it, once per version of its text.
     pub fn install_agent(&self) -> io::Result<PathBuf> {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        use std::io::Write;
-        let mut hasher = DefaultHasher::new();
-        AGENT.hash(&mut hasher);
-        let path = self.path.join(format!("agent-{:016x}.cjs", hasher.finish()));
-        if path.exists() {
-            return Ok(path);
-        }
-        let draft = self.path.join(format!("agent-{}.tmp", std::process::id()));
-        let mut file = fs_err::os::unix::fs::OpenOptionsExt::mode(
-            fs_err::OpenOptions::new().write(true).create(true).truncate(true),
-            0o600,
-        )
-        .open(&draft)?;
-        file.write_all(AGENT.as_bytes())?;
-        drop(file);
-        fs_err::rename(&draft, &path)?;
-        Ok(path)
+        install_agent_in(&self.path, 0o600)
     }
+}
+
+/// The same for workers of other users, to whom the home is closed. Only root starts these.
+pub(crate) fn install_agent_for_others() -> io::Result<PathBuf> {
+    let folder = Path::new(AGENT_FOR_OTHERS);
+    match fs_err::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        outcome => {
+            outcome?;
+            fs_err::set_permissions(folder, Permissions::from_mode(0o755))?;
+        }
+    }
+    let found = fs_err::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != forkful_os::identity::euid() || found.mode() & 0o022 != 0 {
+        let why = format!("{AGENT_FOR_OTHERS} can be written by others");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    install_agent_in(folder, 0o644)
+}
+
+fn install_agent_in(folder: &Path, mode: u32) -> io::Result<PathBuf> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    AGENT.hash(&mut hasher);
+    let path = folder.join(format!("agent-{:016x}.cjs", hasher.finish()));
+    if path.exists() {
+        return Ok(path);
+    }
+    let draft = folder.join(format!("agent-{}.tmp", std::process::id()));
+    fs_err::write(&draft, AGENT)?;
+    // Whatever the umask is.
+    fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
+    fs_err::rename(&draft, &path)?;
+    Ok(path)
 }

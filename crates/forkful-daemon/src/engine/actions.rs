@@ -14,7 +14,7 @@ use forkful_core::spec::{Mode, Runtime, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
 use super::app::{AppId, EndStep, Later, ListenFault, Process};
-use super::launch::{Identity, launch};
+use super::launch::{Identity, launch, other_user};
 use super::readiness::SOCKET_LOOK_FIRST;
 use super::{Answered, Engine, TicketUse};
 use crate::logs::{LineStyle, StreamSpec};
@@ -111,12 +111,24 @@ impl Engine {
         }
     }
 
-    pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+    /// The agent's file for workers of an app, which must be able to read it: Node would refuse to start without a file
+    /// that it is told to load.
+    fn agent_for(&mut self, app: AppId) -> Option<PathBuf> {
+        let spec = &self.apps.get(&app).filter(|entry| entry.spec.agent)?.spec;
+        if other_user(spec).is_some() {
+            return crate::home::install_agent_for_others()
+                .map_err(|error| eprintln!("forkful: drains of {} are less exact: {error}", spec.name))
+                .ok();
+        }
         if self.agent.as_ref().is_some_and(|agent| !agent.exists()) {
-            // Somebody has cleaned up; Node would refuse to start without a file that it is told to load.
+            // Somebody has cleaned up.
             self.agent = self.home.install_agent().ok();
         }
-        let agent = self.agent.clone();
+        self.agent.clone()
+    }
+
+    pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+        let agent = self.agent_for(app);
         let echo = self.echo_for(slot);
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.workers_started += 1;
@@ -130,7 +142,7 @@ impl Engine {
             pm_id: place.pm_id,
             worker: worker.0,
             mark,
-            agent: agent.as_deref().filter(|_| entry.spec.agent),
+            agent: agent.as_deref(),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
             takes_input: entry.spec.mode == Mode::Fork && !self.echo,
         };

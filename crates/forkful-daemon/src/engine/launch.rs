@@ -72,8 +72,8 @@ pub(crate) fn run_as(user: &forkful_core::spec::RunAs) -> RunAs {
     RunAs { uid: user.uid, gid: user.gid, groups: user.groups.clone() }
 }
 
-/// Whose the files of an app's unix sockets are, when they are another user's than ours.
-pub(crate) fn socket_owner(spec: &AppSpec) -> Option<Owner> {
+/// The user of an app's workers, when that is another than ours.
+pub(crate) fn other_user(spec: &AppSpec) -> Option<Owner> {
     let user = spec.launch.run_as.as_ref()?;
     (user.uid != forkful_os::identity::euid()).then_some(Owner { uid: user.uid, gid: user.gid })
 }

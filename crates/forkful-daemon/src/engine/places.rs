@@ -10,7 +10,7 @@ use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
 
 use super::app::{App, AppId, Later, Place, log_files};
 use super::jobs::JobId;
-use super::launch::socket_owner;
+use super::launch::other_user;
 use super::{Engine, TicketUse};
 
 /// Between two looks whether those are gone that a drained worker had followed.
@@ -27,7 +27,7 @@ impl Engine {
         self.next_app += 1;
         let id = AppId(self.next_app);
         let token_base = u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS;
-        let config = PrimaryConfig { balance: spec.balance, token_base, owner: socket_owner(&spec) };
+        let config = PrimaryConfig { balance: spec.balance, token_base, owner: other_user(&spec) };
         let app = App {
             policy: Policy::of(&spec),
             primary: Primary::new(config, Rc::clone(&self.reactor), false),
