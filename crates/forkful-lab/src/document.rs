@@ -214,7 +214,7 @@ pub struct Ratio {
     pub hodges_lehmann: Option<f64>,
     /// Two-sided p-value of the signed-rank test.
     pub signed_rank_p: Option<f64>,
-    /// The smallest difference that these blocks would have found in 8 of 10 runs.
+    /// The smallest difference that these blocks would have called one, by the rule of the verdict, in 8 of 10 runs.
     pub resolution_percent: Option<f64>,
 }
 

@@ -226,7 +226,7 @@ fn comparison(setup: &Setup, plan: &Plan, blocks: &[Block], arms: &[ArmDocument]
 /// A ratio with everything that can be said about it.
 pub(crate) fn ratio(logs: &[f64], rule: &Rule) -> Ratio {
     let interval = t_interval(logs, CONFIDENCE);
-    let resolution = power::detectable(deviation(logs), logs.len(), rule.deciding_confidence());
+    let resolution = power::tellable(deviation(logs), logs.len(), rule.deciding_confidence(), rule.band);
     Ratio {
         ratio: (!logs.is_empty()).then(|| mean(logs).exp()),
         ci95: interval.map(|interval| interval.bounds),

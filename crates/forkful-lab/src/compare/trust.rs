@@ -49,7 +49,7 @@ pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comp
     if let Some(percent) = trust.resolution_percent {
         let limit = Some("5 %".to_owned());
         let meaning =
-            "the smallest difference in throughput that these blocks would have found in 8 of 10 runs";
+            "the smallest difference in throughput that these blocks would have called one in 8 of 10 runs";
         trust.checks.push(check(
             "resolution",
             Some(percent <= 5.0),

@@ -103,7 +103,7 @@ pub(super) fn headline(setup: &Setup, first: &Comparison) -> String {
     let word = first.verdict.as_str();
     if setup.self_test {
         let resolution = first.throughput.resolution_percent.map_or_else(String::new, |percent| {
-            format!("; differences from {percent:.1} % up can be told apart here")
+            format!("; differences from {percent:.1} % up are called faster or slower here")
         });
         return match first.verdict {
             Word::NoDifference => {

@@ -15,6 +15,12 @@ pub fn detectable(spread: f64, blocks: usize, confidence: f64) -> Option<f64> {
     Some(factor * spread / (blocks as f64).sqrt())
 }
 
+/// The smallest difference, as a logarithm, that this many blocks tell to be more than `band` (relative) with [`POWER`]: the
+/// whole interval must lie beyond the band, and that is so much harder than to leave out 1.
+pub fn tellable(spread: f64, blocks: usize, confidence: f64, band: f64) -> Option<f64> {
+    Some(band.ln_1p() + detectable(spread, blocks, confidence)?)
+}
+
 /// The number of blocks that find a difference of `effect` (a logarithm) with [`POWER`]; `None` above [`BLOCKS_MAX`].
 pub fn needed_blocks(spread: f64, effect: f64, confidence: f64) -> Option<usize> {
     let is_enough =
@@ -63,5 +69,27 @@ mod tests {
             .count() as f64
             / f64::from(rounds);
         assert!((0.76..0.88).contains(&found), "{found} with {blocks}");
+    }
+
+    #[test]
+    fn what_can_be_told_is_what_the_verdict_tells_in_8_of_10_runs() {
+        use super::super::verdict::{Rule, Word, judge};
+        let mut random = Random::new(6);
+        for (spread, looks, blocks) in [(0.01, 1, 6), (0.02, 3, 18), (0.05, 2, 12)] {
+            let rule = Rule::throughput(looks);
+            let confidence = rule.deciding_confidence();
+            let effect = tellable(spread, blocks, confidence, rule.band).unwrap();
+            let mut share = |effect: f64| {
+                let found = (0..1000).filter(|_| {
+                    let sample: Vec<f64> = (0..blocks).map(|_| effect + spread * random.normal()).collect();
+                    judge(&sample, &rule, true).word == Word::Faster
+                });
+                found.count() as f64 / 1000.0
+            };
+            let found = share(effect);
+            assert!((0.74..0.88).contains(&found), "{spread}: {found} of what can be told");
+            let excluded = share(detectable(spread, blocks, confidence).unwrap());
+            assert!(excluded < 0.6, "{spread}: to leave out 1 is not enough, and yet {excluded}");
+        }
     }
 }

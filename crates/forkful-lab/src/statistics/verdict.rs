@@ -148,7 +148,7 @@ fn holds_one(interval: &Interval) -> bool {
 /// Blocks until the interval around today's estimate would leave or fit the band. An estimate at the very edge of the
 /// band would need endless blocks; the distance is then taken as a quarter of the band.
 fn missing_blocks(log_ratios: &[f64], interval: &Interval, rule: &Rule) -> Option<usize> {
-    let distance = ((interval.ratio - 1.0).abs() - rule.band).abs().max(rule.band / 4.0);
+    let distance = (interval.ratio.ln().abs() - rule.band.ln_1p()).abs().max(rule.band / 4.0);
     let needed = power::needed_blocks(deviation(log_ratios), distance, rule.deciding_confidence())?;
     Some(needed.saturating_sub(log_ratios.len()).max(1))
 }
@@ -197,6 +197,10 @@ mod tests {
         assert_eq!((hopeless.word, hopeless.more_blocks), (Word::Inconclusive, None));
         let equal = judge(&spread_around(0.0, 0.03, 6), &Rule::throughput(1), true);
         assert!((0.03..0.04).contains(&equal.hidden.unwrap()), "{equal:?}");
+        let unclear = spread_around(0.05, 0.04, 6);
+        let blocks = 6 + judge(&unclear, &Rule::throughput(1), true).more_blocks.unwrap();
+        let told = |blocks| power::tellable(deviation(&unclear), blocks, CONFIDENCE, 0.02).unwrap();
+        assert!(told(blocks) <= 0.05 && told(blocks - 1) > 0.05, "{blocks} blocks tell 5 %");
         assert!((Rule::throughput(3).deciding_confidence() - 0.983_33).abs() < 1e-4);
     }
 
