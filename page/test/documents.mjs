@@ -73,7 +73,7 @@ export function tuneDocument() {
       p99_at_70_ms: 3 + workers, memory_bytes: memory * 1048576, cpu_per_request_us: 190 + workers * 6, rounds: 6,
       dropped_in_round: workers === 1 ? 2 : null, pareto: workers <= 2, chosen: workers === 2, share_percent: workers === 2 ? 81 : workers === 3 ? 19 : 0,
     })),
-    usl: { lambda: 5150, sigma: 0.02, kappa: 0.03, peak: 5.7, r_squared: 0.99, sentence: 'Contention 2 %, coherency 3 %: throughput would peak at 6 workers.' },
+    usl: { lambda: 5150, sigma: 0.02, kappa: 0.03, pool: 4, peak: 5.7, r_squared: 0.99, sentence: 'Contention 2 %, coherency 3 %: throughput would peak at 6 workers.' },
     patch: { file: 'forkful.config.json', key: 'apps[0].instances', applied: false, text: '"instances": 2' },
     trust: { trustworthy: false, generator_saturated: true, generator_cores_used: 0.97, resolution_percent: 1.4, text: 'The load generator was the limit for 3 and 4 workers.', notes: [] },
   };

@@ -141,6 +141,25 @@ describe('the page in a browser', { skip }, () => {
     assert.doesNotMatch(drawn(words), /single/);
   });
 
+  test('the law is drawn over the pool that it is fitted to, and the choice is marked in its own', async () => {
+    const document = tuneDocument();
+    const other = document.table.filter((row) => row.workers < 3).map((row) => ({ ...row, pool: 16, per_second: 2 * row.per_second }));
+    for (const row of document.table) row.chosen = false;
+    document.table.push(...other);
+    Object.assign(document.choice, { pool: 16, pool_matters: true });
+    document.usl.pool = 4;
+    const file = path.join(folder, 'pools.html');
+    writeFileSync(file, render(document));
+    const { page, context } = await openPage(browser, file);
+    const figures = await page.$$eval('figure.plot', (all) => all.map((figure) => [figure.querySelector('h3').textContent, figure.textContent + figure.querySelector('[role=img]').getAttribute('aria-label')]));
+    await context.close();
+    const of = (pool) => figures.find(([title]) => title === `Throughput over workers, thread pool of ${pool}`)?.[1];
+    assert.match(of(4), /Contention σ = 2 %/);
+    assert.doesNotMatch(of(4), /Chosen: 2/);
+    assert.match(of(16), /Chosen: 2/);
+    assert.doesNotMatch(of(16), /Contention/);
+  });
+
   test('an expectation is kept, missed, or cannot be judged', async () => {
     const document = benchDocument();
     const judged = (expectation, kept) => ({ expectation, found: '2.3 ms', kept });

@@ -477,6 +477,8 @@ pub struct UslDocument {
     /// The parameters.
     #[serde(flatten)]
     pub law: Usl,
+    /// The size of the thread pool whose candidates it is fitted to.
+    pub pool: u32,
     /// Workers at the law's peak; `null` when it has none.
     pub peak: Option<f64>,
     /// In words.

@@ -27,6 +27,8 @@ const pools = (rows: JsonObject[]): number[] => [...new Set(rows.map((row) => as
 function curves(json: JsonObject, rows: JsonObject[]): Plot[] {
   const usl = asObject(json.usl);
   const chosenPool = asNumber(at(json, 'choice', 'pool'));
+  // Older documents do not say which pool the law is fitted to.
+  const lawPool = asNumber(usl.pool) ?? chosenPool;
   const sizes = pools(rows);
   return (sizes.length === 0 ? [undefined] : sizes).flatMap((pool): Plot[] => {
     const own = rows.filter((row) => pool === undefined || row.pool === pool);
@@ -36,12 +38,12 @@ function curves(json: JsonObject, rows: JsonObject[]): Plot[] {
     }).sort((a, b) => a.workers - b.workers);
     if (points.length < 2) return [];
     const [lambda, sigma, kappa] = [asNumber(usl.lambda), asNumber(usl.sigma), asNumber(usl.kappa)];
-    const isChosen = pool === undefined || chosenPool === undefined || pool === chosenPool;
+    const isOf = (other: number | undefined): boolean => pool === undefined || other === undefined || pool === other;
     return [{
       type: 'workers', unit: 'requests/s', bandPercent: 2, points, note: '',
       title: sizes.length > 1 ? `Throughput over workers, thread pool of ${pool}` : 'How throughput grows with workers',
-      chosen: isChosen ? asNumber(at(json, 'choice', 'workers')) : undefined,
-      usl: isChosen && lambda !== undefined && sigma !== undefined && kappa !== undefined ? { lambda, sigma, kappa } : undefined,
+      chosen: isOf(chosenPool) ? asNumber(at(json, 'choice', 'workers')) : undefined,
+      usl: isOf(lawPool) && lambda !== undefined && sigma !== undefined && kappa !== undefined ? { lambda, sigma, kappa } : undefined,
     }];
   });
 }
