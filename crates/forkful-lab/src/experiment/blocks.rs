@@ -14,6 +14,7 @@ use super::remaining::{Remaining, words};
 use super::setting::{START_TIMEOUT, Setting};
 use crate::LabError;
 use crate::arms::Arm;
+use crate::measure::percentile_ms;
 use crate::server::{Server, StartOptions};
 use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
 use crate::statistics::random::Random;
@@ -200,6 +201,16 @@ impl Series {
         t_interval(&log_ratios(pairs), 0.95)
     }
 
+    /// A tail in milliseconds: the mean over blocks if each has samples enough to tell it, and otherwise that of all blocks
+    /// together; `None` if even these are too few.
+    pub(super) fn percentile(&self, percentile: f64) -> Option<f64> {
+        let of = |measured: &Measured| percentile_ms(&measured.report.response, percentile);
+        let each: Option<Vec<f64>> = self.measured.iter().map(of).collect();
+        each.filter(|each| !each.is_empty())
+            .map(|each| mean(&each))
+            .or_else(|| percentile_ms(&self.merged(), percentile))
+    }
+
     /// Response times of all blocks together.
     pub(super) fn merged(&self) -> Histogram {
         let mut all = new_histogram();
@@ -222,8 +233,8 @@ impl Series {
             "requests_per_second": self.mean(|measured| measured.report.per_second()),
             "mean_ms": self.mean(|measured| measured.latency.mean),
             "p50_ms": self.mean(|measured| measured.latency.p50),
-            "p90_ms": self.mean(|measured| measured.latency.p90),
-            "p99_ms": self.mean(|measured| measured.latency.p99),
+            "p90_ms": self.percentile(90.0),
+            "p99_ms": self.percentile(99.0),
             "max_ms": self.measured.iter().map(|measured| measured.latency.max).fold(0.0, f64::max),
             "cpu_per_request_ms": self.mean(|measured| measured.cpu_ms),
             "errors": self.errors(),
@@ -260,9 +271,9 @@ fn blocks_plot(series: &[Series]) -> Value {
 
 fn ratios_plot(series: &[Series]) -> Option<Value> {
     let (baseline, others) = series.split_first()?;
-    let figures: [(&str, fn(&Measured) -> f64); 4] = [
-        ("requests/s", |measured| measured.report.per_second()),
-        ("p50", |measured| measured.latency.p50),
+    let figures: [(&str, fn(&Measured) -> Option<f64>); 4] = [
+        ("requests/s", |measured| Some(measured.report.per_second())),
+        ("p50", |measured| Some(measured.latency.p50)),
         ("p90", |measured| measured.latency.p90),
         ("p99", |measured| measured.latency.p99),
     ];
@@ -270,7 +281,12 @@ fn ratios_plot(series: &[Series]) -> Option<Value> {
         .iter()
         .flat_map(|one| {
             figures.iter().filter_map(|(name, figure)| {
-                let interval = one.ratio_to(baseline, figure)?;
+                // An interval only where every block has samples enough to tell the figure.
+                let is_known = |one: &Series| one.measured.iter().all(|measured| figure(measured).is_some());
+                if !is_known(one) || !is_known(baseline) {
+                    return None;
+                }
+                let interval = one.ratio_to(baseline, |measured| figure(measured).unwrap_or_default())?;
                 let name = format!("{name}, {}", one.arm.name);
                 Some(json!({"name": name, "value": interval.ratio, "low": interval.low(), "high": interval.high()}))
             })

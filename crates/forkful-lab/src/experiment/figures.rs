@@ -3,7 +3,8 @@
 use forkful_load::{Histogram, Report};
 use serde_json::{Value, json};
 
-use super::document::Check;
+use super::document::{Check, time};
+use crate::measure::percentile_ms;
 
 /// From this part of a core on a generator's thread shapes what it measures.
 const GENERATOR_BUSY_MAX: f64 = 0.8;
@@ -20,8 +21,10 @@ const SPECTRUM: [f64; 15] =
 pub(super) struct Latency {
     pub(super) mean: f64,
     pub(super) p50: f64,
-    pub(super) p90: f64,
-    pub(super) p99: f64,
+    /// `None` where too few samples carry it.
+    pub(super) p90: Option<f64>,
+    /// The same.
+    pub(super) p99: Option<f64>,
     pub(super) max: f64,
 }
 
@@ -31,8 +34,8 @@ impl Latency {
         Self {
             mean: histogram.mean() / 1e6,
             p50: at(50.0),
-            p90: at(90.0),
-            p99: at(99.0),
+            p90: percentile_ms(histogram, 90.0),
+            p99: percentile_ms(histogram, 99.0),
             max: milliseconds(histogram.max()),
         }
     }
@@ -42,12 +45,22 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
+/// So many samples that ten lie beyond a percentile; any number where half of them do.
+fn samples_beyond(percentile: f64) -> u64 {
+    if percentile <= 50.0 { 1 } else { (1_000.0 / (100.0 - percentile)).round() as u64 }
+}
+
+/// A time, or why there is none.
+pub(super) fn time_or_few(milliseconds: Option<f64>) -> String {
+    milliseconds.map_or_else(|| "unknown (too few requests)".to_owned(), time)
+}
+
 /// A series of the percentile plot. Percentiles that too few samples carry are left out: one needs ten beyond it.
 pub(super) fn spectrum(name: &str, histogram: &Histogram) -> Value {
     let samples = histogram.len();
     let points: Vec<Value> = SPECTRUM
         .iter()
-        .filter(|percentile| **percentile >= 100.0 || (100.0 - **percentile) / 100.0 * samples as f64 >= 1.0)
+        .filter(|percentile| **percentile >= 100.0 || samples >= samples_beyond(**percentile))
         .map(|percentile| {
             json!([percentile / 100.0, milliseconds(histogram.value_at_percentile(*percentile))])
         })
@@ -143,19 +156,31 @@ mod tests {
     #[test]
     fn percentiles_need_samples() {
         let mut histogram = forkful_load::new_histogram();
+        let shares = |histogram: &Histogram| -> Vec<f64> {
+            let series = spectrum("one", histogram);
+            let points = series["points"].as_array().unwrap();
+            points.iter().map(|point| point[0].as_f64().unwrap()).collect()
+        };
         for value in 1..=100_u64 {
             histogram.record(value * 1_000_000).unwrap();
         }
-        let series = spectrum("one", &histogram);
-        let points = series["points"].as_array().unwrap();
-        let shares: Vec<f64> = points.iter().map(|point| point[0].as_f64().unwrap()).collect();
         assert_eq!(
-            shares,
-            [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 1.0],
-            "a hundred carry p99 and no more"
+            shares(&histogram),
+            [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0],
+            "a hundred carry p90 and no more"
         );
         let latency = Latency::of(&histogram);
         assert!((latency.p50 - 50.0).abs() < 0.1 && (latency.max - 100.0).abs() < 0.2, "{latency:?}");
+        assert!(latency.p90.is_some() && latency.p99.is_none(), "{latency:?}");
+        histogram.record_n(1_000_000, 899).unwrap();
+        assert_eq!(
+            (shares(&histogram).last_chunk::<2>(), Latency::of(&histogram).p99),
+            (Some(&[0.975, 1.0]), None)
+        );
+        histogram.record(1_000_000).unwrap();
+        assert_eq!(shares(&histogram).last_chunk::<2>(), Some(&[0.99, 1.0]), "a thousand carry p99");
+        assert!(Latency::of(&histogram).p99.is_some());
+        assert_eq!([50.0, 90.0, 95.0, 99.0, 99.9].map(samples_beyond), [1, 100, 200, 1_000, 10_000]);
     }
 
     #[test]

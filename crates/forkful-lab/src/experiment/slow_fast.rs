@@ -9,7 +9,7 @@ use serde_json::json;
 use super::blocks::{self, Series, Task};
 use super::catalogue::Description;
 use super::document::{Claim, Document, counted, number, time};
-use super::figures::{self, Latency};
+use super::figures::{self, Latency, time_or_few};
 use super::observe::Observer;
 use super::setting::Setting;
 use crate::LabError;
@@ -162,7 +162,7 @@ fn describe(document: &mut Document, beside: &[Beside], series: &[Series], block
         time(one.latency.max),
         counted(u64::from(many.arm.runner.workers()), "worker"),
         time(many.latency.max),
-        time(many.latency.p99),
+        time_or_few(many.latency.p99),
     );
     document.details.push(
         "New connections go to workers whose event loop turns, and what waits in a blocked worker's queue is given to another."
@@ -177,7 +177,7 @@ fn describe(document: &mut Document, beside: &[Beside], series: &[Series], block
     document.claims.push(Claim::new(
         format!("the same, {} with {blocked} blocked", many.arm.label),
         "/fast answers at once",
-        format!("median {}, p99 {}, slowest {}", time(many.latency.p50), time(many.latency.p99), time(many.latency.max)),
+        format!("median {}, p99 {}, slowest {}", time(many.latency.p50), time_or_few(many.latency.p99), time(many.latency.max)),
         "with Node's own cluster it does not hold: the blocked worker is given connections in its turn, and they wait",
     ));
     let cluster = &series[1];

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::blocks::{self, Series, Task};
 use super::catalogue::Description;
 use super::document::{Claim, Document, counted, number, time};
+use super::figures::time_or_few;
 use super::setting::Setting;
 use crate::LabError;
 use crate::arms::Arm;
@@ -176,8 +177,8 @@ fn arms(shape: &Shape, setting: &Setting) -> Vec<Arm> {
 fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Stop) {
     let (single, cluster) = (&series[0], &series[1]);
     let rate = |one: &Series| one.mean(|measured| measured.report.per_second());
-    let p90 = |one: &Series| one.mean(|measured| measured.latency.p90);
-    let p99 = |one: &Series| one.mean(|measured| measured.latency.p99);
+    let p90: fn(&Series) -> Option<f64> = |one| one.percentile(90.0);
+    let p99: fn(&Series) -> Option<f64> = |one| one.percentile(99.0);
     let mean = |one: &Series| one.mean(|measured| measured.latency.mean);
     let speed_up = cluster.ratio_to(single, |measured| measured.report.per_second());
     let ratio_text = speed_up.map_or_else(
@@ -185,7 +186,7 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
         |interval| format!("{:.2} × ({:.2} to {:.2})", interval.ratio, interval.low(), interval.high()),
     );
     let workers = counted(u64::from(cluster.arm.runner.workers()), "worker");
-    let tail = tail_words(p90(single), p90(cluster), p99(single), p99(cluster));
+    let tail = tail_words([p90(single), p90(cluster)], [p99(single), p99(cluster)]);
     document.headline =
         format!("{workers} answer {ratio_text} as many requests per second as one process; {tail}.");
     let reported = &shape.reported;
@@ -224,6 +225,8 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
     if let Some((what, text, arm)) = reported.other {
         document.claims.extend(other_claim(what, text, arm, series));
     }
+    // Of what is known: too few requests tell nothing about a 99th percentile.
+    let tail_not_worse = ![p90, p99].iter().any(|of| is_worse([of(single), of(cluster)]) == Some(true));
     document.found = json!({
         "single_requests_per_second": rate(single),
         "cluster_requests_per_second": rate(cluster),
@@ -231,28 +234,31 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
         "throughput_ci95": speed_up.map(|interval| interval.bounds),
         "single_p90_ms": p90(single), "cluster_p90_ms": p90(cluster),
         "single_p99_ms": p99(single), "cluster_p99_ms": p99(cluster),
-        "tail_not_worse": p99(cluster) <= p99(single) && p90(cluster) <= p90(single),
+        "tail_not_worse": tail_not_worse,
     });
 }
 
-fn tail_words(p90_single: f64, p90_cluster: f64, p99_single: f64, p99_cluster: f64) -> String {
-    let word = |before: f64, after: f64| if after <= before { "falls" } else { "RISES" };
-    format!(
-        "p90 {} from {} to {}, p99 {} from {} to {}",
-        word(p90_single, p90_cluster),
-        time(p90_single),
-        time(p90_cluster),
-        word(p99_single, p99_cluster),
-        time(p99_single),
-        time(p99_cluster),
-    )
+/// Whether a latency rises from one process to the cluster, where both are known.
+fn is_worse([single, cluster]: [Option<f64>; 2]) -> Option<bool> {
+    Some(cluster? > single?)
+}
+
+fn tail_words(p90: [Option<f64>; 2], p99: [Option<f64>; 2]) -> String {
+    let words = |name: &str, pair: [Option<f64>; 2]| match (is_worse(pair), pair) {
+        (Some(is_worse), [Some(single), Some(cluster)]) => {
+            let word = if is_worse { "RISES" } else { "falls" };
+            format!("{name} {word} from {} to {}", time(single), time(cluster))
+        }
+        _ => format!("too few requests for a {name}"),
+    };
+    format!("{}, {}", words("p90", p90), words("p99", p99))
 }
 
 /// A 90th percentile so many times above the mean does not come from a queue in which everybody moves up.
 const TAIL_OF_A_QUEUE: f64 = 2.0;
 
 fn tail_claim(one: f64, many: f64, series: &[Series]) -> Claim {
-    let p90 = |one: &Series| one.mean(|measured| measured.latency.p90);
+    let p90 = |one: &Series| one.percentile(90.0);
     let (single, cluster) = (&series[0], &series[1]);
     let spread = |one: &Series| {
         let workers = one.measured.last().map(|measured| {
@@ -269,15 +275,14 @@ fn tail_claim(one: f64, many: f64, series: &[Series]) -> Claim {
     let even = shares.iter().min().zip(shares.iter().max()).map_or(String::new(), |(least, most)| {
         format!("; here the workers answered {least} to {most} requests each")
     });
-    let is_worse = p90(cluster) > p90(single);
     let mean = single.mean(|measured| measured.latency.mean);
-    let queue = if p90(single) > TAIL_OF_A_QUEUE * mean {
+    let queue = if p90(single).is_some_and(|p90| p90 > TAIL_OF_A_QUEUE * mean) {
         "; today's Node.js takes one new connection in each turn of its event loop, so that most of them wait for long \
          while those before them are served again and again"
     } else {
         ""
     };
-    let why = if is_worse {
+    let why = if is_worse([p90(single), p90(cluster)]) == Some(true) {
         format!("WORSE than one process here, too{even}{queue}")
     } else {
         format!(
@@ -287,7 +292,7 @@ fn tail_claim(one: f64, many: f64, series: &[Series]) -> Claim {
     Claim::new(
         "90th percentile",
         format!("{} and {}: the cluster's was worse", time(one), time(many)),
-        format!("{} and {}", time(p90(single)), time(p90(cluster))),
+        format!("{} and {}", time_or_few(p90(single)), time_or_few(p90(cluster))),
         why,
     )
 }
@@ -310,13 +315,13 @@ fn other_claim(what: &str, text: &str, arm: &str, series: &[Series]) -> Option<C
     let other = series.iter().find(|one| one.arm.name == arm)?;
     let rate = |one: &Series| one.mean(|measured| measured.report.per_second());
     let mean = other.mean(|measured| measured.latency.mean);
-    let p90 = other.mean(|measured| measured.latency.p90);
+    let p90 = other.percentile(90.0);
     let found = format!(
         "{}: {} requests/s, mean {}, p90 {}",
         other.arm.label,
         number(rate(other)),
         time(mean),
-        time(p90)
+        time_or_few(p90)
     );
     let change = (rate(other) / rate(&series[1]) - 1.0) * 100.0;
     let why = if arm == "crowd" {
@@ -336,8 +341,12 @@ mod tests {
     #[test]
     fn a_worse_tail_is_told_in_capitals() {
         assert_eq!(
-            tail_words(20.0, 10.0, 40.0, 50.0),
+            tail_words([Some(20.0), Some(10.0)], [Some(40.0), Some(50.0)]),
             "p90 falls from 20 ms to 10 ms, p99 RISES from 40 ms to 50 ms"
+        );
+        assert_eq!(
+            tail_words([Some(20.0), Some(10.0)], [None, Some(50.0)]),
+            "p90 falls from 20 ms to 10 ms, too few requests for a p99"
         );
     }
 
