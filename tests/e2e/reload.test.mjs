@@ -253,6 +253,21 @@ test('a new version may listen on less when it says that it is ready, and where 
   await replaces('numbered');
 });
 
+test('a new version may move to another port, which is served as soon as it listens there', async (t) => {
+  const forkful = await sandbox(t, 24);
+  const ports = { PORT: String(await freePort()), OTHER_PORT: String(await freePort()) };
+  const app = await forkful.start(({ require }) => {
+    require('http').createServer((_request, response) => response.end('here')).listen(Number(process.env.PORT));
+  }, { name: 'moves', env: ports });
+  const old = (await forkful.jlist('moves')).map(({ pid }) => pid);
+  forkful.script(({ require }) => {
+    require('http').createServer((_request, response) => response.end('there')).listen(Number(process.env.OTHER_PORT));
+  }, app.path.split('/').at(-1));
+  await forkful.ok(['reload', 'moves']);
+  assert.deepEqual((await forkful.jlist('moves')).filter(({ pid }) => old.includes(pid)), []);
+  assert.equal((await get(Number(ports.OTHER_PORT))).body, 'there');
+});
+
 /** Answers on /held when it is told to, and listens at once, or when it is told to. */
 function holding({ require, report }) {
   const late = false;

@@ -158,14 +158,19 @@ impl Primary {
         self.dispatch_all(now);
     }
 
-    /// What `old` listens on and its successor does not (yet), for people. What `old` has to itself, while others of
-    /// the app serve, is not expected of another process: a port or a path may be made of a process's number.
+    /// What `old` listens on and its successor does not (yet), for people. Nothing when the successor listens on as many
+    /// addresses, for then it has moved. What `old` has to itself, while others of the app serve, is not expected of
+    /// another process: a port or a path may be made of a process's number.
     pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<&str> {
         let listens =
             |worker: &Worker, index: &usize| worker.holds.get(index).is_some_and(|hold| hold.listening);
         let (Some(new), Some(of_old)) = (self.workers.get(&new), self.workers.get(&old)) else {
             return Vec::new();
         };
+        let count = |worker: &Worker| worker.holds.values().filter(|hold| hold.listening).count();
+        if count(new) >= count(of_old) {
+            return Vec::new();
+        }
         let serving = self.workers.iter().filter(|(id, worker)| **id != old && worker.stage == Stage::Open);
         let others: Vec<&Worker> =
             serving.map(|(_, worker)| worker).filter(|worker| !worker.holds.is_empty()).collect();
