@@ -39,6 +39,12 @@ impl Latency {
             max: milliseconds(histogram.max()),
         }
     }
+
+    /// The highest percentile that the samples carry, with its name; empty where that is the median.
+    pub(super) fn tail(&self) -> String {
+        let named = |name: &str, value: Option<f64>| Some(format!("{name} {}", time(value?)));
+        named("p99", self.p99).or_else(|| named("p90", self.p90)).unwrap_or_default()
+    }
 }
 
 fn milliseconds(nanoseconds: u64) -> f64 {
@@ -172,6 +178,12 @@ mod tests {
         let latency = Latency::of(&histogram);
         assert!((latency.p50 - 50.0).abs() < 0.1 && (latency.max - 100.0).abs() < 0.2, "{latency:?}");
         assert!(latency.p90.is_some() && latency.p99.is_none(), "{latency:?}");
+        assert!(
+            latency.tail().starts_with("p90 90") && latency.tail().ends_with(" ms"),
+            "{}",
+            latency.tail()
+        );
+        assert_eq!(Latency::default().tail(), "");
         histogram.record_n(1_000_000, 899).unwrap();
         assert_eq!(
             (shares(&histogram).last_chunk::<2>(), Latency::of(&histogram).p99),
@@ -179,7 +191,7 @@ mod tests {
         );
         histogram.record(1_000_000).unwrap();
         assert_eq!(shares(&histogram).last_chunk::<2>(), Some(&[0.99, 1.0]), "a thousand carry p99");
-        assert!(Latency::of(&histogram).p99.is_some());
+        assert!(Latency::of(&histogram).tail().starts_with("p99 "));
         assert_eq!([50.0, 90.0, 95.0, 99.0, 99.9].map(samples_beyond), [1, 100, 200, 1_000, 10_000]);
     }
 

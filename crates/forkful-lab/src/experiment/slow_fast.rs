@@ -9,7 +9,7 @@ use serde_json::json;
 use super::blocks::{self, Series, Task};
 use super::catalogue::Description;
 use super::document::{Claim, Document, counted, number, time};
-use super::figures::{self, Latency, time_or_few};
+use super::figures::{self, Latency};
 use super::observe::Observer;
 use super::setting::Setting;
 use crate::LabError;
@@ -157,12 +157,13 @@ fn describe(document: &mut Document, beside: &[Beside], series: &[Series], block
     let (one, many) = (&beside[0], &beside[1]);
     let burns = time(block.as_secs_f64() * 1000.0);
     let blocked = number(f64::from(many.blocked));
+    let tail = many.latency.tail();
+    let in_brackets = if tail.is_empty() { String::new() } else { format!(" ({tail})") };
     document.headline = format!(
-        "While /delay burns {burns}, /fast takes up to {} in one process; with {}, {blocked} of them blocked, at most {} (p99 {}).",
+        "While /delay burns {burns}, /fast takes up to {} in one process; with {}, {blocked} of them blocked, at most {}{in_brackets}.",
         time(one.latency.max),
         counted(u64::from(many.arm.runner.workers()), "worker"),
         time(many.latency.max),
-        time_or_few(many.latency.p99),
     );
     document.details.push(
         "New connections go to workers whose event loop turns, and what waits in a blocked worker's queue is given to another."
@@ -177,7 +178,7 @@ fn describe(document: &mut Document, beside: &[Beside], series: &[Series], block
     document.claims.push(Claim::new(
         format!("the same, {} with {blocked} blocked", many.arm.label),
         "/fast answers at once",
-        format!("median {}, p99 {}, slowest {}", time(many.latency.p50), time_or_few(many.latency.p99), time(many.latency.max)),
+        format!("median {}, slowest {}{in_brackets}", time(many.latency.p50), time(many.latency.max)),
         "with Node's own cluster it does not hold: the blocked worker is given connections in its turn, and they wait",
     ));
     let cluster = &series[1];
