@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { ARMS } from '../lib/arms.mjs';
 import { GENERATORS, example } from '../lib/generators.mjs';
 import { measured } from '../lib/measure.mjs';
+import { areDisturbed } from '../lib/rounds.mjs';
 import { seededRandom, shuffled } from '../lib/stats.mjs';
 import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';
 
@@ -52,7 +53,7 @@ function sampleOf(pieces) {
   const [perSecond, microseconds, errors] = [requests / total((one) => one.seconds), (cpuSeconds / requests) * 1e6, total((one) => one.errors)];
   return {
     perSecond, microseconds, perCpuSecond: requests / cpuSeconds, errors, pieces,
-    cpu: { disturbed: pieces.filter(({ cpu }) => cpu.disturbed).length > pieces.length / 4 },
+    cpu: { disturbed: areDisturbed(pieces) },
     line: `${fixed(perSecond)} req/s, ${fixed(microseconds, 2)} µs of generator CPU per request, ${errors} errors`,
   };
 }

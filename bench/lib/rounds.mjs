@@ -35,8 +35,11 @@ export async function interleave(context, cases, measure) {
   }
 }
 
-/** A round of turns is disturbed when so many of an arm's pieces are. */
+/** A round of turns is disturbed when more of an arm's pieces are than this share. */
 const DISTURBED_MAX = 0.25;
+
+/** @param {{cpu: {disturbed: boolean}}[]} pieces */
+export const areDisturbed = (pieces) => pieces.filter(({ cpu }) => cpu.disturbed).length > DISTURBED_MAX * pieces.length;
 
 /**
  * Fills `context.samples`: in each round all arms are started, warmed up, and then take turns of a few seconds, in a
@@ -93,7 +96,7 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
     for (const name of context.arms) {
       const error = faults.get(name);
       const all = taken.get(name) ?? [];
-      const disturbed = all.flat().filter(({ cpu }) => cpu.disturbed).length > DISTURBED_MAX * all.flat().length;
+      const disturbed = areDisturbed(all.flat());
       const sample = error === undefined ? { ...sum(all), pieces: all, cpu: { disturbed } } : { error };
       context.samples.push({ case: name, round, attempt: 1, at, final: true, hadToKill: hadToKill.get(name), ...sample });
       context.log(`round ${round + 1}/${context.rounds} ${name}: ${error ?? sample.line}${disturbed ? ' (disturbed)' : ''}`);

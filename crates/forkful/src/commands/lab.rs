@@ -185,9 +185,10 @@ pub(super) fn interruptible() -> Result<StopHandle, Failure> {
                 _ = terminate.recv() => {}
             }
             handle.stop_at_once();
+            // Nothing else runs in this runtime.
+            std::thread::sleep(KILLING);
+            std::process::exit(130);
         });
-        std::thread::sleep(KILLING);
-        std::process::exit(130);
     });
     is_ready.recv().unwrap_or(Ok(())).map_err(failed)?;
     Ok(stop)
