@@ -35,8 +35,16 @@ impl World {
         let entry = &self.engine.apps[&app];
         let run = |place: &app::Place| {
             let pid = place.current().unwrap().child.pid;
-            let line = fs_err::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
-            line.split('\0').nth(1).unwrap().to_owned()
+            // For a moment within `exec`, a process has no command line.
+            let begin = Instant::now();
+            loop {
+                let line = fs_err::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+                if let Some(argument) = line.split('\0').nth(1) {
+                    return argument.to_owned();
+                }
+                assert!(begin.elapsed() < Duration::from_secs(10), "the command line of {pid}: {line:?}");
+                std::thread::yield_now();
+            }
         };
         (entry.spec.launch.program_args[0].clone(), entry.places.values().map(run).collect())
     }
