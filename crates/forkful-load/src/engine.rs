@@ -81,6 +81,8 @@ pub(crate) struct Engine<'s> {
     lingering: VecDeque<(OwnedFd, Nanos)>,
     /// When the last turn ended.
     now: Nanos,
+    /// When this turn's wait ended: what it reads was there then.
+    woken: Nanos,
     /// Requests started and not ended.
     under_way: u64,
     open: u64,
@@ -123,6 +125,7 @@ impl<'s> Engine<'s> {
             plain: Vec::new(),
             lingering: VecDeque::new(),
             now: 0,
+            woken: 0,
             under_way: 0,
             open: 0,
             first_failure: None,
@@ -164,7 +167,7 @@ impl<'s> Engine<'s> {
             self.tick(woken);
         }
         self.pace(woken);
-        self.now = woken;
+        (self.now, self.woken) = (woken, woken);
         if events.is_empty() {
             return;
         }

@@ -62,9 +62,12 @@ pub struct Report {
     pub threads: Vec<ThreadFacts>,
     /// CPU of the whole generator process over the measurement, seconds, user and system.
     pub cpu_seconds: f64,
-    /// How long an event waited from the wake-up of its thread until it was handled; one value, the last event's,
-    /// for each wake-up. It is the part of latencies that the generator itself may have caused.
+    /// How long the generator held answers; one value for each wake-up of a thread: until its last event was handled,
+    /// and what the first may have waited for others to gather. The latter is in the latencies, the former after them.
     pub residency: Histogram,
+    /// All answers' time between the wake-up of their thread and their reading, together: their connections were
+    /// neither waiting for the server nor asking it again.
+    pub unread: Duration,
     /// Events for each wake-up, mean.
     pub events_per_wake: f64,
     /// Open loop: requests that were due within the measurement and never started.
@@ -122,6 +125,7 @@ impl Report {
             threads: Vec::new(),
             cpu_seconds: 0.0,
             residency: new_histogram(),
+            unread: Duration::ZERO,
             events_per_wake: 0.0,
             unsent: 0,
             offered: 0,

@@ -93,6 +93,7 @@ pub(crate) struct Recorder {
     pub(crate) connect: Histogram,
     slip: Histogram,
     pub(crate) residency: Histogram,
+    unread: Nanos,
     censored: Histogram,
     pub(crate) counts: Counts,
     warmup: Counts,
@@ -143,6 +144,7 @@ impl Recorder {
             connect: new_histogram(),
             slip: new_histogram(),
             residency: new_histogram(),
+            unread: 0,
             censored: new_histogram(),
             counts: Counts::default(),
             warmup: Counts::default(),
@@ -252,6 +254,14 @@ impl Recorder {
             });
         }
         self.sample(timing.intended, response, ending.status);
+    }
+
+    /// A complete answer was there for so long before it was read.
+    #[inline]
+    pub(crate) fn lay(&mut self, measured: bool, unread: Nanos) {
+        if measured {
+            self.unread += unread;
+        }
     }
 
     /// A request ended without a complete answer.

@@ -225,12 +225,13 @@ impl Turn<'_> {
     fn trial(&self, plan: &TrialPlan, full: &[Window], at_rates: Vec<AtRate>) -> Trial {
         let used = self.server.used(true);
         let sums = Sums::of(full);
+        let seconds = sums.elapsed.as_secs_f64();
+        let per_second = if seconds > 0.0 { sums.completed as f64 / seconds } else { 0.0 };
+        let little = little(per_second, &sums, plan.connections);
         let mut errors = sums.errors;
         for (cause, count) in at_rates.iter().flat_map(|found| &found.errors) {
             *errors.entry(cause.clone()).or_default() += count;
         }
-        let seconds = sums.elapsed.as_secs_f64();
-        let per_second = if seconds > 0.0 { sums.completed as f64 / seconds } else { 0.0 };
         let cpu_per_request = (sums.requests > 0).then(|| sums.server_cpu.div_f64(sums.requests as f64));
         Trial {
             per_second,
@@ -251,7 +252,7 @@ impl Turn<'_> {
                 at_rates.iter().for_each(|found| at_rates_machine.add(&found.machine));
                 disturbance(&at_rates_machine)
             }),
-            little: little(per_second, &sums.service, plan.connections),
+            little,
             listen_overflows: sums.listen_overflows
                 + at_rates.iter().map(|found| found.listen_overflows).sum::<u64>(),
             throttled: sums.throttled + at_rates.iter().map(|found| found.throttled).sum::<Duration>(),
@@ -270,6 +271,7 @@ struct Sums {
     generator_cpu: f64,
     machine: MachineUse,
     service: Histogram,
+    unread: Duration,
     errors: BTreeMap<String, u64>,
     listen_overflows: u64,
     throttled: Duration,
@@ -285,6 +287,7 @@ impl Sums {
             generator_cpu: 0.0,
             machine: MachineUse::default(),
             service: new_histogram(),
+            unread: Duration::ZERO,
             errors: BTreeMap::new(),
             listen_overflows: 0,
             throttled: Duration::ZERO,
@@ -299,6 +302,7 @@ impl Sums {
             sums.generator_cpu += report.cpu_seconds;
             sums.machine.add(&window.machine);
             add(&mut sums.service, &report.response);
+            sums.unread += report.unread;
             count_errors(&mut sums.errors, report);
             sums.listen_overflows += report.kernel.listen_overflows.unwrap_or(0);
             sums.throttled += report.host.throttled.unwrap_or_default();
@@ -364,9 +368,14 @@ fn timeline(windows: &[Window]) -> Vec<[f64; 2]> {
     points
 }
 
-/// X · R ÷ c, which is 1 when the accounts are right and all connections were always busy.
-fn little(per_second: f64, response: &Histogram, connections: usize) -> Option<f64> {
-    (!response.is_empty() && connections > 0).then(|| per_second * response.mean() / 1e9 / connections as f64)
+/// X · R ÷ c, which is 1 when the accounts are right and all connections were always busy. R is an answer's time, and how
+/// long it lay unread.
+fn little(per_second: f64, sums: &Sums, connections: usize) -> Option<f64> {
+    let answers = sums.service.len();
+    (answers > 0 && connections > 0).then(|| {
+        let each = sums.service.mean() / 1e9 + sums.unread.as_secs_f64() / answers as f64;
+        per_second * each / connections as f64
+    })
 }
 
 #[cfg(test)]
@@ -419,10 +428,11 @@ pub(crate) mod tests {
 
     #[test]
     fn littles_law_finds_the_connections_again() {
-        let mut response = new_histogram();
-        response.record_n(64_000_000, 1000).unwrap();
-        assert!((little(1000.0, &response, 64).unwrap() - 1.0).abs() < 0.01);
-        assert_eq!(little(0.0, &new_histogram(), 64), None);
+        let mut sums = Sums::of(&[]);
+        assert_eq!(little(0.0, &sums, 64), None);
+        sums.service.record_n(60_000_000, 1000).unwrap();
+        sums.unread = Duration::from_secs(4);
+        assert!((little(1000.0, &sums, 64).unwrap() - 1.0).abs() < 0.01);
     }
 
     #[test]

@@ -67,6 +67,24 @@ pub(crate) struct Pending {
     pub(super) retried: bool,
 }
 
+/// When bytes came: between these two moments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// The thread was woken, and the socket had something to read already; or the same as `read`.
+    pub(super) woken: Nanos,
+    /// They were read.
+    pub(super) read: Nanos,
+}
+
+impl Arrival {
+    /// When an answer to this request came. What lay there when the thread was woken does not become slower by being
+    /// read after others.
+    #[inline]
+    pub(super) fn of(self, pending: &Pending) -> Nanos {
+        if self.woken >= pending.timing.sent { self.woken } else { self.read }
+    }
+}
+
 impl Connection {
     /// Ends the connection; requests under way stay with the place.
     pub(super) fn reset(&mut self) -> Option<OwnedFd> {
@@ -94,5 +112,23 @@ impl Connection {
 
     pub(super) fn is_idle(&self) -> bool {
         self.stage == Stage::Open && self.under_way.is_empty() && !self.ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_came_at_the_wake_up_unless_it_was_asked_for_later() {
+        let at = Arrival { woken: 1_000, read: 1_700 };
+        let sent = |sent| Pending {
+            timing: Timing { intended: sent, begun: sent, sent, first_byte: 0, measured: true, request: 0 },
+            id: 0,
+            retried: false,
+        };
+        assert_eq!(at.of(&sent(400)), 1_000);
+        assert_eq!(at.of(&sent(1_000)), 1_000);
+        assert_eq!(at.of(&sent(1_200)), 1_700);
     }
 }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::Engine;
-use super::connection::{Pending, Stage};
+use super::connection::{Arrival, Pending, Stage};
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
 use crate::http1::{Answer, ReaderContext};
@@ -44,11 +44,14 @@ impl Engine<'_> {
     /// Reads until the socket is empty. A short read tells as much, unless the other side has ended.
     fn receive(&mut self, index: usize, buffer: &mut [u8], ended: bool) -> Nanos {
         let generation = self.connections[index].generation;
+        let mut woken = Some(self.woken);
         loop {
             let connection = &self.connections[index];
             let Some(fd) = &connection.fd else { return self.shared.clock.now() };
             let result = recv(fd, &mut *buffer, RecvFlags::empty());
             let now = self.shared.clock.now();
+            // What a second call brings may have come after the wake-up.
+            let at = Arrival { woken: woken.take().unwrap_or(now), read: now };
             match result {
                 Ok((0, _)) => {
                     // The socket tells of a reset once, and a send was told.
@@ -58,9 +61,9 @@ impl Engine<'_> {
                 }
                 Ok((length, _)) => {
                     if connection.tls.is_some() {
-                        self.decrypt(index, &buffer[..length], now);
+                        self.decrypt(index, &buffer[..length], at);
                     } else {
-                        let more = self.read(index, &buffer[..length], now);
+                        let more = self.read(index, &buffer[..length], at);
                         // What ended with this answer is ended before the next request goes out on it.
                         if more && ended && self.peer_ended(index) {
                             self.connections[index].ends = true;
@@ -96,7 +99,8 @@ impl Engine<'_> {
 
     /// Bytes of answers. Whether the connection is still there to go on with.
     #[inline]
-    fn read(&mut self, index: usize, mut bytes: &[u8], now: Nanos) -> bool {
+    fn read(&mut self, index: usize, mut bytes: &[u8], at: Arrival) -> bool {
+        let now = at.read;
         let keep_body = self.shared.compiled.plan.expect.body.is_some();
         while !bytes.is_empty() {
             let connection = &mut self.connections[index];
@@ -105,7 +109,7 @@ impl Engine<'_> {
                 return false;
             };
             if first.timing.first_byte == 0 {
-                first.timing.first_byte = now;
+                first.timing.first_byte = at.of(first);
             }
             let first = *first;
             let is_head = self.shared.compiled.templates[usize::from(first.timing.request)].is_head;
@@ -116,7 +120,8 @@ impl Engine<'_> {
                     self.recorder.received(first.timing.measured, used);
                     let Some(answer) = answer else { return true };
                     connection.under_way.pop_front();
-                    self.answered(index, first, answer, now);
+                    self.answered(index, first, answer, at.of(&first));
+                    self.recorder.lay(first.timing.measured, now - at.of(&first));
                     let connection = &self.connections[index];
                     if connection.ends && !connection.under_way.is_empty() {
                         self.fail(
@@ -137,7 +142,7 @@ impl Engine<'_> {
         true
     }
 
-    /// A complete answer came.
+    /// A complete answer came, at `now`.
     #[inline]
     pub(super) fn answered(&mut self, index: usize, pending: Pending, answer: Answer, now: Nanos) {
         let plan = &self.shared.compiled.plan;
@@ -373,7 +378,8 @@ impl Engine<'_> {
     }
 
     /// Bytes from the network for the TLS session, and from it for the reader.
-    fn decrypt(&mut self, index: usize, mut bytes: &[u8], now: Nanos) {
+    fn decrypt(&mut self, index: usize, mut bytes: &[u8], at: Arrival) {
+        let now = at.read;
         let generation = self.connections[index].generation;
         let mut plain = std::mem::take(&mut self.plain);
         plain.resize(PLAIN_BYTES, 0);
@@ -393,12 +399,13 @@ impl Engine<'_> {
                 self.fail(index, ErrorCause::TlsBroken, "more bytes after the end of the session", now);
                 break;
             }
-            self.after_packets(index, &mut plain, now);
+            self.after_packets(index, &mut plain, at);
         }
         self.plain = plain;
     }
 
-    fn after_packets(&mut self, index: usize, plain: &mut [u8], now: Nanos) {
+    fn after_packets(&mut self, index: usize, plain: &mut [u8], at: Arrival) {
+        let now = at.read;
         let generation = self.connections[index].generation;
         if let Err(error) = self.flush_tls(index) {
             self.send_failed(index, error, now);
@@ -422,7 +429,7 @@ impl Engine<'_> {
                 }
                 Ok(0) => return self.closed(index, None, now),
                 Ok(length) => {
-                    if !self.read(index, &plain[..length], now) {
+                    if !self.read(index, &plain[..length], at) {
                         return;
                     }
                     came = true;

@@ -213,6 +213,7 @@ fn answered(context: &Context, request: &Started, answer: &Answer) {
     link.idle_since.set(at);
     recorder.completed(timing, &ending, at);
     let residency = context.now().saturating_sub(at);
+    recorder.lay(timing.measured, residency);
     context.meter.borrow_mut().woke(&mut recorder, 1, residency);
     if timing.measured {
         let mut first = context.first_response.borrow_mut();

@@ -1,5 +1,7 @@
 //! From the threads' recorders to one report.
 
+use std::time::Duration;
+
 use crate::cause::{ErrorCause, ErrorCount, ErrorExample};
 use crate::outcome::{Counts, Histogram, Report, RequestFacts, Worker};
 
@@ -110,6 +112,7 @@ fn add_histograms(report: &mut Report, recorder: &Recorder) {
     add(&mut report.connect, &recorder.connect);
     add(&mut report.slip, &recorder.slip);
     add(&mut report.residency, &recorder.residency);
+    report.unread += Duration::from_nanos(recorder.unread);
     add(&mut report.censored, &recorder.censored);
 }
 

@@ -86,7 +86,8 @@ fn two_digits(value: f64) -> u64 {
     ((value / scale).round() * scale) as u64
 }
 
-/// How long answers lay in the generator's hands, against the latency that it reports.
+/// How long answers lay in the generator's hands, against the latency that it reports: a closed loop's next requests came
+/// so much later.
 pub(super) fn residency(report: &Report) -> Option<Check> {
     if report.residency.len() < 100 || report.response.is_empty() {
         return None;
@@ -100,8 +101,8 @@ pub(super) fn residency(report: &Report) -> Option<Check> {
         value: format!("{} ({} of the median latency)", duration(p99), percent(share)),
         limit: "10 % of the median".to_owned(),
         meaning: format!(
-            "up to {} of the latency was waiting in the generator itself",
-            percent(share.min(1.0))
+            "answers waited in the generator itself, for up to {} of the latency",
+            percent(share)
         ),
     })
 }
@@ -125,7 +126,8 @@ pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
         return None;
     }
     let seconds = report.elapsed.as_secs_f64();
-    let under_way = samples as f64 / seconds * report.total.mean() / 1e9;
+    let held = report.unread.as_secs_f64();
+    let under_way = (samples as f64 * report.total.mean() / 1e9 + held) / seconds;
     let off = (under_way / slots as f64 - 1.0).abs();
     Some(Check {
         key: "littles_law",
