@@ -1,5 +1,5 @@
 // The load generators themselves: what a request costs each, against Node's http and against a server of fixed bytes
-// that answers faster than any generator asks. One thread each, 64 kept connections, closed loop.
+// that answers faster than any generator asks, one by one and ten in a row. One thread each, 64 kept connections, closed loop.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +14,14 @@ export const about = 'our load generator beside wrk, autocannon and loadtest';
 export const arms = ['plain'];
 
 const CONNECTIONS = 64;
-const SERVERS = ['node', 'canned'];
+const PIPELINING = 10;
+/** @type {Record<string, {what: string, pipelining: number}>} */
+const CASES = {
+  node: { what: 'one Node process, plain http', pipelining: 1 },
+  canned: { what: 'a server of fixed bytes', pipelining: 1 },
+  // Where requests share the system calls, what is left is the generator's own work.
+  pipelined: { what: `a server of fixed bytes, ${PIPELINING} requests under way on each`, pipelining: PIPELINING },
+};
 /** Of a Node process, so that V8 has compiled what it will. */
 const WARM_UP_SECONDS = 4;
 /** Of all generators in each round, and how long each of them is. */
@@ -40,8 +47,8 @@ async function node() {
 }
 
 /** One run of a generator, as a piece of a round. */
-async function piece(generator, target, seconds) {
-  const { result, cpu } = await measured(target.server, () => GENERATORS[generator].run({ url: target.url, connections: CONNECTIONS, seconds }));
+async function piece(generator, target, seconds, pipelining) {
+  const { result, cpu } = await measured(target.server, () => GENERATORS[generator].run({ url: target.url, connections: CONNECTIONS, seconds, pipelining }));
   // A canned server is no arm of the harness, so its CPU would count as a stranger's.
   return { ...result, cpu: target.server === null ? { ...cpu, disturbed: false } : cpu };
 }
@@ -67,14 +74,16 @@ export async function run(context) {
   });
   const random = seededRandom(context.seed);
   for (let round = 0; round < context.rounds; round += 1) {
-    for (const kind of shuffled(SERVERS, random)) {
+    for (const kind of shuffled(Object.keys(CASES), random)) {
+      const { pipelining } = CASES[kind];
+      const taking = names.filter((name) => pipelining === 1 || GENERATORS[name].pipelines);
       const at = new Date().toISOString();
-      const target = await (kind === 'canned' ? canned() : node());
-      const taken = new Map(names.map((name) => [name, []]));
+      const target = await (kind === 'node' ? node() : canned());
+      const taken = new Map(taking.map((name) => [name, []]));
       try {
-        await piece('forkful', target, context.quick ? 0.5 : WARM_UP_SECONDS);
+        await piece('forkful', target, context.quick ? 0.5 : WARM_UP_SECONDS, pipelining);
         for (let turn = 0; turn < (context.quick ? 1 : TURNS); turn += 1) {
-          for (const name of shuffled(names, random)) taken.get(name).push(await piece(name, target, context.quick ? 1 : TURN_SECONDS));
+          for (const name of shuffled(taking, random)) taken.get(name).push(await piece(name, target, context.quick ? 1 : TURN_SECONDS, pipelining));
         }
       } finally {
         await target.stop();
@@ -89,8 +98,9 @@ export async function run(context) {
 }
 
 export function tables(result) {
-  return SERVERS.map((server) => {
-    const names = casesOf(result, []).filter((name) => name.startsWith(`${server} `)).sort((a, b) => order(a) - order(b));
+  const namesOf = (server) => casesOf(result, []).filter((name) => name.startsWith(`${server} `)).sort((a, b) => order(a) - order(b));
+  return Object.entries(CASES).filter(([server]) => namesOf(server).length > 0).map(([server, { what }]) => {
+    const names = namesOf(server);
     const rows = names.map((name) => [
       name.split(' ')[1],
       spreadText(spreadOf(result, name, (s) => s.perSecond)),
@@ -101,7 +111,6 @@ export function tables(result) {
       ratioText(ratioOf(result, `${server} forkful`, name, (s) => s.perCpuSecond)),
       fixed(finalSamples(result).filter((s) => s.case === name).reduce((sum, s) => sum + s.errors, 0)),
     ]);
-    const what = server === 'canned' ? 'a server of fixed bytes' : 'one Node process, plain http';
     return {
       title: `Load generators, one thread, ${CONNECTIONS} kept connections, against ${what}`,
       columns: ['generator', 'req/s', 'generator CPU per request, µs', 'req/s / wrk', 'CPU / wrk', 'CPU / floor', 'requests per CPU second: forkful / this', 'errors'],

@@ -43,13 +43,14 @@ function wrkTime(text, label) {
   return match === null ? null : Number(match[1]) * SCALE_MS[match[2]];
 }
 
-/** @type {Record<string, {about: string, missing: () => string | null, run: (load: {url: string, connections: number, seconds: number}) => Promise<object>}>} */
+/** @type {Record<string, {about: string, missing: () => string | null, pipelines: boolean, run: (load: {url: string, connections: number, seconds: number, pipelining?: number}) => Promise<object>}>} */
 export const GENERATORS = {
   forkful: {
     about: 'our engine, one thread',
     missing: () => missingExample('load'),
-    async run({ url, connections, seconds }) {
-      const { text, cpuSeconds } = await timed(example('load'), [url, String(connections), String(seconds), '1']);
+    pipelines: true,
+    async run({ url, connections, seconds, pipelining = 1 }) {
+      const { text, cpuSeconds } = await timed(example('load'), [url, String(connections), String(seconds), '1', String(pipelining)]);
       const report = JSON.parse(text.split('\n')[0]);
       return { requests: report.requests, seconds: report.seconds, cpuSeconds, errors: report.errors, p50Ms: report.p50_ms, p99Ms: report.p99_ms, memoryBytes: report.memory_bytes };
     },
@@ -57,8 +58,11 @@ export const GENERATORS = {
   wrk: {
     about: 'wrk -t1',
     missing: () => missingGenerator('wrk'),
-    async run({ url, connections, seconds }) {
-      const { text, cpuSeconds } = await timed('wrk', ['--latency', '-t1', `-c${connections}`, `-d${seconds}s`, url]);
+    pipelines: true,
+    async run({ url, connections, seconds, pipelining = 1 }) {
+      const script = pipelining > 1 ? ['-s', path.join(BENCH, 'lib/pipeline.lua')] : [];
+      const of = pipelining > 1 ? ['--', String(pipelining)] : [];
+      const { text, cpuSeconds } = await timed('wrk', ['--latency', '-t1', `-c${connections}`, `-d${seconds}s`, ...script, url, ...of]);
       const [, requests = 0, elapsed = 0, unit = 's'] = /(\d+) requests in ([\d.]+)(us|ms|s|m),/.exec(text) ?? [];
       const socket = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(text)?.slice(1) ?? [];
       return {
@@ -70,9 +74,10 @@ export const GENERATORS = {
   autocannon: {
     about: 'autocannon, its defaults',
     missing: () => missingPackage('autocannon'),
-    async run({ url, connections, seconds }) {
+    pipelines: true,
+    async run({ url, connections, seconds, pipelining = 1 }) {
       const script = path.join(BENCH, 'node_modules/autocannon/autocannon.js');
-      const { text, cpuSeconds } = await timed(process.execPath, [script, '-j', '-n', '-c', String(connections), '-d', String(seconds), url]);
+      const { text, cpuSeconds } = await timed(process.execPath, [script, '-j', '-n', '-c', String(connections), '-d', String(seconds), '-p', String(pipelining), url]);
       const report = JSON.parse(text.slice(text.indexOf('{"')));
       return {
         requests: report.requests.total, seconds: report.duration, cpuSeconds, errors: report.errors + report.timeouts,
@@ -83,6 +88,7 @@ export const GENERATORS = {
   loadtest: {
     about: 'loadtest -k on one core',
     missing: () => missingPackage('loadtest'),
+    pipelines: false,
     async run({ url, connections, seconds }) {
       const script = path.join(BENCH, 'node_modules/loadtest/bin/loadtest.js');
       const { text, cpuSeconds } = await timed(process.execPath, [script, '-k', '--cores', '1', '-c', String(connections), '-t', String(seconds), url]);
@@ -96,6 +102,7 @@ export const GENERATORS = {
   floor: {
     about: 'one recv and one send a request and nothing else: less is not possible',
     missing: () => missingExample('floor'),
+    pipelines: false,
     async run({ url, connections, seconds }) {
       const { text, cpuSeconds } = await timed(example('floor'), [url, String(connections), String(seconds)]);
       const report = JSON.parse(text);

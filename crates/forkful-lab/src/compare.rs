@@ -125,7 +125,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
         looks: plan.looks.clone(),
         connections: pilot.connections,
         keep_alive: setup.keep_alive,
-        warmup_s: plan.warmup.as_secs_f64(),
+        warmup_s: pilot.warmup_max().mul_f64(plan.warmth).as_secs_f64(),
         window_s: plan.window.as_secs_f64(),
         latency_window_s: plan.latency_window.as_secs_f64(),
         restarts: "every server is started anew for every block".to_owned(),
@@ -152,7 +152,7 @@ fn run_blocks(
             return Ok(blocks);
         }
         let disturbed = blocks.len() - quiet;
-        let is_out_of_time = Instant::now() + plan.trial() > deadline && blocks.len() >= plan.looks[0];
+        let is_out_of_time = Instant::now() + plan.block() > deadline && blocks.len() >= plan.looks[0];
         if disturbed > repeats_max || (is_out_of_time && disturbed > 0) {
             return Ok(blocks);
         }
@@ -202,7 +202,7 @@ fn run_block(
         seed: random.bits(),
     };
     let of = plan.blocks_max().max(number);
-    let expected = (plan.takes / plan.blocks_max().max(1) as u32).as_secs_f64().max(0.1);
+    let expected = plan.block().as_secs_f64().max(0.1);
     let begun = Instant::now();
     let mut began = |arm: &Arm| {
         let part = (begun.elapsed().as_secs_f64() / expected).min(1.0);
@@ -214,7 +214,8 @@ fn run_block(
     let group = if together { order.len() } else { 1 };
     let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
     for indices in order.chunks(group.max(1)) {
-        let arms: Vec<&Arm> = indices.iter().map(|index| &setup.arms[*index]).collect();
+        let warmed = |index: usize| (&setup.arms[index], pilot.warmups[index].mul_f64(plan.warmth));
+        let arms: Vec<(&Arm, Duration)> = indices.iter().map(|index| warmed(*index)).collect();
         for (index, trial) in indices.iter().zip(run_trials(setup, &arms, &trial_plan, &mut began)?) {
             trials[*index] = Some(trial);
         }

@@ -109,7 +109,7 @@ pub struct PlanDocument {
     pub connections: usize,
     /// Whether connections are kept.
     pub keep_alive: bool,
-    /// Length of the warm-up.
+    /// Length of the longest arm's warm-up.
     pub warmup_s: f64,
     /// Length of the window at saturation.
     pub window_s: f64,

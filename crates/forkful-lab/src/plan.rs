@@ -43,6 +43,12 @@ const SAMPLES_SPARE_OF_FEW: f64 = 1.3;
 /// A window holds at least so many answers of one worker, so that one more or less is no difference.
 const ANSWERS_MIN: u32 = 25;
 
+/// The share of the warm-up that no budget takes away.
+const WARMTH_MIN: f64 = 0.75;
+
+/// A warm-up that is not worth a cut.
+const WARMUP_MIN: Duration = Duration::from_millis(500);
+
 /// What is known when the plan is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
@@ -56,7 +62,7 @@ pub struct Facts {
     pub answer: Duration,
     /// Capacity of the weakest arm, requests per second.
     pub weakest: f64,
-    /// Full load that a fresh server needs until it is as fast as it gets.
+    /// Full load that a fresh server needs until it is as fast as it gets, in the mean over all arms.
     pub warmup: Duration,
     /// Whether latency at equal rates is measured.
     pub with_latency: bool,
@@ -75,7 +81,7 @@ impl Facts {
             overhead: pilot.overhead,
             answer: pilot.answer,
             weakest: pilot.weakest,
-            warmup: pilot.warmup,
+            warmup: pilot.warmups.iter().sum::<Duration>() / setup.arms.len().max(1) as u32,
             with_latency: setup.with_latency,
             blocks: setup.blocks,
             is_self_test: setup.self_test,
@@ -84,12 +90,14 @@ impl Facts {
 }
 
 /// What is going to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// At these numbers of undisturbed blocks the result is looked at; the last is the end.
     pub looks: Vec<usize>,
-    /// Full load before each trial's windows, not counted.
+    /// Full load before each trial's windows, not counted, in the mean over all arms.
     pub warmup: Duration,
+    /// The share of the warm-up needed that there is time for, 1 in most cases.
+    pub warmth: f64,
     /// The window at saturation.
     pub window: Duration,
     /// Each window at a given rate; zero when there are none.
@@ -106,18 +114,26 @@ impl Plan {
         self.looks.last().copied().unwrap_or(BLOCKS_MIN)
     }
 
-    /// One trial: an arm in a block, without starting and ending it.
+    /// One trial in the mean: an arm in a block, without starting and ending it.
     pub fn trial(&self) -> Duration {
         self.warmup + self.window + 2 * self.latency_window
+    }
+
+    /// All arms once.
+    pub fn block(&self) -> Duration {
+        self.takes / self.blocks_max().max(1) as u32
     }
 }
 
 /// Makes the plan.
 pub fn plan(facts: &Facts) -> Plan {
+    let needed = facts.warmup;
+    let warmth = warmth(facts);
+    let facts = &Facts { warmup: needed.mul_f64(warmth), ..*facts };
     let arms = facts.arms.max(1) as u32;
     let least = least_measured(facts);
     let most = if facts.with_latency { MEASURED_MAX } else { MEASURED_MAX_WITHOUT_LATENCY }.max(least);
-    let first = facts.blocks.unwrap_or(if facts.is_self_test { 2 * BLOCKS_MIN } else { BLOCKS_MIN });
+    let first = first_look(facts);
     let for_block = facts.left / first.max(1) as u32;
     let affordable = (for_block.saturating_sub(facts.overhead) / arms).saturating_sub(facts.warmup);
     let mut measured = affordable.clamp(least, most);
@@ -143,6 +159,7 @@ pub fn plan(facts: &Facts) -> Plan {
     let mut plan = Plan {
         looks,
         warmup: facts.warmup,
+        warmth,
         window,
         latency_window,
         exceeds_budget: false,
@@ -151,6 +168,23 @@ pub fn plan(facts: &Facts) -> Plan {
     plan.takes = (facts.overhead + plan.trial() * arms) * plan.blocks_max() as u32;
     plan.exceeds_budget = plan.takes > facts.left + facts.left / 20;
     plan
+}
+
+/// Blocks that have to fit.
+fn first_look(facts: &Facts) -> usize {
+    facts.blocks.unwrap_or(if facts.is_self_test { 2 * BLOCKS_MIN } else { BLOCKS_MIN })
+}
+
+/// How much of the warm-up fits beside the least that is measured: a budget that the user gave is kept if it can be.
+fn warmth(facts: &Facts) -> f64 {
+    let for_block = facts.left / first_look(facts).max(1) as u32;
+    let for_trial = for_block.saturating_sub(facts.overhead) / facts.arms.max(1) as u32;
+    let for_warmup = for_trial.saturating_sub(least_measured(facts));
+    let least = facts.warmup.mul_f64(WARMTH_MIN).max(WARMUP_MIN);
+    if facts.warmup <= least {
+        return 1.0;
+    }
+    for_warmup.clamp(least, facts.warmup).as_secs_f64() / facts.warmup.as_secs_f64()
 }
 
 /// A slow route needs longer windows to answer often enough.
@@ -341,12 +375,23 @@ mod tests {
         assert_eq!(tight.looks, [6]);
         assert!(tight.exceeds_budget);
         assert_eq!(tight.trial(), Duration::from_millis(500) + MEASURED_MIN);
-        let cold = plan(&Facts { warmup: seconds(4), ..facts(54) });
-        assert_eq!((cold.warmup, cold.looks.as_slice()), (seconds(4), [6].as_slice()));
+        let cold = plan(&Facts { warmup: seconds(4), ..facts(40) });
+        assert_eq!((cold.warmup, cold.warmth, cold.looks.as_slice()), (seconds(3), 0.75, [6].as_slice()));
         assert!(cold.exceeds_budget && cold.takes < seconds(70), "{cold:?}");
         let slow = plan(&Facts { answer: Duration::from_millis(100), ..facts(54) });
         assert!(slow.window >= Duration::from_millis(2400), "{slow:?}");
         assert!(slow.exceeds_budget);
+    }
+
+    #[test]
+    fn a_long_warm_up_is_cut_by_a_quarter_at_most_to_keep_the_budget() {
+        let enough = plan(&Facts { warmup: seconds(4), ..facts(90) });
+        assert_eq!((enough.warmup, enough.warmth), (seconds(4), 1.0));
+        let cut = plan(&Facts { warmup: seconds(4), ..facts(60) });
+        assert!(cut.warmup > seconds(3) && cut.warmup < seconds(4) && !cut.exceeds_budget, "{cut:?}");
+        assert!(cut.takes <= seconds(60) && cut.takes > seconds(56), "{cut:?}");
+        assert_eq!(cut.trial() - cut.warmup, MEASURED_MIN);
+        assert_eq!(cut.block() * 6, cut.takes);
     }
 
     #[test]

@@ -143,10 +143,10 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let most = pilot.curve.iter().map(|point| point.per_second).fold(f64::MIN_POSITIVE, f64::max);
     let enough = Duration::try_from_secs_f64(ANSWERS_MIN / most).unwrap_or(WINDOW_MAX).min(WINDOW_MAX * 4);
     let least = enough.max(3 * row);
-    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup, least);
+    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup_max(), least);
     let trial = TrialPlan {
         connections: pilot.connections,
-        warmup: pilot.warmup,
+        warmup: pilot.warmup_max(),
         window,
         latency_window: Duration::ZERO,
         weakest: 0.0,

@@ -1,4 +1,4 @@
-//! The engine without a command around it: `load URL CONNECTIONS SECONDS [THREADS] [close|prompt]`. For profiles and
+//! The engine without a command around it: `load URL CONNECTIONS SECONDS [THREADS] [PIPELINING] [close|prompt]`. For profiles and
 //! comparisons with other generators; prints one line of JSON.
 
 use std::time::Duration;
@@ -13,7 +13,8 @@ fn main() -> Result<(), LoadError> {
     plan.connections = number(1, "64") as usize;
     plan.stop = Stop::Duration(Duration::from_secs_f64(number(2, "4")));
     plan.threads = Threads::Count(number(3, "1") as usize);
-    match text(4, "").as_str() {
+    plan.pipelining = number(4, "1") as usize;
+    match text(5, "").as_str() {
         "close" => plan.reuse = Reuse::Never,
         "prompt" => plan.gathering = false,
         _ => {}

@@ -17,6 +17,12 @@ const WARMUP_STEP: Duration = Duration::from_millis(500);
 /// Looks at most: what is not steady after so long does not become so by load alone.
 const WARMUP_STEPS_MAX: usize = 16;
 
+/// Looks at least: growth shows between the first two and the next two.
+const WARMUP_STEPS_LEAST: usize = 4;
+
+/// Share of the budget that all looks may take.
+const WARMUP_SHARE: f64 = 0.2;
+
 /// Throughput that grows by less than this share from two steps to the next two is steady.
 const STEADY: f64 = 1.04;
 
@@ -48,8 +54,9 @@ pub(crate) struct Pilot {
     pub(crate) overhead: Duration,
     /// The slowest arm's answer when nothing else is asked.
     pub(crate) answer: Duration,
-    /// Full load until the slowest arm to get there answers as fast as it ever will.
-    pub(crate) warmup: Duration,
+    /// By arm: full load until it answers as fast as it ever will. A cluster compiles once for each worker, on cores that
+    /// the others need, and takes longer than one process.
+    pub(crate) warmups: Vec<Duration>,
     /// Connections that saturate every arm.
     pub(crate) connections: usize,
     /// Capacity of the weakest arm.
@@ -60,12 +67,19 @@ pub(crate) struct Pilot {
     pub(crate) curve: Vec<CapacityPoint>,
 }
 
+impl Pilot {
+    /// Of the arm that needs the most.
+    pub(crate) fn warmup_max(&self) -> Duration {
+        self.warmups.iter().copied().max().unwrap_or_default()
+    }
+}
+
 /// Runs it.
 pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, LabError> {
     let mut pilot = Pilot {
         overhead: Duration::ZERO,
         answer: Duration::ZERO,
-        warmup: Duration::ZERO,
+        warmups: Vec::new(),
         connections: setup.connections.unwrap_or(1),
         weakest: 0.0,
         ignores_port: false,
@@ -77,6 +91,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         let is_known = setup.self_test && !pilot.curve.is_empty();
         if is_known {
             pilot.overhead *= 2;
+            pilot.warmups.resize(setup.arms.len(), pilot.warmup_max());
             break;
         }
         one(setup, arm, &mut pilot)?;
@@ -106,8 +121,9 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
-    let (needed, steady) = warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2))?;
-    pilot.warmup = pilot.warmup.max(needed);
+    let steps_max = warmup_steps_max(setup);
+    let (needed, steady) = warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2), steps_max)?;
+    pilot.warmups.push(needed);
     let alone = measure::closed(&subject, 1, stretched(ALONE, 2))?;
     let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
     pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
@@ -134,15 +150,26 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
     Ok(())
 }
 
+/// Looks at most, so that all arms together take a part of the budget.
+fn warmup_steps_max(setup: &Setup) -> usize {
+    let each = setup.budget.mul_f64(WARMUP_SHARE) / setup.arms.len().max(1) as u32;
+    ((each.as_secs_f64() / WARMUP_STEP.as_secs_f64()) as usize).clamp(WARMUP_STEPS_LEAST, WARMUP_STEPS_MAX)
+}
+
 /// Loads a fresh server until its throughput grows no more. Gives how much of that was needed, and that throughput.
-fn warm_up(subject: &Subject<'_>, connections: usize, step: Duration) -> Result<(Duration, f64), LabError> {
+fn warm_up(
+    subject: &Subject<'_>,
+    connections: usize,
+    step: Duration,
+    steps_max: usize,
+) -> Result<(Duration, f64), LabError> {
     let mut rates = Vec::new();
     loop {
         let window = measure::closed(subject, connections, step)?;
         measure::must_be_right(subject, &window.report)?;
         rates.push(window.per_second());
         // A route that takes seconds is not made faster by a compiler.
-        if step > WARMUP_STEP || is_steady(&rates) || rates.len() == WARMUP_STEPS_MAX {
+        if step > WARMUP_STEP || is_steady(&rates) || rates.len() >= steps_max {
             return Ok((step * steps_needed(&rates), steady(&rates)));
         }
     }

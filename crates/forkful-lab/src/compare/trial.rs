@@ -104,23 +104,24 @@ pub(crate) fn is_seen(percentile: f64, unfinished: u64, response: &Histogram) ->
 
 /// Runs one arm.
 pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Trial, LabError> {
-    let mut trials = run_trials(setup, &[arm], plan, &mut |_| {})?;
+    let mut trials = run_trials(setup, &[(arm, plan.warmup)], plan, &mut |_| {})?;
     Ok(trials.remove(0))
 }
 
-/// Runs arms that take turns; `began` is told whose turn it is. Trials are in the order of the arms.
+/// Runs arms, each after its own warm-up, that take turns; `began` is told whose turn it is. Trials are in the order of
+/// the arms.
 pub(crate) fn run_trials(
     setup: &Setup,
-    arms: &[&Arm],
+    arms: &[(&Arm, Duration)],
     plan: &TrialPlan,
     began: &mut dyn FnMut(&Arm),
 ) -> Result<Vec<Trial>, LabError> {
     let mut turns = Vec::new();
-    for arm in arms {
+    for (arm, warmup) in arms {
         began(arm);
         let mut turn =
             Turn { setup, arm, server: Server::start(&setup.start_options(arm))?, lead_in: Duration::ZERO };
-        let warm = turn.right(measure::closed(&turn.subject(), plan.connections, plan.warmup)?)?;
+        let warm = turn.right(measure::closed(&turn.subject(), plan.connections, *warmup)?)?;
         turn.lead_in = measure::lead_in(plan.connections, warm.per_second());
         turns.push(turn);
     }

@@ -31,6 +31,12 @@ pub(super) fn plan(setup: &Setup, plan: &Plan, pilot: &Pilot) -> String {
         seconds(plan.window),
         seconds(plan.takes),
     );
+    if plan.warmth < 1.0 {
+        text.push_str(&format!(
+            ", with {:.0} % of the warm-up that was needed, for the sake of the budget",
+            plan.warmth * 100.0
+        ));
+    }
     if plan.exceeds_budget {
         text.push_str(", which is more than the budget but the least that means something");
     }
