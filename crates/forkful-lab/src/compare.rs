@@ -125,7 +125,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
         looks: plan.looks.clone(),
         connections: pilot.connections,
         keep_alive: setup.keep_alive,
-        warmup_s: pilot.warmup_max().mul_f64(plan.warmth).as_secs_f64(),
+        warmup_s: plan.warmed(pilot.warmup_max()).as_secs_f64(),
         window_s: plan.window.as_secs_f64(),
         latency_window_s: plan.latency_window.as_secs_f64(),
         restarts: "every server is started anew for every block".to_owned(),
@@ -142,8 +142,9 @@ fn run_blocks(
 ) -> Result<Vec<Block>, LabError> {
     let mut random = Random::new(setup.seed);
     let mut blocks: Vec<Block> = Vec::new();
+    let begun = Instant::now();
     // Disturbed blocks are repeated, but not for ever: on a machine that is never quiet there would be no end.
-    let repeats_max = plan.blocks_max() / 2;
+    let repeats_max = setup.blocks.map_or(usize::MAX, plan::repeats_max);
     let mut together = setup.port.is_none() && !pilot.ignores_port && setup.arms.len() <= TOGETHER_MAX;
     loop {
         let quiet = judge::undisturbed(&blocks).count();
@@ -152,8 +153,11 @@ fn run_blocks(
             return Ok(blocks);
         }
         let disturbed = blocks.len() - quiet;
-        let is_out_of_time = Instant::now() + plan.block() > deadline && blocks.len() >= plan.looks[0];
-        if disturbed > repeats_max || (is_out_of_time && disturbed > 0) {
+        let each = plan.block().max(begun.elapsed() / blocks.len().max(1) as u32);
+        let is_out_of_time = Instant::now() + each > deadline && blocks.len() >= plan.looks[0];
+        // So many blocks as a user wants are made, however long they take; none but them is for ever.
+        let has_a_budget = setup.blocks.is_none() || disturbed > 0;
+        if disturbed > repeats_max || (is_out_of_time && has_a_budget) {
             return Ok(blocks);
         }
         let number = blocks.len() + 1;
@@ -214,7 +218,7 @@ fn run_block(
     let group = if together { order.len() } else { 1 };
     let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
     for indices in order.chunks(group.max(1)) {
-        let warmed = |index: usize| (&setup.arms[index], pilot.warmups[index].mul_f64(plan.warmth));
+        let warmed = |index: usize| (&setup.arms[index], plan.warmed(pilot.warmups[index]));
         let arms: Vec<(&Arm, Duration)> = indices.iter().map(|index| warmed(*index)).collect();
         for (index, trial) in indices.iter().zip(run_trials(setup, &arms, &trial_plan, &mut began)?) {
             trials[*index] = Some(trial);

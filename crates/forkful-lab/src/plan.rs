@@ -64,6 +64,8 @@ pub struct Facts {
     pub weakest: f64,
     /// Full load that a fresh server needs until it is as fast as it gets, in the mean over all arms.
     pub warmup: Duration,
+    /// The share of windows so far in which something else used the machine.
+    pub disturbed: f64,
     /// Whether latency at equal rates is measured.
     pub with_latency: bool,
     /// Blocks that the user wants; `None` leaves it to the budget.
@@ -82,6 +84,7 @@ impl Facts {
             answer: pilot.answer,
             weakest: pilot.weakest,
             warmup: pilot.warmups.iter().sum::<Duration>() / setup.arms.len().max(1) as u32,
+            disturbed: pilot.disturbed,
             with_latency: setup.with_latency,
             blocks: setup.blocks,
             is_self_test: setup.self_test,
@@ -119,6 +122,11 @@ impl Plan {
         self.warmup + self.window + 2 * self.latency_window
     }
 
+    /// What an arm gets of the warm-up that it needs.
+    pub fn warmed(&self, needed: Duration) -> Duration {
+        needed.mul_f64(self.warmth).max(needed.min(WARMUP_MIN))
+    }
+
     /// All arms once.
     pub fn block(&self) -> Duration {
         self.takes / self.blocks_max().max(1) as u32
@@ -134,7 +142,7 @@ pub fn plan(facts: &Facts) -> Plan {
     let least = least_measured(facts);
     let most = if facts.with_latency { MEASURED_MAX } else { MEASURED_MAX_WITHOUT_LATENCY }.max(least);
     let first = first_look(facts);
-    let for_block = facts.left / first.max(1) as u32;
+    let for_block = facts.left / (first + repeats(facts)).max(1) as u32;
     let affordable = (for_block.saturating_sub(facts.overhead) / arms).saturating_sub(facts.warmup);
     let mut measured = affordable.clamp(least, most);
     let mut looks = match facts.blocks {
@@ -175,9 +183,25 @@ fn first_look(facts: &Facts) -> usize {
     facts.blocks.unwrap_or(if facts.is_self_test { 2 * BLOCKS_MIN } else { BLOCKS_MIN })
 }
 
-/// How much of the warm-up fits beside the least that is measured: a budget that the user gave is kept if it can be.
+/// Blocks that will have to be repeated, if the machine stays as it was: time is left for them, so that they do not end
+/// what would otherwise have had a result. A user's own number of blocks gets the whole time.
+fn repeats(facts: &Facts) -> usize {
+    let first = first_look(facts);
+    let share = facts.disturbed.clamp(0.0, 0.9);
+    match facts.blocks {
+        None => ((first as f64 * share / (1.0 - share)).ceil() as usize).min(repeats_max(first)),
+        Some(_) => 0,
+    }
+}
+
+/// Blocks that are repeated at most where a user wants so many; otherwise the budget is their end.
+pub fn repeats_max(blocks: usize) -> usize {
+    blocks / 2
+}
+
+/// How much of the warm-up fits beside the least that is measured in the fewest blocks: a budget that the user gave is kept if it can be.
 fn warmth(facts: &Facts) -> f64 {
-    let for_block = facts.left / first_look(facts).max(1) as u32;
+    let for_block = facts.left / facts.blocks.unwrap_or(BLOCKS_MIN).max(1) as u32;
     let for_trial = for_block.saturating_sub(facts.overhead) / facts.arms.max(1) as u32;
     let for_warmup = for_trial.saturating_sub(least_measured(facts));
     let least = facts.warmup.mul_f64(WARMTH_MIN).max(WARMUP_MIN);
@@ -198,7 +222,10 @@ fn blocks_within(facts: &Facts, measured: Duration) -> usize {
     if block.is_zero() {
         return BLOCKS_MAX;
     }
-    ((facts.left.as_secs_f64() * 1.02 / block.as_secs_f64()) as usize).clamp(BLOCKS_MIN, BLOCKS_MAX)
+    let first = first_look(facts);
+    let not_repeated = first as f64 / (first + repeats(facts)).max(1) as f64;
+    let fitting = facts.left.as_secs_f64() * 1.02 / block.as_secs_f64() * not_repeated;
+    (fitting as usize).clamp(BLOCKS_MIN, BLOCKS_MAX)
 }
 
 /// Looks after 6, 12 and 18 blocks, as far as there are blocks.
@@ -312,6 +339,7 @@ mod tests {
             answer: Duration::from_micros(200),
             weakest: 5000.0,
             warmup: Duration::from_millis(500),
+            disturbed: 0.0,
             with_latency: true,
             blocks: None,
             is_self_test: false,
@@ -392,6 +420,26 @@ mod tests {
         assert!(cut.takes <= seconds(60) && cut.takes > seconds(56), "{cut:?}");
         assert_eq!(cut.trial() - cut.warmup, MEASURED_MIN);
         assert_eq!(cut.block() * 6, cut.takes);
+    }
+
+    #[test]
+    fn where_blocks_will_be_repeated_there_is_time_for_it() {
+        let quiet = plan(&facts(54));
+        let at_times = plan(&Facts { disturbed: 0.1, ..facts(54) });
+        assert!(at_times.block() * 7 <= seconds(54) && at_times.window < quiet.window, "{at_times:?}");
+        let noisy = plan(&Facts { disturbed: 1.0, ..facts(54) });
+        assert!(noisy.block() * 9 <= seconds(54) && noisy.block() * 10 > seconds(54), "{noisy:?}");
+        assert_eq!(plan(&Facts { disturbed: 1.0, blocks: Some(6), ..facts(54) }).window, quiet.window);
+    }
+
+    #[test]
+    fn looks_and_warm_ups_are_for_blocks_that_will_be() {
+        let test = Facts { is_self_test: true, with_latency: false, ..facts(110) };
+        assert_eq!(plan(&test).looks, [6, 12, 18]);
+        let noisy = plan(&Facts { disturbed: 0.5, ..test });
+        assert_eq!(noisy.looks, [6, 12], "the rest is for repeats");
+        let cold = plan(&Facts { warmup: Duration::from_millis(2500), left: seconds(54), ..test });
+        assert_eq!((cold.looks.as_slice(), cold.warmth), ([6].as_slice(), 1.0), "six fit with all of it");
     }
 
     #[test]

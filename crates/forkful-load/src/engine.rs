@@ -39,8 +39,8 @@ use ticking::Ticks;
 
 /// Read at once, of any connection: a few answers of a pipeline, or a large piece of a long body.
 const READ_BYTES: usize = 64 * 1024;
-/// Events taken at once: each waits for those before it, about 5 µs each.
-const EVENTS_MAX: usize = 256;
+/// Events taken at once: what is due meanwhile waits for all of them, about 10 µs each.
+const EVENTS_MAX: usize = 512;
 /// Connections that a thread has in the making while it opens its first ones: Node's queue holds 511, and a
 /// machine's is often 128.
 pub(crate) const OPENING_MAX: usize = 64;

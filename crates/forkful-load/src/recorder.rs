@@ -220,7 +220,7 @@ impl Recorder {
         }
         if now < self.end {
             self.counts.completed += 1;
-            self.last_end = now;
+            self.last_end = self.last_end.max(now);
         } else {
             self.counts.late += 1;
         }

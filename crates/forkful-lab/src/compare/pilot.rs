@@ -6,10 +6,11 @@ use super::Setup;
 use crate::LabError;
 use crate::arms::Arm;
 use crate::document::CapacityPoint;
-use crate::measure::{self, Subject};
+use crate::measure::{self, Subject, Window};
 use crate::plan;
 use crate::progress::{Observer, Stage};
 use crate::server::Server;
+use crate::statistics::steadiness::{MachineUse, disturbance};
 
 /// Load until the first look at whether the code is compiled, and between two looks.
 const WARMUP_STEP: Duration = Duration::from_millis(500);
@@ -31,6 +32,9 @@ const WARM: f64 = 0.97;
 
 /// Lead-ins of a trial, about: two slices at saturation, one at each of two rates.
 const LEAD_INS: u32 = 4;
+
+/// Load that is judged together: the system accounts in hundredths of a second, so that shorter windows are all chance.
+const JUDGED: Duration = Duration::from_secs(2);
 
 /// One point of the curve.
 const POINT: Duration = Duration::from_millis(300);
@@ -61,10 +65,49 @@ pub(crate) struct Pilot {
     pub(crate) connections: usize,
     /// Capacity of the weakest arm.
     pub(crate) weakest: f64,
+    /// The share of the blocks in which something else will use the machine, if nothing changes.
+    pub(crate) disturbed: f64,
     /// An arm listens where it likes, so that two cannot run at a time.
     pub(crate) ignores_port: bool,
     /// The curves.
     pub(crate) curve: Vec<CapacityPoint>,
+}
+
+/// How often the machine was the experiment's own.
+#[derive(Debug, Default)]
+struct Quiet {
+    /// Of less than [`JUDGED`] so far.
+    machine: MachineUse,
+    elapsed: Duration,
+    judged: u32,
+    disturbed: u32,
+}
+
+impl Quiet {
+    fn saw(&mut self, window: &Window) {
+        self.machine.add(&window.machine);
+        self.elapsed += window.report.elapsed;
+        if self.elapsed >= JUDGED {
+            self.judged += 1;
+            self.disturbed += u32::from(disturbance(&self.machine).is_some());
+            (self.machine, self.elapsed) = (MachineUse::default(), Duration::ZERO);
+        }
+    }
+
+    /// The share of blocks of so many arms that will be disturbed, if nothing changes: one arm is enough.
+    fn disturbed(&self, arms: usize) -> f64 {
+        let each = f64::from(self.disturbed) / f64::from(self.judged.max(1));
+        1.0 - (1.0 - each).powi(arms as i32)
+    }
+}
+
+/// Arms with more workers need no less than those with fewer, and nobody less than half of what the slowest needs: each
+/// need is a single reading on a machine that may be shared, and an arm that is measured cold looks slow in every block.
+fn evened(needs: &[(u16, Duration)]) -> Vec<Duration> {
+    let longest = needs.iter().map(|(_, need)| *need).max().unwrap_or_default();
+    let of_smaller =
+        |workers: u16| needs.iter().filter(move |(other, _)| *other <= workers).map(|(_, need)| *need);
+    needs.iter().map(|(workers, _)| of_smaller(*workers).fold(longest / 2, Duration::max)).collect()
 }
 
 impl Pilot {
@@ -76,12 +119,14 @@ impl Pilot {
 
 /// Runs it.
 pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, LabError> {
+    let mut quiet = Quiet::default();
     let mut pilot = Pilot {
         overhead: Duration::ZERO,
         answer: Duration::ZERO,
         warmups: Vec::new(),
         connections: setup.connections.unwrap_or(1),
         weakest: 0.0,
+        disturbed: 0.0,
         ignores_port: false,
         curve: Vec::new(),
     };
@@ -94,9 +139,12 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
             pilot.warmups.resize(setup.arms.len(), pilot.warmup_max());
             break;
         }
-        one(setup, arm, &mut pilot)?;
+        one(setup, arm, &mut pilot, &mut quiet)?;
     }
     pilot.weakest = weakest(&pilot.curve);
+    pilot.disturbed = quiet.disturbed(setup.arms.len());
+    let needs = setup.arms.iter().map(|arm| arm.runner.workers()).zip(pilot.warmups).collect::<Vec<_>>();
+    pilot.warmups = evened(&needs);
     if setup.connections.is_none() {
         pilot.connections = chosen(&pilot.curve, setup.workers_max());
     }
@@ -104,7 +152,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
     Ok(pilot)
 }
 
-fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
+fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot, quiet: &mut Quiet) -> Result<(), LabError> {
     let begun = Instant::now();
     let server = Server::start(&setup.start_options(arm))?;
     let started = begun.elapsed();
@@ -122,7 +170,8 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot) -> Result<(), LabError> {
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
     let steps_max = warmup_steps_max(setup);
-    let (needed, steady) = warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2), steps_max)?;
+    let (needed, steady) =
+        warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2), steps_max, quiet)?;
     pilot.warmups.push(needed);
     let alone = measure::closed(&subject, 1, stretched(ALONE, 2))?;
     let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
@@ -162,11 +211,13 @@ fn warm_up(
     connections: usize,
     step: Duration,
     steps_max: usize,
+    quiet: &mut Quiet,
 ) -> Result<(Duration, f64), LabError> {
     let mut rates = Vec::new();
     loop {
         let window = measure::closed(subject, connections, step)?;
         measure::must_be_right(subject, &window.report)?;
+        quiet.saw(&window);
         rates.push(window.per_second());
         // A route that takes seconds is not made faster by a compiler.
         if step > WARMUP_STEP || is_steady(&rates) || rates.len() >= steps_max {
@@ -250,6 +301,7 @@ fn weakest(curve: &[CapacityPoint]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forkful_load::Report;
 
     fn point(arm: &str, connections: usize, per_second: f64) -> CapacityPoint {
         CapacityPoint { arm: arm.to_owned(), connections, per_second, p50_ms: 1.0, p99_ms: 2.0 }
@@ -265,6 +317,38 @@ mod tests {
         assert_eq!(steps_needed(&[9000.0, 9100.0, 9050.0, 8990.0]), 1);
         assert!(!is_steady(&[9000.0, 9000.0, 9000.0]));
         assert_eq!(steps_needed(&[0.5]), 1);
+    }
+
+    #[test]
+    fn one_reading_does_not_leave_an_arm_cold() {
+        let half_seconds = |needs: &[(u16, u32)]| {
+            let needs: Vec<_> = needs.iter().map(|(workers, need)| (*workers, WARMUP_STEP * *need)).collect();
+            evened(&needs).iter().map(|need| need.as_millis() / 500).collect::<Vec<_>>()
+        };
+        assert_eq!(half_seconds(&[(1, 2), (2, 4)]), [2, 4], "each its own");
+        assert_eq!(half_seconds(&[(1, 1), (2, 6)]), [3, 6]);
+        assert_eq!(half_seconds(&[(1, 4), (2, 1)]), [4, 4], "two workers compile twice");
+        assert_eq!(half_seconds(&[(2, 1), (2, 5)]), [5, 5], "equals are treated equally");
+        assert_eq!(half_seconds(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_block_is_disturbed_when_one_of_its_arms_is() {
+        let mut quiet = Quiet::default();
+        let window = |stolen_ms: u64| Window {
+            report: Report { elapsed: Duration::from_millis(500), ..Report::empty("test") },
+            server_cpu: Duration::ZERO,
+            machine: MachineUse {
+                capacity: Duration::from_secs(1),
+                stolen: Duration::from_millis(stolen_ms),
+                ..MachineUse::default()
+            },
+        };
+        assert!(quiet.disturbed(2).abs() < 1e-9);
+        // A single tick in two seconds is no disturbance; five are.
+        [10, 0, 0, 0, 50, 0, 0, 0, 50].iter().for_each(|stolen| quiet.saw(&window(*stolen)));
+        assert!((quiet.disturbed(1) - 0.5).abs() < 1e-9);
+        assert!((quiet.disturbed(2) - 0.75).abs() < 1e-9);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Engine<'_> {
 
     /// Bytes of answers. Whether the connection is still there to go on with.
     #[inline]
-    fn read(&mut self, index: usize, mut bytes: &[u8], at: Arrival) -> bool {
+    fn read(&mut self, index: usize, mut bytes: &[u8], mut at: Arrival) -> bool {
         let now = at.read;
         let keep_body = self.shared.compiled.plan.expect.body.is_some();
         while !bytes.is_empty() {
@@ -122,6 +122,8 @@ impl Engine<'_> {
                     connection.under_way.pop_front();
                     self.answered(index, first, answer, at.of(&first));
                     self.recorder.lay(first.timing.measured, now - at.of(&first));
+                    // Of a pipeline's answers the first woke the thread; the others may have come since.
+                    at.woken = now;
                     let connection = &self.connections[index];
                     if connection.ends && !connection.under_way.is_empty() {
                         self.fail(

@@ -110,6 +110,7 @@ fn too_few_requests_are_told_with_the_budget_that_has_enough() {
         answer: Duration::from_millis(5),
         weakest,
         warmup: Duration::from_millis(500),
+        disturbed: 0.0,
         with_latency: true,
         blocks: None,
         is_self_test: false,
