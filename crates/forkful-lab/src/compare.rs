@@ -155,9 +155,9 @@ fn run_blocks(
         let disturbed = blocks.len() - quiet;
         let each = plan.block().max(begun.elapsed() / blocks.len().max(1) as u32);
         let is_out_of_time = Instant::now() + each > deadline && blocks.len() >= plan.looks[0];
-        // So many blocks as a user wants are made, however long they take; none but them is for ever.
-        let has_a_budget = setup.blocks.is_none() || disturbed > 0;
-        if disturbed > repeats_max || (is_out_of_time && has_a_budget) {
+        // A user's own number of blocks is made, however long it takes; only its repeats end with the budget.
+        let may_end = setup.blocks.is_none() || disturbed > 0;
+        if disturbed > repeats_max || (is_out_of_time && may_end) {
             return Ok(blocks);
         }
         let number = blocks.len() + 1;

@@ -64,7 +64,7 @@ pub struct Facts {
     pub weakest: f64,
     /// Full load that a fresh server needs until it is as fast as it gets, in the mean over all arms.
     pub warmup: Duration,
-    /// The share of windows so far in which something else used the machine.
+    /// The share of blocks in which something else will use the machine, as far as the pilot tells.
     pub disturbed: f64,
     /// Whether latency at equal rates is measured.
     pub with_latency: bool,

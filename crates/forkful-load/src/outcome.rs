@@ -63,8 +63,8 @@ pub struct Report {
     /// CPU of the whole generator process over the measurement, seconds, user and system.
     pub cpu_seconds: f64,
     /// How long the generator held answers; one value for each wake-up of a thread: until its last event was handled,
-    /// and what the first may have waited for others to gather. The latter is in the latencies, and the former in those of answers
-    /// that come meanwhile.
+    /// and what the first may have waited for others to gather. The latter is in the latencies, and the former in those
+    /// of answers that come meanwhile.
     pub residency: Histogram,
     /// All answers' time between the wake-up of their thread and their reading, together: their connections were
     /// neither waiting for the server nor asking it again.

@@ -29,6 +29,7 @@ const SLICE_MIN: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrialPlan {
     pub(crate) connections: usize,
+    /// Of an arm that runs alone; those that take turns bring their own.
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
     pub(crate) latency_window: Duration,
