@@ -1,8 +1,10 @@
 // Who gets a connection: the spread of long-lived ones, stickiness, and how many workers `max` is.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { cpus } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { differentAnswers, freePort, get } from './lib/http.mjs';
@@ -116,6 +118,43 @@ test('balance sticky: a client address stays with its worker, over a reload and 
   await waitUntil('the victim to be gone', () => victim.gone);
   await app.workers();
   await waitUntil('the slots to be as before', async () => JSON.stringify(await slots()) === JSON.stringify(first));
+});
+
+/** The greeter; one that hears `block` spins until the file `released` is there. */
+function blockable({ require }) {
+  const { existsSync, writeFileSync } = require('fs');
+  require('net').createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', () => {
+      writeFileSync(process.env.BLOCKED, '');
+      while (!existsSync(process.env.RELEASED));
+    });
+    socket.write(`${process.pid}\n`);
+  }).listen(Number(process.env.PORT), '127.0.0.1');
+}
+
+test('balance sticky: while its worker is blocked, a client address waits for it', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const [blocked, released] = ['blocked', 'released'].map((name) => join(forkful.directory, name));
+  await forkful.start(blockable, { name: 'sticky', instances: 2, options: ['--balance', 'sticky'], env: { PORT: String(port), BLOCKED: blocked, RELEASED: released } });
+  const first = await open(t, port);
+  first.socket.write('block');
+  await waitUntil('the worker to be blocked', () => existsSync(blocked));
+  const waiting = Array.from({ length: 50 }, () => open(t, port));
+  // Many connections of other addresses are served meanwhile: time enough to rescue a queue.
+  const others = Array.from({ length: 40 }, (_, n) => `127.0.2.${n + 1}`);
+  let served = 0;
+  for (const address of others) {
+    const socket = net.connect({ port, host: '127.0.0.1', localAddress: address });
+    t.after(() => socket.destroy());
+    socket.on('data', () => { served += 1; });
+  }
+  await waitUntil('other addresses to be served', () => served > 5);
+  const settled = await Promise.race([Promise.any(waiting), forkful.jlist('sticky').then(() => null)]);
+  assert.equal(settled, null, 'a connection of a blocked worker was served by another');
+  writeFileSync(released, '');
+  assert.deepEqual(counts(await Promise.all([first, ...waiting])), [51], 'all connections of one address are with one worker');
 });
 
 test('-i max is the number of processors that this process may use', async (t) => {

@@ -3,10 +3,12 @@
 //! - [`AutoBalance`]: whether the daemon hands connections out (exact) or the kernel does (direct).
 //! - [`Suspicion`]: which workers' loops do not turn, so that they leave the kernel's choice and
 //!   their queues are rescued.
+//! - [`queue`]: when the connections in a worker's queue go to another worker.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
 
 mod auto;
 pub mod level;
+pub mod queue;
 mod suspicion;
 
 pub use auto::{AutoBalance, BURST, DIRECT_SPELL, Dispatch, RATE, TASTE};

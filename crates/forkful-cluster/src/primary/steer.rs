@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
+use forkful_core::steering::queue::{Holder, is_rescued};
 use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
 use forkful_os::listener::{self, Steer, TcpGroup};
 use forkful_os::reactor::Interest;
@@ -95,16 +96,17 @@ impl Primary {
             .collect()
     }
 
-    /// Whether a healthy worker accepts from this socket by itself.
+    /// Whether connections in this socket's queue are left to the worker that holds it.
     pub(super) fn is_served(&self, index: usize, member: usize) -> bool {
         let Some(listening) = self.listenings.get(&index) else { return false };
         let Some(state) = listening.members.get(member) else { return false };
-        !state.owner.is_some_and(|id| listening.suspicion.is_suspect(id))
-            && self.owner_serves(index, state.owner)
-    }
-
-    fn owner_serves(&self, index: usize, owner: Option<WorkerId>) -> bool {
-        owner.and_then(|id| self.workers.get(&id)).is_some_and(|worker| worker.serves(index))
+        let holder = match state.owner.and_then(|id| Some((id, self.workers.get(&id)?))) {
+            None => Holder::Gone,
+            Some((_, worker)) if !worker.serves(index) => Holder::Leaving,
+            Some((id, _)) if listening.suspicion.is_suspect(id) => Holder::Stuck,
+            Some(_) => Holder::Serving,
+        };
+        !is_rescued(listening.dispatch, holder)
     }
 
     /// Brings the reactor's interest in each socket in line with what the daemon has to do there.
@@ -115,8 +117,7 @@ impl Primary {
             return;
         }
         let takes = listening.pending.len() < room && listening.accept_again.is_none();
-        let kernel_spreads = matches!(listening.dispatch, Balance::Direct | Balance::Sticky);
-        let wake = (kernel_spreads && listening.sampling_until.is_none())
+        let wake = (samples(listening.dispatch) && listening.sampling_until.is_none())
             .then_some(Interest::READ | Interest::ONESHOT);
         for member in 0..listening.members.len() {
             let wanted = if member != 0 && self.is_served(index, member) {
@@ -166,6 +167,11 @@ impl Primary {
             next = index + 1;
             let Some(until) = listening.sampling_until else { continue };
             if listening.next_sample > now {
+                continue;
+            }
+            if !samples(listening.dispatch) {
+                listening.sampling_until = None;
+                self.refresh(index, now);
                 continue;
             }
             listening.next_sample = now + SAMPLE_EVERY;
@@ -309,6 +315,11 @@ impl Primary {
         }
         self.refresh(index, now);
     }
+}
+
+/// Whether queues are looked at: the kernel fills them, and a stuck worker's queue would be rescued.
+fn samples(dispatch: Balance) -> bool {
+    matches!(dispatch, Balance::Direct | Balance::Sticky) && is_rescued(dispatch, Holder::Stuck)
 }
 
 /// Exact turns where the kernel lets us (`CAP_BPF`), else at random.

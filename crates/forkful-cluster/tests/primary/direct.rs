@@ -62,58 +62,91 @@ fn each_worker_gets_its_part() {
 
 #[test]
 fn a_stuck_workers_queue_is_rescued_and_it_gets_nothing_more() {
-    for balance in [Balance::Direct, Balance::Sticky] {
-        let (mut world, workers, address) = serving(balance, 4);
-        // By address, all of these connections belong to one worker: that is the one to block.
-        let (_first, stuck) = world.request(address);
-        let mut clients = fill_queue(&mut world, stuck, address, 5);
-        world.run_until("the daemon has noticed that there is traffic", |world| {
-            world.primary.next_wake().is_some()
-        });
-        world.advance(RESCUED_WITHIN);
-        let by = world.answered(&mut clients);
-        assert!(!by.contains(&stuck), "{balance:?}");
-        assert!(counters(&world).rescued >= 5, "{:?}", counters(&world));
-        assert_eq!(counters(&world).suspected, 1);
-        let served = world.workers[&stuck].served_total;
-        let mut more = connect_all(address, 40);
-        let by = world.answered(&mut more);
-        assert!(!by.contains(&stuck), "it is out of the choice: {balance:?}");
-        world.unblock(stuck);
-        world.settle();
-        world.advance(Duration::from_millis(10));
-        let mut again = connect_all(address, 80);
-        world.answered(&mut again);
-        assert!(world.workers[&stuck].served_total > served, "it is back: {balance:?}");
-        assert_eq!(only_answers(&mut clients).len(), clients.len());
-        assert_eq!(workers.len(), 4);
-    }
+    let (mut world, workers, address) = serving(Balance::Direct, 4);
+    // By address, all of these connections belong to one worker: that is the one to block.
+    let (_first, stuck) = world.request(address);
+    let mut clients = fill_queue(&mut world, stuck, address, 5);
+    world.run_until("the daemon has noticed that there is traffic", |world| {
+        world.primary.next_wake().is_some()
+    });
+    world.advance(RESCUED_WITHIN);
+    let by = world.answered(&mut clients);
+    assert!(!by.contains(&stuck));
+    assert!(counters(&world).rescued >= 5, "{:?}", counters(&world));
+    assert_eq!(counters(&world).suspected, 1);
+    let served = world.workers[&stuck].served_total;
+    let mut more = connect_all(address, 40);
+    let by = world.answered(&mut more);
+    assert!(!by.contains(&stuck), "it is out of the choice");
+    world.unblock(stuck);
+    world.settle();
+    world.advance(Duration::from_millis(10));
+    let mut again = connect_all(address, 80);
+    world.answered(&mut again);
+    assert!(world.workers[&stuck].served_total > served, "it is back");
+    assert_eq!(only_answers(&mut clients).len(), clients.len());
+    assert_eq!(workers.len(), 4);
 }
 
 #[test]
 fn a_suspect_that_could_not_be_asked_is_asked_when_it_reads_again() {
-    for balance in [Balance::Direct, Balance::Sticky] {
-        let (mut world, _, address) = serving(balance, 2);
-        let (_first, stuck) = world.request(address);
-        world.block(stuck);
-        // Its channel is full of what it does not read: there is no room for a probe.
-        let message = serde_json::to_vec(&"x".repeat(400_000)).unwrap();
-        assert_eq!(world.primary.send_message(WorkerId(stuck), &message, world.now), Ok(()));
-        let mut clients = fill_queue(&mut world, stuck, address, 5);
-        world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
-        world.advance(RESCUED_WITHIN);
-        world.answered(&mut clients);
-        assert_eq!(counters(&world).suspected, 1);
-        let served = world.workers[&stuck].served_total;
-        world.unblock(stuck);
-        world.settle();
-        world.advance(Duration::from_millis(10));
-        let mut more = connect_all(address, 80);
-        world.answered(&mut more);
-        assert!(world.workers[&stuck].served_total > served, "it is back: {balance:?}");
-        world.advance(Duration::from_secs(1));
-        assert_eq!(world.primary.next_wake(), None, "{balance:?}");
-    }
+    let (mut world, _, address) = serving(Balance::Direct, 2);
+    let (_first, stuck) = world.request(address);
+    world.block(stuck);
+    // Its channel is full of what it does not read: there is no room for a probe.
+    let message = serde_json::to_vec(&"x".repeat(400_000)).unwrap();
+    assert_eq!(world.primary.send_message(WorkerId(stuck), &message, world.now), Ok(()));
+    let mut clients = fill_queue(&mut world, stuck, address, 5);
+    world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
+    world.advance(RESCUED_WITHIN);
+    world.answered(&mut clients);
+    assert_eq!(counters(&world).suspected, 1);
+    let served = world.workers[&stuck].served_total;
+    world.unblock(stuck);
+    world.settle();
+    world.advance(Duration::from_millis(10));
+    let mut more = connect_all(address, 80);
+    world.answered(&mut more);
+    assert!(world.workers[&stuck].served_total > served, "it is back");
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.primary.next_wake(), None);
+}
+
+#[test]
+fn in_sticky_mode_a_stuck_workers_queue_waits_for_it_and_clients_stay() {
+    let (mut world, workers, address) = serving(Balance::Sticky, 4);
+    // By address, all of these connections belong to one worker: that is the one to block.
+    let (_first, stuck) = world.request(address);
+    let mut clients = fill_queue(&mut world, stuck, address, 5);
+    world.advance(RESCUED_WITHIN * 100);
+    clients.append(&mut connect_all(address, 45));
+    world.advance(RESCUED_WITHIN * 100);
+    assert_eq!((counters(&world).rescued, counters(&world).suspected), (0, 0));
+    assert_eq!(queued(address), clients.len());
+    world.unblock(stuck);
+    assert_eq!(world.answered(&mut clients), vec![stuck; clients.len()]);
+    assert_eq!(world.primary.next_wake(), None, "there is nothing to look at");
+    assert_eq!(workers.len(), 4);
+}
+
+#[test]
+fn a_balance_that_becomes_sticky_leaves_a_rescued_workers_queue_alone() {
+    let (mut world, _, address) = serving(Balance::Direct, 2);
+    let (_first, stuck) = world.request(address);
+    let mut clients = fill_queue(&mut world, stuck, address, 5);
+    world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
+    world.advance(RESCUED_WITHIN);
+    world.answered(&mut clients);
+    assert_eq!(counters(&world).suspected, 1);
+    world.primary.set_balance(Balance::Sticky, world.now);
+    let rescued = counters(&world).rescued;
+    let mut more = connect_all(address, 20);
+    world.advance(RESCUED_WITHIN * 100);
+    assert_eq!(counters(&world).rescued, rescued);
+    assert_eq!(world.primary.next_wake(), None, "queues are looked at no more");
+    world.unblock(stuck);
+    let by = world.answered(&mut more);
+    assert!(by.iter().all(|worker| *worker == by[0]), "one address, one worker: {by:?}");
 }
 
 #[test]
