@@ -4,7 +4,10 @@
 import net from 'node:net';
 
 /** A request without an answer for this long counts as a timeout. */
-const ANSWER_MS_MAX = 15_000;
+const ANSWER_MS_MAX = 60_000;
+
+/** A load that nobody stops, because its test has failed, ends by itself after this long. */
+const LOAD_MS_MAX = 300_000;
 
 /**
  * A connection is given its next request only when it cannot have been quiet for longer than this. A worker that
@@ -141,7 +144,7 @@ class Client {
   }
 }
 
-/** A load that runs until it is told to stop. */
+/** A load that runs until it is told to stop, or to its bound. */
 class Load {
   /** @param {Options} options */
   constructor(options) {
@@ -156,6 +159,10 @@ class Load {
       ...Array.from({ length: options.closing ?? 0 }, () => new Client(this, false)),
       ...Array.from({ length: options.keeping ?? 0 }, () => new Client(this, true)),
     ];
+    this.bound = setTimeout(() => {
+      this.count('timeout', `the load has run for ${LOAD_MS_MAX / 1000} s`);
+      this.stopping = true;
+    }, LOAD_MS_MAX).unref();
     for (const client of this.clients) client.next();
   }
 
@@ -179,6 +186,7 @@ class Load {
   /** Stops after the answers under way. */
   async stop() {
     this.stopping = true;
+    clearTimeout(this.bound);
     await Promise.all(this.clients.map((client) => client.done));
     return this.counts;
   }

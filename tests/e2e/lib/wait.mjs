@@ -4,6 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** How often a predicate is asked; short against every bound that tests use. */
 const STEP_MS = 10;
 
+/** How long anything may take. A bound for the slowest and busiest machine, which costs nothing where the state comes. */
+const BOUND_MS = 60_000;
+
 /**
  * Waits until `predicate` gives something truthy, and returns that. Its failures count as "not yet"; the
  * last one is the cause of the error.
@@ -13,7 +16,7 @@ const STEP_MS = 10;
  * @param {number} boundMs
  * @returns {Promise<T>}
  */
-export async function waitUntil(what, predicate, boundMs = 10_000) {
+export async function waitUntil(what, predicate, boundMs = BOUND_MS) {
   const end = Date.now() + boundMs;
   for (;;) {
     let cause;
@@ -36,7 +39,7 @@ export async function waitUntil(what, predicate, boundMs = 10_000) {
  * @param {number} boundMs
  * @returns {Promise<T>}
  */
-export async function within(what, promise, boundMs = 10_000) {
+export async function within(what, promise, boundMs = BOUND_MS) {
   let timer;
   const bound = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`not within ${boundMs} ms: ${what}`)), boundMs);

@@ -10,7 +10,7 @@ use insta::assert_snapshot;
 /// An ear for what a service manager would hear.
 fn ear(sandbox: &Sandbox) -> UnixDatagram {
     let ear = UnixDatagram::bind(sandbox.work().join("notify")).unwrap();
-    ear.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    ear.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     ear
 }
 

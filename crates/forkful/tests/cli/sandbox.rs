@@ -63,12 +63,19 @@ impl Sandbox {
     pub(crate) fn told(&self, output: &Output) -> String {
         let mut text = format!("exit: {}\n", output.status.code().unwrap_or(-1));
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
-            if !bytes.is_empty() {
-                write!(text, "--- {name}\n{}", String::from_utf8_lossy(bytes)).unwrap();
+            let told = without_core_warning(bytes);
+            if !told.is_empty() {
+                write!(text, "--- {name}\n{told}").unwrap();
             }
         }
         text.replace(&self.root.path().display().to_string(), "[sandbox]")
     }
+}
+
+/// What a command said, without the warning of more workers than cores: whether it comes depends on the machine.
+pub(crate) fn without_core_warning(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.split_inclusive('\n').filter(|line| !line.contains("more workers than cores share")).collect()
 }
 
 impl Drop for Sandbox {

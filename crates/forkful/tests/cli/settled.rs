@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 
 /// How long anything that a test waits for may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A text without process ids, times and amounts; tables in a form that does not depend on the width
 /// of their columns.

@@ -14,7 +14,7 @@ use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use crate::sandbox::{Guarded, Sandbox, stdout};
 
 /// How long something that is waited for may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A pseudo-terminal: our end, and the one that a command gets.
 pub(crate) fn terminal(columns: u16) -> (File, File) {
