@@ -3,6 +3,8 @@
 //!
 //! Synchronous throughout: the daemon's loop calls [`Primary::on_event`] when a descriptor is ready
 //! and [`Primary::on_time`] when [`Primary::next_wake`] has come; nothing here blocks or spawns.
+// A write to stderr that fails or waits would end or stop the supervisor.
+#![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod channel;
 pub mod primary;

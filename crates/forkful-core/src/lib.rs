@@ -6,6 +6,8 @@
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
 //! `forkful-daemon` performs the actions.
+// A write to stderr that fails or waits would end or stop the supervisor.
+#![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod date_format;
 pub mod leaving;

@@ -38,7 +38,7 @@ impl Guard {
             io::Result::Ok(Self { process, life })
         };
         start()
-            .map_err(|error| eprintln!("forkful: apps would outlive this process if it were killed: {error}"))
+            .map_err(|error| log_line!("forkful: apps would outlive this process if it were killed: {error}"))
             .ok()
     }
 }

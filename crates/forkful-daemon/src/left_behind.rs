@@ -38,13 +38,13 @@ pub(crate) fn take_over(home: &Home) -> Marks {
             1 => "1 process of its apps was ended".to_owned(),
             ended => format!("{ended} processes of its apps were ended"),
         };
-        eprintln!("forkful: the daemon before did not end properly; {what}");
+        log_line!("forkful: the daemon before did not end properly; {what}");
     }
     remove_dead_sockets(home);
     let marks = Marks::new();
     let noted = fs_err::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&note);
     if let Err(error) = noted.and_then(|mut file| writeln!(file, "{}", marks.instance())) {
-        eprintln!("forkful: what this daemon starts would outlive it if it were killed: {error}");
+        log_line!("forkful: what this daemon starts would outlive it if it were killed: {error}");
     }
     marks
 }
@@ -67,7 +67,7 @@ pub(crate) fn note_sockets(home: &Home, files: &BTreeSet<PathBuf>) {
         note.write_all(&text)
     });
     if let Err(error) = written {
-        eprintln!("forkful: a unix socket of an app would be in the way of the next daemon's: {error}");
+        log_line!("forkful: a unix socket of an app would be in the way of the next daemon's: {error}");
     }
 }
 

@@ -8,7 +8,13 @@
 //! - `events`: those who watch · `worker_message`: what apps say to their process manager
 //! - `left_behind`: what a daemon that was killed did not take with it · `panic`: a fault of its own ends it
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
+//! - `own_log`: what the supervisor itself has to say
 //! - [`logs`]: workers' output, on threads of its own
+// See `own_log`: a write to stderr that fails or waits would end or stop the supervisor.
+#![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
+
+#[macro_use]
+mod own_log;
 
 pub mod command;
 mod engine;

@@ -24,7 +24,7 @@ impl ServiceManager {
         match Self::at(&name) {
             Ok(manager) => Some(manager),
             Err(error) => {
-                eprintln!("forkful: the service manager at {name} cannot be told anything: {error}");
+                log_line!("forkful: the service manager at {name} cannot be told anything: {error}");
                 None
             }
         }

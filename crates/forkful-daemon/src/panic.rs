@@ -20,7 +20,7 @@ const MESSAGE_CHARACTERS_MAX: usize = 2000;
 /// From now on a panic ends the process.
 pub(crate) fn end_the_process() {
     std::panic::set_hook(Box::new(|info| {
-        eprint!("{}", report(info));
+        crate::own_log::last_words(&report(info));
         std::process::abort();
     }));
 }
@@ -69,7 +69,7 @@ fn without_secrets(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -82,6 +82,7 @@ mod tests {
     fn a_panic_in_any_thread_is_told_with_its_place_and_ends_the_process() {
         if std::env::var_os(PANICS).is_some() {
             end_the_process();
+            crate::own_log::start(false);
             let thread = std::thread::Builder::new().name("the worker".to_owned());
             let panicked = thread.spawn(|| {
                 panic!("the file is ours: {:?}", "TOKEN=abc of ghp_0123456789abcdef0123");
@@ -108,6 +109,25 @@ mod tests {
             line.contains(": the file is ours: ") && !line.contains("abc") && !line.contains("ghp_"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_panic_whose_words_nobody_can_read_still_ends_the_process_by_the_same_signal() {
+        let own = std::env::current_exe().expect("this test has a file");
+        let name = "panic::tests::a_panic_in_any_thread_is_told_with_its_place_and_ends_the_process";
+        let (reader, closed) = std::io::pipe().expect("pipes can be made");
+        drop(reader);
+        let full = fs_err::OpenOptions::new().write(true).open("/dev/full").expect("it is always there");
+        for stderr in [Stdio::from(closed), Stdio::from(full.into_file())] {
+            let mut command = Command::new(&own);
+            command
+                .args(["--exact", name, "--nocapture"])
+                .env(PANICS, "1")
+                .stdout(Stdio::null())
+                .stderr(stderr);
+            let status = command.status().expect("this test can be run");
+            assert_eq!(status.signal(), Some(SIGABRT));
+        }
     }
 
     #[test]

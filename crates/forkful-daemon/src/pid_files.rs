@@ -43,7 +43,7 @@ impl PidFiles {
 
     fn order(&mut self, order: Order) {
         if self.desk.is_none() {
-            self.desk = start().map_err(|error| eprintln!("forkful: no pid files are written: {error}")).ok();
+            self.desk = start().map_err(|error| log_line!("forkful: no pid files are written: {error}")).ok();
         }
         if let Some((desk, _)) = &self.desk {
             // The thread ends only after its desk is gone.
@@ -89,7 +89,7 @@ fn work(orders: &Receiver<Order>) {
                 Ok(()) => drop(told.remove(&path)),
                 Err(error) => {
                     if told.insert(path.clone()) {
-                        eprintln!(
+                        log_line!(
                             "forkful: error: cannot write the pid file {}; its app runs without it\ncaused by: {error}",
                             path.display()
                         );

@@ -16,6 +16,7 @@ use crate::guard::Guard;
 use crate::home::Home;
 use crate::left_behind;
 use crate::notify::ServiceManager;
+use crate::own_log;
 use crate::server;
 
 /// The loop works for microseconds at a time, among workers that burn every core.
@@ -58,11 +59,14 @@ pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
             let _gone = std::fs::File::from(pipe).write_all(text.as_bytes());
         }
     };
+    own_log::start(true);
     let outcome = serve(home, resurrect, &mut tell);
     if let Err(error) = &outcome {
-        eprintln!("forkful: {error}");
+        log_line!("forkful: {error}");
+        own_log::flush();
         tell(&format!("error {error}\n"));
     }
+    own_log::flush();
     outcome
 }
 
@@ -122,9 +126,10 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
 /// Runs apps in the foreground until they have ended; returns the exit code to pass on.
 pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Result<i32> {
     crate::panic::end_the_process();
+    own_log::start(false);
     options.home.create()?;
     prepare_process();
-    on_loop(async move {
+    let outcome = on_loop(async move {
         let agent = install_agent(&options.home);
         let marks = tree::Marks::new();
         // Dropped last, when nothing is left.
@@ -146,7 +151,9 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
         }
         engine.run(&mut commands, &mut back, &mut signals, true).await?;
         Ok(engine.exit_code())
-    })
+    });
+    own_log::flush();
+    outcome
 }
 
 /// What a service manager hears of: that the apps are up, and from then on that the loop turns.
@@ -159,7 +166,7 @@ async fn attend(manager: Rc<ServiceManager>, apps: Option<Started>) {
                 status = format!("{} apps started", up.len());
                 for app in &down {
                     let why = app.error.as_deref().unwrap_or("did not start");
-                    eprintln!("forkful: {}: {why}", app.name);
+                    log_line!("forkful: {}: {why}", app.name);
                 }
                 if !down.is_empty() {
                     status = format!("{status}, {} failed", down.len());
@@ -167,7 +174,7 @@ async fn attend(manager: Rc<ServiceManager>, apps: Option<Started>) {
                 for (app, note) in
                     reply.apps.iter().flat_map(|app| app.notes.iter().map(move |note| (app, note)))
                 {
-                    eprintln!("forkful: {}: {note}", app.name);
+                    log_line!("forkful: {}: {note}", app.name);
                 }
             }
             Ok(Ok(Err(refusal))) => status = refusal.error,
@@ -186,8 +193,9 @@ async fn attend(manager: Rc<ServiceManager>, apps: Option<Started>) {
 fn prepare_process() {
     // Each of these makes things better where it is permitted, and is no loss where it is not.
     let _limited = forkful_os::process::prepare_long_life();
+    let _ignored = forkful_os::process::ignore_stray_signals();
     if let Err(error) = tree::set_subreaper() {
-        eprintln!("forkful: orphans of workers cannot be adopted: {error}");
+        log_line!("forkful: orphans of workers cannot be adopted: {error}");
     }
     let _limit = procinfo::raise_open_files_limit();
     let _granted = priority::request_short_slice(SLICE);
@@ -211,6 +219,6 @@ fn bind_socket(home: &Home) -> io::Result<tokio::net::UnixListener> {
 
 fn install_agent(home: &Home) -> Option<std::path::PathBuf> {
     home.install_agent()
-        .map_err(|error| eprintln!("forkful: the agent is not there, so drains are less exact: {error}"))
+        .map_err(|error| log_line!("forkful: the agent is not there, so drains are less exact: {error}"))
         .ok()
 }

@@ -83,7 +83,7 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
             }
             Ok(_) => {}
             Err(error) => {
-                eprintln!("forkful: cannot accept a connection on the control socket: {error}");
+                log_line!("forkful: cannot accept a connection on the control socket: {error}");
                 sleep(ACCEPT_FAULT_PAUSE).await;
             }
         }

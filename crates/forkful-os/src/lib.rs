@@ -3,6 +3,8 @@
 //! Mechanisms only: no policy is decided here, nothing is retried for longer than the kernel's own
 //! interruptions ask for. All `unsafe` of the workspace lives in this crate, each use with its `SAFETY:`.
 #![expect(unsafe_code, reason = "the one crate that talks to the kernel where no safe wrapper exists")]
+// A write to stderr that fails or waits would end or stop the supervisor.
+#![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod bpf;
 pub mod channel;
@@ -14,6 +16,7 @@ pub mod identity;
 pub mod listener;
 pub mod memory;
 mod netlink;
+pub mod output;
 pub mod priority;
 pub mod process;
 pub mod procinfo;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
-pub use hygiene::{ignore_hangup, prepare_long_life};
+pub use hygiene::{ignore_hangup, ignore_stray_signals, prepare_long_life};
 pub use spawn::spawn;
 
 /// Everything about a process that is to be started. It leads a new session, and it inherits no other

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// An app's name: 1 to 128 characters, none of them a control character; not `all`, not a number, no
+/// An app's name: 1 to 128 characters, none of them a control character or one that changes the direction of the text
+/// around it; not `all`, not a number, no
 /// leading `-`, `.` or `/` (those would be taken for something else on the command line or in a path).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppName(String);
@@ -14,7 +15,7 @@ pub enum AppNameFault {
     Empty,
     /// More than 128 characters.
     TooLong,
-    /// Holds a control character.
+    /// Holds a control character, or one that reorders the text around it.
     BadCharacter(char),
     /// `all` is the target that means every app.
     ReservedAll,
@@ -34,7 +35,7 @@ impl AppName {
         if name.chars().count() > 128 {
             return Err(AppNameFault::TooLong);
         }
-        if let Some(bad) = name.chars().find(|c| c.is_control()) {
+        if let Some(bad) = name.chars().find(|c| c.is_control() || is_bidi_control(*c)) {
             return Err(AppNameFault::BadCharacter(bad));
         }
         if let Some(first) = name.chars().next().filter(|c| matches!(c, '-' | '.' | '/')) {
@@ -53,6 +54,12 @@ impl AppName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Characters that change the direction of the text around them (Unicode's property `Bidi_Control`, UAX #9): with them a
+/// table or log shows another name than the one that a command takes.
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl fmt::Display for AppName {
@@ -104,5 +111,21 @@ impl Default for Namespace {
 impl fmt::Display for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_reorder_the_text_around_it() {
+        for bad in ['\u{202e}', '\u{202a}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{61c}'] {
+            assert_eq!(AppName::new(format!("a{bad}b")), Err(AppNameFault::BadCharacter(bad)));
+            assert_eq!(Namespace::new(format!("a{bad}b")), Err(AppNameFault::BadCharacter(bad)));
+        }
+        for good in ["שלום", "日本", "e\u{301}", "a\u{2065}b"] {
+            assert!(AppName::new(good).is_ok(), "{good}");
+        }
     }
 }

@@ -117,7 +117,7 @@ impl Engine {
         let spec = &self.apps.get(&app).filter(|entry| entry.spec.agent)?.spec;
         if other_user(spec).is_some() {
             return crate::home::install_agent_for_others()
-                .map_err(|error| eprintln!("forkful: drains of {} are less exact: {error}", spec.name))
+                .map_err(|error| log_line!("forkful: drains of {} are less exact: {error}", spec.name))
                 .ok();
         }
         if self.agent.as_ref().is_some_and(|agent| !agent.exists()) {
@@ -176,7 +176,7 @@ impl Engine {
         self.watch_process(&launched.child.pidfd, app, slot, generation);
         let attached = launched.channel.map(|channel| attach(&mut self.apps, app, worker, channel));
         if let Some(Err(error)) = attached {
-            eprintln!("forkful: cannot watch the channel of worker {slot}: {error}");
+            log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
         }
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let waits_for_socket = !entry.spec.readiness.wait_ready;
@@ -239,7 +239,7 @@ impl Engine {
         self.watched.insert(watch, (app, slot, generation));
         let token = super::PROCESS_BIT | watch;
         if let Err(error) = self.reactor.add(pidfd.as_fd(), token, Interest::READ) {
-            eprintln!("forkful: cannot watch a process: {error}");
+            log_line!("forkful: cannot watch a process: {error}");
         }
     }
 
@@ -366,7 +366,7 @@ impl Engine {
         self.on_upkeep_report(app, slot, report);
         if let Some(text) = super::faults::report_text(report) {
             let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
-            eprintln!("forkful: {name} worker {slot}: {text}");
+            log_line!("forkful: {name} worker {slot}: {text}");
         }
     }
 

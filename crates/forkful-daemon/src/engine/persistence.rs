@@ -250,7 +250,7 @@ fn keep_previous(state: &Path, previous: &Path) {
     match fs_err::rename(state, previous) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => eprintln!("forkful: the state of the daemon before is not kept: {error}"),
+        Err(error) => log_line!("forkful: the state of the daemon before is not kept: {error}"),
     }
 }
 

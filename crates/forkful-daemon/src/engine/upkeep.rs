@@ -263,7 +263,7 @@ impl Engine {
         if let Some(place) = entry.places.get_mut(&slot) {
             place.upkeep.renewed = Some(why.to_owned());
         }
-        eprintln!("forkful: {} worker {slot}: renewed: {why}", entry.spec.name);
+        log_line!("forkful: {} worker {slot}: renewed: {why}", entry.spec.name);
         self.order_renewal(app, Whom::Slot(slot));
     }
 
@@ -276,7 +276,7 @@ impl Engine {
         for place in entry.places.values_mut().filter(|place| place.wanted) {
             place.upkeep.renewed = Some(why.to_owned());
         }
-        eprintln!("forkful: {}: renewed: {why}", entry.spec.name);
+        log_line!("forkful: {}: renewed: {why}", entry.spec.name);
         self.order_renewal(app, Whom::Wanted);
     }
 
@@ -304,7 +304,7 @@ impl Engine {
             News::Changed(paths) => self.on_files_changed(app, &paths),
             News::Failed(why) => {
                 let Some(entry) = self.apps.get_mut(&app) else { return };
-                eprintln!("forkful: {}: its files cannot be watched: {why}", entry.spec.name);
+                log_line!("forkful: {}: its files cannot be watched: {why}", entry.spec.name);
                 entry.upkeep.watch_fault = Some(why);
                 entry.upkeep.watcher = None;
             }
@@ -345,7 +345,7 @@ impl Engine {
         match Watcher::start(watch, &entry.spec.launch.cwd, never, tell) {
             Ok(watcher) => Kept::New(Some(watcher), None),
             Err(error) => {
-                eprintln!("forkful: {}: its files cannot be watched: {error}", entry.spec.name);
+                log_line!("forkful: {}: its files cannot be watched: {error}", entry.spec.name);
                 Kept::New(None, Some(error.to_string()))
             }
         }

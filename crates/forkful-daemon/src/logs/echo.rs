@@ -1,6 +1,6 @@
 //! Lines to our own stdout and stderr, for the foreground mode.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use forkful_api::types::LogStream;
@@ -107,9 +107,4 @@ fn write_all(fd: &OwnedFd, bytes: &[u8]) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// Says something to this process's stderr; that it cannot be said is no error.
-pub(super) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "{message}");
 }

@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::oneshot;
 
 use super::archivist::Archivist;
-use super::echo::{Echo, complain};
+use super::echo::Echo;
 use super::follow::{FOLLOWER_CHUNKS_MAX, FollowRequest};
 use super::frame::LINE_BYTES_MAX;
 use super::lines::{self, LogLines};
@@ -57,7 +57,7 @@ pub(super) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            report: Arc::new(complain),
+            report: Arc::new(|text: &str| crate::own_log::line(text.to_owned())),
             echo: Echo::to_ours(),
             line_bytes_max: LINE_BYTES_MAX,
             disk_wait_max: DISK_WAIT_MAX,

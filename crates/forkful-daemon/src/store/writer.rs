@@ -94,7 +94,7 @@ fn work(path: &std::path::Path, desk: &(Mutex<Desk>, Condvar), tell: &watch::Sen
         let fault = file::write_whole(path, &text).err().map(|error| error.to_string());
         let was_fine = tell.borrow().fault.is_none();
         if let (Some(fault), true) = (&fault, was_fine) {
-            eprintln!("forkful: the state cannot be saved: {fault}");
+            log_line!("forkful: the state cannot be saved: {fault}");
         }
         tell.send_replace(Saved { number, fault });
     }

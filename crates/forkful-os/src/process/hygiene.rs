@@ -20,6 +20,32 @@ pub fn prepare_long_life() -> io::Result<()> {
     Ok(())
 }
 
+/// Signals whose default action ends a process and that nobody has a reason to send to a supervisor: a mistyped `kill`,
+/// a timer that it inherited, or a profiler aimed at the wrong process. Not those that a fault of its own raises.
+const STRAY_SIGNALS: [i32; 9] = [
+    libc::SIGUSR1,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+    libc::SIGSYS,
+];
+
+/// Ignores signals that would end the process by their default action and mean nothing to it. To be called before
+/// handlers are installed, which then replace this for their signals.
+pub fn ignore_stray_signals() -> io::Result<()> {
+    for signal in STRAY_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
+        // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
+        if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Has a daemon outlive the end of the terminal session that it was started from.
 pub fn ignore_hangup() -> io::Result<()> {
     // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.

@@ -209,7 +209,7 @@ impl Engine {
             Verdict::Failing { failures } => {
                 let most = check.failures_max;
                 let fault = health.last_fault().unwrap_or_default();
-                eprintln!("forkful: {name} worker {slot}: health check {failures} of {most} failed: {fault}");
+                log_line!("forkful: {name} worker {slot}: health check {failures} of {most} failed: {fault}");
             }
             Verdict::Unhealthy { failures, fault } if may_renew => {
                 place.upkeep.pause.on_failure(now);

@@ -66,7 +66,7 @@ impl Engine {
         current.stuck = true;
         let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(used);
         let report = report(silent, ran, now.since(asked), procinfo::waits_in(pid).as_deref());
-        eprintln!("forkful: {name} worker {slot}: killed: {report}");
+        log_line!("forkful: {name} worker {slot}: killed: {report}");
         place.upkeep.renewed = Some(report);
         self.work.signal(app, slot, generation, 9);
     }

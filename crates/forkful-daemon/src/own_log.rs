@@ -1,0 +1,305 @@
+//! The supervisor's own log: its stderr, which is `daemon.log` or, in the foreground, the user's terminal or pipe.
+//!
+//! A line is queued and written by a thread, so that neither a full disk nor a reader that does not read can stop or
+//! delay the engine. The queue is bounded; lines that find it full, or that cannot be written, are dropped and counted,
+//! and the count is told once lines can be written again. Nothing here panics and no caller waits, except at the end of
+//! the process ([`flush`]), for at most [`FLUSH_WAIT_MAX`].
+//!
+//! Before [`start`], and in the processes of tests, lines are written at once, by the caller.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use forkful_os::output::Output;
+
+/// Text that waits to be written; more is dropped. A burst of thousands of workers' exits fits in.
+const QUEUE_BYTES_MAX: usize = 1 << 20;
+/// How long the end of the process waits for a reader of its log.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long the writer waits for room before it looks again.
+const ROOM_WAIT: Duration = Duration::from_secs(60);
+/// For the last words of a process whose log is in use: tries to get at the queue, and the pause between two.
+const LAST_TRIES: (u32, Duration) = (50, Duration::from_millis(2));
+/// Stack of the thread, which only writes.
+const STACK_BYTES: usize = 64 * 1024;
+
+static LOG: OnceLock<OwnLog> = OnceLock::new();
+
+/// Writes a line to the supervisor's own log, as `eprintln!` would, but without waiting and without panics.
+macro_rules! log_line {
+    ($($argument:tt)*) => { $crate::own_log::line(format!($($argument)*)) };
+}
+
+struct OwnLog {
+    desk: Mutex<Desk>,
+    /// Something was queued.
+    queued: Condvar,
+    /// Everything that was queued has been written or dropped.
+    empty: Condvar,
+    writer: OnceLock<ThreadId>,
+    /// Each line begins with the time.
+    has_times: bool,
+}
+
+#[derive(Default)]
+struct Desk {
+    waiting: VecDeque<String>,
+    bytes: usize,
+    /// Lines that were dropped and not told of.
+    dropped: u64,
+    /// The thread writes a line.
+    is_writing: bool,
+}
+
+/// Starts the thread that writes; `has_times` puts the time before each line.
+pub(crate) fn start(has_times: bool) {
+    if LOG.set(OwnLog::new(has_times)).is_err() {
+        return;
+    }
+    let started = thread::Builder::new().name("own-log".to_owned()).stack_size(STACK_BYTES).spawn(|| {
+        let (Some(log), Ok(output)) = (LOG.get(), Output::of(io::stderr().as_fd())) else { return };
+        log.write_all(output);
+    });
+    if let (Some(log), Ok(thread)) = (LOG.get(), started) {
+        let _first = log.writer.set(thread.thread().id());
+    }
+}
+
+/// Queues a line, or several; their line feed is added.
+pub(crate) fn line(text: String) {
+    match LOG.get().filter(|log| log.writer.get().is_some()) {
+        Some(log) => log.put(text),
+        None => write_now(io::stderr().as_fd(), &format!("{text}\n")),
+    }
+}
+
+/// Waits until what was queued is written, or cannot be.
+pub(crate) fn flush() {
+    if let Some(log) = LOG.get().filter(|log| log.writer.get().is_some()) {
+        log.wait_until_empty(log.desk(), Instant::now() + FLUSH_WAIT_MAX);
+    }
+}
+
+/// Writes what a process that is about to abort has to say. Whatever state the log is in, this neither panics nor waits
+/// for long.
+pub(crate) fn last_words(text: &str) {
+    let text = text.trim_end();
+    if let Some(log) = LOG.get()
+        && log.writer.get().is_some_and(|writer| *writer != thread::current().id())
+    {
+        for _ in 0..LAST_TRIES.0 {
+            let desk = match log.desk.try_lock() {
+                Ok(desk) => desk,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    thread::sleep(LAST_TRIES.1);
+                    continue;
+                }
+            };
+            let desk = log.put_at(desk, text.to_owned());
+            if log.wait_until_empty(desk, Instant::now() + FLUSH_WAIT_MAX) {
+                return;
+            }
+            break;
+        }
+    }
+    write_now(io::stderr().as_fd(), &format!("{text}\n"));
+}
+
+/// Writes as much as the stream takes at once.
+fn write_now(stream: BorrowedFd<'_>, text: &str) {
+    let Ok(output) = Output::of(stream) else { return };
+    let mut left = text.as_bytes();
+    while !left.is_empty() {
+        match output.write(left) {
+            Ok(written) if written > 0 => left = left.get(written..).unwrap_or_default(),
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+impl OwnLog {
+    fn new(has_times: bool) -> Self {
+        Self {
+            desk: Mutex::default(),
+            queued: Condvar::new(),
+            empty: Condvar::new(),
+            writer: OnceLock::new(),
+            has_times,
+        }
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, text: String) {
+        drop(self.put_at(self.desk(), text));
+    }
+
+    fn put_at<'a>(&'a self, mut desk: MutexGuard<'a, Desk>, text: String) -> MutexGuard<'a, Desk> {
+        let text = if self.has_times { with_time(&now(), &text) } else { text + "\n" };
+        if desk.bytes + text.len() > QUEUE_BYTES_MAX {
+            desk.dropped += 1;
+        } else {
+            desk.bytes += text.len();
+            desk.waiting.push_back(text);
+            self.queued.notify_one();
+        }
+        desk
+    }
+
+    /// False when `deadline` came first.
+    fn wait_until_empty(&self, mut desk: MutexGuard<'_, Desk>, deadline: Instant) -> bool {
+        while desk.is_writing || !desk.waiting.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            desk = self.empty.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// The thread's life, which is as long as that of the process.
+    fn write_all(&self, output: Output) {
+        let mut pen = Pen { output, torn: false };
+        loop {
+            let mut desk = self.desk();
+            desk.is_writing = false;
+            if desk.waiting.is_empty() {
+                self.empty.notify_all();
+            }
+            while desk.waiting.is_empty() {
+                desk = self.queued.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            }
+            let Some(text) = desk.waiting.pop_front() else { continue };
+            desk.bytes -= text.len();
+            desk.is_writing = true;
+            let dropped = desk.dropped;
+            drop(desk);
+            let told = dropped == 0 || pen.write(&self.of_dropped(dropped));
+            let written = told && pen.write(&text);
+            let mut desk = self.desk();
+            desk.dropped -= if told { dropped } else { 0 };
+            desk.dropped += u64::from(!written);
+        }
+    }
+
+    fn of_dropped(&self, dropped: u64) -> String {
+        let what = if dropped == 1 { "1 message" } else { &format!("{dropped} messages") };
+        let text = format!("forkful: {what} could not be written to this log and were dropped");
+        if self.has_times { with_time(&now(), &text) } else { text + "\n" }
+    }
+}
+
+/// What writes to the stream.
+struct Pen {
+    output: Output,
+    /// The last write ended within a line.
+    torn: bool,
+}
+
+impl Pen {
+    /// Waits for a reader that reads slowly. False when the stream does not take it: no space, no reader any more.
+    fn write(&mut self, text: &str) -> bool {
+        let text = if self.torn { format!("\n{text}") } else { text.to_owned() };
+        let mut left = text.as_bytes();
+        while !left.is_empty() {
+            match self.output.write(left) {
+                Ok(written) if written > 0 => {
+                    self.torn = left[written - 1] != b'\n';
+                    left = &left[written..];
+                }
+                Err(fault) if fault == rustix::io::Errno::AGAIN => {
+                    self.output.wait(ROOM_WAIT);
+                }
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+fn now() -> String {
+    chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+}
+
+/// The time (ISO 8601) before each line of a message, so that every line of the log has one.
+fn with_time(now: &str, text: &str) -> String {
+    text.lines().map(|line| format!("{now} {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+
+    use super::*;
+
+    /// A log on a stream of the test's; its thread ends with the test's process, as it does in a daemon.
+    fn log_on(stream: BorrowedFd<'_>, has_times: bool) -> &'static OwnLog {
+        let log: &'static OwnLog = Box::leak(Box::new(OwnLog::new(has_times)));
+        let output = Output::of(stream).unwrap();
+        thread::spawn(move || log.write_all(output));
+        log
+    }
+
+    fn is_empty_soon(log: &OwnLog) -> bool {
+        log.wait_until_empty(log.desk(), Instant::now() + Duration::from_secs(20))
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_stops_nobody_and_is_told_what_was_dropped() {
+        let (reader, writer) = io::pipe().unwrap();
+        let log = log_on(writer.as_fd(), false);
+        let long = "x".repeat(999);
+        // More than pipe and queue hold; a write that waited would wait for ever.
+        let sent = 4 * QUEUE_BYTES_MAX / 1000;
+        for _ in 0..sent {
+            log.put(long.clone());
+        }
+        assert!(log.desk().dropped > 0 && log.desk().bytes <= QUEUE_BYTES_MAX);
+        assert!(
+            !log.wait_until_empty(log.desk(), Instant::now()),
+            "the end of the process would not wait either"
+        );
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let (mut whole, mut dropped) = (0, 0);
+        // The count is told before the line that follows.
+        while whole + dropped < sent {
+            let line = lines.next().unwrap();
+            if let Some(told) = line.strip_prefix("forkful: ") {
+                dropped += told.split(' ').next().unwrap().parse::<usize>().unwrap();
+            } else {
+                assert_eq!(line, long, "no line is torn");
+                whole += 1;
+            }
+        }
+        assert!(whole > 0 && whole < sent, "{whole} of {sent}");
+        drop(lines);
+        log.put("nobody reads".to_owned());
+        assert!(is_empty_soon(log), "a reader that has gone is not waited for");
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_and_they_are_counted() {
+        let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let log = log_on(full.as_fd(), true);
+        for _ in 0..10 {
+            log.put("a line".to_owned());
+        }
+        assert!(is_empty_soon(log));
+        assert_eq!(log.desk().dropped, 10);
+    }
+
+    #[test]
+    fn every_line_has_its_time_when_asked_for() {
+        assert_eq!(with_time("T", "error: one\ncaused by: two"), "T error: one\nT caused by: two\n");
+        let now = now();
+        assert!(now.len() == "2026-11-22T20:18:36.123Z".len() && now.ends_with('Z'), "{now}");
+    }
+}

@@ -1,0 +1,35 @@
+// Signals that mean nothing to a supervisor do not end it, and what it starts does not inherit that they are ignored.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const STRAY = ['SIGUSR1', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGXCPU', 'SIGIO', 'SIGPWR', 'SIGSTKFLT', 'SIGSYS'];
+const REAL_TIME = [34, 40, 64];
+
+test('a daemon outlives stray signals, and its workers have the default dispositions', async (t) => {
+  const forkful = await sandbox(t);
+  await forkful.ok(['start', 'sleep 1000', '--name', 'one']);
+  const daemon = await forkful.daemonPid();
+  for (const signal of [...STRAY, ...REAL_TIME]) process.kill(daemon, signal);
+  assert.equal(await forkful.daemonPid(), daemon);
+  const [worker] = await forkful.jlist('one');
+  assert.match(readFileSync(`/proc/${worker.pid}/status`, 'utf8'), /^SigIgn:\t0000000000000000$/m);
+  process.kill(worker.pid, 'SIGUSR1');
+  const next = await waitUntil('the next worker', async () => {
+    const [now] = await forkful.jlist('one');
+    return now.pid > 0 && now.pid !== worker.pid && now;
+  });
+  assert.equal(next.pm2_env.restart_time, 1);
+});
+
+test('a name that would be shown as another one is refused', async (t) => {
+  const forkful = await sandbox(t);
+  for (const name of ['a\u202Egpj', 'a\u2066b', '\u200Fa']) {
+    const { code, stderr } = await forkful.fails(['start', 'sleep 1000', '--name', name]);
+    assert.equal(code, 2);
+    assert.match(stderr, /a name cannot hold '\\u\{2/);
+  }
+});
