@@ -96,6 +96,21 @@ describe('deploy over ssh', { skip: SSHD ? false : 'there is no sshd on this mac
     assert.equal(deploy('live', 'exec', 'exit 7').code, 1);
   });
 
+  it('shows no secret in the arguments of any process, on either side', () => {
+    const secret = 'only-for-the-app-4711';
+    const text = readFileSync(join(app, 'forkful.config.json'), 'utf8');
+    const config = JSON.parse(text);
+    const look = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " < "$f" || true; echo; done 2>/dev/null';
+    config.deploy.live = { ...config.deploy.live, env: { SECRET: secret }, 'post-deploy': `echo "length \${#SECRET}"; ${look}` };
+    const file = join(directory, 'secret.config.json');
+    writeFileSync(file, JSON.stringify(config));
+    const outcome = deploy(file, 'live');
+    assert.equal(outcome.code, 0, outcome.stderr);
+    assert.match(outcome.stdout, new RegExp(`^length ${secret.length}$`, 'm'));
+    assert.match(outcome.stdout, /^ssh .*127\.0\.0\.1/m);
+    assert.ok(!outcome.stdout.includes(secret), outcome.stdout);
+  });
+
   it('tells of each host what became of it', () => {
     // Both names are this machine, so that only one of them can be the first to set up.
     const outcome = deploy('both', 'setup');

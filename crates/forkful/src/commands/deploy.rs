@@ -145,7 +145,7 @@ fn check_local_work() -> Result<(), Failure> {
 
 fn before_update(target: &DeployTarget) -> Result<(), Failure> {
     let Some(command) = &target.hooks.pre_deploy_local else { return Ok(()) };
-    let output = Command::new("/bin/sh").args(["-ec", command]).output();
+    let output = Command::new("/bin/sh").args(["-ec", script::HOOK]).env("FORKFUL_HOOK", command).output();
     let output = output.map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     output::talk(&output::format::visible(&String::from_utf8_lossy(&output.stderr)));
     output::print(&String::from_utf8_lossy(&output.stdout))?;

@@ -240,14 +240,15 @@ fn a_version_that_fails_or_is_not_healthy_is_taken_back_where_that_is_wanted() {
 fn several_hosts_are_reached_by_ssh_with_the_targets_options() {
     let shop = Shop::new(
         r#""host": ["one", "two", "gone"], "user": "ann", "port": 2222, "key": "/keys/id", "forward-agent": true,
-           "ssh_options": ["StrictHostKeyChecking=no"], "post-deploy": "echo \"as $AS\"""#,
+           "ssh_options": ["StrictHostKeyChecking=no"], "post-deploy": "echo \"as $AS\"",
+           "env": { "TOKEN": "not-for-others" }"#,
     );
     let bin = shop.sandbox.work().join("bin");
     fs_err::create_dir(&bin).unwrap();
-    let ssh = "#!/bin/sh\nfor last; do :; done\necho \"$*\" | sed 's| /bin/sh -c .*||' | head -n 1 >> \"$0.log\"\n\
+    let ssh = "#!/bin/sh\nfor last; do :; done\necho \"$*\" >> \"$0.words\"\necho \"$*\" | sed 's| /bin/sh -c .*||' | head -n 1 >> \"$0.log\"\n\
                case \"$*\" in *ann@gone*) echo 'connect to host gone port 2222: refused' >&2; exit 255;; esac\n\
-               case \"$*\" in *ann@one*) export AS=one;; *) export AS=two; last=$(printf %s \"$last\" | sed 's|/there|/there2|');; esac\n\
-               exec /bin/sh -c \"$last\"\n";
+               case \"$*\" in *ann@one*) export AS=one; there=/there;; *) export AS=two; there=/there2;; esac\n\
+               sed \"s|/there|$there|\" | /bin/sh -c \"$last\"\n";
     fs_err::write(bin.join("ssh"), ssh).unwrap();
     fs_err::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
@@ -278,8 +279,44 @@ fn several_hosts_are_reached_by_ssh_with_the_targets_options() {
     two | as two
     two | deployed [commit] one
     ");
+    let words = fs_err::read_to_string(bin.join("ssh.words")).unwrap();
+    assert!(!words.contains("not-for-others") && !words.contains("as $AS"), "in ssh's arguments: {words}");
     let log = fs_err::read_to_string(bin.join("ssh.log")).unwrap();
     assert_snapshot!(log.lines().find(|line| line.contains("@one")).unwrap(), @"-o BatchMode=yes -p 2222 -i /keys/id -A -o StrictHostKeyChecking=no -- ann@one");
+}
+
+#[test]
+fn a_script_comes_to_a_host_with_a_terminal_in_a_file_that_is_gone_afterwards() {
+    let shop = Shop::new(
+        r#""host": "one", "needs_tty": true, "env": { "TOKEN": "not-for-others" }, "post-deploy": "echo \"with $TOKEN\"""#,
+    );
+    let bin = shop.sandbox.work().join("bin");
+    let temporary = shop.sandbox.work().join("tmp");
+    fs_err::create_dir(&bin).unwrap();
+    fs_err::create_dir(&temporary).unwrap();
+    // Where there is a terminal, whatever comes on stdin would be shown.
+    let ssh = "#!/bin/sh\nfor last; do :; done\necho \"$*\" >> \"$0.words\"\n\
+               export TMPDIR=\"$(dirname \"$0\")/../tmp\"\n\
+               case \" $*\" in *' -tt '*) [ -z \"$(cat)\" ] || exit 9;; esac\n\
+               exec /bin/sh -c \"$last\"\n";
+    fs_err::write(bin.join("ssh"), ssh).unwrap();
+    fs_err::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    assert_snapshot!(shop.deploy_with(&["live", "setup"], &path), @"
+    exit: 0
+    --- stdout
+    set up at [commit] one
+    ");
+    assert_snapshot!(shop.deploy_with(&["live"], &path), @"
+    exit: 0
+    --- stdout
+    with not-for-others
+    deployed [commit] one
+    ");
+    let words = fs_err::read_to_string(bin.join("ssh.words")).unwrap();
+    assert!(!words.contains("not-for-others"), "in ssh's arguments: {words}");
+    assert_eq!(words.matches(" -tt ").count(), 2, "{words}");
+    assert_eq!(fs_err::read_dir(&temporary).unwrap().count(), 0, "no script is left");
 }
 
 #[test]

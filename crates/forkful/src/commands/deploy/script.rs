@@ -15,6 +15,10 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Commits that a shallow clone has.
 const SHALLOW_COMMITS: u32 = 5;
 
+/// What a shell of its own does with a hook: the hook comes in a variable, which only its user can read, and not as an
+/// argument, which everybody can.
+pub(super) const HOOK: &str = r#"hook=$FORKFUL_HOOK; unset FORKFUL_HOOK; eval "$hook""#;
+
 /// Functions that several scripts use. `fail` ends with a code that is told apart from those of hooks.
 const FUNCTIONS: &str = r#"
 fail() { echo "$1" >&2; exit 65; }
@@ -137,10 +141,13 @@ fn hooks(target: &DeployTarget) -> String {
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
             format!("get {}", quoted(url))
         }
-        Some(command) => format!("sh -c {}", quoted(command)),
+        Some(command) => format!("FORKFUL_HOOK={} sh -c '{HOOK}'", quoted(command)),
     };
     // In shells of their own: whatever a hook sets or leaves, the first command that fails is the end of it.
-    format!("post_deploy() {{ sh -ec {}; }}\ncheck() {{ {check}; }}\n", quoted(post_deploy))
+    format!(
+        "post_deploy() {{ FORKFUL_HOOK={} sh -ec '{HOOK}'; }}\ncheck() {{ {check}; }}\n",
+        quoted(post_deploy)
+    )
 }
 
 fn setup(target: &DeployTarget) -> String {
@@ -152,7 +159,7 @@ fn setup(target: &DeployTarget) -> String {
     format!(
         "{pre}\n[ ! -e \"$path/source\" ] || fail \"$path/source is there already: it was set up before\"\n\
          mkdir -p \"$path/shared/logs\" \"$path/shared/pids\"\n\
-         git clone --quiet{depth} \"$repo\" \"$path/source\" || fail \"$repo cannot be cloned\"\n\
+         git clone --quiet{depth} -- \"$repo\" \"$path/source\" || fail \"$repo cannot be cloned\"\n\
          enter\ncommit=$(resolve {reference}) || fail \"there is no \"{reference}\" in $repo\"\n\
          switch \"$commit\"\n{post}\necho \"set up at $(git log -1 --format='%h %s')\"\n"
     )
