@@ -7,6 +7,10 @@
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod channel;
+/// Targets of `dev/fuzz`, not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod primary;
 pub mod protocol;
 

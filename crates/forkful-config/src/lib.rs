@@ -16,6 +16,10 @@
 mod deploy;
 mod error;
 mod file;
+/// Targets of `dev/fuzz`, not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod options;
 mod read;

@@ -19,6 +19,10 @@ mod own_log;
 pub mod command;
 mod engine;
 mod events;
+/// Targets of `dev/fuzz`, not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 pub mod home;
 mod left_behind;

@@ -10,7 +10,7 @@ mod event_body;
 mod keep;
 mod log_body;
 mod refusal;
-mod routes;
+pub(crate) mod routes;
 
 use std::future::pending;
 use std::pin::pin;

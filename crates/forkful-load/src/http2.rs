@@ -14,6 +14,8 @@
 mod context;
 mod exchange;
 mod fault;
+#[cfg(any(test, forkful_fuzzing))]
+pub(crate) mod fuzzing;
 mod link;
 mod pacing;
 mod place;

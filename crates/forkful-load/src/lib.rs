@@ -25,6 +25,10 @@ mod compiled;
 pub mod dialect;
 mod engine;
 mod error;
+/// Targets of `dev/fuzz`, not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http1;
 mod http2;
 mod meter;

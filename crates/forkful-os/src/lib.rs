@@ -12,6 +12,10 @@ pub mod clock;
 pub mod closed;
 pub mod connection;
 pub mod cores;
+/// Targets of `dev/fuzz`, not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod identity;
 pub mod listener;
 pub mod memory;

@@ -135,6 +135,14 @@ pub(crate) fn messages(mut datagram: &[u8], mut f: impl FnMut(&[u8])) -> io::Res
     Ok(false)
 }
 
+/// Reads a message as each kind that is expected somewhere, for fuzzing.
+#[cfg(any(test, forkful_fuzzing))]
+pub(crate) fn read_all_kinds(message: &[u8]) {
+    let name = parse_unix(message).map(|socket| socket.name);
+    assert!(name.is_none_or(|name| name.len() <= message.len()), "a name from beyond the message");
+    std::hint::black_box((parse_inet(message), parse_peer(message), parse_received(message)));
+}
+
 fn dump(request: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = open(0)?;
     // The kernel answers while it is asked, so that waiting means one more read, not one more process.

@@ -9,6 +9,10 @@
 //! are and however they change.
 
 mod crowd;
+/// Targets of `dev/fuzz`, not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod listing;
 mod login;
 mod root;

@@ -35,7 +35,7 @@ const QUEUE: u32 = 511;
 const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// How long a client may take to send a request's head; also how long an unused connection stays open.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long responses under way may take once the end is asked for.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,17 +1,23 @@
-//! What fuzz targets share: chance with a seed, texts that are spoilt here and there, and the loop around a target.
+//! What fuzz targets share in `cargo test`: [`replay`] of the corpora of `dev/fuzz`, and, for what is inside the program
+//! and so out of libFuzzer's reach, [`fuzz`]: texts that are spoilt here and there.
 //!
-//! A target is an ordinary test. It runs for a few seconds, or for `FORKFUL_FUZZ_SECONDS`; every run begins elsewhere, a
-//! failure names its seed, and `FORKFUL_FUZZ_SEED` begins there again. It is no library for programs.
+//! Both try the same inputs in each run. A failure of [`fuzz`] names its seed; `FORKFUL_FUZZ_SEED` begins elsewhere, and
+//! with `FORKFUL_FUZZ_SECONDS` it goes on for that long. It is no library for programs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-/// Long enough for some ten thousand inputs, short enough for every test run.
-const SECONDS: u64 = 5;
+/// Inputs of [`fuzz`], unless it is told how long to go on: a second or two.
+const INPUTS: u64 = 3_000;
 /// The longest that one input may take before it is called a hang.
 const HANG: Duration = Duration::from_secs(60);
+/// Where the spoilt copies of a corpus begin, so that a test run is the same each time.
+const SEED: u64 = 0x5eed_5eed_5eed_5eed;
+/// Spoilt copies of each input of a corpus.
+const SPOILT_COPIES: u32 = 32;
 /// How often it is looked whether one hangs.
 const HANG_LOOK: Duration = Duration::from_secs(1);
 
@@ -107,8 +113,8 @@ impl Spoil<'_> {
     }
 }
 
-/// Feeds a target with inputs until the time is over. Says the seed, and what `shown` makes of the input, when the target
-/// panics or hangs. At least one input is tried.
+/// Feeds a target with inputs. Says the seed, and what `shown` makes of the input, when the target
+/// panics or hangs.
 ///
 /// # Panics
 /// When the target does.
@@ -117,9 +123,9 @@ pub fn fuzz<I>(
     mut holds: impl FnMut(&I, &mut Chance),
     shown: impl Fn(&I) -> String,
 ) {
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-    let mut seed = setting("FORKFUL_FUZZ_SEED").unwrap_or(clock) | 1;
-    let until = Instant::now() + Duration::from_secs(setting("FORKFUL_FUZZ_SECONDS").unwrap_or(SECONDS));
+    let mut seed = setting("FORKFUL_FUZZ_SEED").unwrap_or(SEED) | 1;
+    let until = setting("FORKFUL_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut inputs = 0;
     let current = Arc::new(AtomicU64::new(0));
     watch_for_hangs(&current);
     loop {
@@ -129,9 +135,38 @@ pub fn fuzz<I>(
         let outcome = catch_unwind(AssertUnwindSafe(|| holds(&bytes, &mut chance)));
         assert!(outcome.is_ok(), "FORKFUL_FUZZ_SEED={seed}: {}", shown(&bytes));
         seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(2) | 1;
-        if Instant::now() >= until {
+        inputs += 1;
+        if until.map_or(inputs >= INPUTS, |until| Instant::now() >= until) {
             // Nobody hangs any more.
             return current.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a target of `dev/fuzz` over its corpus, `fuzz/corpus/<name>`, and over a fixed number of spoilt copies of each
+/// input. The same inputs in every run. A failure names the file and the copy.
+///
+/// # Panics
+/// When the target does, or when there is no corpus.
+pub fn replay(name: &str, target: impl Fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("an entry of the corpus").path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no input in {}", folder.display());
+    let spoil = Spoil { tokens: JSON_TOKENS, places: 4, span: 12, copies: 4, pile: 40 };
+    for path in paths {
+        let seed = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut chance = Chance(SEED);
+        for copy in 0..=SPOILT_COPIES {
+            let mut bytes = seed.clone();
+            if copy > 0 && !bytes.is_empty() {
+                spoil.spoil(&mut bytes, &mut chance);
+            }
+            let outcome = catch_unwind(AssertUnwindSafe(|| target(&bytes)));
+            assert!(outcome.is_ok(), "{}, copy {copy}: b\"{}\"", path.display(), bytes.escape_ascii());
         }
     }
 }

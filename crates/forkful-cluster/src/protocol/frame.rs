@@ -100,6 +100,23 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_the_greatest_length_is_kept_and_a_longer_one_skipped() {
+        for (length, kept) in [(LINE_BYTES_MAX, 2), (LINE_BYTES_MAX + 1, 1)] {
+            for piece in [4096, 65_536, length + 1] {
+                let mut bytes = vec![b'x'; length];
+                bytes.extend_from_slice(b"\nnext\n");
+                let mut decoder = LineDecoder::default();
+                let mut lines = Vec::new();
+                for piece in bytes.chunks(piece) {
+                    decoder.feed(piece, |line| lines.push(line.len()));
+                }
+                assert_eq!((lines.len(), lines.last()), (kept, Some(&4)), "{length} bytes by {piece}");
+                assert_eq!(decoder.skipped(), u64::from(kept == 1));
+            }
+        }
+    }
+
+    #[test]
     fn of_a_long_line_that_came_with_a_handle_its_kind_is_told() {
         let long = [
             b"{\"cmd\":\"NODE_HANDLE\",\"type\":\"net.Socket\",\"msg\":\"",

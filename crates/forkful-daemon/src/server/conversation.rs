@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use forkful_api::conversation::{
@@ -16,7 +16,7 @@ use forkful_api::types::{LogsQuery, TARGETS_MAX};
 use serde_json::Value;
 
 use super::event_body::EventBody;
-use super::refusal::{Json, Refusal};
+use super::refusal::{Json, Refusal, Segment};
 use super::routes::Api;
 use crate::command::{Command, Talk};
 
@@ -76,7 +76,7 @@ pub(super) async fn trigger(
 
 pub(super) async fn environment(
     State(api): State<Api>,
-    Path(target): Path<String>,
+    Segment(target): Segment,
     query: Result<Query<EnvironmentQuery>, QueryRejection>,
 ) -> Result<Json<EnvironmentReply>, Refusal> {
     let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;

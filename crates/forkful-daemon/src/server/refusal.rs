@@ -1,7 +1,8 @@
 //! Error replies: one shape for every fault, whoever finds it.
 
 use axum::body::HttpBody;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use forkful_api::types::{ErrorCode, ErrorReply};
@@ -48,6 +49,21 @@ impl<T: Serialize> IntoResponse for Json<T> {
             Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
             // Our own types always have a JSON form; a plain text tells of a fault in this program.
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
+}
+
+/// The variable segment of a route's path; unlike axum's, its faults are [`Refusal`]s.
+#[derive(Debug)]
+pub(super) struct Segment(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(segment)) => Ok(Self(segment)),
+            Err(rejection) => Err(Refusal::bad_request(rejection.body_text())),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::handler::Handler;
 use axum::http::{Method, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -21,7 +21,7 @@ use serde::de::value::StrDeserializer;
 use tokio::sync::{mpsc, oneshot};
 
 use super::log_body::LogBody;
-use super::refusal::{Json, Refusal};
+use super::refusal::{Json, Refusal, Segment};
 use super::{REQUEST_BYTES_MAX, conversation, keep};
 use crate::command::{Command, Reply, Verb};
 
@@ -32,7 +32,7 @@ pub(super) struct Api {
 }
 
 /// All routes, talking to the engine behind `commands`.
-pub(super) fn router(commands: mpsc::Sender<Command>) -> Router {
+pub(crate) fn router(commands: mpsc::Sender<Command>) -> Router {
     let started_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
     Route::ALL
         .into_iter()
@@ -103,7 +103,7 @@ async fn table(State(api): State<Api>) -> Result<Json<AppTable>, Refusal> {
     api.ask(|reply| Command::Table { reply }).await.map(Json)
 }
 
-async fn describe(State(api): State<Api>, Path(target): Path<String>) -> Result<Json<AppList>, Refusal> {
+async fn describe(State(api): State<Api>, Segment(target): Segment) -> Result<Json<AppList>, Refusal> {
     api.ask(|reply| Command::Describe { target, reply }).await.map(Json)
 }
 
@@ -119,7 +119,7 @@ async fn start(
 
 async fn action(
     State(api): State<Api>,
-    Path(verb): Path<String>,
+    Segment(verb): Segment,
     Json(request): Json<ActionRequest>,
 ) -> Result<Json<ActionReply>, Refusal> {
     let verb = parse_verb(&verb).ok_or_else(|| Refusal::bad_request(format!("no such action: {verb:?}")))?;

@@ -192,6 +192,8 @@ async fn garbage_ends_its_own_connection_and_nothing_else() {
         ("/v1/nowhere", "{}"),
         ("/v1/ping", "{}"),
         ("/v1/actions/stop", &"[".repeat(100_000)),
+        // Found by fuzzing: a segment that is not UTF-8.
+        ("/v1/actions/%ca", "{}"),
     ] {
         let answer = raw(&served.socket(), post(path, body).as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");

@@ -89,15 +89,7 @@ impl Link {
             first: Rc::clone(&first),
             to_connect,
         };
-        let handshake = Builder::new()
-            .initial_max_send_streams(0)
-            .enable_push(false)
-            .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(HEAD_BYTES_MAX as u32)
-            .data_frame_budget(FRAME_BUDGET)
-            .handshake(io)
-            .await;
+        let handshake = builder().handshake(io).await;
         let answered = || match first.get() {
             first if first.starts_with(b"HTTP/1.") => "it answers with HTTP/1",
             _ => "",
@@ -126,6 +118,19 @@ impl Link {
         };
         Ok((link, Driver { connection }))
     }
+}
+
+/// What is told to a server, and expected of it.
+pub(super) fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .initial_max_send_streams(0)
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .data_frame_budget(FRAME_BUDGET);
+    builder
 }
 
 /// Moves a connection's bytes; ends with it.

@@ -1,0 +1,139 @@
+//! Fuzz targets of configurations: any text in every format is read and resolved, or refused with its file and line.
+//!
+//! Resolving looks at the file system but changes nothing. Files that a hostile text names (`env_file`) are not opened.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use forkful_core::spec::environment::parse_env_file;
+
+use crate::{AppOptions, ConfigError, Context, Format, JsEvaluator, ScriptFault, ScriptResult};
+
+/// JSON with comments; also package.json.
+pub fn json(bytes: &[u8]) {
+    text(bytes, Format::Json, "forkful.config.json");
+}
+
+/// YAML.
+pub fn yaml(bytes: &[u8]) {
+    text(bytes, Format::Yaml, "forkful.config.yaml");
+}
+
+/// TOML.
+pub fn toml(bytes: &[u8]) {
+    text(bytes, Format::Toml, "forkful.config.toml");
+}
+
+/// The value that a JavaScript configuration exports, as `node` prints it.
+pub fn script(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice(bytes) else { return };
+    // A file that exists, since its text is read before `node` is asked.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../eslint.config.mjs");
+    let evaluator = Exports(ScriptResult { value, output: String::new() });
+    match crate::load(&path, &evaluator) {
+        Ok(file) => read(file.apps),
+        Err(fault) => names_its_file(&fault, &path, false),
+    }
+}
+
+/// One option of a command line: the first byte chooses the key, the rest is its text.
+pub fn option(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    let keys = crate::known_keys();
+    let key = keys[usize::from(*first) % keys.len()].name;
+    let text = String::from_utf8_lossy(bytes);
+    let mut options = AppOptions { script: Some("server.js".to_owned()), ..AppOptions::default() };
+    match options.set(key, &text) {
+        Ok(()) => read(vec![options]),
+        Err(fault) => assert!(!fault.to_string().is_empty(), "{key}: a fault says something"),
+    }
+}
+
+/// A `.env` file.
+pub fn env(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match parse_env_file(&text) {
+        Ok(variables) => {
+            let is_name = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
+            assert!(variables.keys().all(is_name), "{variables:?}");
+        }
+        Err(fault) => {
+            assert!((1..=text.lines().count().max(1)).contains(&fault.line), "line {}", fault.line);
+        }
+    }
+}
+
+fn text(bytes: &[u8], format: Format, name: &str) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match crate::parse(text, format, Path::new(name)) {
+        Ok(file) => {
+            assert!(!file.apps.is_empty(), "a configuration has an app");
+            if let Err(fault) = file.deploy_targets() {
+                names_its_file(&fault, Path::new(name), false);
+            }
+            read(file.apps);
+        }
+        Err(fault) => names_its_file(&fault, Path::new(name), bytes.contains(&b'\n')),
+    }
+}
+
+/// What was read can be resolved, or is refused in words whose length is bounded by the text's.
+fn read(mut apps: Vec<AppOptions>) {
+    for app in &mut apps {
+        app.env_file = None;
+    }
+    if let Err(fault) = crate::resolve_all(&apps, &context()) {
+        assert!(!fault.to_string().is_empty(), "a fault says something");
+    }
+}
+
+fn context() -> Context {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sum");
+    Context {
+        caller_cwd: folder,
+        caller_env: BTreeMap::from([("PATH".to_owned(), "/nonexistent".to_owned())]),
+        own_program: PathBuf::from("/usr/bin/forkful"),
+        logs_folder: PathBuf::from("/nonexistent/logs"),
+        log_rotation: forkful_core::logs::LogRotation::default(),
+        env_name: None,
+        usable_cores: 4,
+        cores_reason: None,
+    }
+}
+
+/// A fault always names its file, and the line when it is one of a text with lines.
+fn names_its_file(fault: &ConfigError, path: &Path, has_lines: bool) {
+    let told = fault.to_string();
+    assert!(told.contains(&path.display().to_string()), "{told}");
+    if let (ConfigError::Syntax { place, .. }, true) = (fault, has_lines) {
+        assert!(place.line.is_some(), "no line: {told}");
+    }
+}
+
+/// Stands for `node`.
+struct Exports(ScriptResult);
+
+impl JsEvaluator for Exports {
+    fn evaluate(&self, _: &Path) -> Result<ScriptResult, ScriptFault> {
+        Ok(self.0.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forkful_testkit::replay;
+
+    #[test]
+    fn corpora_of_configurations() {
+        replay("config-json", super::json);
+        replay("config-yaml", super::yaml);
+        replay("config-toml", super::toml);
+        replay("config-script", super::script);
+        replay("config-option", super::option);
+    }
+
+    #[test]
+    fn corpus_of_env_files() {
+        replay("env", super::env);
+    }
+}

@@ -1,0 +1,78 @@
+//! Fuzz targets of the load engine: whatever a server answers, over HTTP/1 and HTTP/2.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::http1::{HeadCache, Reader, ReaderContext};
+use crate::http2;
+use crate::plan::Expect;
+
+/// What an in-memory connection holds in each direction.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// Answers on one HTTP/1 connection. The first byte says in which pieces they come, and what was asked for.
+pub fn http1(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    let piece = 1 + usize::from(first >> 2) * 8;
+    let (is_head, keep_body) = (first & 1 == 1, first & 2 == 2);
+    let mut cache = HeadCache::new(Some("x-worker"));
+    let mut reader = Reader::default();
+    for chunk in bytes.chunks(piece) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let mut context = ReaderContext { cache: &mut cache, is_head, keep_body };
+            let Ok((used, answer)) = reader.read(rest, &mut context) else { return };
+            assert!(used > 0 && used <= rest.len(), "{used} of {} bytes were read", rest.len());
+            assert!(answer.is_some() || used == rest.len(), "without an answer all of the input is used");
+            assert!(
+                reader.body().len() <= Expect::BODY_BYTES_MAX + 1,
+                "{} bytes are kept",
+                reader.body().len()
+            );
+            rest = &rest[used..];
+        }
+    }
+    let _ = reader.end_of_input();
+}
+
+/// What a server sends on one HTTP/2 connection, on which two requests are under way.
+pub fn http2(bytes: &[u8]) {
+    RUNTIME.with(|runtime| runtime.block_on(answer_http2(bytes)));
+}
+
+thread_local! {
+    static RUNTIME: tokio::runtime::Runtime = {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a loop for one thread")
+    };
+}
+
+async fn answer_http2(bytes: &[u8]) {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    // Both directions at once, or neither side would go on when a pipe is full.
+    let (mut from, mut to) = tokio::io::split(theirs);
+    let write = async move {
+        // Fails when the client has given up; that is its right.
+        drop(to.write_all(bytes).await);
+        drop(to.shutdown().await);
+    };
+    let read = async move {
+        let mut sink = vec![0; 4096];
+        while matches!(from.read(&mut sink).await, Ok(1..)) {}
+    };
+    tokio::join!(http2::fuzzing::ask(ours), write, read);
+}
+
+#[cfg(test)]
+mod tests {
+    use forkful_testkit::replay;
+
+    #[test]
+    fn corpus_of_http1() {
+        replay("http1", super::http1);
+    }
+
+    #[test]
+    fn corpus_of_http2() {
+        replay("http2", super::http2);
+    }
+}
