@@ -2,7 +2,7 @@
 /// <reference types="node" />
 
 /** A worker's state, in PM2's words. */
-export type Status = 'online' | 'launching' | 'stopping' | 'stopped' | 'errored' | 'waiting restart';
+export type Status = 'online' | 'launching' | 'stopping' | 'stopped' | 'finished' | 'errored' | 'waiting restart';
 
 /** Whom a command is for: the name of an app, the id of a worker, or `'all'`. */
 export type Target = string | number;

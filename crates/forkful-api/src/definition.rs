@@ -149,6 +149,7 @@ impl From<&AppSpec> for AppDefinition {
             instances: spec.instances,
             balance: spec.balance.into(),
             autorestart: spec.restart.autorestart,
+            restart_finished: spec.restart.restart_finished,
             max_restarts: spec.restart.max_restarts,
             restart_window_ms: millis(spec.restart.window),
             min_uptime_ms: millis(spec.restart.min_uptime),

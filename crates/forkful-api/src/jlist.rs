@@ -226,7 +226,8 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
         name: definition.name.clone(),
         namespace: definition.namespace.clone(),
         pm_id: worker.pm_id,
-        status: worker.status,
+        // PM2 has no word for a program that has done its work.
+        status: if worker.status == Status::Finished { Status::Stopped } else { worker.status },
         restart_time: worker.restarts,
         unstable_restarts: worker.unstable_restarts,
         pm_uptime: worker.started_at_ms.unwrap_or(app.created_at_ms),

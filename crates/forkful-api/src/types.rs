@@ -121,6 +121,9 @@ pub struct AppOutcome {
     pub name: String,
     /// Whether what was asked for holds now.
     pub ok: bool,
+    /// Whether all its workers have ended with code 0 and are not started again.
+    #[serde(default)]
+    pub finished: bool,
     /// Ids of the workers that were touched.
     pub pm_ids: Vec<u32>,
     /// Why not, when `ok` is false; one sentence without a full stop.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use crate::error::{ConfigError, Place};
+use crate::faults::Faults;
 use crate::tree::{Entry, Node, Value};
 use crate::values::{self, Refusal};
 
@@ -99,16 +100,16 @@ pub(crate) fn json_schema() -> Json {
     json!({ "type": "object", "required": ["host", "repo", "ref", "path"], "properties": properties })
 }
 
-/// Reads the `deploy` section of a document; no section is no targets.
-pub(crate) fn targets(tree: &Node, file: &Path) -> Result<Vec<DeployTarget>, ConfigError> {
+/// Reads the `deploy` section of a document; no section is no targets. What is wrong is noted.
+pub(crate) fn all_targets(tree: &Node, file: &Path, faults: &mut Faults) -> Vec<DeployTarget> {
     let Some(section) = tree.get("deploy").filter(|entry| !entry.node.is_null()) else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
     let refused = |key: String| {
         move |refusal: Refusal| ConfigError::Value {
             place: Place {
                 file: Some(file.to_owned()),
-                line: refusal.line,
+                at: refusal.at,
                 key: format!("{key}{}", refusal.below),
             },
             value: refusal.value,
@@ -116,25 +117,38 @@ pub(crate) fn targets(tree: &Node, file: &Path) -> Result<Vec<DeployTarget>, Con
         }
     };
     let Value::Table(entries) = &section.node.value else {
-        return Err(refused("deploy".to_owned())(Refusal::new(
-            &section.node,
-            "an object with a block per target",
-        )));
+        let refusal = Refusal::new(&section.node, "an object with a block per target");
+        faults.add(refused("deploy".to_owned())(refusal));
+        return Vec::new();
     };
-    entries
-        .iter()
-        .map(|entry| target(entry, file).map_err(refused(format!("deploy.{}", entry.key))))
-        .collect()
+    let mut targets = Vec::new();
+    for entry in entries {
+        match target(entry, file) {
+            Ok(target) => targets.push(target),
+            Err(refusals) => {
+                let key = format!("deploy.{}", entry.key);
+                refusals.into_iter().map(refused(key)).for_each(|fault| faults.add(fault));
+            }
+        }
+    }
+    targets
 }
 
-fn target(block: &Entry, file: &Path) -> Result<DeployTarget, Refusal> {
+/// One target, or all that is wrong with it.
+fn target(block: &Entry, file: &Path) -> Result<DeployTarget, Vec<Refusal>> {
     let Value::Table(entries) = &block.node.value else {
-        return Err(Refusal::new(&block.node, "an object with host, repo, ref and path"));
+        return Err(vec![Refusal::new(&block.node, "an object with host, repo, ref and path")]);
     };
+    let mut refusals = Vec::new();
     let mut target =
         DeployTarget { name: block.key.clone(), file: file.to_owned(), ..DeployTarget::default() };
     for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
-        read(&mut target, entry).map_err(|refusal| refusal.below(&format!(".{}", entry.key)))?;
+        if let Err(refusal) = read(&mut target, entry) {
+            refusals.push(refusal.below(&format!(".{}", entry.key)));
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(refusals);
     }
     let missing = [
         ("host", target.hosts.is_empty()),
@@ -146,7 +160,7 @@ fn target(block: &Entry, file: &Path) -> Result<DeployTarget, Refusal> {
         Some((key, _)) => {
             let mut refusal = Refusal::new(&block.node, format!("the key `{key}` in it"));
             refusal.value = "incomplete".to_owned();
-            Err(refusal)
+            Err(vec![refusal])
         }
         None => Ok(target),
     }
@@ -182,7 +196,7 @@ fn read(target: &mut DeployTarget, entry: &Entry) -> Result<(), Refusal> {
                 Some(nearest) => Refusal::new(node, format!("`{nearest}`, or another key of a deployment")),
                 None => Refusal::new(node, "a key of a deployment"),
             };
-            refusal.value = "no known key".to_owned();
+            refusal.value = "an unknown key".to_owned();
             return Err(refusal);
         }
     }
@@ -218,7 +232,7 @@ fn folder(node: &Node) -> Result<String, Refusal> {
     let path = values::filled_text(node)?;
     let is_home = path == "~" || path.starts_with("~/");
     if !(path.starts_with('/') || is_home) || path.trim_end_matches('/').is_empty() || path.contains('\n') {
-        return Err(Refusal::new(node, "an absolute folder, as /srv/app"));
+        return Err(Refusal::new(node, "an absolute folder such as /srv/app"));
     }
     Ok(path.trim_end_matches('/').to_owned())
 }

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use forkful_core::spec::AppNameFault;
 
-use crate::tree::quoted;
+use crate::tree::{Spot, quoted};
 
 /// Where something was said: file, line and key as far as they are known, or an option of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
     /// The file, as the user named it; `None` for the command line.
     pub file: Option<PathBuf>,
-    /// The line, counted from 1, where the format has lines.
-    pub line: Option<usize>,
+    /// Where in the file, where the format has lines.
+    pub at: Option<Spot>,
     /// The key (`apps[0].instances`) or option (`--instances`); may be empty.
     pub key: String,
 }
@@ -23,7 +23,7 @@ impl Place {
     /// An option of the command line.
     pub(crate) fn command_line(key: &str) -> Self {
         let key = if key == "script" { key.to_owned() } else { format!("--{}", key.replace('_', "-")) };
-        Self { file: None, line: None, key }
+        Self { file: None, at: None, key }
     }
 
     /// How a key is spelled where this place is: `name` in a file, `--name` on the command line.
@@ -35,13 +35,13 @@ impl Place {
     }
 }
 
-/// `forkful.config.json:4: apps[0].instances`, with what is known.
+/// `forkful.config.json:4:18: apps[0].instances`, with what is known.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
             write!(f, "{}", file.display())?;
-            if let Some(line) = self.line {
-                write!(f, ":{line}")?;
+            if let Some(at) = &self.at {
+                write!(f, ":{at}")?;
             }
             f.write_str(if self.key.is_empty() { ":" } else { ": " })?;
         }
@@ -148,7 +148,7 @@ pub enum ConfigError {
         name: String,
     },
     /// There is no such user or group.
-    #[error("{place} is {}, which is no {kind} of this system", quoted(name))]
+    #[error("{place} is {}, which is not a {kind} of this system", quoted(name))]
     UnknownUser {
         /// Where.
         place: Place,
@@ -305,6 +305,14 @@ pub enum ConfigError {
         /// What is wrong with it.
         fault: AppNameFault,
     },
+    /// More than one thing is wrong.
+    #[error("{first}")]
+    Several {
+        /// The first fault.
+        first: Box<ConfigError>,
+        /// How many there are, with the first.
+        count: usize,
+    },
     /// The chosen `env_<name>` does not exist.
     #[error("{place} has no `env_{name}`")]
     UnknownEnvironment {
@@ -325,6 +333,40 @@ fn search(path_variable: Option<&str>) -> String {
 }
 
 impl ConfigError {
+    /// Where the fault is, as far as it is in a configuration or on the command line.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Syntax { place, .. }
+            | Self::Evaluate { place, .. }
+            | Self::Shape { place, .. }
+            | Self::Value { place, .. }
+            | Self::DuplicateKey { place, .. }
+            | Self::DuplicateName { place, .. }
+            | Self::UnknownUser { place, .. }
+            | Self::NotRoot { place, .. }
+            | Self::EnvFile { place, .. }
+            | Self::NoNumber { place, .. }
+            | Self::Dependency { place, .. }
+            | Self::NoScript { place }
+            | Self::ScriptMissing { place, .. }
+            | Self::ScriptIsDirectory { place, .. }
+            | Self::ScriptUnreadable { place, .. }
+            | Self::NotExecutable { place, .. }
+            | Self::NoInterpreter { place, .. }
+            | Self::WorkingDirectory { place, .. }
+            | Self::BadName { place, .. }
+            | Self::UnknownEnvironment { place, .. } => Some(place),
+            Self::Several { first, .. } => first.place(),
+            Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::UnknownFormat { .. }
+            | Self::EnvFileSyntax { .. }
+            | Self::InterpreterMissing { .. }
+            | Self::NodeTooOld { .. }
+            | Self::NodeVersion { .. } => None,
+        }
+    }
+
     /// What to do about it, where there is more to say than the error itself.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -335,6 +377,10 @@ impl ConfigError {
                 Some("known are .js, .cjs, .mjs, .ts, .json, .yaml, .yml and .toml".to_owned())
             }
             Self::Evaluate { hint, .. } => hint.clone(),
+            Self::Several { first, count } => {
+                let all = format!("`forkful validate` shows all {count} faults");
+                Some(first.hint().map_or(all.clone(), |hint| format!("{hint}; {all}")))
+            }
             Self::Shape { .. } => {
                 Some(r#"a configuration is { "apps": [{ "script": "app.js" }] }"#.to_owned())
             }
@@ -345,14 +391,14 @@ impl ConfigError {
             Self::NotRoot { .. } => Some("run the daemon as that user, or start it as root".to_owned()),
             Self::EnvFile { .. } => Some("paths of env_file start at the app's working directory".to_owned()),
             Self::NoNumber { name, .. } => Some(format!("give `{name}` a number in `env`")),
-            Self::NoScript { .. } => Some("name what to start, as app.js".to_owned()),
+            Self::NoScript { .. } => Some("name what to start, such as app.js".to_owned()),
             Self::ScriptMissing { near, script, .. } => Some(match near {
                 Some(near) => format!("did you mean {near}?"),
                 None if script.contains('/') => "check the path and the working directory".to_owned(),
                 None => "a script is a file, a program in PATH, or a quoted command line".to_owned(),
             }),
             Self::ScriptIsDirectory { near, .. } => Some(match near {
-                Some(near) => format!("name a file in it, as {near}"),
+                Some(near) => format!("name a file in it, such as {near}"),
                 None => "name the file to start".to_owned(),
             }),
             Self::ScriptUnreadable { .. } => Some("check the file's permissions".to_owned()),

@@ -130,6 +130,8 @@ pub struct KnownKey {
     pub kind: Kind,
     /// What becomes of it.
     pub support: Support,
+    /// The default as JSON; empty where the default depends on other keys or is "not set".
+    pub default: &'static str,
     /// What it means; for keys that are not supported, what to do instead, or empty.
     pub doc: &'static str,
     /// A value as one would write it in JSON.

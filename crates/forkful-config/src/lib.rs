@@ -13,8 +13,10 @@
 //! **Invariant:** nothing here talks to the daemon or starts an app. The only processes are a
 //! short-lived `node` that evaluates a JavaScript config, and `node --version`.
 
+mod check;
 mod deploy;
 mod error;
+mod faults;
 mod file;
 /// Targets of `dev/fuzz`, not for programs.
 #[cfg(any(test, forkful_fuzzing))]
@@ -29,6 +31,7 @@ mod statics;
 mod tree;
 mod values;
 
+pub use check::{Report, check, check_text};
 pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning};
 pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, parse};
@@ -41,4 +44,5 @@ pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::caller_environment;
 pub use resolve::{Context, Resolved, resolve, resolve_all, resolve_only, tidy};
 pub use schema::{attribute_table, json_schema};
+pub use tree::Spot;
 pub use values::{parse_bytes, parse_duration, parse_signal, set_log_rotation};

@@ -15,7 +15,7 @@ use forkful_core::spec::{Balance, CronPattern, Mode, StopSignal, WatchIgnore};
 use crate::error::{ConfigError, Place};
 use crate::keys;
 use crate::resolve::default_name;
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Spot, Value};
 
 pub use parts::{FilterEnv, FlagOrPath, HealthOptions, WatchOption, WatchOptions};
 
@@ -48,8 +48,8 @@ pub struct Origin {
     pub file: PathBuf,
     /// The app's place in it, as `apps[0]`; empty when the file holds a single bare app.
     pub app: String,
-    /// The app's first line, where the format has lines.
-    pub line: Option<usize>,
+    /// Where the app begins, where the format has lines.
+    pub at: Option<Spot>,
     /// The keys that the file gives, as it spells them, with their lines.
     pub keys: BTreeMap<String, KeyOrigin>,
 }
@@ -59,8 +59,8 @@ pub struct Origin {
 pub struct KeyOrigin {
     /// As the file spells it (`maxRestarts`, `exec`).
     pub written: String,
-    /// Its line, where the format has lines.
-    pub line: Option<usize>,
+    /// Where the key stands, where the format has lines.
+    pub at: Option<Spot>,
 }
 
 /// What a user said about an app. The field names are the keys of [`known_keys`](crate::known_keys).
@@ -207,7 +207,7 @@ impl AppOptions {
     /// Gives a key a value as an option of the command line writes it (`set("kill_timeout", "10s")`),
     /// with the same types and messages as in a file. A key that takes an object, such as `env`, is not given this way.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), ConfigError> {
-        self.set_node(key, &Node { line: None, value: Value::Text(text.to_owned()) })
+        self.set_node(key, &Node { at: None, value: Value::Text(text.to_owned()) })
     }
 
     fn set_node(&mut self, key: &str, node: &Node) -> Result<(), ConfigError> {
@@ -232,7 +232,7 @@ impl AppOptions {
             [] => Ok(()),
             [one] => self.set(key, one),
             many => {
-                let node = |value| Node { line: None, value };
+                let node = |value| Node { at: None, value };
                 let items = many.iter().map(|text| node(Value::Text(text.clone()))).collect();
                 self.set_node(key, &node(Value::List(items)))
             }
@@ -275,7 +275,7 @@ impl AppOptions {
             Some(origin) => match origin.keys.get(key) {
                 Some(given) => Place {
                     file: Some(origin.file.clone()),
-                    line: given.line,
+                    at: given.at,
                     key: join_key(&origin.app, &given.written),
                 },
                 None => Place::command_line(key),
@@ -298,9 +298,7 @@ impl AppOptions {
     /// Where the app as a whole stands.
     pub(crate) fn app_place(&self) -> Place {
         match &self.origin {
-            Some(origin) => {
-                Place { file: Some(origin.file.clone()), line: origin.line, key: origin.app.clone() }
-            }
+            Some(origin) => Place { file: Some(origin.file.clone()), at: origin.at, key: origin.app.clone() },
             None => Place { key: "the command line".to_owned(), ..Place::default() },
         }
     }

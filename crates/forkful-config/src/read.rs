@@ -5,9 +5,11 @@ pub(crate) mod script;
 pub(crate) mod toml;
 pub(crate) mod yaml;
 
+use crate::tree::Spot;
+
 /// A fault of a text against its format's grammar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyntaxFault {
-    pub(crate) line: Option<usize>,
+    pub(crate) at: Option<Spot>,
     pub(crate) message: String,
 }

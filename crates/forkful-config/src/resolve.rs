@@ -23,6 +23,7 @@ use forkful_core::spec::{
 };
 
 use crate::error::{ConfigError, Warning};
+use crate::faults::Faults;
 use crate::file::left_out;
 use crate::options::AppOptions;
 use crate::statics;
@@ -62,7 +63,32 @@ pub struct Resolved {
 /// Resolves one app. A chosen `env_<name>` that it does not have is an error.
 pub fn resolve(options: &AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
     environment::require_block(std::slice::from_ref(options), context)?;
-    resolve_one(options, context)
+    let mut faults = Faults::default();
+    let resolved = resolve_one(options, context, &mut faults);
+    faults.or_value(())?;
+    Ok(resolved.expect("an app without a fault is resolved"))
+}
+
+/// Resolves all apps that can be resolved, and notes what is wrong with the others.
+pub(crate) fn all(apps: &[AppOptions], context: &Context, faults: &mut Faults) -> Vec<Resolved> {
+    faults.take(environment::require_block(apps, context));
+    let mut options_of = Vec::with_capacity(apps.len());
+    let mut resolved: Vec<Resolved> = Vec::with_capacity(apps.len());
+    for options in apps {
+        let Some(app) = resolve_one(options, context, faults) else { continue };
+        if resolved.iter().any(|other| other.spec.name == app.spec.name) {
+            // Names that are the same in the file are noted where the file is read.
+            if options.name_prefix.is_some() || options.append_env_to_name.is_some() {
+                let name = app.spec.name.as_str().to_owned();
+                faults.add(ConfigError::DuplicateName { place: options.app_place(), name });
+            }
+            continue;
+        }
+        options_of.push(options);
+        resolved.push(app);
+    }
+    faults.take(names::check_order(&options_of, &resolved));
+    resolved
 }
 
 /// Resolves the apps of one file or command. A chosen `env_<name>` must exist in one of them; the
@@ -82,39 +108,54 @@ pub fn resolve_only(
     let mut names = BTreeSet::new();
     let mut resolved = Vec::with_capacity(apps.len());
     let mut warnings = Vec::new();
+    let mut faults = Faults::default();
+    let mut options_of = Vec::with_capacity(apps.len());
     for options in apps {
         let place = options.app_place();
         let declared = options.declared_name();
         if !only.is_empty() && declared.is_some_and(|name| !only.contains(&name)) {
-            warnings.extend(resolve_one(options, context).err().map(|error| left_out(&error)));
+            let mut others = Faults::default();
+            resolve_one(options, context, &mut others);
+            warnings.extend(others.into_list().first().map(left_out));
             continue;
         }
-        let app = resolve_one(options, context)?;
+        let Some(app) = resolve_one(options, context, &mut faults) else { continue };
         let name = app.spec.name.as_str().to_owned();
         if !names.insert(name.clone()) {
-            return Err(ConfigError::DuplicateName { place, name });
+            faults.add(ConfigError::DuplicateName { place, name });
         }
+        options_of.push(options);
         resolved.push(app);
     }
-    names::check_order(apps, &resolved)?;
-    Ok((resolved, warnings))
+    faults.take(names::check_order(&options_of, &resolved));
+    faults.or_value((resolved, warnings))
 }
 
-fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
+/// Resolves one app; `None` when something is wrong with it, all of which is noted then.
+fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> Option<Resolved> {
+    let before = faults.count();
     let mut warnings = Vec::new();
-    let cwd = working_directory(options, context)?;
-    let (mut env, env_sources) = environment::of_app(options, context, &cwd, &mut warnings)?;
-    let run_as = upkeep::run_as(options, &mut env)?;
-    let mut found = script::locate(options, context, &cwd, &env, &mut warnings)?;
+    let namespace = faults.take(names::namespace(options));
+    let cwd = faults.take(working_directory(options, context))?;
+    let (mut env, env_sources) = faults.take(environment::of_app(options, context, &cwd, &mut warnings))?;
+    let run_as = faults.take(upkeep::run_as(options, &mut env));
+    let variables = faults.take(upkeep::variables(options, &env));
+    let mut found = faults.take(script::locate(options, context, &cwd, &env, &mut warnings))?;
     warnings.extend(statics::address_warning(options, &env));
-    if options.source_map_support == Some(true) && found.runtime == Runtime::Node {
+    if found.runtime == Runtime::Node && wants_source_maps(options, found.script.as_deref()) {
         found.program_args.push("--enable-source-maps".to_owned());
     }
-    let name = names::name(options, &found.default_name, context)?;
+    if found.runtime == Runtime::Other {
+        // Python holds back what it prints to a pipe; other programs do not read this. Empty means off to Python.
+        env.entry("PYTHONUNBUFFERED".to_owned()).or_insert_with(|| "1".to_owned());
+    }
+    let name = faults.take(names::name(options, &found.default_name, context))?;
+    let instances = faults.take(instances::count(options, name.as_str(), context, &mut warnings));
+    let depends_on = faults.take(names::depends_on(options, &name));
     let mode = mode(options, found.runtime, &mut warnings);
     let spec = AppSpec {
-        namespace: names::namespace(options)?,
-        instances: instances::count(options, name.as_str(), context, &mut warnings)?,
+        namespace: namespace?,
+        instances: instances?,
         mode,
         balance: options.balance.unwrap_or(Balance::Auto),
         restart: restart_policy(options, &mut warnings),
@@ -130,11 +171,11 @@ fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
             let base = if options.is_from_file("pid_file") { &cwd } else { &context.caller_cwd };
             tidy(&base.join(expand_home(file, context)))
         }),
-        variables: upkeep::variables(options, &env)?,
+        variables: variables?,
         watch: upkeep::watch(options, &cwd, context, &mut warnings),
         renewal: upkeep::renewal(options),
         health: upkeep::health(options),
-        depends_on: names::depends_on(options, &name)?,
+        depends_on: depends_on?,
         launch: Launch {
             program: found.program,
             program_args: found.program_args,
@@ -143,12 +184,19 @@ fn resolve_one(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
             cwd,
             env,
             env_sources,
-            run_as,
+            run_as: run_as?,
             runtime: found.runtime,
         },
         name,
     };
-    Ok(Resolved { spec, warnings })
+    (faults.count() == before).then_some(Resolved { spec, warnings })
+}
+
+/// As PM2 does by itself: where a compiler has left a map beside the script.
+fn wants_source_maps(options: &AppOptions, script: Option<&str>) -> bool {
+    options
+        .source_map_support
+        .unwrap_or_else(|| script.is_some_and(|script| Path::new(&format!("{script}.map")).is_file()))
 }
 
 fn working_directory(options: &AppOptions, context: &Context) -> Result<PathBuf, ConfigError> {
@@ -159,7 +207,7 @@ fn working_directory(options: &AppOptions, context: &Context) -> Result<PathBuf,
     let cwd = tidy(&base.join(expand_home(given, context)));
     let fault = match fs_err::metadata(&cwd) {
         Ok(metadata) if metadata.is_dir() => return Ok(cwd),
-        Ok(_) => "is no directory",
+        Ok(_) => "is not a directory",
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist",
         Err(_) => "cannot be entered",
     };
@@ -264,6 +312,7 @@ fn restart_policy(options: &AppOptions, warnings: &mut Vec<Warning>) -> RestartP
     };
     RestartPolicy {
         autorestart: options.autorestart.unwrap_or(default.autorestart),
+        restart_finished: options.autorestart == Some(true),
         max_restarts: options.max_restarts.unwrap_or(default.max_restarts),
         window: default.window,
         min_uptime: options.min_uptime.unwrap_or(default.min_uptime),

@@ -11,12 +11,21 @@ pub fn json_schema() -> Value {
     for key in known_keys().iter().filter(|key| key.support != Support::Foreign) {
         let mut schema = of_kind(key.kind);
         schema["description"] = json!(key.doc);
+        if !key.default.is_empty() {
+            schema["default"] = serde_json::from_str(key.default).unwrap_or_else(|_| json!(key.default));
+        }
         let example: Value = serde_json::from_str(key.example).unwrap_or_else(|_| json!(key.example));
         schema["examples"] = json!([example]);
-        for name in std::iter::once(&key.name).chain(key.aliases) {
-            properties.insert((*name).to_owned(), schema.clone());
-            let camel = camel_case(name);
-            properties.entry(camel).or_insert_with(|| schema.clone());
+        properties.insert(key.name.to_owned(), schema);
+        let snake = key.aliases.iter().map(|alias| (*alias).to_owned());
+        let camel = std::iter::once(&key.name).chain(key.aliases).map(|name| camel_case(name));
+        for alias in snake.chain(camel) {
+            let of_alias = json!({
+                "$ref": format!("#/$defs/app/properties/{}", key.name),
+                "deprecated": true,
+                "description": format!("Alias of `{}`.", key.name),
+            });
+            properties.entry(alias).or_insert(of_alias);
         }
     }
     let foreign = known_keys().iter().filter(|key| key.support == Support::Foreign);
@@ -120,16 +129,17 @@ fn log_rotation() -> Value {
 /// The keys as a table in Markdown, for `docs/FROM-PM2.md`.
 pub fn attribute_table() -> String {
     let mut table =
-        String::from("| key | also | takes | state | meaning |\n| --- | --- | --- | --- | --- |\n");
+        String::from("| key | aliases | value | default | meaning |\n| --- | --- | --- | --- | --- |\n");
     for key in known_keys() {
-        let state = match key.support {
-            Support::Now => "works",
-            Support::Foreign => "ignored",
+        let default = match key.support {
+            Support::Foreign => "ignored".to_owned(),
+            Support::Now if key.default.is_empty() => String::new(),
+            Support::Now => format!("`{}`", key.default),
         };
         let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
         let kind = if key.support == Support::Foreign { "" } else { key.kind.describe() };
         let row = format!(
-            "| `{}` | {} | {} | {state} | {} |\n",
+            "| `{}` | {} | {} | {default} | {} |\n",
             key.name,
             aliases.join(", "),
             kind.replace('|', "\\|"),

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::error::{ConfigError, Place, Warning};
+use crate::faults::Faults;
 use crate::keys;
 use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Spot, Value};
 use crate::values::{self, Refusal};
 
 /// The key of the section.
@@ -40,69 +41,82 @@ pub(crate) fn apps(
     tree: &Node,
     path: &Path,
     warnings: &mut Vec<Warning>,
-) -> Result<Vec<AppOptions>, ConfigError> {
+    faults: &mut Faults,
+) -> Vec<AppOptions> {
     let Some(section) = tree.get(SECTION).filter(|section| !section.node.is_null()) else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
-    let mut reader = Reader { path, warnings };
+    let mut reader = Reader { path, warnings, faults };
     match &section.node.value {
         Value::List(items) => {
             let entries = items.iter().enumerate();
-            entries.map(|(index, item)| reader.entry(item, &format!("{SECTION}[{index}]"))).collect()
+            entries.filter_map(|(index, item)| reader.entry(item, &format!("{SECTION}[{index}]"))).collect()
         }
-        Value::Table(_) => Ok(vec![reader.entry(&section.node, SECTION)?]),
-        _ => Err(ConfigError::Value {
-            place: reader.place(section.line, SECTION),
-            value: section.node.to_string(),
-            expected: r#"a list of objects as { "path": "public", "port": 8080 }"#.to_owned(),
-        }),
+        Value::Table(_) => reader.entry(&section.node, SECTION).into_iter().collect(),
+        _ => {
+            let place = reader.place(section.at, SECTION);
+            let expected = r#"a list of objects such as { "path": "public", "port": 8080 }"#.to_owned();
+            faults.add(ConfigError::Value { place, value: section.node.to_string(), expected });
+            Vec::new()
+        }
     }
 }
 
 struct Reader<'a> {
     path: &'a Path,
     warnings: &'a mut Vec<Warning>,
+    faults: &'a mut Faults,
 }
 
 impl Reader<'_> {
-    fn place(&self, line: Option<usize>, key: &str) -> Place {
-        Place { file: Some(self.path.to_owned()), line, key: key.to_owned() }
+    fn place(&self, at: Option<Spot>, key: &str) -> Place {
+        Place { file: Some(self.path.to_owned()), at, key: key.to_owned() }
     }
 
-    fn entry(&mut self, node: &Node, at: &str) -> Result<AppOptions, ConfigError> {
+    fn entry(&mut self, node: &Node, at: &str) -> Option<AppOptions> {
         let Value::Table(entries) = &node.value else {
-            return Err(ConfigError::Value {
-                place: self.place(node.line, at),
+            self.faults.add(ConfigError::Value {
+                place: self.place(node.at, at),
                 value: node.to_string(),
-                expected: r#"an object as { "path": "public", "port": 8080 }"#.to_owned(),
+                expected: r#"an object such as { "path": "public", "port": 8080 }"#.to_owned(),
             });
+            return None;
         };
         let mut options =
             AppOptions { script: Some(SCRIPT.to_owned()), serves_files: true, ..AppOptions::default() };
         let mut given = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
             let key = join_key(at, &entry.key);
-            let place = self.place(entry.line, &key);
+            let place = self.place(entry.at, &key);
             let refused = |refusal: Refusal| ConfigError::Value {
-                place: Place { key: format!("{key}{}", refusal.below), ..place.clone() },
+                place: Place {
+                    key: format!("{key}{}", refusal.below),
+                    at: refusal.at.or(place.at),
+                    ..place.clone()
+                },
                 value: refusal.value,
                 expected: refusal.expected,
             };
             let name = keys::snake_case(&entry.key);
             match name.as_str() {
                 "name" => {
-                    options.name = Some(values::filled_text(&entry.node).map_err(refused)?);
-                    given.insert(name, KeyOrigin { written: entry.key.clone(), line: entry.line });
+                    options.name = self.faults.take(values::filled_text(&entry.node).map_err(refused));
+                    given.insert(name, KeyOrigin { written: entry.key.clone(), at: entry.at });
                 }
-                "basic_auth" => options.env.extend(login(&entry.node).map_err(refused)?),
+                "basic_auth" => {
+                    let login = self.faults.take(login(&entry.node).map_err(refused));
+                    options.env.extend(login.unwrap_or_default());
+                }
                 "monitor" | "directory" => {
                     let message = "has no effect: ignored".to_owned();
                     self.warnings.push(Warning { place, message });
                 }
                 _ => match KEYS.iter().find(|(known, _, _)| *known == name) {
                     Some((_, takes, variable)) => {
-                        let value = variable_value(*takes, &entry.node).map_err(refused)?;
-                        options.env.insert((*variable).to_owned(), value);
+                        let value = variable_value(*takes, &entry.node).map_err(refused);
+                        options
+                            .env
+                            .extend(self.faults.take(value).map(|value| ((*variable).to_owned(), value)));
                     }
                     None => {
                         let known = KEYS.iter().map(|(name, _, _)| *name).chain(["name", "basic_auth"]);
@@ -113,8 +127,8 @@ impl Reader<'_> {
             }
         }
         options.origin =
-            Some(Origin { file: self.path.to_owned(), app: at.to_owned(), line: node.line, keys: given });
-        Ok(options)
+            Some(Origin { file: self.path.to_owned(), app: at.to_owned(), at: node.at, keys: given });
+        Some(options)
     }
 }
 
@@ -130,7 +144,7 @@ fn variable_value(takes: Takes, node: &Node) -> Result<String, Refusal> {
 fn login(node: &Node) -> Result<BTreeMap<String, String>, Refusal> {
     let half = |key: &str| {
         let Some(entry) = node.get(key) else {
-            return Err(Refusal::new(node, r#"an object as { "username": "ann", "password": "…" }"#));
+            return Err(Refusal::new(node, r#"an object such as { "username": "ann", "password": "…" }"#));
         };
         // What was written there is a secret.
         values::filled_text(&entry.node).map_err(|refusal| refusal.below(&format!(".{key}")))

@@ -1,12 +1,13 @@
-//! A parsed document of any format: values with the line that they stand on. Not a general JSON
+//! A parsed document of any format: values with the place that they stand at. Not a general JSON
 //! type: it keeps how numbers were written and where things are, for messages.
 
 use std::fmt;
+use std::ops::Range;
 
-/// A value and its line, where the format has lines.
+/// A value and where it stands, where the format has lines.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) line: Option<usize>,
+    pub(crate) at: Option<Spot>,
     pub(crate) value: Value,
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct Number {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) line: Option<usize>,
+    pub(crate) at: Option<Spot>,
     pub(crate) node: Node,
 }
 
@@ -120,11 +121,11 @@ impl Node {
             Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()),
             Json::Object(map) => Value::Table(
                 map.iter()
-                    .map(|(key, item)| Entry { key: key.clone(), line: None, node: Self::from_json(item) })
+                    .map(|(key, item)| Entry { key: key.clone(), at: None, node: Self::from_json(item) })
                     .collect(),
             ),
         };
-        Self { line: None, value }
+        Self { at: None, value }
     }
 }
 
@@ -151,20 +152,78 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("{shown:?}")
 }
 
-/// Turns byte offsets into line numbers, counted from 1.
-pub(crate) struct Lines {
+/// A piece of a text, in one line of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column of its first character, counted from 1; `None` where only the line is known.
+    pub column: Option<usize>,
+    /// Its first byte in the whole text.
+    pub start: usize,
+    /// The byte after its last one, in the same line; `start` where the length is not known.
+    pub end: usize,
+}
+
+impl Spot {
+    /// A line of which nothing more is known.
+    pub(crate) fn of_line(line: usize) -> Self {
+        Self { line, column: None, start: 0, end: 0 }
+    }
+}
+
+/// `4:18`, or `4` where only the line is known.
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.column {
+            Some(column) => write!(f, "{}:{column}", self.line),
+            None => write!(f, "{}", self.line),
+        }
+    }
+}
+
+/// Turns byte offsets into lines and columns.
+pub(crate) struct Lines<'a> {
+    text: &'a str,
     starts: Vec<usize>,
 }
 
-impl Lines {
-    pub(crate) fn new(text: &str) -> Self {
+impl<'a> Lines<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
         let starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
             .collect();
-        Self { starts }
+        Self { text, starts }
     }
 
-    pub(crate) fn line(&self, offset: usize) -> usize {
-        self.starts.partition_point(|start| *start <= offset)
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The part of these bytes that is in their first line.
+    pub(crate) fn spot(&self, bytes: Range<usize>) -> Spot {
+        let start = self.text.floor_char_boundary(bytes.start);
+        let line = self.starts.partition_point(|first| *first <= start);
+        let whole = self.bytes_of(line);
+        let end = self.text.floor_char_boundary(bytes.end).min(whole.end).max(start);
+        let before = self.text.get(whole.start..start).unwrap_or_default();
+        Spot { line, column: Some(before.chars().count() + 1), start, end }
+    }
+
+    /// A line without its indentation, when it is not known which part of it is meant.
+    pub(crate) fn whole(&self, line: usize) -> Spot {
+        let bytes = self.bytes_of(line);
+        let text = self.text.get(bytes.clone()).unwrap_or_default();
+        let start = bytes.start + (text.len() - text.trim_start().len());
+        Spot { line, column: None, start, end: bytes.end.max(start) }
+    }
+
+    /// The bytes of a line without its end.
+    fn bytes_of(&self, line: usize) -> Range<usize> {
+        let at = |line: usize| self.starts.get(line).copied();
+        let start = line.checked_sub(1).and_then(at).unwrap_or(self.text.len());
+        let end = at(line).unwrap_or(self.text.len());
+        let text = self.text.get(start..end).unwrap_or_default();
+        start..start + text.trim_end().len()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use forkful_core::spec::{Balance, INSTANCES_MAX, Mode, StopSignal};
 
 use crate::options::InstancesText;
-use crate::tree::{Node, Value};
+use crate::tree::{Node, Spot, Value};
 
 pub use parts::parse_bytes;
 pub(crate) use parts::{
@@ -28,8 +28,8 @@ const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(crate) struct Refusal {
     /// The part of the value that is at fault, as `[2]` or `.PORT`; empty for the whole.
     pub(crate) below: String,
-    /// The line of that part.
-    pub(crate) line: Option<usize>,
+    /// Where that part stands.
+    pub(crate) at: Option<Spot>,
     /// What is there.
     pub(crate) value: String,
     /// What should be.
@@ -38,7 +38,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(node: &Node, expected: impl Into<String>) -> Self {
-        Self { below: String::new(), line: node.line, value: node.to_string(), expected: expected.into() }
+        Self { below: String::new(), at: node.at, value: node.to_string(), expected: expected.into() }
     }
 
     pub(crate) fn below(mut self, part: &str) -> Self {
@@ -117,7 +117,7 @@ fn whole(node: &Node) -> Option<i64> {
 
 /// A number of milliseconds, or a text with a unit.
 pub(crate) fn duration(node: &Node) -> Checked<Duration> {
-    const EXPECTED: &str = r#"a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h""#;
+    const EXPECTED: &str = r#"a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h""#;
     let duration = match &node.value {
         Value::Number(number) => from_millis(number.value),
         Value::Text(text) => parse_duration(text),
@@ -252,7 +252,7 @@ pub(crate) fn signal(node: &Node) -> Checked<StopSignal> {
     text(node)
         .ok()
         .and_then(|text| parse_signal(&text))
-        .ok_or_else(|| Refusal::new(node, r#"a signal as "SIGTERM", or its number from 1 to 64"#))
+        .ok_or_else(|| Refusal::new(node, r#"a signal such as "SIGTERM", or its number from 1 to 64"#))
 }
 
 /// Environment variables. Numbers and booleans become texts, lists and objects JSON, as in PM2;

@@ -109,6 +109,15 @@ pub fn stays_stopped(exit: &Exit, life: Life, policy: &RestartPolicy) -> bool {
     !policy.autorestart || wanted_code
 }
 
+/// Whether a program that ended before it counted as serving has done its work, such as a migration: it ended with
+/// code 0 in its first life after somebody asked for a start. A program that is being restarted after a failure has
+/// not: its code 0 may be one more way of failing. A program that served is restarted whatever its code, because
+/// workers of queues end with 0 to be started afresh.
+pub fn is_finished(exit: &Exit, life: Life, counters: &Counters, policy: &RestartPolicy) -> bool {
+    let is_first = counters.in_a_row == 0 && counters.unstable.is_empty();
+    *exit == Exit::Code(0) && !life.botched && is_first && !policy.restart_finished
+}
+
 /// Judges an exit that nobody asked for. `chance` is uniform in 0..1 and sets the jitter.
 pub fn after_exit(
     counters: &mut Counters,

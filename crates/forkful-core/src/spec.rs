@@ -157,6 +157,9 @@ pub enum Balance {
 pub struct RestartPolicy {
     /// Whether it is started again at all.
     pub autorestart: bool,
+    /// Whether a program that ends with code 0 right after its start is started again too: `autorestart: true` was
+    /// given explicitly. By default such a program is finished.
+    pub restart_finished: bool,
     /// Unstable exits (uptime below `min_uptime`) within `window` before the slot is given up as errored.
     pub max_restarts: u32,
     /// The width of the sliding window that `max_restarts` is counted over.
@@ -228,6 +231,7 @@ impl Default for RestartPolicy {
     fn default() -> Self {
         Self {
             autorestart: true,
+            restart_finished: false,
             max_restarts: 16,
             window: Duration::from_secs(600),
             min_uptime: Duration::from_secs(1),

@@ -108,7 +108,7 @@ fn as_options(present: &AppDefinition) -> AppOptions {
         cwd: Some(present.cwd.clone().into()),
         interpreter: is_file.then(|| present.program.clone()),
         node_args: is_node.then(node_args),
-        source_map_support: present.program_args.iter().any(|word| word == SOURCE_MAPS).then_some(true),
+        source_map_support: Some(present.program_args.iter().any(|word| word == SOURCE_MAPS)),
         ..AppOptions::default()
     }
 }
@@ -165,7 +165,7 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
         drain_timeout => "drain_timeout_ms";
         listen_timeout => "listen_timeout_ms";
         wait_ready => "wait_ready";
-        autorestart => "autorestart";
+        autorestart => "autorestart", "restart_finished";
         max_restarts => "max_restarts";
         min_uptime => "min_uptime_ms";
         restart_delay => "restart_delay_ms", "exp_backoff_restart_delay_ms";

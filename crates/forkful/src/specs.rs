@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Resolved, Warning};
+use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Report, Resolved, Warning};
 use forkful_core::spec::{AppSpec, LogRotation};
 
 use crate::cli::{
@@ -224,6 +224,17 @@ impl Specs {
         Ok(forkful_config::load_only(path, &evaluator, &self.only)?)
     }
 
+    /// Everything that is wrong with a configuration, and what it means; `-` is JSON from stdin.
+    pub(crate) fn check(&self, path: &Path) -> Result<Report, Failure> {
+        let context = self.context(self.env_name.clone());
+        if path == Path::new("-") {
+            let name = Path::new("stdin");
+            return Ok(forkful_config::check_text(stdin_text()?, Format::Json, name, &context));
+        }
+        let evaluator = NodeEvaluator::new(self.cwd.clone(), self.env.clone());
+        Ok(forkful_config::check(path, &evaluator, &context))
+    }
+
     /// One app from the command line alone. Without a config there are no blocks to choose from, so
     /// that `--env NAME` asks for nothing; PM2's users pass it all the same.
     pub(crate) fn app_of_command_line(&self, script: &str, options: &AppOptions) -> Result<AppSpec, Failure> {
@@ -251,6 +262,7 @@ impl Specs {
         let StopArgs { kill_timeout, kill_signal, drain_timeout } = stop;
         let RestartPolicyArgs {
             no_autorestart,
+            autorestart,
             max_restarts,
             min_uptime,
             restart_delay,
@@ -275,7 +287,7 @@ impl Specs {
             kill_timeout: *kill_timeout,
             kill_signal: *kill_signal,
             drain_timeout: *drain_timeout,
-            autorestart: no_autorestart.then_some(false),
+            autorestart: autorestart.then_some(true).or(no_autorestart.then_some(false)),
             max_restarts: *max_restarts,
             min_uptime: *min_uptime,
             restart_delay: *restart_delay,

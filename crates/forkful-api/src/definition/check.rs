@@ -63,6 +63,7 @@ impl Check<'_> {
         }
         Ok(RestartPolicy {
             autorestart: definition.autorestart,
+            restart_finished: definition.restart_finished,
             max_restarts: definition.max_restarts,
             window: self.duration("restart_window_ms", definition.restart_window_ms)?,
             min_uptime: self.duration("min_uptime_ms", definition.min_uptime_ms)?,

@@ -39,6 +39,9 @@ pub struct AppDefinition {
     pub balance: BalanceKind,
     /// Restart after an exit.
     pub autorestart: bool,
+    /// Restart a program too that ends with code 0 right after its start; else it is finished.
+    #[serde(default)]
+    pub restart_finished: bool,
     /// Unstable exits in the window before giving up.
     pub max_restarts: u32,
     /// Width of that window.

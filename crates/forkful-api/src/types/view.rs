@@ -114,6 +114,9 @@ pub enum Status {
     /// Not running, by wish.
     #[serde(rename = "stopped")]
     Stopped,
+    /// Not running, because its program has ended with code 0 and is not to be started again.
+    #[serde(rename = "finished")]
+    Finished,
     /// Given up.
     #[serde(rename = "errored")]
     Errored,

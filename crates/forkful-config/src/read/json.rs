@@ -12,18 +12,18 @@ use crate::tree::{Entry, Lines, Node, Number, Value};
 pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
     let collect = CollectOptions { comments: CommentCollectionStrategy::Off, tokens: false };
     let options = ParseOptions { allow_missing_commas: false, ..ParseOptions::default() };
+    let lines = Lines::new(text);
     let parsed = parse_to_ast(text, &collect, &options).map_err(|error| SyntaxFault {
-        line: Some(error.line_display()),
+        at: Some(lines.spot(error.range().start..error.range().end)),
         message: lowercase_first(&error.kind().to_string()),
     })?;
-    let lines = Lines::new(text);
     Ok(match parsed.value {
         Some(ast) => node(&ast, &lines),
-        None => Node { line: None, value: Value::Null },
+        None => Node { at: None, value: Value::Null },
     })
 }
 
-fn node(ast: &Ast<'_>, lines: &Lines) -> Node {
+fn node(ast: &Ast<'_>, lines: &Lines<'_>) -> Node {
     let value = match ast {
         Ast::StringLit(text) => Value::Text(text.value.to_string()),
         Ast::NumberLit(number) => Value::Number(Number::new(number_value(number.value), number.value)),
@@ -39,13 +39,13 @@ fn node(ast: &Ast<'_>, lines: &Lines) -> Node {
                         ObjectPropName::String(text) => text.value.to_string(),
                         ObjectPropName::Word(word) => word.value.to_owned(),
                     },
-                    line: Some(lines.line(property.range.start)),
+                    at: Some(lines.spot(property.name.start()..property.name.end())),
                     node: node(&property.value, lines),
                 })
                 .collect(),
         ),
     };
-    Node { line: Some(lines.line(ast.start())), value }
+    Node { at: Some(lines.spot(ast.start()..ast.end())), value }
 }
 
 /// The value of a number as the scanner lets it through: signs, `0x`, a bare point, `Infinity`.

@@ -12,35 +12,39 @@ pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
     let lines = Lines::new(text);
     let table = DeTable::parse(text).map_err(|error| match error.span() {
         Some(span) => SyntaxFault {
-            line: Some(lines.line(span.start)),
+            at: Some(lines.spot(span)),
             message: lowercase_first(&error.message().replace('\n', ", ")),
         },
         // The parser has one fault without a place: a key with too many parts, all of which are on one line.
         None => SyntaxFault {
-            line: text.lines().zip(1..).max_by_key(|(line, _)| line.matches('.').count()).map(|(_, at)| at),
+            at: text
+                .lines()
+                .zip(1..)
+                .max_by_key(|(line, _)| line.matches('.').count())
+                .map(|(_, line)| lines.whole(line)),
             message: "a key has more parts than any configuration needs".to_owned(),
         },
     })?;
-    let line = Some(lines.line(table.span().start));
-    Ok(Node { line, value: entries(table.get_ref(), &lines) })
+    let at = Some(lines.spot(table.span()));
+    Ok(Node { at, value: entries(table.get_ref(), &lines) })
 }
 
-fn entries(table: &DeTable<'_>, lines: &Lines) -> Value {
+fn entries(table: &DeTable<'_>, lines: &Lines<'_>) -> Value {
     let mut entries: Vec<Entry> = table
         .iter()
         .map(|(key, value)| Entry {
             key: key.get_ref().to_string(),
-            line: Some(lines.line(key.span().start)),
+            at: Some(lines.spot(key.span())),
             node: node(value, lines),
         })
         .collect();
     // The table is sorted by key; messages follow the order of the file.
-    entries.sort_by_key(|entry| entry.line);
+    entries.sort_by_key(|entry| entry.at.map(|at| at.start));
     Value::Table(entries)
 }
 
-fn node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
-    let line = Some(lines.line(value.span().start));
+fn node(value: &Spanned<DeValue<'_>>, lines: &Lines<'_>) -> Node {
+    let at = Some(lines.spot(value.span()));
     let value = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(integer) => {
@@ -55,7 +59,7 @@ fn node(value: &Spanned<DeValue<'_>>, lines: &Lines) -> Node {
         DeValue::Array(items) => Value::List(items.iter().map(|item| self::node(item, lines)).collect()),
         DeValue::Table(table) => entries(table, lines),
     };
-    Node { line, value }
+    Node { at, value }
 }
 
 #[cfg(test)]
@@ -66,7 +70,7 @@ mod tests {
     fn a_key_of_too_many_parts_has_its_line() {
         let text = format!("[[apps]]\nscript = 'a.js'\n{} = 1\n", ["env"; 1000].join("."));
         let fault = parse(&text).map(|_| ()).expect_err("it is too deep");
-        assert_eq!(fault.line, Some(3));
+        assert_eq!(fault.at.map(|at| at.line), Some(3));
         assert_eq!(fault.message, "a key has more parts than any configuration needs");
     }
 }

@@ -9,7 +9,7 @@ use serde_saphyr::{Error, Spanned};
 
 use super::SyntaxFault;
 use super::json::lowercase_first;
-use crate::tree::{Entry, Node, Number, Value, quoted};
+use crate::tree::{Entry, Lines, Node, Number, Spot, Value, quoted};
 
 /// Values in a document, aliases unfolded; a configuration of 1,000 apps has some 10,000.
 const NODES_MAX: usize = 100_000;
@@ -34,12 +34,13 @@ pub(crate) fn parse(text: &str) -> Result<Node, SyntaxFault> {
         strict_booleans: true,
         with_snippet: false,
     };
+    let lines = Lines::new(text);
     let parsed: Spanned<Raw> =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| SyntaxFault {
-            line: error.location().map(|location| location.line() as usize).filter(|line| *line > 0),
+            at: error.location().and_then(|location| spot(&location, &lines)),
             message: message(&error),
         })?;
-    Ok(node(parsed, text))
+    Ok(node(parsed, &lines))
 }
 
 /// The parser's message without its place, and in our words where it speaks of its own options.
@@ -76,30 +77,44 @@ enum Raw {
     Table(Vec<(Spanned<String>, Spanned<Raw>)>),
 }
 
-fn node(spanned: Spanned<Raw>, text: &str) -> Node {
-    let line = Some(spanned.referenced.line() as usize).filter(|line| *line > 0);
+fn node(spanned: Spanned<Raw>, lines: &Lines<'_>) -> Node {
+    let at = spot(&spanned.referenced, lines);
     let value = match spanned.value {
         Raw::Null => Value::Null,
         Raw::Bool(flag) => Value::Bool(flag),
         Raw::Number(value, printed) => {
-            let written = source(&spanned.defined, text).unwrap_or(printed);
+            let written = source(&spanned.defined, lines.text()).unwrap_or(printed);
             // `1.10` as an environment variable means these four characters.
             Value::Number(Number::new(value, &written))
         }
         Raw::Text(string) => Value::Text(string),
-        Raw::List(items) => Value::List(items.into_iter().map(|item| node(item, text)).collect()),
+        Raw::List(items) => Value::List(items.into_iter().map(|item| node(item, lines)).collect()),
         Raw::Table(entries) => Value::Table(
             entries
                 .into_iter()
                 .map(|(key, item)| Entry {
-                    line: Some(key.referenced.line() as usize).filter(|line| *line > 0),
+                    at: spot(&key.referenced, lines),
                     key: key.value,
-                    node: node(item, text),
+                    node: node(item, lines),
                 })
                 .collect(),
         ),
     };
-    Node { line, value }
+    Node { at, value }
+}
+
+/// Where something stands; a list or a table that is not in brackets has only a beginning.
+fn spot(location: &serde_saphyr::Location, lines: &Lines<'_>) -> Option<Spot> {
+    if location.line() == 0 {
+        return None;
+    }
+    let span = location.span();
+    let start = span.byte_offset().and_then(|start| usize::try_from(start).ok());
+    let length = span.byte_len().and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+    Some(match start {
+        Some(start) => lines.spot(start..start + length),
+        None => lines.whole(location.line() as usize),
+    })
 }
 
 /// The characters that a scalar was written with.

@@ -68,7 +68,7 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
     known.dedup();
     let place = match &first.origin {
         Some(origin) if apps.len() > 1 => {
-            Place { file: Some(origin.file.clone()), line: None, key: "apps".to_owned() }
+            Place { file: Some(origin.file.clone()), at: None, key: "apps".to_owned() }
         }
         _ => first.app_place(),
     };

@@ -57,7 +57,7 @@ pub(super) fn depends_on(options: &AppOptions, own: &AppName) -> Result<Vec<AppN
 }
 
 /// Refuses apps that wait for each other in a circle. What is not in the same file may run already.
-pub(super) fn check_order(apps: &[AppOptions], resolved: &[Resolved]) -> Result<(), ConfigError> {
+pub(super) fn check_order(apps: &[&AppOptions], resolved: &[Resolved]) -> Result<(), ConfigError> {
     let wants: BTreeMap<&str, Vec<&str>> = resolved
         .iter()
         .map(|app| {

@@ -17,7 +17,7 @@ const REGEXP_KEY: &str = "$regexp";
 
 /// A size: a number of bytes, or a text as `200M`.
 pub(crate) fn bytes(node: &Node) -> Checked<u64> {
-    const EXPECTED: &str = r#"a number of bytes, or a text as "200M", "1.5G" or "500K""#;
+    const EXPECTED: &str = r#"a number of bytes, or a string such as "200M", "1.5G" or "500K""#;
     let bytes = match &node.value {
         Value::Number(number) => whole(node).and_then(|whole| u64::try_from(whole).ok()).or_else(|| {
             // A fraction of a byte is no size, but 1.5e9 is written so.
@@ -76,11 +76,11 @@ pub(crate) fn cron(node: &Node) -> Checked<Option<CronPattern>> {
         return Ok(None);
     }
     let Value::Text(text) = &node.value else {
-        return Err(Refusal::new(node, r#"a cron pattern as "0 3 * * *", or 0 for none"#));
+        return Err(Refusal::new(node, r#"a cron pattern such as "0 3 * * *", or 0 for none"#));
     };
     CronPattern::new(text.as_str())
         .map(Some)
-        .map_err(|fault| Refusal::new(node, format!(r#"a cron pattern as "0 3 * * *" ({fault})"#)))
+        .map_err(|fault| Refusal::new(node, format!(r#"a cron pattern such as "0 3 * * *" ({fault})"#)))
 }
 
 /// What of the environment is left out.
@@ -126,10 +126,10 @@ pub(crate) fn date_format(node: &Node) -> Checked<Option<DateFormat>> {
     match &node.value {
         Value::Bool(false) => Ok(None),
         Value::Text(text) if text.is_empty() => Ok(None),
-        Value::Text(text) => DateFormat::new(text.as_str())
-            .map(Some)
-            .map_err(|fault| Refusal::new(node, format!(r#"a form as "YYYY-MM-DD HH:mm:ss" ({fault})"#))),
-        _ => Err(Refusal::new(node, r#"a form as "YYYY-MM-DD HH:mm:ss""#)),
+        Value::Text(text) => DateFormat::new(text.as_str()).map(Some).map_err(|fault| {
+            Refusal::new(node, format!(r#"a format such as "YYYY-MM-DD HH:mm:ss" ({fault})"#))
+        }),
+        _ => Err(Refusal::new(node, r#"a format such as "YYYY-MM-DD HH:mm:ss""#)),
     }
 }
 
@@ -244,7 +244,7 @@ pub(crate) fn health(node: &Node) -> Checked<Option<HealthOptions>> {
         Value::Text(text) if text == "tcp" => Ok(Some(shorthand(HealthProbe::Tcp { port: None }))),
         Value::Text(_) => Ok(Some(shorthand(http_probe(node)?))),
         Value::Table(entries) => health_object(node, entries).map(Some),
-        _ => Err(Refusal::new(node, r#"a path as "/healthz", a URL, "tcp", or an object"#)),
+        _ => Err(Refusal::new(node, r#"a path such as "/healthz", a URL, "tcp", or an object"#)),
     }
 }
 
@@ -302,7 +302,7 @@ fn health_object(node: &Node, entries: &[Entry]) -> Checked<HealthOptions> {
 /// `/healthz`, or `http://127.0.0.1:3000/healthz` for another port.
 fn http_probe(node: &Node) -> Checked<HealthProbe> {
     const EXPECTED: &str =
-        r#"a path as "/healthz", or a URL of this machine as "http://127.0.0.1:3000/healthz""#;
+        r#"a path such as "/healthz", or a URL of this machine such as "http://127.0.0.1:3000/healthz""#;
     let refused = || Refusal::new(node, EXPECTED);
     let text = filled_text(node).map_err(|_| refused())?;
     if text.contains(|c: char| c.is_whitespace() || c.is_control()) {

@@ -26,7 +26,7 @@ pub(crate) fn log_rotation(node: &Node) -> Checked<Option<LogRotation>> {
         _ => {
             return Err(Refusal::new(
                 node,
-                r#"true, false, or an object as { "max_size": "10M", "keep": 5 }"#,
+                r#"true, false, or an object such as { "max_size": "10M", "keep": 5 }"#,
             ));
         }
     }
@@ -35,7 +35,7 @@ pub(crate) fn log_rotation(node: &Node) -> Checked<Option<LogRotation>> {
 
 /// Sets one key of `log_rotate` from a text; else what was expected.
 pub fn set_log_rotation(rotation: &mut LogRotation, key: &str, text: &str) -> Result<(), String> {
-    set(rotation, key, &Node { line: None, value: Value::Text(text.to_owned()) })
+    set(rotation, key, &Node { at: None, value: Value::Text(text.to_owned()) })
         .map_err(|refusal| refusal.expected)
 }
 

@@ -49,32 +49,32 @@ fn wrong_values_say_what_was_expected() {
         one("uid", "{}"),
     ];
     insta::assert_snapshot!(all.join("\n"), @r#"
-    forkful.config.json:1: max_memory_restart is "lots"; expected a number of bytes, or a text as "200M", "1.5G" or "500K"
-    forkful.config.json:1: maxMemoryRestart is 0; expected more than 0 bytes
-    forkful.config.json:1: cron_restart is "61 * * * *"; expected a cron pattern as "0 3 * * *" (Component error: Number out of bounds)
-    forkful.config.json:1: cron_restart is "every day"; expected a cron pattern as "0 3 * * *" (a cron pattern has 5 or 6 fields, not 2)
-    forkful.config.json:1: watch is 3; expected true, a path, or a list of paths
-    forkful.config.json:1: ignore_watch[1] is 3; expected a pattern as in .gitignore, or a regular expression
-    forkful.config.json:1: watch_options is true; expected an object of watch options
-    forkful.config.json:1: watch_options.interval is "soon"; expected a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h"
-    forkful.config.json:1: watch_delay is "a while"; expected a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h"
-    forkful.config.json:1: filter_env is 3; expected true, a variable's name, or a list of texts that names contain
-    forkful.config.json:1: log_type is "xml"; expected "raw" or "json"
-    forkful.config.json:1: log_date_format is 3; expected a form as "YYYY-MM-DD HH:mm:ss"
-    forkful.config.json:1: log_file is an object; expected true, false or a path
-    forkful.config.json:1: max_requests is 0; expected a whole number from 1
-    forkful.config.json:1: max_age is 0; expected more than 0 ms
-    forkful.config.json:1: health is 3; expected a path as "/healthz", a URL, "tcp", or an object
-    forkful.config.json:1: health is "https://example.com/"; expected a path as "/healthz", or a URL of this machine as "http://127.0.0.1:3000/healthz"
-    forkful.config.json:1: health is an object; expected exactly one of http, tcp and command
-    forkful.config.json:1: health.intervall is the key "intervall"; expected one of http, tcp, command, interval, timeout, start_period, failures, stuck_limit
-    forkful.config.json:1: health.tcp is 70000; expected a port from 0 to 65535
-    forkful.config.json:1: health.failures is 0; expected a whole number from 1
-    forkful.config.json:1: depends_on is an object; expected a text, or a list
-    forkful.config.json:1: instance_var is "A=B"; expected a variable's name without `=`
-    forkful.config.json:1: autostart is "yes"; expected true or false
-    forkful.config.json:1: env_file is an object; expected a text, or a list
-    forkful.config.json:1: uid is an object; expected a text
+    forkful.config.json:1:43: max_memory_restart is "lots"; expected a number of bytes, or a string such as "200M", "1.5G" or "500K"
+    forkful.config.json:1:41: maxMemoryRestart is 0; expected more than 0 bytes
+    forkful.config.json:1:37: cron_restart is "61 * * * *"; expected a cron pattern such as "0 3 * * *" (Component error: Number out of bounds)
+    forkful.config.json:1:37: cron_restart is "every day"; expected a cron pattern such as "0 3 * * *" (a cron pattern has 5 or 6 fields, not 2)
+    forkful.config.json:1:30: watch is 3; expected true, a path, or a list of paths
+    forkful.config.json:1:44: ignore_watch[1] is 3; expected a pattern as in .gitignore, or a regular expression
+    forkful.config.json:1:38: watch_options is true; expected an object of watch options
+    forkful.config.json:1:52: watch_options.interval is "soon"; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h"
+    forkful.config.json:1:36: watch_delay is "a while"; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h"
+    forkful.config.json:1:35: filter_env is 3; expected true, a variable's name, or a list of texts that names contain
+    forkful.config.json:1:33: log_type is "xml"; expected "raw" or "json"
+    forkful.config.json:1:40: log_date_format is 3; expected a format such as "YYYY-MM-DD HH:mm:ss"
+    forkful.config.json:1:33: log_file is an object; expected true, false or a path
+    forkful.config.json:1:37: max_requests is 0; expected a whole number from 1
+    forkful.config.json:1:32: max_age is 0; expected more than 0 ms
+    forkful.config.json:1:31: health is 3; expected a path such as "/healthz", a URL, "tcp", or an object
+    forkful.config.json:1:31: health is "https://example.com/"; expected a path such as "/healthz", or a URL of this machine such as "http://127.0.0.1:3000/healthz"
+    forkful.config.json:1:31: health is an object; expected exactly one of http, tcp and command
+    forkful.config.json:1:60: health.intervall is the key "intervall"; expected one of http, tcp, command, interval, timeout, start_period, failures, stuck_limit
+    forkful.config.json:1:40: health.tcp is 70000; expected a port from 0 to 65535
+    forkful.config.json:1:59: health.failures is 0; expected a whole number from 1
+    forkful.config.json:1:35: depends_on is an object; expected a text, or a list
+    forkful.config.json:1:37: instance_var is "A=B"; expected a variable's name without `=`
+    forkful.config.json:1:34: autostart is "yes"; expected true or false
+    forkful.config.json:1:33: env_file is an object; expected a text, or a list
+    forkful.config.json:1:28: uid is an object; expected a text
     "#);
 }
 
@@ -240,7 +240,7 @@ fn env_files_that_are_missing_or_wrong_are_explained() {
     hint: give `PORT` a number in `env`
     "#);
     let nobody = AppOptions { uid: Some("no-such-user".to_owned()), ..script("a.js") };
-    insta::assert_snapshot!(place.shown(&place.resolve(&nobody).unwrap_err()), @r#"--uid is "no-such-user", which is no user of this system"#);
+    insta::assert_snapshot!(place.shown(&place.resolve(&nobody).unwrap_err()), @r#"--uid is "no-such-user", which is not a user of this system"#);
 }
 
 #[test]
@@ -339,12 +339,12 @@ fn rotation_is_on_unless_switched_off_and_every_part_can_be_changed() {
     ]
     .map(|value| fault(&format!(r#"{{ "script": "a.js", "log_rotate": {value} }}"#)));
     insta::assert_snapshot!(all.join("\n"), @r#"
-    forkful.config.json:1: log_rotate is 5; expected true, false, or an object as { "max_size": "10M", "keep": 5 }
-    forkful.config.json:1: log_rotate.max_sizes is the key "max_sizes"; expected one of max_size, max_age, keep, total, compress, min_free (did you mean `max_size`?)
-    forkful.config.json:1: log_rotate.max_size is "5"; expected at least 4096 bytes, or false for no bound
-    forkful.config.json:1: log_rotate.max_age is 5; expected at least a second, or false for never
-    forkful.config.json:1: log_rotate.keep is 100000; expected at most 10000
-    forkful.config.json:1: log_rotate.total is "much"; expected a number of bytes, or a text as "200M", "1.5G" or "500K"
+    forkful.config.json:1:35: log_rotate is 5; expected true, false, or an object such as { "max_size": "10M", "keep": 5 }
+    forkful.config.json:1:50: log_rotate.max_sizes is the key "max_sizes"; expected one of max_size, max_age, keep, total, compress, min_free (did you mean `max_size`?)
+    forkful.config.json:1:49: log_rotate.max_size is "5"; expected at least 4096 bytes, or false for no bound
+    forkful.config.json:1:48: log_rotate.max_age is 5; expected at least a second, or false for never
+    forkful.config.json:1:45: log_rotate.keep is 100000; expected at most 10000
+    forkful.config.json:1:46: log_rotate.total is "much"; expected a number of bytes, or a string such as "200M", "1.5G" or "500K"
     "#);
 }
 

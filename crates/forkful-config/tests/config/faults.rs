@@ -39,29 +39,29 @@ fn a_wrong_value_names_file_line_key_value_and_what_was_expected() {
     ];
     let messages: Vec<_> = faults.iter().map(|(key, value)| value_fault(key, value)).collect();
     insta::assert_snapshot!(lines(&messages), @r#"
-    forkful.config.json:4: apps[0].instances is "two"; expected a number, "max" or a negative number
-    forkful.config.json:4: apps[0].instances is 0.5; expected a number, "max" or a negative number
-    forkful.config.json:4: apps[0].instances is 2000; expected at most 1024
-    forkful.config.json:4: apps[0].instances is a list; expected a number, "max" or a negative number
-    forkful.config.json:4: apps[0].exec_mode is "clustr"; expected "cluster" or "fork"
-    forkful.config.json:4: apps[0].kill_timeout is "10 parsecs"; expected a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h"
-    forkful.config.json:4: apps[0].killTimeout is -1; expected a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h"
-    forkful.config.json:4: apps[0].listen_timeout is "9999h"; expected at most 30 days
-    forkful.config.json:4: apps[0].kill_signal is "SIGSTOPP"; expected a signal as "SIGTERM", or its number from 1 to 64
-    forkful.config.json:4: apps[0].kill_signal is 65; expected a signal as "SIGTERM", or its number from 1 to 64
-    forkful.config.json:4: apps[0].max_restarts is 1.5; expected a whole number from 0
-    forkful.config.json:4: apps[0].wait_ready is "yes"; expected true or false
-    forkful.config.json:4: apps[0].args is "it's"; expected a text whose quotes are closed, or a list of texts
-    forkful.config.json:4: apps[0].args[1] is an object; expected a text
-    forkful.config.json:4: apps[0].env is "A=1"; expected an object of variables and their values
-    forkful.config.json:4: apps[0].env.A B= is 1; expected a variable's name without `=`, not empty
-    forkful.config.json:4: apps[0].env_production is a list; expected an object of variables and their values
-    forkful.config.json:4: apps[0].stop_exit_codes[1] is 256; expected an exit code from 0 to 255, or a list of them
-    forkful.config.json:4: apps[0].port is 70000; expected a port from 0 to 65535
-    forkful.config.json:4: apps[0].balance is "fair"; expected "auto", "direct", "exact", "shared" or "sticky"
-    forkful.config.json:4: apps[0].cwd is ""; expected a text that is not empty
-    forkful.config.json:4: apps[0].exec_interpreter is true; expected a text
-    forkful.config.json:4: apps[0].out_file is true; expected a text
+    forkful.config.json:4:18: apps[0].instances is "two"; expected a number, "max" or a negative number
+    forkful.config.json:4:18: apps[0].instances is 0.5; expected a number, "max" or a negative number
+    forkful.config.json:4:18: apps[0].instances is 2000; expected at most 1024
+    forkful.config.json:4:18: apps[0].instances is a list; expected a number, "max" or a negative number
+    forkful.config.json:4:18: apps[0].exec_mode is "clustr"; expected "cluster" or "fork"
+    forkful.config.json:4:21: apps[0].kill_timeout is "10 parsecs"; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h"
+    forkful.config.json:4:20: apps[0].killTimeout is -1; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h"
+    forkful.config.json:4:23: apps[0].listen_timeout is "9999h"; expected at most 30 days
+    forkful.config.json:4:20: apps[0].kill_signal is "SIGSTOPP"; expected a signal such as "SIGTERM", or its number from 1 to 64
+    forkful.config.json:4:20: apps[0].kill_signal is 65; expected a signal such as "SIGTERM", or its number from 1 to 64
+    forkful.config.json:4:21: apps[0].max_restarts is 1.5; expected a whole number from 0
+    forkful.config.json:4:19: apps[0].wait_ready is "yes"; expected true or false
+    forkful.config.json:4:13: apps[0].args is "it's"; expected a text whose quotes are closed, or a list of texts
+    forkful.config.json:4:19: apps[0].args[1] is an object; expected a text
+    forkful.config.json:4:12: apps[0].env is "A=1"; expected an object of variables and their values
+    forkful.config.json:4:22: apps[0].env.A B= is 1; expected a variable's name without `=`, not empty
+    forkful.config.json:4:23: apps[0].env_production is a list; expected an object of variables and their values
+    forkful.config.json:4:28: apps[0].stop_exit_codes[1] is 256; expected an exit code from 0 to 255, or a list of them
+    forkful.config.json:4:13: apps[0].port is 70000; expected a port from 0 to 65535
+    forkful.config.json:4:16: apps[0].balance is "fair"; expected "auto", "direct", "exact", "shared" or "sticky"
+    forkful.config.json:4:12: apps[0].cwd is ""; expected a text that is not empty
+    forkful.config.json:4:25: apps[0].exec_interpreter is true; expected a text
+    forkful.config.json:4:17: apps[0].out_file is true; expected a text
     "#);
 }
 
@@ -69,10 +69,10 @@ fn a_wrong_value_names_file_line_key_value_and_what_was_expected() {
 fn a_fault_in_several_lines_names_the_line_of_the_part() {
     let text = "apps:\n- script: a.js\n  args:\n    - one\n    - two:\n        three\n";
     let error = parse(text, Format::Yaml, Path::new("f.yaml")).unwrap_err();
-    insta::assert_snapshot!(show(&error), @"f.yaml:5: apps[0].args[1] is an object; expected a text");
+    insta::assert_snapshot!(show(&error), @"f.yaml:5:7: apps[0].args[1] is an object; expected a text");
     let text = "[[apps]]\nscript = 'a.js'\n\n[[apps]]\nscript = 'b.js'\nmin_uptime = 'soon'\n";
     let error = parse(text, Format::Toml, Path::new("f.toml")).unwrap_err();
-    insta::assert_snapshot!(show(&error), @r#"f.toml:6: apps[1].min_uptime is "soon"; expected a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h""#);
+    insta::assert_snapshot!(show(&error), @r#"f.toml:6:14: apps[1].min_uptime is "soon"; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h""#);
 }
 
 #[test]
@@ -93,18 +93,18 @@ fn a_document_without_apps_says_what_one_looks_like() {
     insta::assert_snapshot!(lines(&messages), @r#"
     forkful.config.json: there is nothing in it
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: there is nothing in it
+    forkful.config.json:1:1: there is nothing in it
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: there is 3 instead of apps
+    forkful.config.json:1:1: there is 3 instead of apps
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: there is neither `apps` nor a `script`
+    forkful.config.json:1:1: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: there is neither `apps` nor a `script`
+    forkful.config.json:1:1: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: apps has no apps
+    forkful.config.json:1:11: apps has no apps
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: apps is 3; expected a list of apps
-    forkful.config.json:1: apps[0] is "server.js"; expected an object that describes an app
+    forkful.config.json:1:11: apps is 3; expected a list of apps
+    forkful.config.json:1:12: apps[0] is "server.js"; expected an object that describes an app
     "#);
 }
 
@@ -131,36 +131,36 @@ fn a_broken_text_names_its_line() {
         })
         .collect();
     insta::assert_snapshot!(lines(&messages), @r#"
-    f.json:4: unexpected token in object
-    f.json:1: text cannot contain more than one JSON value
-    f.json:2: expected colon after the string or word in object property
-    f.json:2: unterminated string literal
-    f.json:1: expected comma
+    f.json:4:3: unexpected token in object
+    f.json:1:22: text cannot contain more than one JSON value
+    f.json:2:12: expected colon after the string or word in object property
+    f.json:2:13: unterminated string literal
+    f.json:1:19: expected comma
     f.yaml:3: while parsing a block collection, did not find expected '-' indicator
-    f.yaml:2: the key "script" is given twice
-    f.yaml:2: there is more than one document
+    f.yaml:2:1: the key "script" is given twice
+    f.yaml:2:1: there is more than one document
     f.yaml:1: alias references unknown anchor
-    f.toml:2: string values must be quoted, expected literal string
-    f.toml:3: duplicate key
+    f.toml:2:10: string values must be quoted, expected literal string
+    f.toml:3:1: duplicate key
     "#);
 }
 
 #[test]
 fn one_thing_said_twice_is_refused() {
-    insta::assert_snapshot!(fault("{ \"script\": \"a.js\",\n \"exec\": \"b.js\" }"), @r#"
-    forkful.config.json:2: exec is given twice, the other time as `script`
+    insta::assert_snapshot!(fault("{ \"script\": \"a.js\",\n \"exec\": \"b.js\" }"), @"
+    forkful.config.json:2:2: exec is given twice, the other time as `script`
     hint: keep one of the two
-    "#);
-    insta::assert_snapshot!(fault("{ \"script\": \"a.js\",\n \"script\": \"b.js\" }"), @r#"
-    forkful.config.json:2: script is given twice, the other time as `script`
+    ");
+    insta::assert_snapshot!(fault("{ \"script\": \"a.js\",\n \"script\": \"b.js\" }"), @"
+    forkful.config.json:2:2: script is given twice, the other time as `script`
     hint: keep one of the two
-    "#);
+    ");
     insta::assert_snapshot!(fault("[{ \"script\": \"a.js\" },\n{ \"script\": \"b/a.js\" }]"), @r#"
-    forkful.config.json:2: [1] has the name "a", which another app has already
+    forkful.config.json:2:1: [1] has the name "a", which another app has already
     hint: give each app its own `name`; for more workers of one app use `instances`
     "#);
     insta::assert_snapshot!(fault("[{ \"script\": \"a.js\" },\n{ \"script\": \"b.js\", \"name\": \"a\" }]"), @r#"
-    forkful.config.json:2: [1] has the name "a", which another app has already
+    forkful.config.json:2:1: [1] has the name "a", which another app has already
     hint: give each app its own `name`; for more workers of one app use `instances`
     "#);
 }
@@ -171,10 +171,10 @@ fn deployments_are_checked_too() {
         let text = format!(r#"{{ "apps": [{{ "script": "a.js" }}], "deploy": {{ "live": {block} }} }}"#);
         show(&json(&text).unwrap().deploy_targets().unwrap_err())
     };
-    insta::assert_snapshot!(deploy(r#"{ "host": "h", "repo": "r", "ref": "main" }"#), @"forkful.config.json:1: deploy.live is incomplete; expected the key `path` in it");
-    insta::assert_snapshot!(deploy(r#"{ "host": "-oProxyCommand=x", "repo": "r", "ref": "main", "path": "/x" }"#), @r#"forkful.config.json:1: deploy.live.host is "-oProxyCommand=x"; expected one word that does not begin with `-`"#);
-    insta::assert_snapshot!(deploy(r#"{ "host": "h", "repo": "r", "ref": "main", "path": "x/y" }"#), @r#"forkful.config.json:1: deploy.live.path is "x/y"; expected an absolute folder, as /srv/app"#);
-    insta::assert_snapshot!(deploy(r#"{ "hots": "h" }"#), @"forkful.config.json:1: deploy.live.hots is no known key; expected `host`, or another key of a deployment");
+    insta::assert_snapshot!(deploy(r#"{ "host": "h", "repo": "r", "ref": "main" }"#), @"forkful.config.json:1:55: deploy.live is incomplete; expected the key `path` in it");
+    insta::assert_snapshot!(deploy(r#"{ "host": "-oProxyCommand=x", "repo": "r", "ref": "main", "path": "/x" }"#), @r#"forkful.config.json:1:65: deploy.live.host is "-oProxyCommand=x"; expected one word that does not begin with `-`"#);
+    insta::assert_snapshot!(deploy(r#"{ "host": "h", "repo": "r", "ref": "main", "path": "x/y" }"#), @r#"forkful.config.json:1:106: deploy.live.path is "x/y"; expected an absolute folder such as /srv/app"#);
+    insta::assert_snapshot!(deploy(r#"{ "hots": "h" }"#), @"forkful.config.json:1:65: deploy.live.hots is an unknown key; expected `host`, or another key of a deployment");
 }
 
 #[test]
@@ -198,12 +198,12 @@ fn unknown_keys_are_warnings() {
 }"#;
     let file = json(text).unwrap();
     insta::assert_snapshot!(lines(&file.warnings), @"
-    forkful.config.json:2: app is no known key: ignored; did you mean `apps`?
-    forkful.config.json:5: instances belongs into an app, not beside `apps`: ignored
-    forkful.config.json:8: apps[0].intances is no known key: ignored; did you mean `instances`?
-    forkful.config.json:9: apps[0].maxRestart is no known key: ignored; did you mean `max_restarts`?
-    forkful.config.json:10: apps[0].zzz is no known key: ignored
-    forkful.config.json:14: apps[0].vizion has no meaning here: version control is not looked at: ignored
+    forkful.config.json:2:3: app is an unknown key, ignored; did you mean `apps`?
+    forkful.config.json:5:3: instances belongs into an app, not beside `apps`: ignored
+    forkful.config.json:8:5: apps[0].intances is an unknown key, ignored; did you mean `instances`?
+    forkful.config.json:9:5: apps[0].maxRestart is an unknown key, ignored; did you mean `max_restarts`?
+    forkful.config.json:10:5: apps[0].zzz is an unknown key, ignored
+    forkful.config.json:14:5: apps[0].vizion has no effect: version control is not inspected: ignored
     ");
     assert_eq!(file.apps[0].instances, None);
 }
@@ -239,7 +239,7 @@ fn an_anchor_bomb_is_refused() {
         .collect();
     let text = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{}\nscript: a.js\n", levels.join("\n"));
     let message = show(&parse(&text, Format::Yaml, Path::new("f.yaml")).unwrap_err());
-    insta::assert_snapshot!(message, @"f.yaml:5: the document is nested too deep, or unfolds to more than any configuration needs");
+    insta::assert_snapshot!(message, @"f.yaml:5:45: the document is nested too deep, or unfolds to more than any configuration needs");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn options_of_the_command_line_have_the_same_messages() {
         .collect();
     insta::assert_snapshot!(lines(&messages), @r#"
     --instances is "0.5"; expected a number, "max" or a negative number
-    --kill-timeout is "soon"; expected a number of milliseconds, or a text as "500ms", "10s", "2m" or "1h"
+    --kill-timeout is "soon"; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h"
     --balance is "x"; expected "auto", "direct", "exact", "shared" or "sticky"
     --nmae is "x"; expected a known option
     "#);
@@ -280,8 +280,8 @@ fn directories_to_serve_are_apps() {
 }"#;
     let file = json(text).unwrap();
     insta::assert_snapshot!(lines(&file.warnings), @"
-    forkful.config.json:3: static[0].directory has no effect: ignored
-    forkful.config.json:3: static[0].ftpp is no known key: ignored; did you mean `ftp`?
+    forkful.config.json:3:54: static[0].directory has no effect: ignored
+    forkful.config.json:3:72: static[0].ftpp is an unknown key, ignored; did you mean `ftp`?
     ");
     let shown: Vec<String> = file
         .apps
@@ -306,14 +306,14 @@ fn directories_to_serve_are_apps() {
     ]
     .map(|text| show(&json(text).unwrap_err()));
     insta::assert_snapshot!(lines(&told), @r#"
-    forkful.config.json:1: static is 1; expected a list of objects as { "path": "public", "port": 8080 }
-    forkful.config.json:1: there is neither `apps` nor a `script`
+    forkful.config.json:1:3: static is 1; expected a list of objects such as { "path": "public", "port": 8080 }
+    forkful.config.json:1:1: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1: static[0] is "public"; expected an object as { "path": "public", "port": 8080 }
-    forkful.config.json:1: static[0].port is 70000; expected a port from 0 to 65535
-    forkful.config.json:1: static[0].basic_auth is true; expected an object as { "username": "ann", "password": "…" }
-    forkful.config.json:1: static[0].basic_auth.password is ""; expected a text that is not empty
-    forkful.config.json:1: static[1] has the name "static-page-server-8080", which another app has already
+    forkful.config.json:1:14: static[0] is "public"; expected an object such as { "path": "public", "port": 8080 }
+    forkful.config.json:1:24: static[0].port is 70000; expected a port from 0 to 65535
+    forkful.config.json:1:30: static[0].basic_auth is true; expected an object such as { "username": "ann", "password": "…" }
+    forkful.config.json:1:61: static[0].basic_auth.password is ""; expected a text that is not empty
+    forkful.config.json:1:31: static[1] has the name "static-page-server-8080", which another app has already
     hint: give each app its own `name`; for more workers of one app use `instances`
     "#);
 }

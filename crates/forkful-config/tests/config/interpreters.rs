@@ -218,7 +218,7 @@ fn a_script_that_cannot_be_started_is_explained() {
     script "nothing" does not exist in DIR
     hint: a script is a file, a program in PATH, or a quoted command line
     script "package" is a directory
-    hint: name a file in it, as package/lib/main.js
+    hint: name a file in it, such as package/lib/main.js
     script "empty" is a directory
     hint: name the file to start
     script "tool" is not executable
@@ -232,7 +232,7 @@ fn a_script_that_cannot_be_started_is_explained() {
     script "server.js --port 80" does not exist in DIR
     hint: did you mean server.js -- --port 80?
     the command line has no script
-    hint: name what to start, as app.js
+    hint: name what to start, such as app.js
     "#);
 }
 
@@ -261,11 +261,11 @@ fn options_that_do_not_fit_a_script_are_explained() {
     hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
     cannot find the interpreter "./bin/absent" at that path
     --cwd "DIR/nowhere" does not exist
-    --cwd "DIR/server.js" is no directory
+    --cwd "DIR/server.js" is not a directory
     --name cannot be "all": `all` means every app and cannot be a name
     --name cannot be "/b": a name cannot start with '/'
     the command line has no script
-    hint: name what to start, as app.js
+    hint: name what to start, such as app.js
     "#);
 }
 

@@ -4,6 +4,7 @@
 mod any_bytes;
 #[cfg(test)]
 mod attributes;
+mod check;
 #[cfg(test)]
 mod common;
 #[cfg(test)]

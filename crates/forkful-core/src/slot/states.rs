@@ -128,8 +128,14 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
         Input::Exited(of, exit) if of == generation => {
             turn.report_exit(generation, started, &exit);
             let life = turn.life(started, &exit);
+            let policy = turn.policy;
+            // A process that announces readiness is a server: its end before that is no success.
+            if !policy.announces() && restart::is_finished(&exit, life, &turn.counters, &policy.restart) {
+                answer_finished(&exit, turn);
+                return turn.rest(Some(exit));
+            }
             let fault = Fault::Exited(exit.clone());
-            if restart::stays_stopped(&exit, life, &turn.policy.restart) {
+            if restart::stays_stopped(&exit, life, &policy.restart) {
                 answer_finished(&exit, turn);
             } else {
                 turn.answer_failed(&fault);

@@ -187,6 +187,34 @@ fn starting_in_fork_mode() {
 }
 
 #[test]
+fn a_program_that_ends_with_0_in_its_first_life_is_finished_unless_it_announces_readiness() {
+    let first_life = |mode, wait_ready, restart_finished| {
+        let mut slot = starting(Verb::Start);
+        slot.counters.in_a_row = 0;
+        let mut policy = policy(mode, wait_ready);
+        policy.restart.restart_finished = restart_finished;
+        let (slot, actions) = step(slot, Event::Exited(Generation(0), Exit::Code(0)), at(500), &policy, 0.5);
+        let text: Vec<String> = actions.iter().filter_map(action_text).collect();
+        format!("{} · {}", state_text(&slot), text.join(", "))
+    };
+    let finished = "stopped (exit code 0) · first: Finished(Code(0))";
+    let again = "starting 5 [1 restart] · first: ended with exit code 0, spawn 5";
+    assert_eq!(first_life(Mode::Fork, false, false), finished);
+    assert_eq!(first_life(Mode::Fork, false, true), again);
+    assert_eq!(first_life(Mode::Fork, true, false), again);
+    assert_eq!(first_life(Mode::Cluster, false, false), again);
+}
+
+#[test]
+fn a_program_that_served_is_restarted_after_code_0() {
+    let mut slot = slot(State::Online(running(0, true)), None);
+    slot.counters.in_a_row = 0;
+    let exit = Event::Exited(Generation(0), Exit::Code(0));
+    let (slot, _) = step(slot, exit, at(5_000), &policy(Mode::Fork, false), 0.5);
+    assert!(matches!(slot.state, State::Starting { .. }), "{:?}", slot.state);
+}
+
+#[test]
 fn starting_after_the_old_one_died_in_a_replacement() {
     insta::assert_snapshot!(table(&starting(Verb::Replace), &policy(Mode::Cluster, false)), @r"
     start → starting 0 · -

@@ -108,6 +108,7 @@ fn restart_policy() -> impl Strategy<Value = RestartPolicy> {
     (prop::bool::weighted(0.85), 0u32..20, millis(1_000..600_000), millis(0..5_000), delay, codes).prop_map(
         |(autorestart, max_restarts, window, min_uptime, delay, stop_exit_codes)| RestartPolicy {
             autorestart,
+            restart_finished: true,
             max_restarts,
             window,
             min_uptime,

@@ -39,6 +39,8 @@ pub(crate) struct Part {
     /// Sentence that goes before the first failure, such as that a reload kept the old version.
     pub(crate) preface: Option<String>,
     pub(crate) hint: Option<String>,
+    /// Workers that have ended with code 0 and rest.
+    pub(crate) finished: usize,
 }
 
 /// A slot where it did not come to what was asked for.
@@ -70,7 +72,10 @@ impl Part {
             }
             Outcome::Online { .. } | Outcome::Replaced | Outcome::Stopped | Outcome::Deleted => {}
             Outcome::AlreadyOnline => self.note(format!("worker {pm_id} was online already")),
-            Outcome::Finished(exit) => self.note(format!("worker {pm_id} ended with {exit}")),
+            Outcome::Finished(exit) => {
+                self.finished += usize::from(exit == Exit::Code(0));
+                self.note(format!("worker {pm_id} ended with {exit} and is not started again"));
+            }
             Outcome::Failed(fault) => self.failures.push(Failure { pm_id, fault, listen_fault }),
         }
     }
@@ -103,6 +108,7 @@ impl Part {
             }
         };
         AppOutcome {
+            finished: self.finished > 0 && self.finished == self.pm_ids.len(),
             ok: first.is_none(),
             name: self.name,
             pm_ids: self.pm_ids,

@@ -311,6 +311,7 @@ fn revive(
 
 fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> AppOutcome {
     AppOutcome {
+        finished: false,
         name: name.to_owned(),
         ok: error.is_none(),
         pm_ids: Vec::new(),

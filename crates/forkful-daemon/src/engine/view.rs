@@ -84,7 +84,7 @@ fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
     WorkerRow {
         pm_id: place.pm_id,
         pid,
-        status: status(&place.slot.state),
+        status: status(place),
         restarts: place.slot.counters.restarts,
         started_at_ms: place.started_at_ms,
         cpu_percent,
@@ -143,8 +143,9 @@ fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now
     }
 }
 
-fn status(state: &State) -> Status {
-    match state {
+fn status(place: &Place) -> Status {
+    match &place.slot.state {
+        State::Stopped { last_exit: Some(Exit::Code(0)) } if place.wanted => Status::Finished,
         State::Stopped { .. } => Status::Stopped,
         State::Starting { .. } => Status::Launching,
         State::Online(_) | State::Replacing { .. } => Status::Online,

@@ -76,6 +76,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
 
 fn outcome(name: &str, verb: Verb) -> AppOutcome {
     AppOutcome {
+        finished: false,
         name: name.to_owned(),
         ok: true,
         pm_ids: vec![0],

@@ -27,7 +27,7 @@ pub(super) const TOML: Grammar =
 /// Makes the change.
 pub(super) fn edit(text: &str, app: &AppOptions, change: Change, grammar: &Grammar) -> Option<String> {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
-    let line_of = |key: &str| app.origin.as_ref()?.keys.get(key)?.line.map(|line| line - 1);
+    let line_of = |key: &str| app.origin.as_ref()?.keys.get(key)?.at.map(|at| at.line - 1);
     // The pool first when it is further down, so that lines above keep their numbers.
     let instances = line_of("instances");
     let env = line_of("env");

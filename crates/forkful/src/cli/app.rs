@@ -180,8 +180,11 @@ pub(crate) struct StopArgs {
 #[command(next_help_heading = "Restarting")]
 pub(crate) struct RestartPolicyArgs {
     /// Do not restart workers that exit.
-    #[arg(long, action = ArgAction::SetTrue)]
+    #[arg(long, action = ArgAction::SetTrue, overrides_with = "autorestart")]
     pub(crate) no_autorestart: bool,
+    /// Restart every worker that exits, even a program that ends with code 0 right after its start.
+    #[arg(long, action = ArgAction::SetTrue, overrides_with = "no_autorestart")]
+    pub(crate) autorestart: bool,
     /// Unstable exits before the app is given up.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_restarts: Option<u32>,

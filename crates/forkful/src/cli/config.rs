@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forkful init             a small forkful.config.js to begin with
-  forkful init full        the same with everything that can be said, explained
+  forkful init             a small forkful.config.js
+  forkful init full        all options, commented
   forkful ecosystem simple > my.config.js")]
 pub(crate) struct InitArgs {
     /// How much is in it; simple by default.
@@ -30,7 +30,8 @@ pub(crate) enum InitKind {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is started and no daemon is asked. A fault ends with exit code 2; warnings do not.
+Nothing is started, and no daemon is needed. All faults are shown at once, each with its line; the exit code
+is then 2. Warnings do not change the exit code.
 
 Examples:
   forkful validate
@@ -46,7 +47,7 @@ pub(crate) struct ValidateArgs {
     /// Print the JSON Schema of a configuration.
     #[arg(long)]
     pub(crate) schema: bool,
-    /// Print what each app comes to as JSON, environment left out.
+    /// Print the resolved apps, or the faults, as JSON; environments are left out.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -212,7 +212,7 @@ fn from_target(specs: &Specs, options: &AppOptions, target: &str) -> Result<Vec<
 }
 
 fn is_stopped(worker: &WorkerView) -> bool {
-    matches!(worker.status, Status::Stopped | Status::Errored)
+    matches!(worker.status, Status::Stopped | Status::Finished | Status::Errored)
 }
 
 fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
@@ -232,6 +232,7 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
         )
     };
     AppOutcome {
+        finished: false,
         name: name.clone(),
         ok: false,
         pm_ids: Vec::new(),

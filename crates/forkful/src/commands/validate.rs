@@ -1,14 +1,18 @@
-//! `forkful validate`: what a configuration comes to, without starting anything.
+//! `forkful validate`: checks configurations and shows the resolved apps, without starting anything.
 
 use std::path::Path;
 
+use annotate_snippets::Level;
 use forkful_api::types::{AppDefinition, ModeKind};
-use forkful_config::AppOptions;
+use forkful_config::{ConfigError, Place, Report, Warning};
+use serde_json::{Value, json};
 
 use crate::cli::ValidateArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::output::excerpt::excerpt;
 use crate::output::format::{count, visible};
+use crate::output::paint::Paint;
 use crate::specs::Specs;
 
 pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
@@ -17,34 +21,29 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let specs = Specs::new(&args.env, &[])?;
-    let configs = configs(args, &specs)?;
     let mut text = String::new();
     let mut all = Vec::new();
-    for config in &configs {
-        let file = specs.load(Path::new(config))?;
-        let targets = file.deploy_targets()?;
+    let mut faults = Vec::new();
+    for config in configs(args, &specs)? {
+        let report = specs.check(Path::new(&config))?;
+        tell(&config, &report, args.json);
+        faults.extend(report.faults.iter().map(fault_json));
+        if !report.faults.is_empty() {
+            continue;
+        }
         let definitions: Vec<AppDefinition> =
-            specs.resolved(file, &AppOptions::default())?.iter().map(AppDefinition::from).collect();
-        text.push_str(&format!("{config}: {}\n", count(definitions.len(), "app")));
-        for definition in definitions {
-            text.push_str(&format!("  {}\n", line(&definition)));
-            // Values are nobody's business who only wants to know whether the file is right.
-            all.push(AppDefinition { env: std::collections::BTreeMap::new(), ..definition });
-        }
-        for target in targets {
-            let hosts = target.hosts.join(", ");
-            text.push_str(&format!(
-                "  deploy {}: {} of {} to {hosts}\n",
-                target.name, target.reference, target.repo
-            ));
-        }
+            report.apps.iter().map(|app| AppDefinition::from(&app.spec)).collect();
+        text.push_str(&summary(&config, &definitions, &report));
+        // Values are secret to readers who only need to know whether the file is right.
+        let without_env = |definition| AppDefinition { env: std::collections::BTreeMap::new(), ..definition };
+        all.extend(definitions.into_iter().map(without_env));
     }
-    if args.json {
-        output::print_json(&all)?;
-    } else {
-        output::print(&text)?;
+    match (args.json, faults.is_empty()) {
+        (true, true) => output::print_json(&all)?,
+        (true, false) => output::print_json(&json!({ "faults": faults }))?,
+        (false, _) => output::print(&text)?,
     }
-    Ok(Exit::Done)
+    Ok(if faults.is_empty() { Exit::Done } else { Exit::WrongUse })
 }
 
 fn configs(args: &ValidateArgs, specs: &Specs) -> Result<Vec<String>, Failure> {
@@ -53,12 +52,82 @@ fn configs(args: &ValidateArgs, specs: &Specs) -> Result<Vec<String>, Failure> {
     }
     match forkful_config::find_default(Path::new("")) {
         Some(path) => Ok(vec![path.to_string_lossy().into_owned()]),
-        None => Err(Failure::new(Exit::WrongUse, format!("{} holds no config file", specs.cwd().display()))
-            .hint("`forkful init` writes one")),
+        None => {
+            Err(Failure::new(Exit::WrongUse, format!("{} contains no config file", specs.cwd().display()))
+                .hint("`forkful init` writes one"))
+        }
     }
 }
 
-/// `api: cluster of 2 workers, /usr/bin/node /srv/app.js`.
+/// All warnings and faults on stderr, each with an excerpt of the file; then how many faults there are.
+fn tell(config: &str, report: &Report, is_json: bool) {
+    if !report.output.is_empty() {
+        output::talk(&output::format::visible(&report.output));
+    }
+    let paint = Paint::stderr();
+    for warning in &report.warnings {
+        let Warning { place, .. } = warning;
+        output::warn(&warning.to_string());
+        output::talk(&shown(&report.text, Some(place), Level::WARNING, paint));
+    }
+    if is_json {
+        return;
+    }
+    for fault in &report.faults {
+        let causes: Vec<String> = causes(fault);
+        output::talk(&output::failure::text(paint, &fault.to_string(), &causes, &[], None));
+        output::talk(&shown(&report.text, fault.place(), Level::ERROR, paint));
+        if let Some(hint) = fault.hint() {
+            output::talk(&format!("{} {}\n", paint.cyan("hint:"), visible(&hint)));
+        }
+        output::talk("\n");
+    }
+    if !report.faults.is_empty() {
+        output::talk(&format!("{config}: {}\n", count(report.faults.len(), "fault")));
+    }
+}
+
+fn causes(fault: &ConfigError) -> Vec<String> {
+    let first = std::error::Error::source(fault);
+    std::iter::successors(first, |error| error.source()).map(ToString::to_string).collect()
+}
+
+fn shown(text: &str, place: Option<&Place>, level: Level<'static>, paint: Paint) -> String {
+    match place.and_then(|place| place.at) {
+        Some(at) => excerpt(text, at, level, paint),
+        None => String::new(),
+    }
+}
+
+fn fault_json(fault: &ConfigError) -> Value {
+    let place = fault.place();
+    let at = place.and_then(|place| place.at);
+    json!({
+        "message": fault.to_string(),
+        "hint": fault.hint(),
+        "file": place.and_then(|place| place.file.as_ref()).map(|file| file.display().to_string()),
+        "line": at.map(|at| at.line),
+        "column": at.and_then(|at| at.column),
+        "key": place.map(|place| &place.key),
+    })
+}
+
+fn summary(config: &str, definitions: &[AppDefinition], report: &Report) -> String {
+    let mut text = format!("{config}: {}\n", count(definitions.len(), "app"));
+    for definition in definitions {
+        text.push_str(&format!("  {}\n", line(definition)));
+    }
+    for target in &report.targets {
+        let hosts = target.hosts.join(", ");
+        text.push_str(&format!(
+            "  deploy {}: {} of {} to {hosts}\n",
+            target.name, target.reference, target.repo
+        ));
+    }
+    text
+}
+
+/// `api: cluster, 2 workers, /usr/bin/node /srv/app.js`.
 fn line(definition: &AppDefinition) -> String {
     let mode = match definition.mode {
         ModeKind::Cluster => "cluster",

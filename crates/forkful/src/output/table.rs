@@ -283,6 +283,7 @@ pub(crate) fn status(status: Status) -> String {
         Status::Launching => "launching",
         Status::Stopping => "stopping",
         Status::Stopped => "stopped",
+        Status::Finished => "finished",
         Status::Errored => "errored",
         Status::WaitingRestart => "waiting restart",
     }
@@ -294,6 +295,7 @@ fn colour(status: Status) -> Color {
         Status::Online => Color::Green,
         Status::Launching | Status::Stopping | Status::WaitingRestart => Color::Yellow,
         Status::Stopped | Status::Errored => Color::Red,
+        Status::Finished => Color::Reset,
     }
 }
 

@@ -121,7 +121,7 @@ fn every_attribute_means_the_same_in_each_of_its_spellings() {
     sandbox.write(".env", "A=1\n");
     let works: BTreeMap<String, String> = rows("attributes")
         .into_iter()
-        .filter(|row| row[3] == "works")
+        .filter(|row| row[3] != "ignored")
         .map(|row| (row[0].clone(), row[1].clone()))
         .collect();
     let cases = cases(&work);
@@ -171,28 +171,79 @@ fn attributes_that_mean_nothing_here_are_told_of() {
     let mut app = Map::from_iter([("script".to_owned(), json!("app.js"))]);
     app.extend(ignored.iter().map(|row| (row[0].clone(), json!(true))));
     sandbox.write("forkful.config.json", &json!({ "apps": [app] }).to_string());
-    assert_snapshot!(sandbox.transcript(&["validate"]), @"
+    assert_snapshot!(sandbox.transcript(&["validate"]), @r#"
     exit: 0
     --- stdout
     forkful.config.json: 1 app
       app: fork, 1 worker, /usr/bin/node [sandbox]/work/app.js
     --- stderr
-    warning: forkful.config.json:1: apps[0].force belongs to the command line: `forkful start --force`: ignored
-    warning: forkful.config.json:1: apps[0].kill_retry_time is not needed: the end of a process is not polled for: ignored
-    warning: forkful.config.json:1: apps[0].write is not needed: `forkful init` writes a configuration: ignored
-    warning: forkful.config.json:1: apps[0].windows_hide has no meaning on this system: ignored
-    warning: forkful.config.json:1: apps[0].disable_source_map_support is not needed: source maps are off unless `source_map_support` is true: ignored
-    warning: forkful.config.json:1: apps[0].post_update belongs to `pm2 pull`: the hook `post-deploy` of `deploy` takes its place: ignored
-    warning: forkful.config.json:1: apps[0].username is noted by the system itself: ignored
-    warning: forkful.config.json:1: apps[0].vizion has no meaning here: version control is not looked at: ignored
-    warning: forkful.config.json:1: apps[0].install_url has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].automation has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].pmx has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].io has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].trace has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].disable_trace has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].v8 has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].event_loop_inspector has no meaning outside PM2: ignored
-    warning: forkful.config.json:1: apps[0].deep_monitoring has no meaning outside PM2: ignored
-    ");
+    warning: forkful.config.json:1:29: apps[0].force belongs to the command line: `forkful start --force`: ignored
+      |
+    1 | {"apps":[{"script":"app.js","force":true,"kill_retry_time":true,"write":true,"windows_hide":t...
+      |                             ^^^^^^^
+    warning: forkful.config.json:1:42: apps[0].kill_retry_time is not needed: the exit of a process is not polled: ignored
+      |
+    1 | {"apps":[{"script":"app.js","force":true,"kill_retry_time":true,"write":true,"windows_hide":t...
+      |                                          ^^^^^^^^^^^^^^^^^
+    warning: forkful.config.json:1:65: apps[0].write is not needed: `forkful init` writes a configuration: ignored
+      |
+    1 | {"apps":[{"script":"app.js","force":true,"kill_retry_time":true,"write":true,"windows_hide":t...
+      |                                                                 ^^^^^^^
+    warning: forkful.config.json:1:78: apps[0].windows_hide has no effect on this system: ignored
+      |
+    1 | ...e,"kill_retry_time":true,"write":true,"windows_hide":true,"disable_source_map_support":tru...
+      |                                          ^^^^^^^^^^^^^^
+    warning: forkful.config.json:1:98: apps[0].disable_source_map_support is not needed: `source_map_support: false` turns source maps off: ignored
+      |
+    1 | ...rite":true,"windows_hide":true,"disable_source_map_support":true,"post_update":true,"usern...
+      |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    warning: forkful.config.json:1:132: apps[0].post_update belongs to `pm2 pull`: use the hook `post-deploy` of `deploy`: ignored
+      |
+    1 | ...rue,"disable_source_map_support":true,"post_update":true,"username":true,"vizion":true,"in...
+      |                                          ^^^^^^^^^^^^^
+    warning: forkful.config.json:1:151: apps[0].username is not needed: the system records the user: ignored
+      |
+    1 | ...ce_map_support":true,"post_update":true,"username":true,"vizion":true,"install_url":true,"...
+      |                                            ^^^^^^^^^^
+    warning: forkful.config.json:1:167: apps[0].vizion has no effect: version control is not inspected: ignored
+      |
+    1 | ...:true,"post_update":true,"username":true,"vizion":true,"install_url":true,"automation":tru...
+      |                                             ^^^^^^^^
+    warning: forkful.config.json:1:181: apps[0].install_url has no effect outside PM2: ignored
+      |
+    1 | ...e":true,"username":true,"vizion":true,"install_url":true,"automation":true,"pmx":true,"io"...
+      |                                          ^^^^^^^^^^^^^
+    warning: forkful.config.json:1:200: apps[0].automation has no effect outside PM2: ignored
+      |
+    1 | ...:true,"vizion":true,"install_url":true,"automation":true,"pmx":true,"io":true,"trace":true...
+      |                                           ^^^^^^^^^^^^
+    warning: forkful.config.json:1:218: apps[0].pmx has no effect outside PM2: ignored
+      |
+    1 | ...true,"install_url":true,"automation":true,"pmx":true,"io":true,"trace":true,"disable_trace...
+      |                                              ^^^^^
+    warning: forkful.config.json:1:229: apps[0].io has no effect outside PM2: ignored
+      |
+    1 | ...all_url":true,"automation":true,"pmx":true,"io":true,"trace":true,"disable_trace":true,"v8...
+      |                                               ^^^^
+    warning: forkful.config.json:1:239: apps[0].trace has no effect outside PM2: ignored
+      |
+    1 | ...e,"automation":true,"pmx":true,"io":true,"trace":true,"disable_trace":true,"v8":true,"even...
+      |                                             ^^^^^^^
+    warning: forkful.config.json:1:252: apps[0].disable_trace has no effect outside PM2: ignored
+      |
+    1 | ...ue,"pmx":true,"io":true,"trace":true,"disable_trace":true,"v8":true,"event_loop_inspector"...
+      |                                         ^^^^^^^^^^^^^^^
+    warning: forkful.config.json:1:273: apps[0].v8 has no effect outside PM2: ignored
+      |
+    1 | ...io":true,"trace":true,"disable_trace":true,"v8":true,"event_loop_inspector":true,"deep_mon...
+      |                                               ^^^^
+    warning: forkful.config.json:1:283: apps[0].event_loop_inspector has no effect outside PM2: ignored
+      |
+    1 | ...ue,"disable_trace":true,"v8":true,"event_loop_inspector":true,"deep_monitoring":true}]}
+      |                                      ^^^^^^^^^^^^^^^^^^^^^^
+    warning: forkful.config.json:1:311: apps[0].deep_monitoring has no effect outside PM2: ignored
+      |
+    1 | ...8":true,"event_loop_inspector":true,"deep_monitoring":true}]}
+      |                                        ^^^^^^^^^^^^^^^^^
+    "#);
 }

@@ -63,7 +63,7 @@ fn a_configuration_is_validated_without_starting_anything() {
     assert_snapshot!(sandbox.transcript(&["validate"]), @"
     exit: 2
     --- stderr
-    error: [sandbox]/work holds no config file
+    error: [sandbox]/work contains no config file
 
     hint: `forkful init` writes one
     ");
@@ -73,15 +73,18 @@ fn a_configuration_is_validated_without_starting_anything() {
              "deploy": { "live": { "host": ["a", "b"], "repo": "git@h:r.git", "ref": "origin/main", "path": "/srv/x" } } }"#,
     );
     let node = |text: String| text.replace(&node_path(), "[node]");
-    assert_snapshot!(node(sandbox.transcript(&["validate"])), @"
+    assert_snapshot!(node(sandbox.transcript(&["validate"])), @r#"
     exit: 0
     --- stdout
     ecosystem.config.json: 1 app
       server: cluster, 2 workers, [node] [sandbox]/work/server.js
       deploy live: origin/main of git@h:r.git to a, b
     --- stderr
-    warning: ecosystem.config.json:1: apps[0].pmx has no meaning outside PM2: ignored
-    ");
+    warning: ecosystem.config.json:1:83: apps[0].pmx has no effect outside PM2: ignored
+      |
+    1 | { "apps": [{ "script": "server.js", "instances": 2, "env": { "TOKEN": "secret" }, "pmx": true...
+      |                                                                                   ^^^^^
+    "#);
     let json: serde_json::Value =
         serde_json::from_str(&stdout(&sandbox.run(&["validate", "--json"]))).unwrap();
     assert_eq!((json[0]["name"].as_str(), json[0]["env"].as_object().unwrap().len()), (Some("server"), 0));
@@ -89,7 +92,12 @@ fn a_configuration_is_validated_without_starting_anything() {
     assert_snapshot!(sandbox.transcript(&["validate", "bad.json"]), @r#"
     exit: 2
     --- stderr
-    error: bad.json:1: apps[0].max_memory_restart is "much"; expected a number of bytes, or a text as "200M", "1.5G" or "500K"
+    error: bad.json:1:59: apps[0].max_memory_restart is "much"; expected a number of bytes, or a string such as "200M", "1.5G" or "500K"
+      |
+    1 | { "apps": [{ "script": "server.js", "max_memory_restart": "much" }] }
+      |                                                           ^^^^^^
+
+    bad.json: 1 fault
     "#);
     let schema: serde_json::Value =
         serde_json::from_str(&stdout(&sandbox.run(&["validate", "--schema"]))).unwrap();
@@ -122,7 +130,7 @@ fn a_configuration_may_come_from_stdin() {
     assert_snapshot!(from("bad.json", &["start", "-"]), @"
     exit: 2
     --- stderr
-    error: stdin:1: apps is 3; expected a list of apps
+    error: stdin:1:9: apps is 3; expected a list of apps
     ");
 }
 

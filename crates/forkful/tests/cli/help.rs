@@ -148,12 +148,21 @@ fn help_of_start() {
           --drain-timeout <DURATION>  Time that requests under way have at a reload
 
     Restarting:
-          --no-autorestart                        Do not restart workers that exit
-          --max-restarts <NUMBER>                 Unstable exits before the app is given up
-          --min-uptime <DURATION>                 A worker that lived for less was unstable
-          --restart-delay <DURATION>              Pause before each restart
-          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
-          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+          --no-autorestart
+              Do not restart workers that exit
+          --autorestart
+              Restart every worker that exits, even a program that ends with code 0 right after its
+              start
+          --max-restarts <NUMBER>
+              Unstable exits before the app is given up
+          --min-uptime <DURATION>
+              A worker that lived for less was unstable
+          --restart-delay <DURATION>
+              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>
+              First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>
+              Exit codes after which a worker stays stopped
 
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
@@ -258,12 +267,21 @@ fn help_of_reload() {
           --drain-timeout <DURATION>  Time that requests under way have at a reload
 
     Restarting:
-          --no-autorestart                        Do not restart workers that exit
-          --max-restarts <NUMBER>                 Unstable exits before the app is given up
-          --min-uptime <DURATION>                 A worker that lived for less was unstable
-          --restart-delay <DURATION>              Pause before each restart
-          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
-          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+          --no-autorestart
+              Do not restart workers that exit
+          --autorestart
+              Restart every worker that exits, even a program that ends with code 0 right after its
+              start
+          --max-restarts <NUMBER>
+              Unstable exits before the app is given up
+          --min-uptime <DURATION>
+              A worker that lived for less was unstable
+          --restart-delay <DURATION>
+              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>
+              First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>
+              Exit codes after which a worker stays stopped
 
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths

@@ -225,7 +225,7 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     assert_snapshot!(sandbox.transcript(&["start"]), @r#"
     exit: 2
     --- stderr
-    error: forkful.config.json:1: apps[0].instances is "many"; expected a number, "max" or a negative number
+    error: forkful.config.json:1:47: apps[0].instances is "many"; expected a number, "max" or a negative number
     "#);
     sandbox.write("broken.config.js", "module.exports = { apps: [");
     assert_snapshot!(sandbox.transcript(&["start", "broken.config.js"]), @"
@@ -252,7 +252,7 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     assert_snapshot!(sandbox.transcript(&["reload", "two.json", "--env", "production"]), @"
     exit: 2
     --- stderr
-    error: two.json:1: apps[0] has no `env_production`
+    error: two.json:1:12: apps[0] has no `env_production`
 
     hint: an `env_<name>` block of a configuration file is chosen by its <name>; there is none
     ");

@@ -81,7 +81,7 @@ fn settings_that_make_no_sense_change_nothing() {
     assert_snapshot!(sandbox.transcript(&["multiset", "a:b 1 pm2-logrotate:max_size huge"]), @r#"
     exit: 2
     --- stderr
-    error: pm2-logrotate:max_size is "huge"; expected a number of bytes, or a text as "200M", "1.5G" or "500K"
+    error: pm2-logrotate:max_size is "huge"; expected a number of bytes, or a string such as "200M", "1.5G" or "500K"
     "#);
     assert_snapshot!(sandbox.transcript(&["multiset", "a:b"]), @r#"
     exit: 2

@@ -38,6 +38,7 @@ impl Theme {
             Status::Online => Color::Green,
             Status::Launching | Status::Stopping | Status::WaitingRestart => Color::Yellow,
             Status::Stopped | Status::Errored => Color::Red,
+            Status::Finished => Color::Reset,
         })
     }
 

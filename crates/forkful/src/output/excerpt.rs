@@ -1,0 +1,22 @@
+//! A line of a user's file with a caret under what is meant.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use forkful_config::Spot;
+
+use super::paint::Paint;
+
+/// Columns of an excerpt; longer lines are cut around the place that is meant.
+const COLUMNS: usize = 100;
+
+/// The line of a place in a text, with its number; empty when the place is not in the text.
+pub(crate) fn excerpt(text: &str, at: Spot, level: Level<'static>, paint: Paint) -> String {
+    if text.get(at.start..at.end).is_none() || at.start >= text.len() {
+        return String::new();
+    }
+    let annotation = AnnotationKind::Primary.span(at.start..at.end.max(at.start));
+    let group = Group::with_level(level).element(Snippet::source(text).annotation(annotation));
+    let renderer = if paint.is_enabled() { Renderer::styled() } else { Renderer::plain() };
+    let mut shown = renderer.term_width(COLUMNS).render(&[group]);
+    shown.push('\n');
+    shown
+}
