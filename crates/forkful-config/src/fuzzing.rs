@@ -106,7 +106,7 @@ fn names_its_file(fault: &ConfigError, path: &Path, has_lines: bool) {
     let told = fault.to_string();
     assert!(told.contains(&path.display().to_string()), "{told}");
     if let (ConfigError::Syntax { place, .. }, true) = (fault, has_lines) {
-        assert!(place.line.is_some(), "no line: {told}");
+        assert!(place.at.is_some(), "no line: {told}");
     }
 }
 
