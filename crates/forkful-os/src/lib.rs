@@ -1,4 +1,4 @@
-//! Linux, and nothing but Linux: spawning, pidfds, descriptor passing, listeners, BPF, `/proc`, cgroups.
+//! Linux, and nothing but Linux: files on behalf of users, spawning, pidfds, descriptor passing, listeners, BPF, `/proc`, cgroups.
 //!
 //! Mechanisms only: no policy is decided here, nothing is retried for longer than the kernel's own
 //! interruptions ask for. All `unsafe` of the workspace lives in this crate, each use with its `SAFETY:`.
@@ -6,6 +6,7 @@
 // A write to stderr that fails or waits would end or stop the supervisor.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod behalf;
 mod bpf;
 pub mod channel;
 pub mod clock;

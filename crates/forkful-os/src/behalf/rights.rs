@@ -1,0 +1,101 @@
+//! The file rights of a user for a while, for one thread of a process of root (setfsuid(2)).
+
+use std::io;
+
+use rustix::io::Errno;
+
+/// More groups than Linux allows are not asked for.
+const GROUPS_MAX: usize = 65_536;
+/// A number that is no user and no group: asks for the present one.
+const NO_CHANGE: u32 = u32::MAX;
+
+/// Whose rights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rights {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// Does something with the file rights of a user, and owns what it makes as that user: the kernel checks each step as it
+/// would for a process of the user's. Only for this thread, and only if it has the rights of root; a process of another
+/// user does it with its own. `work` must not panic in a thread that goes on.
+pub fn as_user<T>(rights: &Rights, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    if !has_roots_rights() {
+        return work();
+    }
+    let before = Rights { uid: file_user(), gid: file_group(), groups: groups()? };
+    set_groups(&rights.groups)?;
+    let restored = Restored(before);
+    set_file_group(rights.gid);
+    set_file_user(rights.uid);
+    // These two calls report no errors.
+    if (file_user(), file_group()) != (rights.uid, rights.gid) {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("the system does not let this process act as user {}", rights.uid),
+        ));
+    }
+    let outcome = work();
+    drop(restored);
+    outcome
+}
+
+/// Whether the files of everybody are open to this thread.
+pub(super) fn has_roots_rights() -> bool {
+    file_user() == 0
+}
+
+/// What is restored at the end, in the opposite order.
+struct Restored(Rights);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        set_file_user(self.0.uid);
+        set_file_group(self.0.gid);
+        let is_whole = (file_user(), file_group()) == (self.0.uid, self.0.gid);
+        if set_groups(&self.0.groups).is_err() || !is_whole {
+            // A thread with the rights of a mixture must do nothing more.
+            std::process::abort();
+        }
+    }
+}
+
+fn file_user() -> u32 {
+    set_file_user(NO_CHANGE)
+}
+
+fn file_group() -> u32 {
+    set_file_group(NO_CHANGE)
+}
+
+/// Gives the one before.
+fn set_file_user(uid: u32) -> u32 {
+    // SAFETY: takes and gives a number.
+    (unsafe { libc::syscall(libc::SYS_setfsuid, uid) }) as u32
+}
+
+/// Gives the one before.
+fn set_file_group(gid: u32) -> u32 {
+    // SAFETY: takes and gives a number.
+    (unsafe { libc::syscall(libc::SYS_setfsgid, gid) }) as u32
+}
+
+fn groups() -> io::Result<Vec<u32>> {
+    Ok(rustix::process::getgroups()?.into_iter().map(rustix::fs::Gid::as_raw).collect())
+}
+
+/// Of this thread: the C library's function sets those of all threads.
+fn set_groups(groups: &[u32]) -> io::Result<()> {
+    if groups.len() > GROUPS_MAX {
+        return Err(Errno::INVAL.into());
+    }
+    // SAFETY: the pointer is valid for that many groups, and the kernel only reads them.
+    match unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
