@@ -22,7 +22,8 @@
 //! dropped and counted until it has caught up.
 //!
 //! **Invariants.** Only whole lines leave the reader. No line reaches a follower before the file (when the
-//! file can be written at all). Every buffer is bounded: a line by [`LINE_BYTES_MAX`], the queue by
+//! file can be written at all). Every buffer is bounded: a line by [`LINE_BYTES_MAX`], the lines that
+//! have not ended of all workers by [`frame::PARTIAL_BYTES_MAX`], these and the queue by
 //! [`queue::QUEUE_BYTES_MAX`], a follower by [`follow::FOLLOWER_LINES_MAX`] and
 //! [`follow::FOLLOWER_BYTES_MAX`], what is read back by [`read_back::TAIL_BYTES_MAX`]. Not here: which file a worker
 //! writes to.
@@ -37,7 +38,6 @@ mod follow;
 mod frame;
 mod json;
 mod lines;
-mod open;
 mod queue;
 mod read_back;
 mod reader;

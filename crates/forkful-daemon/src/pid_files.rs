@@ -1,21 +1,26 @@
 //! Files that hold workers' process ids (`pid_file`), for other programs. A thread writes them, so that no disk
 //! delays a connection. What cannot be written is told once; the app is none the worse for it.
+//!
+//! The folder may be the app's, and the app another user's: the files are written on behalf of that user (`behalf`).
 
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use forkful_core::spec::pid_file_of;
-use fs_err::os::unix::fs::OpenOptionsExt as _;
-use rustix::fs::OFlags;
+use forkful_os::behalf::{Entry, Find, Identity};
 
 /// Stack of the thread, which only writes files.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The most of a file that is read to see whose it is.
+/// A file that holds more is not of ours.
 const READ_BYTES_MAX: u64 = 64;
+/// Everybody may read the number; and the folders, where they are made.
+const MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
 
 /// Something to do. There are at most two of them for each process, so that the queue needs no bound of its own.
 #[derive(Debug)]
@@ -105,35 +110,36 @@ fn work(orders: &Receiver<Order>) {
 /// Writes a draft beside the file, which then takes its name: readers see a whole number or none, and a link that
 /// somebody has put there is replaced and not followed.
 fn put(path: &Path, pid: u32) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs_err::create_dir_all(folder)?;
-    }
-    let draft = draft_of(path);
+    let file = Entry::find(path, Find { make_folders: Some(FOLDER_MODE), follow_last: false })?;
+    let draft = file.sibling(&draft_of(file.name()))?;
     // Left by a daemon that was killed in between.
-    drop(fs_err::remove_file(&draft));
-    let mut file = fs_err::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-    let written = writeln!(file, "{pid}").and_then(|()| fs_err::rename(&draft, path));
+    draft.remove(None)?;
+    let written = draft.create_new(MODE).and_then(|mut open| {
+        writeln!(open, "{pid}")?;
+        file.replace_by(&draft)
+    });
     if written.is_err() {
-        drop(fs_err::remove_file(&draft));
+        drop(draft.remove(None));
     }
     written
 }
 
 /// The draft of a file; hidden, so that no watcher takes it for a change of the app.
-fn draft_of(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".draft");
-    path.with_file_name(name)
+fn draft_of(name: &OsStr) -> OsString {
+    let mut draft = OsString::from(".");
+    draft.push(name);
+    draft.push(".draft");
+    draft
 }
 
 fn take(path: &Path, pid: u32) -> io::Result<()> {
-    let mut text = String::new();
-    // The folder may be the worker's: neither a pipe is waited for nor a link followed.
-    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
-    let file = fs_err::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    file.take(READ_BYTES_MAX).read_to_string(&mut text)?;
-    if text.trim().parse() == Ok(pid) { fs_err::remove_file(path) } else { Ok(()) }
+    let entry = Entry::find(path, Find { make_folders: None, follow_last: false })?;
+    let (file, mut text) = (entry.read()?, String::new());
+    (&file).take(READ_BYTES_MAX).read_to_string(&mut text)?;
+    if text.trim().parse() == Ok(pid) {
+        entry.remove(Some(Identity::of(&file)?))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Names of log files that were set aside: `api-out-0.log.20260131T235959.123Z`, and `.gz` when compressed.
 //!
-//! Of one log file they sort by time. Pure but for [`scan`], which looks into a folder.
+//! Of one log file they sort by time. Pure but for [`scan`], which looks into a folder. Files are named here and not
+//! their paths: what is done with them is done in the folder that is held open ([`Entry`]).
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
 
 use forkful_core::date_format::iso_8601;
+use forkful_os::behalf::{Entry, Identity};
 
 /// The ending of compressed files.
 pub(super) const COMPRESSED: &str = ".gz";
@@ -18,9 +19,10 @@ pub(super) const UNFINISHED: &str = ".gz.tmp";
 /// A file that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Archive {
-    /// Name of the log file that it was, without its folder.
+    pub(super) folder: Identity,
+    /// Name of the log file that it was.
     pub(super) log: OsString,
-    pub(super) path: PathBuf,
+    pub(super) name: OsString,
     /// When, in a form that sorts by time.
     pub(super) stamp: String,
     pub(super) is_compressed: bool,
@@ -33,15 +35,15 @@ pub(super) fn stamp(at_ms: u64) -> String {
 }
 
 /// What a log file is called when it is set aside.
-pub(super) fn archive_path(log: &Path, at_ms: u64) -> PathBuf {
+pub(super) fn archive_name(log: &OsStr, at_ms: u64) -> OsString {
     with_ending(log, &format!(".{}", stamp(at_ms)))
 }
 
-/// A path with more at its end.
-pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
+/// A name with more at its end.
+pub(super) fn with_ending(name: &OsStr, ending: &str) -> OsString {
+    let mut name = name.to_owned();
     name.push(ending);
-    PathBuf::from(name)
+    name
 }
 
 /// What a name says, if it is that of a file that was set aside.
@@ -76,35 +78,35 @@ pub(super) struct Found {
     /// Oldest first. While one is being compressed only its old form is given.
     pub(super) archives: Vec<Archive>,
     /// Half-compressed files.
-    pub(super) unfinished: Vec<PathBuf>,
+    pub(super) unfinished: Vec<OsString>,
 }
 
-/// Looks into a folder; one that does not exist is empty.
-pub(super) fn scan(folder: &Path, logs: &HashSet<OsString>) -> io::Result<Found> {
+/// Looks into the folder of an entry for what was set aside of the logs of these names; only regular files count. A
+/// folder that does not exist any more is empty.
+pub(super) fn scan(place: &Entry, logs: &HashSet<OsString>) -> io::Result<Found> {
     let mut found = Found::default();
-    let entries = match fs_err::read_dir(folder) {
-        Ok(entries) => entries,
+    let of_log =
+        |name: &OsStr| parse(name).and_then(|parsed| logs.get(OsStr::from_bytes(parsed.log)).cloned());
+    let names = match place.folder().names(|name| of_log(name).is_some()) {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(fault) => return Err(fault),
+        other => other?,
     };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let Some(parsed) = parse(&name) else { continue };
-        let Some(log) = logs.get(OsStr::from_bytes(parsed.log)) else { continue };
+    for name in names {
+        let (Some(log), Some(parsed)) = (of_log(&name), parse(&name)) else { continue };
         if parsed.is_unfinished {
-            found.unfinished.push(entry.path());
+            found.unfinished.push(name);
             continue;
         }
         // It may have been removed meanwhile.
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_file() {
+        let Ok(Some(looked)) = place.sibling(&name)?.look() else { continue };
+        if looked.is_regular {
             found.archives.push(Archive {
-                log: log.clone(),
-                path: entry.path(),
+                folder: place.folder().identity(),
+                log,
                 stamp: String::from_utf8_lossy(parsed.stamp).into_owned(),
                 is_compressed: parsed.is_compressed,
-                bytes: metadata.len(),
+                bytes: looked.bytes,
+                name,
             });
         }
     }
@@ -122,24 +124,12 @@ fn sort(archives: &mut Vec<Archive>) {
 ///
 /// A folder is not read at one moment: one look may come too early for the compressed form and too late for the old one.
 /// That happens once in the life of a file, so that a second look finds it.
-pub(super) fn archives_of(log: &Path) -> io::Result<Vec<Archive>> {
-    let real = real_path(log);
-    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Ok(Vec::new()) };
-    let names = HashSet::from([name.to_owned()]);
-    let mut archives = scan(folder, &names)?.archives;
-    archives.extend(scan(folder, &names)?.archives);
+pub(super) fn archives_of(log: &Entry) -> io::Result<Vec<Archive>> {
+    let names = HashSet::from([log.name().to_owned()]);
+    let mut archives = scan(log, &names)?.archives;
+    archives.extend(scan(log, &names)?.archives);
     sort(&mut archives);
     Ok(archives)
-}
-
-/// Where the file really is: set-aside files are beside that and not beside a link to it.
-pub(super) fn real_path(log: &Path) -> PathBuf {
-    fs_err::canonicalize(log).unwrap_or_else(|_| match (log.parent(), log.file_name()) {
-        (Some(folder), Some(name)) => {
-            fs_err::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join(name)
-        }
-        _ => log.to_owned(),
-    })
 }
 
 /// How much is kept.
@@ -153,13 +143,12 @@ pub(super) struct Retention {
 
 /// Which of `archives` (oldest first, of one app) must go, when `active_bytes` are in the files that are written to.
 pub(super) fn superfluous(archives: &[Archive], active_bytes: u64, retention: Retention) -> Vec<&Archive> {
-    let mut kept_of: std::collections::HashMap<(&Path, &OsStr), u32> = std::collections::HashMap::new();
+    let mut kept_of: std::collections::HashMap<(Identity, &OsStr), u32> = std::collections::HashMap::new();
     let (mut bytes, mut gone) = (active_bytes, Vec::new());
     // The newest first. Once the total is used up, everything older goes too, so that what stays has no gaps.
     let mut is_full = false;
     for archive in archives.iter().rev() {
-        let folder = archive.path.parent().unwrap_or(Path::new(""));
-        let kept = kept_of.entry((folder, &archive.log)).or_default();
+        let kept = kept_of.entry((archive.folder, &archive.log)).or_default();
         bytes += archive.bytes;
         is_full |= retention.total.is_some_and(|total| bytes > total);
         if is_full || *kept >= retention.keep {
@@ -173,8 +162,8 @@ pub(super) fn superfluous(archives: &[Archive], active_bytes: u64, retention: Re
 }
 
 /// The name of an archive without [`COMPRESSED`].
-pub(super) fn uncompressed(path: &Path) -> PathBuf {
-    let bytes = path.as_os_str().as_bytes();
+pub(super) fn uncompressed(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
     let bytes = bytes.strip_suffix(COMPRESSED.as_bytes()).unwrap_or(bytes);
-    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+    OsString::from_vec(bytes.to_vec())
 }

@@ -5,23 +5,28 @@
 //!
 //! Not at a lower priority, though that seems natural: it would be preempted within calls that hold the folder or the
 //! file system's journal, and on a busy machine the writer would wait for it for a long time.
+//!
+//! It knows a log only since the writer has opened it, and acts in the folder that the writer holds open: a link that an
+//! app puts in the path leads it to nothing of others.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use forkful_core::logs::LogRotation;
-use fs_err::os::unix::fs::OpenOptionsExt as _;
-use rustix::fs::OFlags;
+use forkful_os::behalf::{Entry, Identity};
 
 use super::archive_name::{
     Archive, COMPRESSED, Retention, UNFINISHED, archives_of, scan, superfluous, with_ending,
 };
+use super::file::open_regular;
 use super::writer::Report;
 
 /// Read and compressed in a second at most, which takes about a tenth of a core.
@@ -38,9 +43,11 @@ const FAULT_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) enum Notice {
     /// A stream of the app writes to this file.
-    Opened { app: Box<str>, log: PathBuf, rotation: LogRotation },
+    Opened { app: Box<str>, log: Arc<Path>, rotation: LogRotation },
+    /// The file was opened, and is there.
+    Placed { log: Arc<Path>, entry: Entry },
     /// It has ended.
-    Closed { app: Box<str>, log: PathBuf },
+    Closed { app: Box<str>, log: Arc<Path> },
     /// A log file was set aside.
     SetAside { app: Box<str> },
 }
@@ -54,13 +61,22 @@ pub(super) struct Archivist {
 
 /// The files of one app.
 struct AppFiles {
-    /// Where they really are, and how many streams write to each. They count until no stream of the app is left.
-    logs: BTreeMap<PathBuf, usize>,
+    /// They count until no stream of the app is left.
+    logs: BTreeMap<Arc<Path>, Log>,
     rotation: LogRotation,
     /// To be compressed, oldest first.
-    pending: VecDeque<PathBuf>,
+    pending: VecDeque<Entry>,
     /// After a fault.
     pause_until: Option<Instant>,
+}
+
+/// A log file.
+#[derive(Default)]
+struct Log {
+    /// How many streams write to it.
+    streams: usize,
+    /// Where it is; `None` until it could be opened.
+    entry: Option<Entry>,
 }
 
 /// Nobody will tell anything any more.
@@ -77,7 +93,7 @@ impl Archivist {
     }
 
     fn step(&mut self) -> Result<(), Ended> {
-        let Some((app, path)) = self.next_pending() else {
+        let Some((app, archive)) = self.next_pending() else {
             let first = match self.next_pause_end() {
                 None => Some(self.inbox.recv().map_err(|_| Ended)?),
                 Some(end) => match self.inbox.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -89,14 +105,14 @@ impl Archivist {
             return self.take(first);
         };
         self.take(None)?;
-        match self.compress(&path) {
+        match self.compress(&archive) {
             Ok(Ok(())) => {}
             Ok(Err(ended)) => return Err(ended),
             Err(fault) => {
                 let report = &self.report;
                 report(&format!(
                     "warning: the log file {} cannot be compressed and stays as it is\ncaused by: {fault}",
-                    path.display()
+                    archive.name().display()
                 ));
                 if let Some(files) = self.apps.get_mut(&app) {
                     files.pause_until = Some(Instant::now() + FAULT_PAUSE);
@@ -114,14 +130,14 @@ impl Archivist {
             .min()
     }
 
-    fn next_pending(&mut self) -> Option<(Box<str>, PathBuf)> {
+    fn next_pending(&mut self) -> Option<(Box<str>, Entry)> {
         let now = Instant::now();
         self.apps.iter_mut().find_map(|(app, files)| {
             if files.pause_until.is_some_and(|until| now < until) {
                 return None;
             }
             files.pause_until = None;
-            files.pending.pop_front().map(|path| (app.clone(), path))
+            files.pending.pop_front().map(|archive| (app.clone(), archive))
         })
     }
 
@@ -145,8 +161,8 @@ impl Archivist {
         Ok(())
     }
 
-    /// Gives the app whose files are to be looked at.
-    fn note(&mut self, notice: Notice) -> Option<Box<str>> {
+    /// Gives the apps whose files are to be looked at.
+    fn note(&mut self, notice: Notice) -> Vec<Box<str>> {
         match notice {
             Notice::Opened { app, log, rotation } => {
                 let files = self.apps.entry(app.clone()).or_insert_with(|| AppFiles {
@@ -155,41 +171,58 @@ impl Archivist {
                     pending: VecDeque::new(),
                     pause_until: None,
                 });
-                let is_new = !files.logs.contains_key(&log) || files.rotation != rotation;
-                *files.logs.entry(log).or_default() += 1;
+                let is_new = files.rotation != rotation;
+                files.logs.entry(log).or_default().streams += 1;
                 files.rotation = rotation;
-                is_new.then_some(app)
+                if is_new { vec![app] } else { Vec::new() }
+            }
+            Notice::Placed { log, entry } => {
+                let mut touched = Vec::new();
+                for (app, files) in &mut self.apps {
+                    let Some(log) = files.logs.get_mut(&log) else { continue };
+                    let is_known = log.entry.as_ref().is_some_and(|known| {
+                        known.name() == entry.name() && known.folder().identity() == entry.folder().identity()
+                    });
+                    if !is_known {
+                        touched.push(app.clone());
+                    }
+                    log.entry = Some(entry.clone());
+                }
+                touched
             }
             Notice::Closed { app, log } => {
-                let files = self.apps.get_mut(&app)?;
-                if let Some(streams) = files.logs.get_mut(&log) {
-                    *streams = streams.saturating_sub(1);
+                let Some(files) = self.apps.get_mut(&app) else { return Vec::new() };
+                if let Some(log) = files.logs.get_mut(&log) {
+                    log.streams = log.streams.saturating_sub(1);
                 }
-                if files.logs.values().all(|streams| *streams == 0) {
+                if files.logs.values().all(|log| log.streams == 0) {
                     self.apps.remove(&app);
                 }
-                None
+                Vec::new()
             }
-            Notice::SetAside { app } => Some(app),
+            Notice::SetAside { app } => vec![app],
         }
     }
 
     /// Removes what is too much, and notes what is to be compressed.
     fn tidy(&mut self, app: &str) {
         let Some(files) = self.apps.get_mut(app) else { return };
-        let (archives, faults) = files.look();
-        let active =
-            files.logs.keys().filter_map(|log| std::fs::metadata(log).ok()).map(|found| found.len()).sum();
+        let places = files.places();
+        let (archives, faults) = look(&places);
+        let entries = files.logs.values().filter_map(|log| log.entry.as_ref());
+        let active = entries.filter_map(|entry| entry.look().ok()?).map(|found| found.bytes).sum();
         let retention = Retention { keep: files.rotation.keep, total: files.rotation.total };
+        let entry_of = |archive: &Archive| places[&archive.folder].0.sibling(&archive.name);
         let gone = superfluous(&archives, active, retention);
-        let gone_paths: HashSet<&Path> = gone.iter().map(|archive| archive.path.as_path()).collect();
+        let gone_names: HashSet<_> = gone.iter().map(|archive| (archive.folder, &archive.name)).collect();
         files.pending = archives
             .iter()
             .filter(|archive| files.rotation.compress && !archive.is_compressed)
-            .filter(|archive| !gone_paths.contains(archive.path.as_path()))
-            .map(|archive| archive.path.clone())
+            .filter(|archive| !gone_names.contains(&(archive.folder, &archive.name)))
+            .filter_map(|archive| entry_of(archive).ok())
             .collect();
-        let removed = gone_paths.iter().filter_map(|path| remove(path).err());
+        let removed =
+            gone.iter().filter_map(|archive| entry_of(archive).and_then(|entry| remove(&entry)).err());
         for fault in faults.into_iter().chain(removed) {
             let report = &self.report;
             report(&format!("warning: old log files of {app} cannot be removed\ncaused by: {fault}"));
@@ -197,32 +230,25 @@ impl Archivist {
     }
 
     /// Compresses a file; gives up without a fault when it is removed meanwhile.
-    fn compress(&mut self, path: &Path) -> io::Result<Result<(), Ended>> {
-        // Whoever owns the folder may put anything there: links are not followed, pipes not waited for.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let mut source = match fs_err::OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Ok(source) => source.into_file(),
-            Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(Ok(())),
-            Err(fault) => return Err(fault),
-        };
-        let unfinished = with_ending(path, UNFINISHED);
+    fn compress(&mut self, archive: &Entry) -> io::Result<Result<(), Ended>> {
+        let Some(mut source) = open_regular(archive)? else { return Ok(Ok(())) };
+        let unfinished = archive.sibling(&with_ending(archive.name(), UNFINISHED))?;
         let outcome = self.compress_into(&mut source, &unfinished);
         if !matches!(outcome, Ok(Done::Whole)) {
             remove(&unfinished)?;
         }
         match outcome? {
-            Done::Whole => replace(path, &unfinished)?,
+            Done::Whole => replace(archive, &unfinished)?,
             Done::Removed => {}
             Done::Ended => return Ok(Err(Ended)),
         }
         Ok(Ok(()))
     }
 
-    fn compress_into(&mut self, source: &mut File, unfinished: &Path) -> io::Result<Done> {
+    fn compress_into(&mut self, source: &mut File, unfinished: &Entry) -> io::Result<Done> {
         // Left by a daemon that was killed, or a link that somebody has put there.
         remove(unfinished)?;
-        let target = fs_err::OpenOptions::new().write(true).create_new(true).mode(0o640).open(unfinished)?;
-        let mut encoder = GzEncoder::new(target.into_file(), Compression::new(LEVEL));
+        let mut encoder = GzEncoder::new(unfinished.create_new(0o640)?, Compression::new(LEVEL));
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             let began = Instant::now();
@@ -270,76 +296,73 @@ enum Done {
     Ended,
 }
 
+/// The folders of an app's logs: an entry in each, and the names of the logs there.
+type Places = BTreeMap<Identity, (Entry, HashSet<OsString>)>;
+
 impl AppFiles {
-    /// What was set aside, oldest first. Half-compressed files of a daemon that was killed are removed; one that is
-    /// being compressed now has its old form beside it and is not among `pending`, so it is told apart by its age.
-    fn look(&self) -> (Vec<Archive>, Vec<io::Error>) {
-        let mut names: BTreeMap<&Path, HashSet<std::ffi::OsString>> = BTreeMap::new();
-        for log in self.logs.keys() {
-            if let (Some(folder), Some(name)) = (log.parent(), log.file_name()) {
-                names.entry(folder).or_default().insert(name.to_owned());
-            }
+    fn places(&self) -> Places {
+        let mut places = Places::new();
+        for entry in self.logs.values().filter_map(|log| log.entry.as_ref()) {
+            let (_, names) =
+                places.entry(entry.folder().identity()).or_insert_with(|| (entry.clone(), HashSet::new()));
+            names.insert(entry.name().to_owned());
         }
-        let (mut archives, mut faults) = (Vec::new(), Vec::new());
-        for (folder, names) in names {
-            match scan(folder, &names) {
-                Ok(found) => {
-                    faults.extend(
-                        found
-                            .unfinished
-                            .iter()
-                            .filter(|path| is_stale(path))
-                            .filter_map(|path| remove(path).err()),
-                    );
-                    archives.extend(found.archives);
-                }
-                Err(fault) => faults.push(fault),
-            }
-        }
-        archives.sort_by(|one, other| one.stamp.cmp(&other.stamp));
-        (archives, faults)
+        places
     }
 }
 
+/// What was set aside, oldest first. Half-compressed files of a daemon that was killed are removed; one that is
+/// being compressed now has its old form beside it and is not among `pending`, so it is told apart by its age.
+fn look(places: &Places) -> (Vec<Archive>, Vec<io::Error>) {
+    let (mut archives, mut faults) = (Vec::new(), Vec::new());
+    for (entry, names) in places.values() {
+        match scan(entry, names) {
+            Ok(found) => {
+                let unfinished = found.unfinished.iter().filter_map(|name| entry.sibling(name).ok());
+                faults.extend(unfinished.filter(is_stale).filter_map(|entry| remove(&entry).err()));
+                archives.extend(found.archives);
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    archives.sort_by(|one, other| one.stamp.cmp(&other.stamp));
+    (archives, faults)
+}
+
 /// A file that is being compressed grows all the time.
-fn is_stale(path: &Path) -> bool {
+fn is_stale(unfinished: &Entry) -> bool {
     const STALE: Duration = Duration::from_secs(3600);
-    let age = fs_err::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .map(|at| at.elapsed().unwrap_or_default());
-    age.is_ok_and(|age| age > STALE)
+    let looked = unfinished.look().ok().flatten();
+    looked.is_some_and(|found| found.modified.elapsed().unwrap_or_default() > STALE)
 }
 
 /// Puts the compressed form of a file in its place. When the file was removed since it was read to its end, its lines
 /// are to be gone, and so its compressed form goes too.
-fn replace(path: &Path, unfinished: &Path) -> io::Result<()> {
-    let compressed = with_ending(path, COMPRESSED);
-    fs_err::rename(unfinished, &compressed)?;
-    match fs_err::remove_file(path) {
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => remove(&compressed),
-        other => other,
-    }
+fn replace(archive: &Entry, unfinished: &Entry) -> io::Result<()> {
+    let compressed = archive.sibling(&with_ending(archive.name(), COMPRESSED))?;
+    compressed.replace_by(unfinished)?;
+    if archive.remove(None)? { Ok(()) } else { remove(&compressed) }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs_err::remove_file(path) {
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+/// Gone already is as good as removed.
+fn remove(entry: &Entry) -> io::Result<()> {
+    entry.remove(None).map(drop)
 }
 
 /// Removes everything that was set aside of a log file.
-pub(super) fn remove_archives(log: &Path) -> io::Result<()> {
+pub(super) fn remove_archives(log: &Entry) -> io::Result<()> {
     for archive in archives_of(log)? {
-        remove(&archive.path)?;
+        remove(&log.sibling(&archive.name)?)?;
         // While it is compressed both forms are there.
-        remove(&with_ending(&archive.path, COMPRESSED))?;
+        remove(&log.sibling(&with_ending(&archive.name, COMPRESSED))?)?;
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use forkful_os::behalf::Find;
+
     use super::*;
 
     #[test]
@@ -349,14 +372,15 @@ mod tests {
             fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
         };
         let path = folder.path().join("out.log.19700101T000000.001Z");
-        let unfinished = with_ending(&path, UNFINISHED);
+        let archive = Entry::find(&path, Find::TO_READ).unwrap();
+        let unfinished = archive.sibling(&with_ending(archive.name(), UNFINISHED)).unwrap();
         fs_err::write(&path, "lines\n").unwrap();
-        fs_err::write(&unfinished, "compressed").unwrap();
-        replace(&path, &unfinished).unwrap();
+        fs_err::write(folder.path().join(unfinished.name()), "compressed").unwrap();
+        replace(&archive, &unfinished).unwrap();
         assert_eq!(names(), ["out.log.19700101T000000.001Z.gz"]);
-        fs_err::remove_file(with_ending(&path, COMPRESSED)).unwrap();
-        fs_err::write(&unfinished, "compressed").unwrap();
-        replace(&path, &unfinished).unwrap();
+        fs_err::remove_file(folder.path().join("out.log.19700101T000000.001Z.gz")).unwrap();
+        fs_err::write(folder.path().join(unfinished.name()), "compressed").unwrap();
+        replace(&archive, &unfinished).unwrap();
         assert_eq!(names(), [""; 0]);
     }
 }

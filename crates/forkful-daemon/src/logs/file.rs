@@ -5,15 +5,15 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use forkful_core::logs::{LogRotation, MinFree};
+use forkful_os::behalf::{Entry, Find, Identity, is_refusal};
+use rustix::io::Errno;
 
-use super::archive_name::{archive_path, real_path};
-use super::open::{For, open, truncate};
+use super::archive_name::archive_name;
 use super::space::Space;
 
 /// How long a file that cannot be written is left alone, and how often one that is written is looked for under
@@ -21,6 +21,8 @@ use super::space::Space;
 pub(super) const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// How long a file that cannot be set aside goes on growing before that is tried again.
 const ROTATE_RETRY_EVERY: Duration = Duration::from_secs(60);
+/// Only ours and our group's to read.
+const MODE: u32 = 0o640;
 /// Slices in one system call.
 const SLICES_MAX: usize = 256;
 
@@ -90,6 +92,8 @@ pub(super) struct LogFile {
     /// The time in the name of the last file that was set aside; the next one's is later.
     stamped_ms: u64,
     rotate_after: Option<Instant>,
+    /// The file was opened, or found elsewhere, since [`Self::placed_anew`] was asked.
+    is_placed_anew: bool,
 }
 
 #[derive(Debug)]
@@ -104,8 +108,10 @@ enum State {
 #[derive(Debug)]
 struct OpenFile {
     file: File,
-    device: u64,
-    inode: u64,
+    /// Its folder, held open, and its name there: what is set aside is renamed by these and not by the path, in which
+    /// the app may have put a link since.
+    entry: Entry,
+    identity: Identity,
     /// Neither a device nor a pipe.
     is_regular: bool,
     bytes: u64,
@@ -140,6 +146,8 @@ pub(super) enum Appended {
 pub(super) struct Snapshot {
     /// The file and its length; `None` when there is none, or something else than a regular file.
     pub(super) present: io::Result<Option<(File, u64)>>,
+    /// Where it is, and so what was set aside of it; `None` when its folder is not there either.
+    pub(super) entry: Option<Entry>,
     /// Everything set aside until now was set aside at this time or before.
     pub(super) until_ms: u64,
 }
@@ -151,7 +159,27 @@ impl LogFile {
             Ok(file) => (State::Open(file), None),
             Err(fault) => (State::Failed { retry_at: now.instant + RETRY_EVERY }, Some(fault)),
         };
-        (Self { path, limits, state, stamped_ms: 0, rotate_after: None }, fault)
+        let is_placed_anew = fault.is_none();
+        (Self { path, limits, state, stamped_ms: 0, rotate_after: None, is_placed_anew }, fault)
+    }
+
+    /// Where the file is, if it is open.
+    pub(super) fn entry(&self) -> Option<&Entry> {
+        match &self.state {
+            State::Open(open) => Some(&open.entry),
+            State::Failed { .. } => None,
+        }
+    }
+
+    /// Where the file is, if that may be elsewhere than when this was asked before.
+    pub(super) fn placed_anew(&mut self) -> Option<&Entry> {
+        if std::mem::take(&mut self.is_placed_anew) { self.entry() } else { None }
+    }
+
+    fn open_anew(&mut self, now: Now) -> io::Result<()> {
+        self.state = State::Open(OpenFile::open(&self.path, now)?);
+        self.is_placed_anew = true;
+        Ok(())
     }
 
     /// Appends `slices`, which hold whole lines.
@@ -203,7 +231,7 @@ impl LogFile {
             if open.is_regular {
                 let taken = around.space.take(
                     &open.file,
-                    open.device,
+                    open.identity.device,
                     self.limits.min_free,
                     part as u64,
                     now.instant,
@@ -223,10 +251,12 @@ impl LogFile {
     fn room(&mut self, now: Now, around: &mut Surroundings<'_>) -> io::Result<u64> {
         let in_place = match &mut self.state {
             State::Open(open) => open.is_in_place(&self.path, now.instant, around.incidents),
-            State::Failed { .. } => false,
+            State::Failed { .. } => Place::Lost,
         };
-        if !in_place {
-            self.state = State::Open(OpenFile::open(&self.path, now)?);
+        match in_place {
+            Place::AsBefore => {}
+            Place::Elsewhere => self.is_placed_anew = true,
+            Place::Lost => self.open_anew(now)?,
         }
         let State::Open(open) = &self.state else { return Ok(0) };
         if !open.is_regular || self.rotate_after.is_some_and(|after| now.instant < after) {
@@ -239,14 +269,15 @@ impl LogFile {
 
     /// Gives the file another name and begins a new one. When it cannot be renamed it goes on growing.
     fn set_aside(&mut self, now: Now, around: &mut Surroundings<'_>) -> io::Result<()> {
-        let real = real_path(&self.path);
+        let State::Open(open) = &self.state else { return Ok(()) };
         self.stamped_ms = now.wall_ms.max(self.stamped_ms + 1);
-        let archive = archive_path(&real, self.stamped_ms);
-        match rename_new(&real, &archive) {
-            Ok(()) => {
+        match open.entry.rename_new(&archive_name(open.entry.name(), self.stamped_ms), open.identity) {
+            Ok(true) => {
                 self.rotate_after = None;
                 *around.set_aside += 1;
             }
+            // Something else has the name by now, which is not ours to rename.
+            Ok(false) => {}
             Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {
                 // Of a daemon before us whose clock was ahead. The next name is later by a millisecond.
                 return Ok(());
@@ -259,8 +290,7 @@ impl LogFile {
                 return Ok(());
             }
         }
-        self.state = State::Open(OpenFile::open(&self.path, now)?);
-        Ok(())
+        self.open_anew(now)
     }
 
     /// Empties the file.
@@ -282,14 +312,7 @@ impl LogFile {
 
     /// Opens the file anew, under its name.
     pub(super) fn reopen(&mut self, now: Now) -> io::Result<()> {
-        match OpenFile::open(&self.path, now) {
-            Ok(open) => self.state = State::Open(open),
-            Err(fault) => {
-                self.state = State::Failed { retry_at: now.instant };
-                return Err(fault);
-            }
-        }
-        Ok(())
+        self.open_anew(now).inspect_err(|_| self.state = State::Failed { retry_at: now.instant })
     }
 
     /// The file as it is now. Whatever is set aside from now on is stamped later than that.
@@ -301,42 +324,64 @@ impl LogFile {
 
 /// A file that nobody writes to, as it is now.
 pub(super) fn snapshot_of(path: &Path, until_ms: u64) -> Snapshot {
-    let look = || {
-        let file = open(path, For::Reading)?;
-        let metadata = file.metadata()?;
-        Ok(metadata.is_file().then_some((file, metadata.len())))
+    let (entry, fault) = match Entry::find(path, Find::TO_READ) {
+        Ok(entry) => (Some(entry), None),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => (None, None),
+        Err(fault) => (None, Some(fault)),
     };
-    let present = match look() {
-        Err(fault) if io::Error::kind(&fault) == io::ErrorKind::NotFound => Ok(None),
-        other => other,
+    let present = match (&entry, fault) {
+        (_, Some(fault)) => Err(fault),
+        (None, None) => Ok(None),
+        (Some(entry), None) => open_regular(entry).and_then(|file| {
+            let length = file.as_ref().map(File::metadata).transpose()?.map_or(0, |metadata| metadata.len());
+            Ok(file.map(|file| (file, length)))
+        }),
     };
-    Snapshot { present, until_ms }
+    Snapshot { present, entry, until_ms }
 }
 
-/// Renames, but not over another file.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    use rustix::io::Errno;
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not know how.
-        Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => fs_err::rename(from, to),
-        other => Ok(other?),
+/// Opens a regular file to read it; `None` when there is none, or something else.
+pub(super) fn open_regular(entry: &Entry) -> io::Result<Option<File>> {
+    use io::ErrorKind::{InvalidInput, NotFound};
+    match entry.read() {
+        Err(fault) if matches!(fault.kind(), NotFound | InvalidInput) => Ok(None),
+        other => other.map(Some),
     }
+}
+
+/// Empties the file at `path` if there is one.
+pub(super) fn truncate(path: &Path) -> io::Result<()> {
+    match Entry::find(path, Find::TO_READ).and_then(|entry| entry.write()) {
+        Ok(file) if file.metadata()?.is_file() => file.set_len(0),
+        Ok(_) => Ok(()),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Where a file is that was found before.
+enum Place {
+    AsBefore,
+    /// The path leads to it still, but by another folder or name.
+    Elsewhere,
+    /// The path leads to another file, or to none.
+    Lost,
 }
 
 impl OpenFile {
     fn open(path: &Path, now: Now) -> io::Result<Self> {
-        let file = open(path, For::Appending)?;
+        let entry = Entry::find(path, Find::TO_WRITE)?;
+        let file = entry.append(MODE)?;
         let metadata = file.metadata()?;
         let is_regular = metadata.is_file();
-        let torn = is_regular && metadata.len() > 0 && ends_within_a_line(path);
+        let torn = is_regular && metadata.len() > 0 && ends_within_a_line(&entry);
         // Not all file systems know when a file was made; then its last change stands for it.
         let begun = metadata.created().or_else(|_| metadata.modified()).unwrap_or(UNIX_EPOCH);
         let begun = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
+            identity: Identity::of(&file)?,
             file,
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            entry,
             is_regular,
             bytes: metadata.len(),
             begun_ms: u64::try_from(begun.as_millis()).unwrap_or(u64::MAX),
@@ -347,23 +392,32 @@ impl OpenFile {
 
     /// Whether the file is still the one under that name. That it was removed is noticed at once; that it was
     /// moved, within [`RETRY_EVERY`], and until then what is written is in the file that was moved.
-    fn is_in_place(&mut self, path: &Path, now: Instant, incidents: &mut Vec<Incident>) -> bool {
+    fn is_in_place(&mut self, path: &Path, now: Instant, incidents: &mut Vec<Incident>) -> Place {
         if self.is_regular
             && let Ok(stat) = rustix::fs::fstat(&self.file)
         {
             self.bytes = stat.st_size.max(0).cast_unsigned();
             if stat.st_nlink == 0 {
                 incidents.push(Incident::Removed);
-                return false;
+                return Place::Lost;
             }
         }
-        if now.saturating_duration_since(self.found_at) < RETRY_EVERY {
-            return true;
+        // What is in `/proc` has no name of its own.
+        if now.saturating_duration_since(self.found_at) < RETRY_EVERY || self.entry.folder().is_kernels() {
+            return Place::AsBefore;
         }
         self.found_at = now;
-        match std::fs::metadata(path) {
-            Ok(found) => (found.dev(), found.ino()) == (self.device, self.inode),
-            Err(fault) => !matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        match Entry::find(path, Find::TO_READ).and_then(|entry| Ok((entry.is(self.identity)?, entry))) {
+            Ok((true, entry)) => {
+                let is_as_before = entry.name() == self.entry.name()
+                    && entry.folder().identity() == self.entry.folder().identity();
+                self.entry = entry;
+                if is_as_before { Place::AsBefore } else { Place::Elsewhere }
+            }
+            Ok((false, _)) => Place::Lost,
+            // Links that lead nowhere, or where they must not lead: opening will tell.
+            Err(fault) if is_refusal(&fault) || is_nowhere(&fault) => Place::Lost,
+            Err(_) => Place::AsBefore,
         }
     }
 
@@ -481,9 +535,14 @@ fn end_of_last_line(slices: &[&[u8]], written: usize) -> usize {
     kept
 }
 
-fn ends_within_a_line(path: &Path) -> bool {
+fn is_nowhere(fault: &io::Error) -> bool {
+    matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || fault.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+fn ends_within_a_line(entry: &Entry) -> bool {
     let last_byte = || {
-        let mut file = open(path, For::Reading)?;
+        let mut file = entry.read()?;
         file.seek(SeekFrom::End(-1))?;
         let mut last = [0];
         file.read_exact(&mut last)?;

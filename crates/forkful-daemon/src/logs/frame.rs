@@ -6,6 +6,11 @@ use std::ops::Range;
 /// length, each ended by a newline, so that an app which never ends a line cannot fill the memory.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 
+/// Memory of all lines together whose end has not come yet. Beyond it the largest is cut, as a line that is too long is,
+/// so that the number of workers does not multiply [`LINE_BYTES_MAX`]. One line of the greatest length fits, and as much
+/// for all others.
+pub(super) const PARTIAL_BYTES_MAX: usize = LINE_BYTES_MAX + (8 << 20);
+
 /// Holds the beginning of a line whose end has not come yet. Holds no memory when there is none.
 #[derive(Debug)]
 pub(super) struct Framer {
@@ -39,10 +44,24 @@ impl Framer {
         &self.partial
     }
 
-    /// Bytes of memory held.
-    #[cfg(test)]
+    /// Bytes of memory held: at most those of the longest line and its newline.
     pub(super) fn capacity(&self) -> usize {
         self.partial.capacity()
+    }
+
+    /// Ends the line so far where it is.
+    pub(super) fn cut(&mut self) -> Option<Vec<u8>> {
+        self.finish()
+    }
+
+    /// Appends to the line so far. Its memory doubles as it grows, but not beyond the longest line.
+    fn hold(&mut self, bytes: &[u8]) {
+        let length = self.partial.len() + bytes.len();
+        if length > self.partial.capacity() {
+            let room = (self.partial.capacity() * 2).clamp(length, length.max(self.line_bytes_max + 1));
+            self.partial.reserve_exact(room - self.partial.len());
+        }
+        self.partial.extend_from_slice(bytes);
     }
 
     /// Takes the next bytes of the stream.
@@ -51,7 +70,7 @@ impl Framer {
             return self.push_by_line(chunk);
         }
         let Some(last) = memchr::memrchr(b'\n', chunk) else {
-            self.partial.extend_from_slice(chunk);
+            self.hold(chunk);
             return Framed::default();
         };
         let mut head = Vec::new();
@@ -89,12 +108,12 @@ impl Framer {
                 if content.len() <= room {
                     break;
                 }
-                self.partial.extend_from_slice(&content[..room]);
+                self.hold(&content[..room]);
                 content = &content[room..];
                 framed.cuts += 1;
                 self.end_line(&mut framed.head);
             }
-            self.partial.extend_from_slice(content);
+            self.hold(content);
             if ended {
                 self.end_line(&mut framed.head);
             }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::stream::Batch;
 use super::writer::Job;
 
-/// Memory of lines under way to the disk: what comes in 240 ms at 200 MB/s. The kernel makes a program that writes
+/// Memory of lines under way to the disk, with the beginnings of lines that the reader holds: what comes in 240 ms at
+/// 200 MB/s. The kernel makes a program that writes
 /// faster than the disk pause for up to 200 ms. One batch that is larger (a very long line) passes when nothing else is queued.
 pub(super) const QUEUE_BYTES_MAX: usize = 48 << 20;
 /// How long a full queue holds up the pipes for one batch before lines are dropped. A disk that works makes room sooner,
@@ -32,6 +33,8 @@ struct State {
     jobs: VecDeque<Job>,
     /// Cost of the batches that are queued or being written.
     bytes: usize,
+    /// Held by the reader: lines whose end has not come yet.
+    partial_bytes: usize,
     spare: Vec<Vec<u8>>,
     /// Lines dropped since the queue last was full for too long; `Some` until the writer has gone on.
     shedding: Option<u64>,
@@ -40,7 +43,7 @@ struct State {
 
 impl State {
     fn has_room(&self, cost: usize) -> bool {
-        self.bytes == 0 || self.bytes + cost <= QUEUE_BYTES_MAX
+        self.bytes == 0 || self.bytes + self.partial_bytes + cost <= QUEUE_BYTES_MAX
     }
 }
 
@@ -88,9 +91,12 @@ impl Queue {
         state.jobs.push_back(Job::Lines(batch));
     }
 
-    /// Wakes the writer if there is something to do.
-    pub(super) fn wake(&self) {
-        let has_jobs = !self.lock().jobs.is_empty();
+    /// Wakes the writer if there is something to do, and takes account of what the reader holds.
+    pub(super) fn wake(&self, partial_bytes: usize) {
+        let mut state = self.lock();
+        state.partial_bytes = partial_bytes;
+        let has_jobs = !state.jobs.is_empty();
+        drop(state);
         if has_jobs {
             self.work.notify_one();
         }
@@ -140,7 +146,11 @@ impl Queue {
             buffer.clear();
             state.spare.push(buffer);
         }
-        let over = if state.bytes <= QUEUE_BYTES_MAX / 8 * 7 { state.shedding.take() } else { None };
+        let over = if state.bytes + state.partial_bytes <= QUEUE_BYTES_MAX / 8 * 7 {
+            state.shedding.take()
+        } else {
+            None
+        };
         drop(state);
         self.room.notify_one();
         over.unwrap_or(0)

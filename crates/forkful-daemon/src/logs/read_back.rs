@@ -34,7 +34,7 @@ fn answer(request: BackRequest) {
     for (file, snapshot) in files {
         let share = bytes_left / files_left.max(1);
         files_left -= 1;
-        let bytes = match last_lines(&file.path, snapshot, lines, share) {
+        let bytes = match last_lines(snapshot, lines, share) {
             Ok(bytes) => bytes,
             Err(fault) => format!("cannot read the log file {}: {fault}\n", file.path.display()).into_bytes(),
         };

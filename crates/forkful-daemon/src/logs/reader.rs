@@ -70,6 +70,9 @@ pub(super) struct Reader {
     large_pipes: usize,
     scratch: Vec<u8>,
     line_bytes_max: usize,
+    /// Memory of all framers.
+    partial_bytes: usize,
+    partial_bytes_max: usize,
 }
 
 struct Stream {
@@ -102,6 +105,7 @@ impl Reader {
         queue: Arc<Queue>,
         report: Report,
         line_bytes_max: usize,
+        partial_bytes_max: usize,
     ) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         reactor.add(wake.as_fd(), WAKE, Interest::READ)?;
@@ -117,6 +121,8 @@ impl Reader {
             large_pipes: 0,
             scratch: Vec::new(),
             line_bytes_max,
+            partial_bytes: 0,
+            partial_bytes_max,
         })
     }
 
@@ -153,7 +159,7 @@ impl Reader {
                     }
                 }
             }
-            self.queue.wake();
+            self.queue.wake(self.partial_bytes);
             if self.streams.is_empty() {
                 self.scratch = Vec::new();
             }
@@ -245,8 +251,11 @@ impl Reader {
     /// Frames what was read into the scratch buffer.
     fn deliver(&mut self, token: u64) {
         let Some(stream) = self.streams.get_mut(&token) else { return };
+        let held_before = stream.framer.capacity();
         let framed = stream.framer.push(&self.scratch);
+        self.partial_bytes = self.partial_bytes - held_before + stream.framer.capacity();
         if framed.is_empty() {
+            self.keep_partials_bounded();
             return;
         }
         if framed.cuts > 0 {
@@ -263,6 +272,29 @@ impl Reader {
         };
         let (stream, head) = (Arc::clone(&stream.info), framed.head);
         self.queue.push_lines(Batch { stream, head, body, body_range, at_ms: now_ms() });
+        self.keep_partials_bounded();
+    }
+
+    /// Cuts the largest of the lines whose end has not come yet, until all together are in their bound.
+    fn keep_partials_bounded(&mut self) {
+        while self.partial_bytes > self.partial_bytes_max {
+            let largest = self.streams.values_mut().max_by_key(|stream| stream.framer.capacity());
+            let Some(stream) = largest.filter(|stream| stream.framer.capacity() > 0) else { return };
+            self.partial_bytes -= stream.framer.capacity();
+            let Some(head) = stream.framer.cut() else { return };
+            stream.info.counters.add_cut(1);
+            if let Some(recent) = stream.recent(&mut self.processes) {
+                recent.push(&head);
+            }
+            let stream = Arc::clone(&stream.info);
+            self.queue.push_lines(Batch {
+                stream,
+                head,
+                body: Vec::new(),
+                body_range: 0..0,
+                at_ms: now_ms(),
+            });
+        }
     }
 
     /// A stream is over: its last line may lack a newline.
@@ -271,6 +303,7 @@ impl Reader {
         // It is about to be closed, so that it must not matter whether this succeeds.
         let _ = self.reactor.remove(stream.pipe.as_fd());
         self.large_pipes -= usize::from(stream.is_large);
+        self.partial_bytes -= stream.framer.capacity();
         if let Some(head) = stream.framer.finish() {
             if let Some(recent) = stream.recent(&mut self.processes) {
                 recent.push(&head);

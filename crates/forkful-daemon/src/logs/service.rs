@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::archivist::Archivist;
 use super::echo::Echo;
 use super::follow::{FOLLOWER_CHUNKS_MAX, FollowRequest};
-use super::frame::LINE_BYTES_MAX;
+use super::frame::{LINE_BYTES_MAX, PARTIAL_BYTES_MAX};
 use super::lines::{self, LogLines};
 use super::queue::{DISK_WAIT_MAX, Queue};
 use super::read_back;
@@ -51,6 +51,7 @@ pub(super) struct Options {
     pub(super) report: Report,
     pub(super) echo: Echo,
     pub(super) line_bytes_max: usize,
+    pub(super) partial_bytes_max: usize,
     pub(super) disk_wait_max: Duration,
 }
 
@@ -60,6 +61,7 @@ impl Default for Options {
             report: Arc::new(|text: &str| crate::own_log::line(text.to_owned())),
             echo: Echo::to_ours(),
             line_bytes_max: LINE_BYTES_MAX,
+            partial_bytes_max: PARTIAL_BYTES_MAX,
             disk_wait_max: DISK_WAIT_MAX,
         }
     }
@@ -72,7 +74,7 @@ impl LogService {
     }
 
     pub(super) fn start_with(options: Options) -> io::Result<Self> {
-        let Options { report, echo, line_bytes_max, disk_wait_max } = options;
+        let Options { report, echo, line_bytes_max, partial_bytes_max, disk_wait_max } = options;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let queue = Arc::new(Queue::new(disk_wait_max));
         let (inbox, messages) = channel();
@@ -82,7 +84,9 @@ impl LogService {
         let helpers = Helpers { archivist: to_archivist, read_back: to_read_back };
         let archivist = Archivist::new(notices, Arc::clone(&report));
         let writer = Writer::new(Arc::clone(&queue), echo, Arc::clone(&report), helpers);
-        let reader = Reader::new(Arc::clone(&wake), messages, Arc::clone(&queue), report, line_bytes_max)?;
+        let queue_end = Arc::clone(&queue);
+        let reader =
+            Reader::new(Arc::clone(&wake), messages, queue_end, report, line_bytes_max, partial_bytes_max)?;
         let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let lives = lives.clone();
             let begin = move || {

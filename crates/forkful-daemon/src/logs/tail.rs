@@ -2,12 +2,12 @@
 
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
+use forkful_os::behalf::Entry;
 
 use super::archive_name::{Archive, COMPRESSED, archives_of, stamp, uncompressed, with_ending};
-use super::file::Snapshot;
+use super::file::{Snapshot, open_regular};
 
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -19,12 +19,7 @@ const UNPACK_BYTES: usize = 1 << 20;
 ///
 /// At most `bytes_max` bytes are given: then the first line may lack its beginning, and there may be fewer. A last
 /// line without a newline counts as a line. What is not there is empty.
-pub(super) fn last_lines(
-    log: &Path,
-    snapshot: Snapshot,
-    lines: usize,
-    bytes_max: usize,
-) -> io::Result<Vec<u8>> {
+pub(super) fn last_lines(snapshot: Snapshot, lines: usize, bytes_max: usize) -> io::Result<Vec<u8>> {
     if lines == 0 || bytes_max == 0 {
         return Ok(Vec::new());
     }
@@ -36,15 +31,16 @@ pub(super) fn last_lines(
     if left == 0 || found.len() >= bytes_max {
         return Ok(found);
     }
+    let Some(log) = snapshot.entry else { return Ok(found) };
     let until = stamp(snapshot.until_ms);
     // Newest first; each is put before the others only once.
     let mut parts = Vec::new();
     let mut bytes_left = bytes_max - found.len();
-    for archive in archives_of(log)?.iter().rev().filter(|archive| archive.stamp <= until) {
+    for archive in archives_of(&log)?.iter().rev().filter(|archive| archive.stamp <= until) {
         if left == 0 || bytes_left == 0 {
             break;
         }
-        let part = last_of_archive(archive, left, bytes_left)?;
+        let part = last_of_archive(&log, archive, left, bytes_left)?;
         left -= count(&part).min(left);
         bytes_left = bytes_left.saturating_sub(part.len());
         parts.push(part);
@@ -58,23 +54,24 @@ fn count(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
-/// It may be compressed or removed while we look.
-fn last_of_archive(archive: &Archive, lines: usize, bytes_max: usize) -> io::Result<Vec<u8>> {
-    let plain = uncompressed(&archive.path);
-    if !archive.is_compressed {
-        match std::fs::File::open(&plain) {
-            Ok(file) => {
-                let length = file.metadata()?.len();
-                return last_of_file(&file, length, lines, bytes_max);
-            }
-            Err(fault) if fault.kind() == io::ErrorKind::NotFound => {}
-            Err(fault) => return Err(fault),
-        }
+/// It may be compressed or removed while we look, and the app may put something else in its place: neither a link is
+/// followed nor a pipe waited for.
+pub(super) fn last_of_archive(
+    log: &Entry,
+    archive: &Archive,
+    lines: usize,
+    bytes_max: usize,
+) -> io::Result<Vec<u8>> {
+    let plain = uncompressed(&archive.name);
+    if !archive.is_compressed
+        && let Some(file) = open_regular(&log.sibling(&plain)?)?
+    {
+        let length = file.metadata()?.len();
+        return last_of_file(&file, length, lines, bytes_max);
     }
-    match fs_err::File::open(with_ending(&plain, COMPRESSED)) {
-        Ok(file) => last_of_compressed(file, lines, bytes_max),
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(fault) => Err(fault),
+    match open_regular(&log.sibling(&with_ending(&plain, COMPRESSED))?)? {
+        Some(file) => last_of_compressed(file, lines, bytes_max),
+        None => Ok(Vec::new()),
     }
 }
 

@@ -1,24 +1,23 @@
 //! The thread that touches files: appends lines in order, serves followers and the echo.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::{fmt, io};
 
 use forkful_api::types::LOG_TAIL_LINES_MAX;
 use forkful_core::logs::LogRotation;
+use forkful_os::behalf::{Entry, Find};
 use tokio::sync::oneshot;
 
 use super::alerts::Alerts;
-use super::archive_name::real_path;
 use super::archivist::{Notice, remove_archives};
 use super::echo::Echo;
-use super::file::{Appended, Limits, LogFile, Now, Surroundings, snapshot_of};
+use super::file::{Appended, Limits, LogFile, Now, Surroundings, snapshot_of, truncate};
 use super::follow::{FollowRequest, Followers};
 use super::lines::LineSenders;
-use super::open::truncate;
 use super::queue::{Queue, Taken};
 use super::read_back::BackRequest;
 use super::space::Space;
@@ -170,8 +169,12 @@ impl Writer {
                 self.files.insert(Arc::clone(path), shared);
             }
             if let Some(rotation) = stream.rotation.clone() {
-                let log = real_path(path);
-                self.tell_archivist(Notice::Opened { app: stream.app.clone(), log, rotation });
+                let (app, log) = (stream.app.clone(), Arc::clone(path));
+                self.tell_archivist(Notice::Opened { app, log, rotation });
+                // Not a file that could not be opened: the path may lead to another app's.
+                if let Some(entry) = self.files[path].file.entry() {
+                    self.tell_archivist(Notice::Placed { log: Arc::clone(path), entry: entry.clone() });
+                }
             }
         }
         self.share_limits(&stream.app);
@@ -188,7 +191,7 @@ impl Writer {
     fn close(&mut self, stream: &StreamInfo) {
         for path in &stream.paths {
             if stream.rotation.is_some() {
-                self.tell_archivist(Notice::Closed { app: stream.app.clone(), log: real_path(path) });
+                self.tell_archivist(Notice::Closed { app: stream.app.clone(), log: Arc::clone(path) });
             }
             if let Some(shared) = self.files.get_mut(path) {
                 shared.streams -= 1;
@@ -211,7 +214,7 @@ impl Writer {
                 Some(shared) => shared.file.truncate(now.instant),
                 None => truncate(path),
             };
-            if let Err(fault) = emptied.and_then(|()| remove_archives(path)) {
+            if let Err(fault) = emptied.and_then(|()| remove_archives_of(path)) {
                 faults.push(format!("cannot empty {}: {fault}", path.display()));
             }
         }
@@ -355,6 +358,9 @@ impl Appender<'_> {
         let mut around =
             Surroundings { space: self.space, set_aside: &mut set_aside, incidents: &mut incidents };
         let outcome = shared.file.append(&slices, self.now, &mut around);
+        if let Some(entry) = shared.file.placed_anew() {
+            let _sent = self.archivist.send(Notice::Placed { log: Arc::clone(path), entry: entry.clone() });
+        }
         if set_aside > 0 {
             // It ends only after us.
             let _sent = self.archivist.send(Notice::SetAside { app: shared.app.clone() });
@@ -387,6 +393,14 @@ impl Appender<'_> {
                 *lost += lines - kept;
             }
         }
+    }
+}
+
+fn remove_archives_of(path: &Path) -> io::Result<()> {
+    match Entry::find(path, Find::TO_READ) {
+        Ok(log) => remove_archives(&log),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(fault) => Err(fault),
     }
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::file::{Lone, START_MS};
-use crate::logs::archive_name::{archive_path, archives_of};
+use super::support::{archive_path, archives_of, path_of};
 use crate::logs::file::Limits;
 
 fn limits(max_size: u64) -> Limits {
@@ -24,8 +24,8 @@ fn open(path: &Path, limits: Limits, start: Instant) -> Lone {
 
 /// The contents of what was set aside, oldest first, and of the file.
 fn contents(path: &Path) -> Vec<String> {
-    let archives = archives_of(path).unwrap();
-    let paths = archives.iter().map(|archive| archive.path.as_path()).chain([path]);
+    let archives = archives_of(path);
+    let paths = archives.iter().map(|archive| path_of(path, archive)).chain([path.to_owned()]);
     paths.map(|path| fs_err::read_to_string(path).unwrap()).collect()
 }
 
@@ -40,7 +40,7 @@ fn a_file_is_set_aside_before_it_would_grow_beyond_its_bound() {
     }
     assert_eq!(contents(&path), ["1234\n5678\n", "abc\n"]);
     assert_eq!(file.set_aside, 1);
-    let name = archives_of(&path).unwrap()[0].path.file_name().unwrap().to_owned();
+    let name = archives_of(&path)[0].name.clone();
     assert_eq!(name, "out.log.20260203T040506.789Z");
     // In one go, within one millisecond; a line that is longer than a file may be has one of its own.
     file.append(&[b"d\nlonger than ten\ne", b"f\n"], start).unwrap();
@@ -96,7 +96,45 @@ fn a_link_stays_a_link_and_its_target_is_set_aside() {
     open(&path, limits(5), start).append(&[b"new\n"], start).unwrap();
     assert!(fs_err::symlink_metadata(&path).unwrap().is_symlink());
     assert_eq!(contents(&target), ["old\n", "new\n"]);
-    assert_eq!(archives_of(&path).unwrap(), archives_of(&target).unwrap());
+    assert_eq!(archives_of(&path), archives_of(&target));
+}
+
+#[test]
+fn only_the_file_that_is_open_is_set_aside_whatever_is_put_in_its_place() {
+    let start = Instant::now();
+    for is_link in [true, false] {
+        let folder = TempDir::new().unwrap();
+        let (path, kept, victim) =
+            (folder.path().join("out.log"), folder.path().join("kept"), folder.path().join("victim"));
+        fs_err::create_dir(&victim).unwrap();
+        fs_err::write(victim.join("passwd"), "root").unwrap();
+        let mut file = open(&path, limits(5), start);
+        file.append(&[b"one\n"], start).unwrap();
+        fs_err::rename(&path, &kept).unwrap();
+        if is_link {
+            fs_err::os::unix::fs::symlink(&victim, &path).unwrap();
+        } else {
+            fs_err::rename(&victim, &path).unwrap();
+        }
+        let fault = file.append(&[b"two\n"], start).unwrap_err();
+        assert_eq!(fault.report.unwrap().kind(), std::io::ErrorKind::IsADirectory);
+        assert_eq!((file.set_aside, archives_of(&kept).len()), (0, 0));
+        assert_eq!(fs_err::read_to_string(path.join("passwd")).unwrap(), "root");
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), if is_link { 3 } else { 2 });
+    }
+    // The folder, too.
+    let folder = TempDir::new().unwrap();
+    let [home, moved, victim] = ["home", "moved", "victim"].map(|name| folder.path().join(name));
+    fs_err::create_dir(&victim).unwrap();
+    let mut file = open(&home.join("out.log"), limits(5), start);
+    file.append(&[b"one\n"], start).unwrap();
+    fs_err::rename(&home, &moved).unwrap();
+    fs_err::os::unix::fs::symlink(&victim, &home).unwrap();
+    file.append(&[b"two\n"], start).unwrap();
+    // What was written before is set aside where it is; only the new file is where our own link leads.
+    assert_eq!(archives_of(&moved.join("out.log")).len(), 1);
+    assert_eq!(fs_err::read_dir(&moved).unwrap().count(), 1);
+    assert_eq!(fs_err::read_to_string(victim.join("out.log")).unwrap(), "two\n");
 }
 
 #[test]

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forkful_api::types::LogStream;
+use forkful_os::behalf::{Entry, Find};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tempfile::TempDir;
 
+use crate::logs::archive_name::{self, Archive};
 use crate::logs::service::Options;
 use crate::logs::{
     FollowFilter, FollowRequest, Followed, LineStyle, LogLines, LogService, StreamSpec, TailFile,
@@ -106,4 +108,19 @@ pub(super) fn everything() -> FollowFilter {
 /// Read end, write end.
 pub(super) fn pipe() -> (OwnedFd, OwnedFd) {
     pipe_with(PipeFlags::CLOEXEC).unwrap()
+}
+
+/// What was set aside of a log, oldest first.
+pub(super) fn archives_of(log: &Path) -> Vec<Archive> {
+    archive_name::archives_of(&Entry::find(log, Find::TO_READ).unwrap()).unwrap()
+}
+
+/// What a log is called when it is set aside.
+pub(super) fn archive_path(log: &Path, at_ms: u64) -> PathBuf {
+    log.with_file_name(archive_name::archive_name(log.file_name().unwrap(), at_ms))
+}
+
+/// Where something that was set aside of a log is.
+pub(super) fn path_of(log: &Path, archive: &Archive) -> PathBuf {
+    fs_err::canonicalize(log).unwrap().with_file_name(&archive.name)
 }

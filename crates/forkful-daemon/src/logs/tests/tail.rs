@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use forkful_os::behalf::{Entry, Find};
 use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
+use super::support::{archive_path, archives_of};
 use crate::logs::file::snapshot_of;
 use crate::logs::stream::lines_of;
-use crate::logs::tail::last_lines;
+use crate::logs::tail::{last_lines, last_of_archive};
 
 fn tail(content: &[u8], lines: usize, bytes_max: usize) -> Vec<Vec<u8>> {
     let folder = TempDir::new().unwrap();
@@ -17,7 +20,7 @@ fn tail(content: &[u8], lines: usize, bytes_max: usize) -> Vec<Vec<u8>> {
 }
 
 fn read(path: &Path, lines: usize, bytes_max: usize) -> std::io::Result<Vec<Vec<u8>>> {
-    let bytes = last_lines(path, snapshot_of(path, u64::MAX), lines, bytes_max)?;
+    let bytes = last_lines(snapshot_of(path, u64::MAX), lines, bytes_max)?;
     Ok(lines_of(&bytes).map(|line| line[..line.len() - 1].to_vec()).collect())
 }
 
@@ -81,4 +84,38 @@ proptest! {
         let skipped = expected.len().saturating_sub(lines);
         prop_assert_eq!(tail(&content, lines, 1 << 20), &expected[skipped..]);
     }
+}
+
+#[test]
+fn neither_a_pipe_nor_a_link_in_place_of_a_log_or_of_what_was_set_aside_is_read() {
+    let folder = TempDir::new().unwrap();
+    let [log, other] = ["out.log", "other"].map(|name| folder.path().join(name));
+    let make_fifo = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs_err::write(&other, "secret\n").unwrap();
+    let plain = archive_path(&log, 1);
+    let compressed = archive_path(&log, 1).with_extension("001Z.gz");
+    for is_compressed in [false, true] {
+        let (target, rest) = if is_compressed { (&compressed, &plain) } else { (&plain, &compressed) };
+        fs_err::write(target, "set aside\n").unwrap();
+        let archive = archives_of(&log).pop().unwrap();
+        assert_eq!(archive.is_compressed, is_compressed);
+        let entry = Entry::find(&log, Find::TO_READ).unwrap();
+        // After the look, as an app would.
+        fs_err::remove_file(target).unwrap();
+        make_fifo(target);
+        make_fifo(rest);
+        assert_eq!(last_of_archive(&entry, &archive, 9, 1 << 20).unwrap(), b"");
+        for path in [target, rest] {
+            fs_err::remove_file(path).unwrap();
+            fs_err::os::unix::fs::symlink(&other, path).unwrap();
+        }
+        let fault = last_of_archive(&entry, &archive, 9, 1 << 20).unwrap_err();
+        assert_eq!(fault.raw_os_error(), Some(rustix::io::Errno::LOOP.raw_os_error()));
+        assert_eq!(read(&log, 9, 1 << 20).unwrap(), Vec::<Vec<u8>>::new());
+        for path in [target, rest] {
+            fs_err::remove_file(path).unwrap();
+        }
+    }
+    make_fifo(&log);
+    assert_eq!(read(&log, 9, 1 << 20).unwrap(), Vec::<Vec<u8>>::new());
 }

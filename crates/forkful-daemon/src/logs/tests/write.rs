@@ -68,6 +68,32 @@ fn a_file_that_ends_within_a_line_gets_a_newline_first() {
 }
 
 #[test]
+fn of_many_lines_without_an_end_the_largest_is_cut_when_all_together_are_too_much() {
+    let bench = Bench::with(|options| options.partial_bytes_max = 10_000);
+    let mut workers: Vec<_> = (0..8)
+        .map(|id| {
+            let path = bench.path(&format!("{id}.log"));
+            (bench.worker(id, Out, &path), path)
+        })
+        .collect();
+    let (small, large) = ("s".repeat(500), "L".repeat(5000));
+    for (id, (pipe, _)) in workers.iter_mut().enumerate() {
+        pipe.write_all(if id < 6 { &small } else { &large }.as_bytes()).unwrap();
+        bench.settle();
+    }
+    let cuts = |id| bench.service.cut_lines(id);
+    assert_eq!((0..6).map(cuts).sum::<u64>(), 0);
+    assert_eq!(cuts(6) + cuts(7), 1);
+    for (id, (mut pipe, path)) in workers.into_iter().enumerate() {
+        pipe.write_all(b"end\n").unwrap();
+        let expected = if id < 6 { &small } else { &large };
+        let text = bench.text(&path);
+        assert_eq!(text.replace('\n', ""), format!("{expected}end"));
+        assert_eq!(text.lines().count() as u64, 1 + cuts(id as u32));
+    }
+}
+
+#[test]
 fn four_writers_into_one_file_tear_no_line_and_keep_their_order() {
     const LINES: usize = 20_000;
     let bench = Bench::new();

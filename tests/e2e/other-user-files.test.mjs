@@ -1,0 +1,174 @@
+// Attacks on files under a daemon of root: an app of one user swaps its logs, folders and pid files for links to what is
+// root's or another user's. Every byte outside of the app's own folder stays as it was.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync, chownSync, existsSync, lchownSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync,
+} from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { nodeBinary, NEWEST } from './lib/nodes.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+/** Two users that no system has names for. */
+const [ANN, BOB] = [61_001, 61_002];
+const AGENTS = '/run/forkful';
+
+const skip = userInfo().uid === 0 ? false : 'SKIPPED: only root runs apps of others';
+if (skip) console.error(`${skip}: the attacks of an app of another user are not shown`);
+
+/** Everything below a folder: kind, owner, mode and content. @param {string} folder */
+function tree(folder) {
+  const names = ['.', ...readdirSync(folder, { recursive: true })].map(String).sort();
+  return names.map((name) => {
+    const path = join(folder, name);
+    const found = lstatSync(path);
+    const content = found.isFile() ? readFileSync(path, 'latin1') : found.isSymbolicLink() ? readlinkSync(path) : '';
+    return [name, found.uid, found.mode, content].join(' ');
+  });
+}
+
+/**
+ * A folder of each user with what an attacker would like to reach, and a way to see that nothing of it has changed.
+ * @param {import('node:test').TestContext} t
+ */
+async function prepare(t) {
+  const isThere = existsSync(AGENTS);
+  const forkful = await sandbox(t);
+  t.after(() => isThere || rmSync(AGENTS, { recursive: true, force: true }));
+  chmodSync(forkful.directory, 0o755);
+  const at = (...parts) => join(forkful.directory, ...parts);
+  for (const [name, user, mode] of [['root', 0, 0o755], ['bob', BOB, 0o755], ['ann', ANN, 0o755]]) {
+    for (const folder of [at(name), at(name, 'logs'), at(name, 'run')]) {
+      mkdirSync(folder);
+      chmodSync(folder, mode);
+      chownSync(folder, user, user);
+    }
+    if (name === 'ann') continue;
+    const files = ['passwd', 'logs/out.log', 'logs/out.log.20200101T000000.000Z', 'logs/out.log.20200102T000000.000Z', 'run/app-0.pid', 'run/.app-0.pid.draft'];
+    for (const file of files) {
+      writeFileSync(at(name, file), `${file} of ${name}\n`);
+      chownSync(at(name, file), user, user);
+    }
+  }
+  const before = [tree(at('root')), tree(at('bob'))];
+  return {
+    forkful,
+    at,
+    /** A link of the app's user. */
+    link(target, path) {
+      symlinkSync(target, path);
+      lchownSync(path, ANN, ANN);
+    },
+    start(script, more) {
+      const app = {
+        name: 'app', script, interpreter: nodeBinary(NEWEST), exec_mode: 'fork', uid: String(ANN), cwd: at('ann'), error_file: '/dev/null',
+        log_rotate: { max_size: '8K', keep: 1, min_free: 0, compress: false }, ...more,
+      };
+      writeFileSync(at('forkful.config.json'), JSON.stringify({ apps: [app] }));
+      return forkful.ok(['start', at('forkful.config.json')]);
+    },
+    untouched() {
+      assert.deepEqual([tree(at('root')), tree(at('bob'))], before);
+      // Nothing was renamed to beside them either.
+      const here = readdirSync(forkful.directory).filter((name) => /\d{8}T\d{6}/.test(name));
+      assert.deepEqual(here, []);
+    },
+  };
+}
+
+test('an app that swaps its log or its folder for links has nothing of others renamed, removed or written', { skip }, async (t) => {
+  const { forkful, at, start, untouched } = await prepare(t);
+  const script = at('app.cjs');
+  writeFileSync(script, `
+    const { LOGS, TARGETS } = process.env;
+    const fs = require('fs');
+    const log = LOGS + '/out.log';
+    const say = () => { for (let n = 0; n < 20; n += 1) console.log('x'.repeat(999)); };
+    const targets = JSON.parse(TARGETS);
+    let round = 0;
+    const step = () => {
+      if (round === 2 * targets.length) return fs.writeFileSync('done', '');
+      const target = targets[Math.floor(round / 2)];
+      // Set aside as it should be, so that the daemon has the file open now.
+      say();
+      setTimeout(() => {
+        if (round % 2 === 0) {
+          fs.renameSync(log, 'kept-' + round);
+          fs.symlinkSync(target, log);
+        } else {
+          fs.renameSync(LOGS, 'folder-' + round);
+          fs.symlinkSync(require('path').dirname(target), LOGS);
+        }
+        say();
+        setTimeout(() => {
+          fs.unlinkSync(round % 2 === 0 ? log : LOGS);
+          if (round % 2 === 1) fs.mkdirSync(LOGS);
+          round += 1;
+          // The daemon tries a log that could not be written every second.
+          const again = setInterval(() => { say(); if (fs.existsSync(log)) { clearInterval(again); step(); } }, 50);
+        }, 100);
+      }, 100);
+    };
+    const begin = setInterval(() => { if (fs.existsSync(log)) { clearInterval(begin); step(); } }, 20);
+    setInterval(() => {}, 1000);
+  `);
+  const targets = [at('root'), at('root/passwd'), at('root/logs/out.log'), at('bob/logs/out.log'), at('bob/logs')];
+  await start(script, { out_file: at('ann/logs/out.log'), env: { LOGS: at('ann/logs'), TARGETS: JSON.stringify(targets) } });
+  await waitUntil('the attacks to be over', () => existsSync(at('ann/done')), 120_000);
+  assert.equal((await forkful.jlist('app'))[0].pm2_env.restart_time, 0, 'the app did what it was to do');
+  await forkful.ok(['flush', 'app']);
+  untouched();
+});
+
+test("a log that cannot be opened gives nobody another app's archives", { skip }, async (t) => {
+  const { forkful, at, link, start, untouched } = await prepare(t);
+  link(at('bob/logs/out.log'), at('ann/logs/out.log'));
+  const script = at('app.cjs');
+  writeFileSync(script, "setInterval(() => { for (let n = 0; n < 20; n += 1) console.log('x'.repeat(999)); }, 20);");
+  await start(script, { out_file: at('ann/logs/out.log') });
+  const told = () => readFileSync(join(forkful.home, 'daemon.log'), 'utf8');
+  await waitUntil('the refusal to be told', () => /leads by a link of user 61001 to what is not that user's/.test(told()));
+  await forkful.run(['flush', 'app']);
+  await forkful.ok(['logs', 'app', '--nostream']);
+  await forkful.ok(['delete', 'app']);
+  untouched();
+});
+
+test('pid files are neither written nor removed through links of the app', { skip }, async (t) => {
+  const { forkful, at, link, start, untouched } = await prepare(t);
+  const script = at('app.cjs');
+  writeFileSync(script, 'setInterval(() => {}, 1000);');
+  for (const owner of ['root', 'bob']) {
+    rmSync(at('ann/run'), { recursive: true });
+    link(at(owner, 'run'), at('ann/run'));
+    await start(script, { pid_file: at('ann/run/app.pid') });
+    const told = () => readFileSync(join(forkful.home, 'daemon.log'), 'utf8');
+    await waitUntil('the refusal to be told', () => /cannot write the pid file/.test(told()));
+    // A file of this very number.
+    await forkful.ok(['restart', 'app']);
+    await forkful.ok(['delete', 'app']);
+    untouched();
+  }
+});
+
+test('a FIFO or a link in place of what was set aside holds up no reader and shows nothing of others', { skip }, async (t) => {
+  const { forkful, at, link, start, untouched } = await prepare(t);
+  const script = at('app.cjs');
+  writeFileSync(script, "console.log('hello'); setInterval(() => {}, 1000);");
+  await start(script, { out_file: at('ann/logs/out.log') });
+  await waitUntil('the line', () => readFileSync(at('ann/logs/out.log'), 'utf8') === 'hello\n');
+  execFileSync('mkfifo', [at('ann/logs/out.log.20200101T000000.000Z'), at('ann/logs/out.log.20200102T000000.000Z.gz')]);
+  link(at('root/passwd'), at('ann/logs/out.log.20200103T000000.000Z'));
+  const shown = await forkful.ok(['logs', 'app', '--nostream', '--raw', '--lines', '1000']);
+  assert.match(shown.stdout, /^hello$/m);
+  assert.doesNotMatch(shown.stdout, /passwd of root/);
+  rmSync(at('ann/logs/out.log'));
+  link(at('root/passwd'), at('ann/logs/out.log'));
+  assert.doesNotMatch((await forkful.ok(['logs', 'app', '--nostream'])).stdout, /passwd of root/);
+  await forkful.run(['flush', 'app']);
+  untouched();
+});
