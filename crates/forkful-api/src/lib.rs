@@ -1,6 +1,7 @@
 //! The daemon's HTTP API: the types that cross the socket ([`types`]), their conversion to and from
 //! the core's spec ([`definition`]), events and messages ([`conversation`]), the list in PM2's shape ([`jlist`]), and the client that the command
-//! uses ([`client`]). The server's paths are in [`routes`]; `openapi.json` beside the sources describes them all.
+//! uses ([`client`]). The server's paths are in [`routes`];
+//! requests are read by [`strict`], and what is kept on disk by [`saved`]; `openapi.json` beside the sources describes them all.
 //!
 //! Transport: HTTP/1.1 with JSON bodies over a unix socket (`$FORKFUL_HOME/forkful.sock`, mode 0600).
 //!
@@ -15,4 +16,5 @@ pub mod jlist;
 mod openapi;
 pub mod routes;
 pub mod saved;
+pub mod strict;
 pub mod types;

@@ -3,6 +3,9 @@
 //! A saved state is a JSON text, readable by its owner alone. Values of variables that came with a
 //! caller's environment are not in it unless they are harmless or the user asked for it; values from
 //! `.env` files never are.
+//!
+//! It is read tolerantly, because the program that wrote it may have been newer: [`SavedApp::read`] yields the keys
+//! that it does not know beside the app, and they are written again with it.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +21,10 @@ pub struct SavedState {
     /// [`SAVED_FORMAT`].
     pub format: u32,
     /// The version of the program that wrote it.
+    #[serde(default)]
     pub program: String,
     /// When it was written.
+    #[serde(default)]
     pub saved_at_ms: u64,
     /// The apps, in the order in which they are started: [`SavedApp`]s, read one by one so that one that
     /// cannot be read does not take the others with it.
@@ -34,6 +39,68 @@ pub struct SavedApp {
     /// Slots that are stopped by wish, counted without the gaps that deleted ones have left.
     #[serde(default)]
     pub stopped: Vec<u16>,
+}
+
+/// A key of a saved app that this version does not know, with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// The keys that lead to it, from the outermost.
+    pub path: Vec<String>,
+    /// What it holds.
+    pub value: Value,
+}
+
+impl SavedApp {
+    /// Reads an entry of [`SavedState::apps`], and what it holds beyond this version's keys.
+    pub fn read(entry: &Value) -> Result<(Self, Vec<UnknownKey>), serde_json::Error> {
+        let mut unknown = Vec::new();
+        let app = serde_ignored::deserialize(entry, |path| {
+            let mut keys = Vec::new();
+            // Keys within lists have no place that is certain to be the same later.
+            if collect_keys(&path, &mut keys)
+                && let Some(value) = keys.iter().try_fold(entry, |value, key| value.get(key))
+            {
+                unknown.push(UnknownKey { value: value.clone(), path: keys });
+            }
+        })?;
+        Ok((app, unknown))
+    }
+
+    /// The entry, with keys that only another version knows. One whose place is gone is left out.
+    pub fn entry(&self, unknown: &[UnknownKey]) -> Value {
+        let mut entry =
+            serde_json::to_value(self).expect("texts, numbers and maps with text keys are always JSON");
+        for UnknownKey { path, value } in unknown {
+            let Some((last, parents)) = path.split_last() else { continue };
+            let parent = parents.iter().try_fold(&mut entry, |value, key| value.get_mut(key));
+            if let Some(Value::Object(parent)) = parent {
+                parent.entry(last).or_insert_with(|| value.clone());
+            }
+        }
+        entry
+    }
+
+    /// The name in an entry, also in one that cannot be read otherwise.
+    pub fn name_in(entry: &Value) -> Option<&str> {
+        entry["definition"]["name"].as_str().filter(|name| !name.is_empty())
+    }
+}
+
+/// The keys that a path is made of; false when a part of it is no key.
+fn collect_keys(path: &serde_ignored::Path<'_>, keys: &mut Vec<String>) -> bool {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => true,
+        Path::Seq { .. } => false,
+        Path::Map { parent, key } => {
+            let is_certain = collect_keys(parent, keys);
+            keys.push(key.clone());
+            is_certain
+        }
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
+            collect_keys(parent, keys)
+        }
+    }
 }
 
 /// `POST /v1/save`: write the desired state to a file of its own, to come back to.
@@ -94,4 +161,72 @@ pub struct ResurrectRequest {
 pub struct ClearReply {
     /// The files that are gone.
     pub removed: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry() -> Value {
+        json!({ "definition": {
+            "name": "api", "program": "/usr/bin/node", "program_args": [], "script": "/srv/app.js", "args": [],
+            "cwd": "/srv", "env": {"PORT": "3000"}, "runtime": "node", "mode": "cluster", "instances": 2,
+            "balance": "exact", "autorestart": true, "max_restarts": 3, "restart_window_ms": 60_000,
+            "min_uptime_ms": 500, "restart_delay_ms": null, "exp_backoff_restart_delay_ms": 250,
+            "stop_exit_codes": [0], "wait_ready": true, "listen_timeout_ms": 4000, "kill_signal": 15,
+            "kill_timeout_ms": 1600, "drain_timeout_ms": 9000, "out_file": null, "error_file": null,
+            "merge_logs": true, "time": true, "agent": false,
+            "health": {"probe": {"tcp": {"port": 1}}, "interval_ms": 1, "timeout_ms": 1, "start_period_ms": 1,
+                       "failures_max": 1},
+        }, "stopped": [1] })
+    }
+
+    #[test]
+    fn what_a_newer_version_has_added_is_read_over_and_written_again() {
+        let mut newer = entry();
+        newer["zone"] = json!("a");
+        newer["definition"]["memory_max"] = json!({"bytes": 5});
+        newer["definition"]["health"]["jitter_ms"] = json!(7);
+        newer["definition"]["env_sources"] = json!({"vault": ["x"]});
+        let (app, unknown) = SavedApp::read(&newer).unwrap();
+        assert_eq!((app.definition.name.as_str(), app.stopped.as_slice()), ("api", &[1][..]));
+        let mut paths: Vec<_> = unknown.iter().map(|key| key.path.join(".")).collect();
+        paths.sort();
+        let expected =
+            ["definition.env_sources.vault", "definition.health.jitter_ms", "definition.memory_max", "zone"];
+        assert_eq!(paths, expected);
+        let again = app.entry(&unknown);
+        for path in [
+            "/zone",
+            "/definition/memory_max",
+            "/definition/health/jitter_ms",
+            "/definition/env_sources/vault",
+        ] {
+            assert_eq!(again.pointer(path), newer.pointer(path), "{path}");
+        }
+        let (read_again, unknown_again) = SavedApp::read(&again).unwrap();
+        assert_eq!((read_again, unknown_again.len()), (app, unknown.len()));
+    }
+
+    #[test]
+    fn an_unknown_key_whose_place_is_gone_is_left_out() {
+        let mut newer = entry();
+        newer["definition"]["health"]["jitter_ms"] = json!(7);
+        let (mut app, unknown) = SavedApp::read(&newer).unwrap();
+        app.definition.health = None;
+        assert_eq!(app.entry(&unknown), app.entry(&[]));
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_still_tells_its_name() {
+        let mut strange = entry();
+        strange["definition"]["balance"] = json!("by-moon");
+        assert!(SavedApp::read(&strange).is_err());
+        assert_eq!(SavedApp::name_in(&strange), Some("api"));
+        for nameless in [json!(7), json!({}), json!({"definition": {"name": ""}}), json!([])] {
+            assert_eq!(SavedApp::name_in(&nameless), None);
+        }
+    }
 }

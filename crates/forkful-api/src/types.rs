@@ -179,6 +179,9 @@ pub struct ListQuery {
 pub struct AppList {
     /// All apps, by the id of their first worker.
     pub apps: Vec<AppView>,
+    /// What a user should know beside them, such as saved apps that cannot be started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The most targets or definitions in one request; a bound on what one message makes the engine do.

@@ -9,7 +9,8 @@
 //! - `commands`: what clients ask for · `targets`: of whom · `jobs`: what still owes them an answer
 //! - `actions`: what the core decides, performed · `launch`: one process · `exits`: processes end
 //! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
-//! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved
+//! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved ·
+//!   `resurrect`: the way back
 //! - `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
 //!   `conversation`: events, messages
 
@@ -29,6 +30,7 @@ mod persistence;
 mod places;
 mod readiness;
 mod reload;
+mod resurrect;
 mod signals;
 mod stdin;
 mod targets;
@@ -39,6 +41,7 @@ mod upkeep;
 mod view;
 mod work;
 
+pub(crate) use clock::wall_ms;
 pub(crate) use signals::Signals;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -129,6 +132,10 @@ pub(crate) enum Back {
         /// What was wrong, if anything.
         answer: Result<(), String>,
     },
+    /// A saved state has been read.
+    Loaded(resurrect::Resurrection, Result<crate::store::Loaded, String>),
+    /// The `.env` files of saved apps have been read.
+    Revived(resurrect::Resurrection, Vec<resurrect::Candidate>),
     /// A process that is no worker has ended, and was reaped.
     HelperEnded {
         /// Its number.
@@ -390,6 +397,8 @@ impl Engine {
             }
             Back::Files { app, news } => self.on_files(app, news),
             Back::Health { app, slot, generation, answer } => self.on_health(app, slot, generation, answer),
+            Back::Loaded(resurrection, loaded) => self.on_loaded(resurrection, loaded),
+            Back::Revived(resurrection, candidates) => self.on_revived(resurrection, candidates),
             Back::HelperEnded { pid } => {
                 self.pids.remove(&pid);
             }
@@ -434,7 +443,7 @@ impl Engine {
         };
         let env = std::env::vars_os().filter_map(texts).collect();
         let request = ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() };
-        self.resurrect(&request, reply);
+        self.resurrect(request, reply);
         self.settle();
         started
     }

@@ -57,15 +57,9 @@ pub(crate) fn leave(home: &Home) {
 
 /// Notes the files of the apps' unix sockets: the kernel removes none of them with its listener.
 pub(crate) fn note_sockets(home: &Home, files: &BTreeSet<PathBuf>) {
-    let written = serde_json::to_vec(files).map_err(io::Error::from).and_then(|text| {
-        let mut note = fs_err::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(home.sockets())?;
-        note.write_all(&text)
-    });
+    let written = serde_json::to_vec(files)
+        .map_err(io::Error::from)
+        .and_then(|text| crate::store::write_note(&home.sockets(), &text));
     if let Err(error) = written {
         log_line!("forkful: a unix socket of an app would be in the way of the next daemon's: {error}");
     }

@@ -112,6 +112,8 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
             manager.tell("STOPPING=1");
         }
         let _gone = fs_err::remove_file(home.socket());
+        // Every note and every state is written before the next daemon may come.
+        drop(engine);
         if outcome.is_ok() {
             left_behind::leave(&home);
         }

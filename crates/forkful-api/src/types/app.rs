@@ -9,9 +9,12 @@ use super::{
 };
 
 /// An app as it travels. Durations are in milliseconds, paths absolute.
+///
+/// Reading one ignores unknown keys, so that a state that a newer version has saved can be read; requests are
+/// read by [`strict`](crate::strict), which refuses unknown keys. A new field needs a default, so that the states
+/// of older versions can be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that users know by that name")]
 pub struct AppDefinition {
     /// Unique name.

@@ -48,7 +48,7 @@ impl AppChange {
         };
         keys.extend(self.definition.clone());
         let mut changed: AppDefinition =
-            serde_json::from_value(Value::Object(keys)).map_err(|fault| refuse(fault.to_string()))?;
+            crate::strict::from_value(&Value::Object(keys)).map_err(|fault| refuse(fault.to_string()))?;
         for (name, value) in self.caller_env {
             changed.take_variable(&name, value);
             changed.env_sources.inherited.push(name);

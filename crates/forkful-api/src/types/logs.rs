@@ -7,8 +7,7 @@ use super::LOG_TAIL_LINES_MAX;
 
 /// When log files are set aside, and how many stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct LogRotateDefinition {
     /// Bytes of one file; `None` is no bound.
     pub max_size_bytes: Option<u64>,

@@ -10,6 +10,9 @@ use super::{AppList, AppView, ModeKind, Status, WorkerView};
 pub struct AppTable {
     /// All apps, by the id of their first worker.
     pub apps: Vec<AppRows>,
+    /// What a user should know beside them, such as saved apps that cannot be started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// An app's rows.
@@ -48,7 +51,7 @@ pub struct WorkerRow {
 
 impl From<&AppList> for AppTable {
     fn from(list: &AppList) -> Self {
-        Self { apps: list.apps.iter().map(AppRows::from).collect() }
+        Self { apps: list.apps.iter().map(AppRows::from).collect(), notes: list.notes.clone() }
     }
 }
 

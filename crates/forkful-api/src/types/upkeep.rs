@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Where the values of an environment came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(default)]
 pub struct EnvSourcesDefinition {
     /// Variables that came with the caller's environment.
     pub inherited: Vec<String>,
@@ -24,8 +24,8 @@ pub struct EnvSourcesDefinition {
 
 /// The blocks of an app's configuration, one of which can be laid over its environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(default)]
 pub struct EnvBlocksDefinition {
     /// What was written for the app whichever block is chosen. Empty in replies.
     pub common: BTreeMap<String, String>,
@@ -35,8 +35,7 @@ pub struct EnvBlocksDefinition {
 
 /// Whom workers run as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct RunAsDefinition {
     /// User id.
     pub uid: u32,
@@ -49,8 +48,7 @@ pub struct RunAsDefinition {
 
 /// Which changes of files make workers be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct WatchDefinition {
     /// Files and folders, absolute.
     pub paths: Vec<String>,
@@ -79,8 +77,7 @@ pub enum WatchIgnoreDefinition {
 
 /// How it is found out whether a worker still works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct HealthDefinition {
     /// What is asked.
     pub probe: ProbeDefinition,

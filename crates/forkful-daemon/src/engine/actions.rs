@@ -303,7 +303,10 @@ impl Engine {
         let files = self.apps.values().flat_map(|entry| entry.primary.socket_files());
         let files: BTreeSet<PathBuf> = files.map(Path::to_owned).collect();
         if !self.echo && !files.is_subset(&self.noted_sockets) {
-            crate::left_behind::note_sockets(&self.home, &files);
+            if let Some(persistence) = &self.persistence {
+                let (home, files) = (self.home.clone(), files.clone());
+                persistence.writer.errand(move |_| crate::left_behind::note_sockets(&home, &files));
+            }
             self.noted_sockets = files;
         }
     }

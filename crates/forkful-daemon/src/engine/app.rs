@@ -39,6 +39,8 @@ pub(crate) struct App {
     pub(crate) held: Option<Held>,
     /// What keeps it in good shape.
     pub(crate) upkeep: AppUpkeep,
+    /// What only another version knows of it; saved again with it.
+    pub(crate) unknown_keys: Vec<forkful_api::saved::UnknownKey>,
     /// Things to do later, in order of time.
     pub(crate) later: BTreeMap<(Time, u64), Later>,
 }

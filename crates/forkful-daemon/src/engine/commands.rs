@@ -32,8 +32,8 @@ impl Engine {
             }
             Command::Start { request, reply } => self.start(request, reply),
             Command::Keep(Keep::Save { request, reply }) => self.save(&request, reply),
-            Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(&request, reply),
-            Command::Keep(Keep::Clear { reply }) => answer(reply, self.clear_saved()),
+            Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(request, reply),
+            Command::Keep(Keep::Clear { reply }) => self.clear_saved(reply),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
             Command::List { measure, reply } => {
                 if measure {
@@ -84,6 +84,11 @@ impl Engine {
             let error = format!("an app named `{name}` exists already");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
+        if let Some(carried) = self.carried(&name) {
+            let error = format!("an app named `{name}` is saved already: {}", carried.fault);
+            let hint = format!("`forkful delete {name}` forgets it; another `--name` for a second app");
+            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
+        }
         into_spec(definition)
     }
 
@@ -113,7 +118,15 @@ impl Engine {
         ticket
     }
 
-    fn action(&mut self, verb: Verb, request: ActionRequest, reply: Reply<ActionReply>) {
+    fn action(&mut self, verb: Verb, mut request: ActionRequest, reply: Reply<ActionReply>) {
+        let mut forgotten = Vec::new();
+        if verb == Verb::Delete {
+            forgotten = self.forget_carried(&mut request.targets);
+            if request.targets.is_empty() && !forgotten.is_empty() {
+                let job = self.new_job(Some(reply), |reply| reply);
+                return self.note_all_known(job, forgotten);
+            }
+        }
         let selection = match self.select(&request.targets) {
             Ok(selection) => selection,
             Err(refusal) => return answer(reply, Err(refusal)),
@@ -127,6 +140,7 @@ impl Engine {
         }
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.new_job(waiting, |reply| reply);
+        self.note_all_known(job, forgotten);
         if let Some(verb) = ending(verb) {
             self.stop_in_order(selection.into_iter().collect(), verb, job);
             return self.answer_at_once(job, at_once);
@@ -267,9 +281,9 @@ impl Engine {
         self.stop_in_order(all.collect(), SlotVerb::Delete, job);
     }
 
-    fn list(&mut self) -> AppList {
+    pub(super) fn list(&mut self) -> AppList {
         let ids: Vec<AppId> = self.apps.keys().copied().collect();
-        AppList { apps: ids.into_iter().filter_map(|id| self.view(id)).collect() }
+        AppList { apps: ids.into_iter().filter_map(|id| self.view(id)).collect(), notes: self.notes() }
     }
 
     fn describe(&mut self, target: &str, reply: Reply<AppList>) {
@@ -288,7 +302,7 @@ impl Engine {
                     worker.stderr_tail = tail.await.unwrap_or_default();
                 }
             }
-            answer(reply, Ok(AppList { apps }));
+            answer(reply, Ok(AppList { apps, notes: Vec::new() }));
         });
     }
 

@@ -173,6 +173,13 @@ impl Engine {
         }
     }
 
+    /// What is known already of apps that take no part in a job.
+    pub(crate) fn note_all_known(&mut self, job: JobId, outcomes: Vec<AppOutcome>) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.known.extend(outcomes);
+        }
+    }
+
     /// A job owes one answer more.
     pub(crate) fn expect_answer(&mut self, job: JobId, app: AppId) {
         self.join(job, app);

@@ -1,39 +1,48 @@
-//! What should run, as it is saved, and the way back from a saved state.
+//! What should run, as it is saved. The way back is in `resurrect`.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use forkful_api::saved::{
-    ClearReply, ResurrectRequest, SAVED_FORMAT, SaveReply, SaveRequest, SavedApp, SavedName, SavedState,
-};
-use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, ErrorCode, ErrorReply};
+use forkful_api::saved::{ClearReply, SAVED_FORMAT, SaveReply, SaveRequest, SavedApp, SavedName, SavedState};
+use forkful_api::types::{AppDefinition, AppOutcome, ErrorCode};
 use forkful_core::spec::AppSpec;
-use forkful_core::spec::environment::parse_env_file;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::app::App;
 use super::commands::{answer, refuse};
 use super::{Engine, Phase};
 use crate::command::Reply;
-use crate::store::{Saved, Writer, file};
+use crate::store::{Carried, STATE_BYTES_MAX, Saved, Writer};
 
 /// How long a reply waits for the state to be on disk; then it tells that it is not.
 const SAVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The saved state of one daemon: the writer, and whether there is anything new for it.
+/// The saved state of one daemon: the writer, and what belongs into the state beside the apps that exist.
 pub(crate) struct Persistence {
-    writer: Writer,
+    pub(crate) writer: Writer,
     is_changed: bool,
-    /// The state of the daemon before has been taken up, or set aside.
-    is_begun: bool,
+    /// The state on disk is the one of the daemon before, and has not been taken up.
+    pub(super) is_of_before: bool,
+    /// `state.json` is this daemon's own, or has been taken up by it.
+    pub(super) is_own: bool,
+    /// Entries that cannot be started by this version: they stay in every state until they are deleted by name.
+    pub(super) carried: Vec<Carried>,
+    /// Entries that are about to be started: a crash in the meantime does not lose them.
+    pub(super) pending: Vec<Value>,
 }
 
 impl Persistence {
     /// For a daemon of this home.
     pub(crate) fn start(home: &crate::Home) -> std::io::Result<Self> {
-        Ok(Self { writer: Writer::start(home.state())?, is_changed: false, is_begun: false })
+        Ok(Self {
+            writer: Writer::start(home.clone())?,
+            is_changed: false,
+            is_of_before: true,
+            is_own: false,
+            carried: Vec::new(),
+            pending: Vec::new(),
+        })
     }
 }
 
@@ -76,14 +85,11 @@ impl Engine {
             return;
         }
         let text = self.state_text();
-        let previous = self.home.previous_state();
-        let state = self.home.state();
         if let Some(persistence) = &mut self.persistence {
-            if !std::mem::replace(&mut persistence.is_begun, true) {
-                keep_previous(&state, &previous);
-            }
             persistence.is_changed = false;
-            persistence.writer.write(text);
+            persistence.is_own = true;
+            let keep = std::mem::take(&mut persistence.is_of_before);
+            persistence.writer.write(text, keep);
         }
     }
 
@@ -94,15 +100,32 @@ impl Engine {
         (number > 0).then(|| SaveTicket { number, saved: persistence.writer.saved() })
     }
 
-    fn state_text(&self) -> String {
-        let apps = self.apps.values().filter_map(|app| serde_json::to_value(saved_app(app)).ok()).collect();
+    /// What a user should know of the saved state, whatever is listed.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Some(persistence) = &self.persistence else { return Vec::new() };
+        let carried = persistence.carried.iter().map(|carried| {
+            let name = &carried.name;
+            format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
+        });
+        let fault = persistence.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));
+        carried.chain(fault).collect()
+    }
+
+    /// The state as it is saved, or why it cannot be.
+    fn state_text(&self) -> Result<String, String> {
+        let mut apps: Vec<Value> = self.apps.values().map(saved_entry).collect();
+        if let Some(persistence) = &self.persistence {
+            apps.extend(persistence.pending.iter().cloned());
+            apps.extend(persistence.carried.iter().map(|carried| carried.value.clone()));
+        }
         let state = SavedState {
             format: SAVED_FORMAT,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             saved_at_ms: super::clock::wall_ms(),
             apps,
         };
-        serde_json::to_string(&state).expect("texts, numbers and maps with text keys are always JSON")
+        let text = to_text(&state);
+        check_size(text.len(), &state, STATE_BYTES_MAX).map(|()| text)
     }
 
     /// `save`: the same to a file of its own.
@@ -118,150 +141,105 @@ impl Engine {
             self.note_change();
             self.save_changes();
         }
-        let text = self.state_text();
+        let fail = |fault: String| Err(refuse(ErrorCode::Internal, &format!("cannot save: {fault}"), None));
         let apps: Vec<SavedName> = self.apps.values().map(|app| saved_name(&app.spec)).collect();
-        let path = self.home.dump();
-        tokio::task::spawn_local(async move {
-            let shown = path.display().to_string();
-            let written = tokio::task::spawn_blocking(move || file::write_whole(&path, &text)).await;
-            let fault = match written {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
-            };
+        let text = match self.state_text() {
+            Ok(text) => text,
+            Err(fault) => return answer(reply, fail(fault)),
+        };
+        let Some(persistence) = &self.persistence else {
+            return answer(reply, fail("the foreground keeps no state".to_owned()));
+        };
+        persistence.writer.errand(move |shelf| {
+            let written = shelf.save_dump(&text);
             answer(
                 reply,
-                match fault {
-                    None => Ok(SaveReply { path: shown, apps }),
-                    Some(fault) => Err(refuse(ErrorCode::Internal, &format!("cannot save: {fault}"), None)),
+                match written {
+                    Ok(path) => Ok(SaveReply { path: path.display().to_string(), apps }),
+                    Err(error) => fail(error.to_string()),
                 },
             );
         });
     }
 
     /// `cleardump`: forgets what was saved, but for what runs now.
-    pub(crate) fn clear_saved(&mut self) -> Result<ClearReply, ErrorReply> {
-        let mut removed = Vec::new();
-        for path in [self.home.dump(), self.home.previous_state()] {
-            match fs_err::remove_file(&path) {
-                Ok(()) => removed.push(path.display().to_string()),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(refuse(ErrorCode::Internal, &error.to_string(), None)),
-            }
-        }
-        Ok(ClearReply { removed })
-    }
-
-    /// `resurrect`: starts what was saved and does not exist, each worker in the state that it had.
-    pub(crate) fn resurrect(&mut self, request: &ResurrectRequest, reply: Reply<ActionReply>) {
-        let (found, mut outcomes) = self.saved_apps(request.saved);
-        let Some(found) = found else {
-            let error = "there is nothing saved";
-            let hint = "`forkful start` starts an app, and what runs is saved by itself".to_owned();
-            return answer(reply, Err(refuse(ErrorCode::NoSuchTarget, error, Some(hint))));
+    pub(crate) fn clear_saved(&mut self, reply: Reply<ClearReply>) {
+        let Some(persistence) = &self.persistence else {
+            return answer(reply, Ok(ClearReply { removed: Vec::new() }));
         };
-        let mut wanted = Vec::new();
-        for app in found {
-            if self.find(&app.definition.name).is_some() {
-                let note = "exists already: left as it is".to_owned();
-                outcomes.push(outcome(&app.definition.name, None, vec![note]));
-                continue;
-            }
-            let env_of = request.env_of.get(&app.definition.name);
-            match revive(app.definition, &[env_of.unwrap_or(&BTreeMap::new()), &request.env]) {
-                Ok((spec, notes)) => wanted.push((spec, app.stopped, notes)),
-                Err((name, fault)) => outcomes.push(outcome(&name, Some(fault), Vec::new())),
-            }
+        persistence.writer.errand(move |shelf| {
+            let cleared = shelf.clear();
+            answer(
+                reply,
+                match cleared {
+                    Ok(paths) => Ok(ClearReply {
+                        removed: paths.iter().map(|path| path.display().to_string()).collect(),
+                    }),
+                    Err(error) => Err(refuse(ErrorCode::Internal, &error.to_string(), None)),
+                },
+            );
+        });
+    }
+
+    /// Takes the names out of `targets` that are saved but cannot be started, and forgets these entries.
+    pub(crate) fn forget_carried(&mut self, targets: &mut Vec<String>) -> Vec<AppOutcome> {
+        let is_app = |name: &str| self.find(name).is_some();
+        let Some(persistence) = &self.persistence else { return Vec::new() };
+        let takes_all = targets.iter().any(|target| target == "all");
+        let named = |name: &str| takes_all || targets.iter().any(|target| target == name && !is_app(name));
+        let forgotten: Vec<String> = persistence
+            .carried
+            .iter()
+            .map(|carried| carried.name.clone())
+            .filter(|name| named(name))
+            .collect();
+        if forgotten.is_empty() {
+            return Vec::new();
         }
+        let there_are_apps = !self.apps.is_empty();
+        targets.retain(|target| !forgotten.contains(target) && (target != "all" || there_are_apps));
         if let Some(persistence) = &mut self.persistence {
-            persistence.is_begun = true;
+            persistence.carried.retain(|carried| !forgotten.contains(&carried.name));
         }
-        if wanted.is_empty() {
-            return answer(reply, Ok(ActionReply { apps: outcomes }));
-        }
-        self.start_saved(wanted, outcomes, request.wait, reply);
         self.note_change();
+        forgotten
+            .iter()
+            .map(|name| outcome(name, None, vec!["it did not run; its saved entry is forgotten".to_owned()]))
+            .collect()
     }
 
-    fn start_saved(
-        &mut self,
-        wanted: Vec<(AppSpec, Vec<u16>, Vec<String>)>,
-        outcomes: Vec<AppOutcome>,
-        wait: bool,
-        reply: Reply<ActionReply>,
-    ) {
-        let (waiting, at_once) = if wait { (Some(reply), None) } else { (None, Some(reply)) };
-        let job = self.new_job(waiting, |reply| reply);
-        if let Some(job) = self.jobs.get_mut(&job) {
-            job.known.clone_from(&outcomes);
-        }
-        for (spec, stopped, notes) in wanted {
-            let app = self.create_with(spec, job, Some(&stopped));
-            if let Some(part) = self.part(job, app) {
-                notes.into_iter().for_each(|note| part.note(note));
-            }
-        }
-        self.answer_at_once(job, at_once);
-    }
-
-    /// The apps of the newest state that can be read, and what is to be told of those that cannot.
-    fn saved_apps(&self, from_dump: bool) -> (Option<Vec<SavedApp>>, Vec<AppOutcome>) {
-        let is_begun = self.persistence.as_ref().is_some_and(|persistence| persistence.is_begun);
-        let dump = self.home.dump();
-        // A state that this daemon has written says what exists anyway.
-        let own = if is_begun { self.home.previous_state() } else { self.home.state() };
-        let paths: Vec<PathBuf> =
-            if from_dump { vec![dump] } else { vec![own, self.home.previous_state(), dump] };
-        let mut outcomes = Vec::new();
-        for path in paths {
-            let state = match file::read(&path) {
-                Ok(Some(state)) if !state.apps.is_empty() => state,
-                Ok(_) => continue,
-                Err(error) => {
-                    let aside = file::set_aside(&path);
-                    let kept = aside
-                        .map_or_else(String::new, |aside| format!("; it is kept as {}", aside.display()));
-                    outcomes.push(outcome("saved state", Some(format!("{error}{kept}")), Vec::new()));
-                    continue;
-                }
-            };
-            let mut apps = Vec::with_capacity(state.apps.len());
-            for value in state.apps {
-                let name = value["definition"]["name"].as_str().unwrap_or("an app").to_owned();
-                match serde_json::from_value::<SavedApp>(value) {
-                    Ok(app) => apps.push(app),
-                    Err(error) => {
-                        let fault = format!("cannot be read from {}: {error}", path.display());
-                        outcomes.push(outcome(&name, Some(fault), Vec::new()));
-                    }
-                }
-            }
-            return (Some(apps), outcomes);
-        }
-        (if outcomes.is_empty() { None } else { Some(Vec::new()) }, outcomes)
+    /// An entry of this name that is saved but cannot be started.
+    pub(crate) fn carried(&self, name: &str) -> Option<&Carried> {
+        self.persistence.as_ref()?.carried.iter().find(|carried| carried.name == name)
     }
 }
 
-/// The state of a daemon that ended, if this one has not taken it up, is not overwritten.
-fn keep_previous(state: &Path, previous: &Path) {
-    if matches!(file::read(state), Ok(Some(found)) if found.apps.is_empty()) {
-        return;
-    }
-    match fs_err::rename(state, previous) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => log_line!("forkful: the state of the daemon before is not kept: {error}"),
-    }
+fn to_text(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("texts, numbers and maps with text keys are always JSON")
 }
 
-fn saved_app(app: &App) -> SavedApp {
+/// A state that could not be read again is not written.
+fn check_size(length: usize, state: &SavedState, bytes_max: u64) -> Result<(), String> {
+    if length as u64 <= bytes_max {
+        return Ok(());
+    }
+    let sizes = state.apps.iter().map(|entry| (to_text(entry).len(), SavedApp::name_in(entry)));
+    let (bytes, name) = sizes.max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
+    Err(format!(
+        "it has {length} bytes, and the most is {bytes_max}; the largest app is `{}` with {bytes} bytes, \
+         see its environment and arguments",
+        name.unwrap_or("without a name")
+    ))
+}
+
+fn saved_entry(app: &App) -> Value {
     let mut definition = AppDefinition::from(&*app.spec);
     let sources = &app.spec.launch.env_sources;
     definition.env.retain(|name, _| sources.may_be_kept(name));
     // The next daemon numbers its slots without the gaps that deleted workers have left.
     let staying = app.places.values().filter(|place| place.shrinking.is_empty());
     let stopped = (0..).zip(staying).filter(|(_, place)| !place.wanted).map(|(position, _)| position);
-    SavedApp { definition, stopped: stopped.collect() }
+    SavedApp { definition, stopped: stopped.collect() }.entry(&app.unknown_keys)
 }
 
 fn saved_name(spec: &AppSpec) -> SavedName {
@@ -270,46 +248,7 @@ fn saved_name(spec: &AppSpec) -> SavedName {
     SavedName { name: spec.name.to_string(), left_out }
 }
 
-/// A spec from what was saved: values that were not come from the `.env` files and from `env`.
-fn revive(
-    mut definition: AppDefinition,
-    env: &[&BTreeMap<String, String>],
-) -> Result<(AppSpec, Vec<String>), (String, String)> {
-    let name = definition.name.clone();
-    let mut notes = Vec::new();
-    let mut from_files = BTreeMap::new();
-    for path in &definition.env_sources.files {
-        match fs_err::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
-            parse_env_file(&text).map_err(|fault| format!("line {}: {}", fault.line, fault.message))
-        }) {
-            Ok(variables) => from_files.extend(variables),
-            Err(error) => notes.push(format!("{path} cannot be read, so its variables are missing: {error}")),
-        }
-    }
-    definition.env_sources.from_files.retain(|name| from_files.contains_key(name));
-    for variable in &definition.env_sources.from_files {
-        if let Some(value) = from_files.remove(variable) {
-            definition.env.insert(variable.clone(), value);
-        }
-    }
-    let mut missing = Vec::new();
-    for variable in &definition.env_sources.inherited {
-        if definition.env.contains_key(variable) {
-            continue;
-        }
-        match env.iter().find_map(|env| env.get(variable)) {
-            Some(value) => drop(definition.env.insert(variable.clone(), value.clone())),
-            None => missing.push(variable.clone()),
-        }
-    }
-    if !missing.is_empty() {
-        notes.push(format!("starts without values that were not saved: {}", missing.join(", ")));
-    }
-    let spec = AppSpec::try_from(definition).map_err(|fault| (name, fault.to_string()))?;
-    Ok((spec, notes))
-}
-
-fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> AppOutcome {
+pub(super) fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> AppOutcome {
     AppOutcome {
         finished: false,
         name: name.to_owned(),
@@ -319,5 +258,24 @@ fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> AppOutcome 
         hint: None,
         notes,
         stderr_tail: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_state_that_is_too_large_names_its_largest_app() {
+        let entry =
+            |name: &str, bytes: usize| json!({"definition": {"name": name, "env": {"A": "x".repeat(bytes)}}});
+        let apps = vec![entry("small", 10), entry("large", 500), entry("medium", 100)];
+        let state = SavedState { format: SAVED_FORMAT, program: String::new(), saved_at_ms: 0, apps };
+        let length = to_text(&state).len();
+        assert_eq!(check_size(length, &state, length as u64), Ok(()));
+        let fault = check_size(length, &state, 700).unwrap_err();
+        assert!(fault.contains("the most is 700; the largest app is `large` with 5"), "{fault}");
     }
 }

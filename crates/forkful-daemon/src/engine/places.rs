@@ -38,6 +38,7 @@ impl Engine {
             reloads: forkful_core::rollout::ReloadQueue::default(),
             held: None,
             upkeep: super::upkeep::AppUpkeep::default(),
+            unknown_keys: Vec::new(),
             later: BTreeMap::new(),
             spec: Rc::new(spec),
         };

@@ -88,6 +88,11 @@ impl Engine {
         } else {
             format!("there is {}; `forkful list` shows them", names.join(", "))
         };
+        if let Some(carried) = self.carried(text) {
+            let error = format!("`{text}` is saved, but does not run: {}", carried.fault);
+            let hint = format!("`forkful delete {text}` forgets it");
+            return refuse(ErrorCode::NoSuchTarget, &error, Some(hint));
+        }
         let error = match Target::parse(text) {
             Ok(Target::All) => "there is no app".to_owned(),
             Ok(Target::Pattern(_)) => format!("no app has a name that {text} matches"),

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// An engine, and what it would be told by others.
 struct World {
     engine: Engine,
-    _back: mpsc::UnboundedReceiver<Back>,
+    back: mpsc::UnboundedReceiver<Back>,
     _home: tempfile::TempDir,
 }
 
@@ -41,7 +41,7 @@ impl World {
             marks: forkful_os::tree::Marks::new(),
         };
         let (engine, back) = Engine::new(options).unwrap();
-        Self { engine, _back: back, _home: home }
+        Self { engine, back, _home: home }
     }
 
     fn start(&mut self, name: &str, command: &[&str], instances: u16) -> AppId {
@@ -52,6 +52,9 @@ impl World {
     /// One turn of the loop; says what it has worked.
     async fn turn(&mut self) -> Done {
         self.engine.on_reactor();
+        while let Ok(event) = self.back.try_recv() {
+            self.engine.on_back(event);
+        }
         self.engine.on_time();
         self.engine.settle();
         let done = self.engine.work_some();
@@ -250,7 +253,7 @@ fn what_is_restarted_before_it_was_started_starts_once() {
 #[test]
 fn the_loop_does_not_sleep_while_work_waits() {
     locally(async {
-        let World { mut engine, _back: mut back, _home } = World::new();
+        let World { mut engine, mut back, _home } = World::new();
         engine.start_now(vec![spec("brief", &["/bin/true"], 60)]);
         let (_sender, mut commands) = command_queue();
         let mut signals = Signals::listen(&[], &[]).unwrap();

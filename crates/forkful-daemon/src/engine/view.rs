@@ -33,7 +33,8 @@ impl Engine {
             mode: entry.spec.mode.into(),
             workers: entry.places.values_mut().map(|place| worker_row(place, now)).collect(),
         });
-        AppTable { apps: apps.collect() }
+        let apps = apps.collect();
+        AppTable { apps, notes: self.notes() }
     }
 
     fn view_of(&mut self, id: AppId, only: Option<u16>) -> Option<AppView> {

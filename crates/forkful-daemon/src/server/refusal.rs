@@ -81,7 +81,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             .await
             .map_err(|_| Refusal::bad_request("the request's body did not arrive in time"))?
             .map_err(|rejection| Refusal::bad_request(rejection.body_text().to_lowercase()))?;
-        serde_json::from_slice(&body)
+        forkful_api::strict::from_slice(&body)
             .map(Self)
             .map_err(|error| Refusal::bad_request(format!("the request's body is not as expected: {error}")))
     }

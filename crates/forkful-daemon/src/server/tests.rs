@@ -48,7 +48,7 @@ impl Served {
 async fn engine(mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
-            Command::List { reply, .. } => drop(reply.send(Ok(AppList { apps: Vec::new() }))),
+            Command::List { reply, .. } => drop(reply.send(Ok(AppList::default()))),
             Command::Table { reply } => drop(reply.send(Ok(AppTable::default()))),
             Command::Describe { target, reply } => {
                 let error = format!("no app {target:?}");

@@ -12,7 +12,7 @@ use crate::output::{self, describe, format};
 pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failure> {
     let targets = expand(home, args.targets.clone(), &[]).await?;
     let mut client = client_for(home, &targets).await?;
-    let found = AppList { apps: apps(&mut client, &targets).await? };
+    let found = AppList { apps: apps(&mut client, &targets).await?, notes: Vec::new() };
     if args.json {
         output::print_json(&found)?;
     } else {

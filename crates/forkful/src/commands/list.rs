@@ -19,7 +19,9 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     if args.json {
         output::print_json(&apps(home).await?)?;
     } else {
-        output::print(&table::workers(&table(home).await?, format::now_ms(), &shape))?;
+        let table = table(home).await?;
+        output::print(&table::workers(&table, format::now_ms(), &shape))?;
+        table.notes.iter().for_each(|note| output::note(note));
     }
     Ok(Exit::Done)
 }
@@ -28,7 +30,7 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
 pub(super) async fn apps(home: &Home) -> Result<AppList, Failure> {
     match connection::running(home).await? {
         Some(mut client) => Ok(client.list().await?),
-        None => Ok(AppList { apps: Vec::new() }),
+        None => Ok(AppList::default()),
     }
 }
 

@@ -37,11 +37,11 @@ pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
         }
         Ok(None) => {
             add(&mut text, "daemon", "none is running");
-            AppList { apps: Vec::new() }
+            AppList::default()
         }
         Err(failure) => {
             add(&mut text, "daemon", &format!("{:#}", failure.error));
-            AppList { apps: Vec::new() }
+            AppList::default()
         }
     };
     apps(&mut text, &list);

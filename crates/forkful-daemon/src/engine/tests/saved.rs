@@ -1,5 +1,7 @@
 //! What a daemon saved is what the next one starts.
 
+use forkful_api::types::{AppDefinition, StartRequest};
+
 use super::*;
 
 #[test]
@@ -28,5 +30,161 @@ fn a_stopped_worker_of_an_app_with_gaps_stays_stopped() {
         assert_eq!((entry.spec.instances, wanted), (2, vec![(0, false), (1, true)]));
         assert_eq!(world.running(app), 1);
         world.close().await;
+    });
+}
+
+/// Ends a world as a daemon that is killed: nothing is written any more but what was handed over.
+fn killed(world: World) -> tempfile::TempDir {
+    let World { mut engine, _home: home, .. } = world;
+    engine.persistence = None;
+    engine.kill(None);
+    drop(engine);
+    home
+}
+
+fn resurrect(world: &mut World) -> Answer {
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    let request = ResurrectRequest { wait: true, ..ResurrectRequest::default() };
+    world.engine.resurrect(request, reply);
+    answer
+}
+
+async fn stopped_app(world: &mut World, name: &str) {
+    let mut spec = spec(name, SLEEP, 1);
+    spec.autostart = false;
+    world.engine.start_now(vec![spec]);
+    world.turn_until_answered().await;
+}
+
+fn state(home: &tempfile::TempDir) -> serde_json::Value {
+    serde_json::from_slice(&fs_err::read(home.path().join("state.json")).unwrap()).unwrap()
+}
+
+fn names(state: &serde_json::Value) -> Vec<String> {
+    let apps = state["apps"].as_array().unwrap().iter();
+    apps.map(|app| app["definition"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Changes the saved state as another version of this program would have written it.
+fn rewrite(home: &tempfile::TempDir, change: impl FnOnce(&mut serde_json::Value)) {
+    let mut value = state(home);
+    change(&mut value);
+    fs_err::write(home.path().join("state.json"), value.to_string()).unwrap();
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_stays_saved_until_it_is_deleted_by_name() {
+    locally(async {
+        let mut world = World::new();
+        for name in ["a", "newer", "b"] {
+            stopped_app(&mut world, name).await;
+        }
+        let home = killed(world);
+        rewrite(&home, |state| state["apps"][1]["definition"]["balance"] = "by-moon".into());
+        let strange = state(&home)["apps"][1].clone();
+
+        // A daemon of this version: the entry is told, and stays in every state that is saved from now on.
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        let failed: Vec<_> = reply.apps.iter().filter(|app| !app.ok).collect();
+        assert_eq!((reply.apps.len(), failed.len()), (3, 1), "{reply:?}");
+        assert_eq!(failed[0].name, "newer");
+        assert!(failed[0].error.as_ref().unwrap().contains("by-moon"), "{:?}", failed[0]);
+        assert!(world.engine.list().notes[0].starts_with("newer does not run"), "{:?}", world.engine.notes());
+        stopped_app(&mut world, "c").await;
+        // Its name is taken, and it can be asked for again.
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let again = AppDefinition::from(&spec("newer", SLEEP, 1));
+        let request = StartRequest { apps: vec![again], wait: false };
+        world.engine.on_command(Command::Start { request, reply });
+        assert!(answer.await.unwrap().unwrap_err().error.contains("is saved already"));
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps.iter().any(|app| app.name == "newer" && !app.ok));
+        let home = killed(world);
+        let saved = state(&home);
+        assert_eq!(names(&saved), ["a", "b", "c", "newer"]);
+        assert_eq!(saved["apps"][3], strange, "not a byte of it has changed");
+        // The state that held it is kept as it was, too.
+        assert!(home.path().join("state.previous.json").exists());
+
+        // The version that wrote it is back.
+        rewrite(&home, |state| state["apps"][3]["definition"]["balance"] = "auto".into());
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps.iter().all(|app| app.ok));
+        assert_eq!(world.engine.apps.len(), 4);
+        let home = killed(world);
+
+        // And gone again: its user forgets it.
+        rewrite(&home, |state| state["apps"][3]["definition"]["balance"] = "by-moon".into());
+        let mut world = World::at(home);
+        resurrect(&mut world);
+        world.turn_until_answered().await;
+        let answer = world.action(Verb::Delete, "newer");
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps[0].ok);
+        assert!(world.engine.notes().is_empty());
+        let home = killed(world);
+        assert_eq!(names(&state(&home)), ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn settings_of_a_newer_version_are_told_and_stay_saved() {
+    locally(async {
+        let mut world = World::new();
+        stopped_app(&mut world, "a").await;
+        let home = killed(world);
+        rewrite(&home, |state| state["apps"][0]["definition"]["memory_max"] = 7.into());
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        assert!(reply.apps[0].ok, "{reply:?}");
+        assert!(reply.apps[0].notes[0].contains("definition.memory_max"), "{reply:?}");
+        stopped_app(&mut world, "b").await;
+        let home = killed(world);
+        assert_eq!(state(&home)["apps"][0]["definition"]["memory_max"], 7);
+    });
+}
+
+#[test]
+fn what_is_about_to_be_started_is_saved_meanwhile() {
+    locally(async {
+        let mut world = World::new();
+        stopped_app(&mut world, "a").await;
+        let home = killed(world);
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        // The state has been read; the app is not made yet, and another one comes.
+        world.turn_until("it is read", |engine| engine.persistence.as_ref().unwrap().is_own).await;
+        let is_pending = !world.engine.persistence.as_ref().unwrap().pending.is_empty();
+        world.engine.start_now(vec![spec("b", SLEEP, 1)]);
+        let World { engine, _home: home, .. } = world;
+        drop((engine, answer));
+        let mut saved = names(&state(&home));
+        saved.sort();
+        assert_eq!((is_pending, saved), (true, vec!["a".to_owned(), "b".to_owned()]));
+    });
+}
+
+#[test]
+fn resurrect_while_everything_runs_says_so() {
+    locally(async {
+        let mut world = World::new();
+        stopped_app(&mut world, "a").await;
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        assert_eq!(reply.apps.len(), 1);
+        assert!(reply.apps[0].ok && reply.apps[0].notes[0].contains("exists already"), "{reply:?}");
+        world.close().await;
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        assert!(answer.await.unwrap().is_err(), "nothing is there and nothing is saved");
     });
 }
