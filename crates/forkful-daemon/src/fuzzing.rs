@@ -116,7 +116,9 @@ fn convert(definition: AppDefinition) {
 pub fn state(bytes: &[u8]) {
     let Ok(state) = serde_json::from_slice::<SavedState>(bytes) else { return };
     for value in state.apps {
-        if let Ok(app) = serde_json::from_value::<SavedApp>(value) {
+        if let Ok((app, unknown)) = SavedApp::read(&value) {
+            // What is not known here is written again with it.
+            assert!(SavedApp::read(&app.entry(&unknown)).is_ok(), "{value}");
             convert(app.definition);
         }
     }
