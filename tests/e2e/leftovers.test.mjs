@@ -1,14 +1,14 @@
 // A stop leaves nothing, whatever an app does: no process, and no port. Each app here starts a server of its own in a way
 // that process managers are known to lose, and the test looks at the processes and at the port, not at what is told.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { accepts, freePort, get } from './lib/http.mjs';
 import { nodeBinary, NEWEST } from './lib/nodes.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const NODE = nodeBinary(NEWEST);
@@ -138,12 +138,12 @@ describe('a stop leaves nothing', { concurrency: 3 }, () => {
 describe('the end of the daemon', () => {
   const SCRIPT = '(setsid "$NODE" "$SERVER" "$PORT" >/dev/null 2>&1 &)\nexec sleep 1000\n';
 
-  const prepared = async (t) => {
+  const prepared = async (t, text = SCRIPT) => {
     const forkful = await sandbox(t);
     const serverPath = join(forkful.directory, 'server.cjs');
     const script = join(forkful.directory, 'app.sh');
     writeFileSync(serverPath, SERVER);
-    writeFileSync(script, SCRIPT);
+    writeFileSync(script, text);
     const port = await freePort();
     const env = { PORT: String(port), NODE, SERVER: serverPath };
     const file = join(forkful.directory, 'forkful.config.json');
@@ -177,5 +177,35 @@ describe('the end of the daemon', () => {
     const second = await waitUntil('another answer', async () => { const { body } = await get(port); return body !== first && body; });
     assert.deepEqual(serving().map(({ pid }) => String(pid)), [second]);
     assert.equal(readFileSync(`/proc/${second}/cmdline`, 'latin1').includes(String(port)), true);
+  });
+
+  for (const how of ['', 'env -i ']) {
+    test(`kill after a killed daemon ends what that has left behind${how && ', without an environment, too'}`, async (t) => {
+      const { forkful, port, serving } = await prepared(t, SCRIPT.replace('(setsid', `(${how}setsid`));
+      process.kill(await forkful.daemonPid(), 'SIGKILL');
+      await waitUntil('the daemon to end', async () => (await forkful.run(['ping'])).code !== 0);
+      const { stdout, stderr } = await forkful.ok(['kill']);
+      assert.match(stdout + stderr, /no daemon is running; the last one did not end properly, and \d+ process(es)? of its apps (was|were) ended/);
+      assert.deepEqual(serving(), []);
+      assert.equal(await accepts({ host: '127.0.0.1', port }), false);
+      assert.match((await forkful.ok(['kill'])).stdout, /^no daemon is running$/m);
+    });
+  }
+
+  test('a daemon that a worker has started is none of its processes', async (t) => {
+    const forkful = await sandbox(t);
+    const other = join(forkful.directory, 'other');
+    t.after(() => forkful.run(['kill'], { env: { FORKFUL_HOME: other } }));
+    const script = join(forkful.directory, 'starts.sh');
+    const begun = join(forkful.directory, 'begun');
+    writeFileSync(script, `FORKFUL_HOME=${other} ${binary()} start "sleep 1000" --name inner && touch ${begun}\nexec sleep 1000\n`);
+    const file = join(forkful.directory, 'forkful.config.json');
+    writeFileSync(file, JSON.stringify({ apps: [{ name: 'outer', script, interpreter: 'sh' }] }));
+    await forkful.ok(['start', file, '--no-wait']);
+    const inner = async () => JSON.parse((await forkful.run(['jlist'], { env: { FORKFUL_HOME: other } })).stdout)[0];
+    const { pid } = await waitUntil('the inner app', async () => { const app = await inner(); return app?.pid > 0 && app; });
+    await waitUntil('the command that started it to be over', () => existsSync(begun));
+    await forkful.ok(['stop', 'outer']);
+    assert.equal((await inner()).pid, pid);
   });
 });

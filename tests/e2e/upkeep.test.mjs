@@ -132,6 +132,15 @@ describe('upkeep', { concurrency: 4 }, () => {
     await forkful.ok(['delete', 'health']);
   });
 
+  test('a health command that does not end is killed with all that it has started', async () => {
+    const nap = '98765.4321';
+    const command = `sh -c "sleep ${nap} & setsid sleep ${nap} & sleep ${nap}"`;
+    await configured('naps', { instances: 1, health: { command, interval: 100, timeout: 300, start_period: 0, failures: 1000 } });
+    await waitUntil('some checks', async () => (await describeJson('naps')).workers[0].health_fault?.includes('did not end within'));
+    await forkful.ok(['delete', 'naps']);
+    await waitUntil('all of them to be gone', () => forkful.processes(nap).length === 0);
+  });
+
   test('health by a program of the user, and by a connection', async () => {
     const mark = join(forkful.directory, 'sick-mark');
     const app = await configured('program', { instances: 1, health: { command: `test ! -e ${mark}`, interval: 200, start_period: 0, failures: 2 } });

@@ -15,6 +15,11 @@ use crate::spec::{RestartDelay, RestartPolicy};
 /// after the same 30 s.
 pub const STABLE_LIFE: Duration = Duration::from_secs(30);
 
+/// A shorter life shortens the row by one for each of these: workers that crash every 10 s start at once or nearly so,
+/// while those that crash every 2 s wait longer each time. With a life of half a minute alone, a worker that crashed
+/// every 10 s ended at pauses as long as its life.
+pub const FORGET_ONE_EVERY: Duration = Duration::from_secs(5);
+
 /// Each pause in a row is this much longer than the one before.
 pub const DELAY_GROWTH: f64 = 1.5;
 
@@ -36,7 +41,7 @@ const GROWTH_STEPS_MAX: u32 = 64;
 pub struct Counters {
     /// Restarts of the slot while it was in use, asked for or not (PM2's `restart_time`).
     pub restarts: u32,
-    /// Automatic restarts since the last stable life, or since somebody asked for a start.
+    /// Automatic restarts since the last stable life, or since somebody asked for a start; shorter lives take some away.
     pub in_a_row: u32,
     /// When unstable exits happened, oldest first; only those inside the window.
     pub unstable: VecDeque<Time>,
@@ -95,6 +100,9 @@ impl Counters {
         }
         if life.uptime >= STABLE_LIFE && !life.botched {
             self.in_a_row = 0;
+        } else if !life.botched {
+            let earned = life.uptime.as_secs() / FORGET_ONE_EVERY.as_secs();
+            self.in_a_row = self.in_a_row.saturating_sub(earned as u32);
         }
     }
 }

@@ -56,7 +56,7 @@ fn the_first_restart_comes_at_once_and_the_pauses_grow_by_half() {
 #[test]
 fn a_stable_life_starts_the_row_anew() {
     let verdicts = loops(&RestartPolicy::default(), [secs(2), secs(2), ms(29_999), secs(30), secs(2)]);
-    assert_eq!(delays(&verdicts), [0, 100, 150, 0, 100]);
+    assert_eq!(delays(&verdicts), [0, 100, 0, 0, 100], "29 s forgive five restarts of a row, 30 s all");
 }
 
 #[test]
@@ -220,4 +220,15 @@ fn a_restart_counts_and_a_stop_with_a_later_start_does_not() {
     assert_eq!(bench.slot.counters.restarts, 1);
     bench.feed(3, Event::Reset);
     assert_eq!(bench.slot.counters.restarts, 0);
+}
+
+#[test]
+fn lives_of_some_seconds_shorten_the_row_and_short_ones_do_not() {
+    let policy = RestartPolicy { max_restarts: u32::MAX, ..RestartPolicy::default() };
+    let pauses = |seconds| delays(&loops(&policy, [secs(seconds); 20]));
+    assert!(pauses(10).iter().all(|pause| *pause == 0), "ten seconds forgive two restarts");
+    let eight = pauses(8);
+    assert!(eight.iter().all(|pause| *pause <= 100), "{eight:?}");
+    let two = pauses(2);
+    assert!(two.is_sorted() && two.last() > Some(&10_000), "{two:?}");
 }

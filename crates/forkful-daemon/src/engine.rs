@@ -7,7 +7,7 @@
 //!
 //! - `app`: what is kept of an app · `places`: apps and slots come and go
 //! - `commands`: what clients ask for · `targets`: of whom · `jobs`: what still owes them an answer
-//! - `actions`: what the core decides, performed · `launch`: one process · `exits`: processes end
+//! - `actions`: what the core decides, performed · `launch`: one process · `starting`: its start · `exits`: processes end
 //! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
 //! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved ·
 //!   `resurrect`: the way back
@@ -32,6 +32,7 @@ mod readiness;
 mod reload;
 mod resurrect;
 mod signals;
+mod starting;
 mod stdin;
 mod targets;
 #[cfg(test)]
@@ -49,6 +50,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forkful_api::saved::ResurrectRequest;
@@ -57,6 +59,7 @@ use forkful_core::Time;
 use forkful_core::slot::{Event, Exit, Generation, Outcome, Ticket};
 use forkful_core::spec::AppSpec;
 use forkful_os::closed::ClosedConnections;
+use forkful_os::process::{Child, Flight, SpawnError};
 use forkful_os::reactor::{self, Interest, Reactor};
 use forkful_os::timer::Timer;
 use forkful_os::tree;
@@ -67,6 +70,7 @@ use crate::command::{COMMAND_QUEUE, Command};
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
 use crate::pid_files::PidFiles;
+use crate::starter::Starter;
 use app::{App, AppId, ListenFault};
 use clock::Clock;
 use jobs::{Job, JobId};
@@ -136,6 +140,22 @@ pub(crate) enum Back {
     Loaded(resurrect::Resurrection, Result<crate::store::Loaded, String>),
     /// The `.env` files of saved apps have been read.
     Revived(resurrect::Resurrection, Vec<resurrect::Candidate>),
+    /// A thread has started a worker's process, or could not.
+    Started {
+        /// The number of the start.
+        number: u64,
+        /// The process.
+        result: Result<Child, SpawnError>,
+    },
+    /// The same for a process that is no worker.
+    HelperStarted {
+        /// The number of the start.
+        number: u64,
+        /// The process.
+        result: Result<Child, String>,
+        /// Gets it.
+        waits: tokio::sync::oneshot::Sender<Result<Child, String>>,
+    },
     /// A process that is no worker has ended, and was reaped.
     HelperEnded {
         /// Its number.
@@ -193,6 +213,14 @@ pub(crate) struct Engine {
     pid_files: PidFiles,
     /// What takes its time.
     work: Work,
+    /// The threads that start processes.
+    starter: Starter,
+    pending: BTreeMap<(AppId, u16, Generation), starting::Pending>,
+    stuck: Vec<starting::Stuck>,
+    /// Since when starts fail for want of descriptors or memory.
+    short_since: Option<Time>,
+    /// Starts of processes that are no workers.
+    helpers: HashMap<u64, Arc<Flight>>,
     /// Some app may hold something back for another.
     holds_some: bool,
     /// All processes, as they were then; taken when needed, kept while there is work.
@@ -220,6 +248,7 @@ pub(crate) struct Engine {
     next_ticket: u64,
     next_job: u64,
     next_watch: u64,
+    next_start: u64,
     next_later: u64,
     /// Replaces apps' own stop signal (foreground mode forwards what it got).
     stop_signal: Option<i32>,
@@ -253,6 +282,11 @@ impl Engine {
             pids: HashSet::new(),
             pid_files: PidFiles::default(),
             work: Work::default(),
+            starter: Starter::default(),
+            pending: BTreeMap::new(),
+            stuck: Vec::new(),
+            short_since: None,
+            helpers: HashMap::new(),
             holds_some: false,
             snapshot: None,
             look: tree::Snapshot::take,
@@ -273,6 +307,7 @@ impl Engine {
             next_ticket: 0,
             next_job: 0,
             next_watch: 0,
+            next_start: 0,
             next_later: 0,
             stop_signal: None,
             last_exit: None,
@@ -399,6 +434,8 @@ impl Engine {
             Back::Health { app, slot, generation, answer } => self.on_health(app, slot, generation, answer),
             Back::Loaded(resurrection, loaded) => self.on_loaded(resurrection, loaded),
             Back::Revived(resurrection, candidates) => self.on_revived(resurrection, candidates),
+            Back::Started { number, result } => self.on_started(number, result),
+            Back::HelperStarted { number, result, waits } => self.on_helper_started(number, result, waits),
             Back::HelperEnded { pid } => {
                 self.pids.remove(&pid);
             }

@@ -5,7 +5,7 @@
 //! So a daemon notes what its workers are known by ([`forkful_os::tree::Instance`]) in its home and removes the note when it ends
 //! properly; the next one that finds a note ends what still carries that mark, before it starts anything.
 //!
-//! **Invariant:** only the holder of the home's lock comes here.
+//! **Invariant:** only the holder of the home's lock ends anything.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write};
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use forkful_os::identity::LockFile;
 use forkful_os::tree::{Instance as DaemonInstance, Marks, Snapshot};
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 
@@ -30,23 +31,47 @@ const SIGTERM: i32 = 15;
 
 /// Ends what the daemon before has left behind, and notes the marks of this one.
 pub(crate) fn take_over(home: &Home) -> Marks {
-    let note = home.instance();
-    let before = fs_err::read_to_string(&note).ok();
-    if let Some(before) = before.and_then(|text| DaemonInstance::parse(text.trim())) {
-        let what = match end(before) {
-            0 => "nothing of its apps was left".to_owned(),
-            1 => "1 process of its apps was ended".to_owned(),
-            ended => format!("{ended} processes of its apps were ended"),
-        };
-        log_line!("forkful: the daemon before did not end properly; {what}");
+    if let Some(ended) = end_noted(home) {
+        log_line!("forkful: the daemon before did not end properly; {}", in_words(ended));
     }
     remove_dead_sockets(home);
     let marks = Marks::new();
+    let note = home.instance();
     let noted = fs_err::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&note);
     if let Err(error) = noted.and_then(|mut file| writeln!(file, "{}", marks.instance())) {
         log_line!("forkful: what this daemon starts would outlive it if it were killed: {error}");
     }
     marks
+}
+
+/// Ends what a daemon that was killed has left behind, without another daemon: says how many processes it were. `None`
+/// when there is nothing to end: the daemon before ended properly, or there is one.
+pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
+    if !home.instance().exists() {
+        return Ok(None);
+    }
+    // Held meanwhile: a daemon that starts now waits for nobody, it is refused.
+    let Some(_lock) = LockFile::acquire(&home.lock())? else { return Ok(None) };
+    let ended = end_noted(home);
+    remove_dead_sockets(home);
+    let _gone = fs_err::remove_file(home.socket());
+    leave(home);
+    Ok(ended)
+}
+
+/// The number of left processes, in words.
+pub fn in_words(ended: usize) -> String {
+    match ended {
+        0 => "nothing of its apps was left".to_owned(),
+        1 => "1 process of its apps was ended".to_owned(),
+        ended => format!("{ended} processes of its apps were ended"),
+    }
+}
+
+/// Ends the processes of the daemon that has left its note.
+fn end_noted(home: &Home) -> Option<usize> {
+    let before = fs_err::read_to_string(home.instance()).ok()?;
+    DaemonInstance::parse(before.trim()).map(end)
 }
 
 /// The daemon ends properly, with all its workers.

@@ -32,6 +32,7 @@ mod panic;
 mod pid_files;
 mod run;
 pub mod server;
+mod starter;
 mod store;
 mod wait;
 mod watch;
@@ -39,4 +40,5 @@ mod worker_message;
 
 pub use guard::guard;
 pub use home::Home;
+pub use left_behind::{clear_left_behind, in_words as left_behind_in_words};
 pub use run::{DaemonOptions, ForegroundOptions, run_daemon, run_foreground};

@@ -3,6 +3,7 @@
 //! A [`Child`] that has ended stays a zombie until it is reaped on purpose: as long as it exists, its pid
 //! and its process group's id cannot be given to anyone else, so its tree can be signalled safely.
 
+mod flight;
 mod hygiene;
 mod spawn;
 
@@ -12,8 +13,9 @@ use std::path::PathBuf;
 
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
+pub use flight::Flight;
 pub use hygiene::{ignore_hangup, ignore_stray_signals, prepare_long_life};
-pub use spawn::spawn;
+pub use spawn::{spawn, spawn_watched};
 
 /// Everything about a process that is to be started. It leads a new session, and it inherits no other
 /// descriptor than those named here.
@@ -137,6 +139,16 @@ impl Child {
         }
         let status = rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))?;
         Ok(status.as_ref().and_then(Exit::from_status))
+    }
+
+    /// Sends signal number `sig` to its process group, as long as it has not been reaped: the group keeps its number
+    /// until then. `ESRCH` when nobody is in it.
+    pub fn signal_group(&self, sig: i32) -> io::Result<()> {
+        // Reaped, so that the number may be another group's.
+        self.try_wait(false)?;
+        let group = i32::try_from(self.pid).map_err(io::Error::other)?;
+        // SAFETY: plain integers.
+        if unsafe { libc::kill(-group, sig) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Sends signal number `sig` to this process alone. Harmless to a zombie; `ESRCH` once reaped.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forkful_core::restart::STABLE_LIFE;
+use forkful_core::restart::{FORGET_ONE_EVERY, STABLE_LIFE};
 use forkful_core::slot::{Action, Event, Generation, Outcome, Report, Slot, State, Verb};
 
 use crate::world::{Process, World};
@@ -179,7 +179,7 @@ fn no_second_restart_without_a_delay(
     }
     for action in actions {
         match action {
-            Action::Report(Report::Exited { uptime, .. }) if *uptime >= STABLE_LIFE => *undelayed = 0,
+            Action::Report(Report::Exited { uptime, .. }) if *uptime >= FORGET_ONE_EVERY => *undelayed = 0,
             Action::Report(Report::Replaced { .. }) => {
                 // The old process has had its life, though nobody sees its exit as a crash.
                 if let State::Replacing { old, .. } = &before.state

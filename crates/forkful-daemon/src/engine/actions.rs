@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::Duration;
 
-use forkful_api::types::LogStream;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
@@ -13,11 +11,9 @@ use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Policy, Repor
 use forkful_core::spec::{Mode, Runtime, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
-use super::app::{AppId, EndStep, Later, ListenFault, Process};
-use super::launch::{Identity, launch, other_user};
-use super::readiness::SOCKET_LOOK_FIRST;
+use super::app::{AppId, EndStep, Later, ListenFault};
+use super::launch::other_user;
 use super::{Answered, Engine, TicketUse};
-use crate::logs::{LineStyle, StreamSpec};
 
 /// A disconnected worker may finish what it does after its last response before it is signalled.
 const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
@@ -113,7 +109,7 @@ impl Engine {
 
     /// The agent's file for workers of an app, which must be able to read it: Node would refuse to start without a file
     /// that it is told to load.
-    fn agent_for(&mut self, app: AppId) -> Option<PathBuf> {
+    pub(super) fn agent_for(&mut self, app: AppId) -> Option<PathBuf> {
         let spec = &self.apps.get(&app).filter(|entry| entry.spec.agent)?.spec;
         if other_user(spec).is_some() {
             return crate::home::install_agent_for_others()
@@ -127,85 +123,8 @@ impl Engine {
         self.agent.clone()
     }
 
-    pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
-        let agent = self.agent_for(app);
-        let echo = self.echo_for(slot);
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        entry.workers_started += 1;
-        let worker = WorkerId(entry.workers_started);
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        place.slot.begins(generation, now);
-        place.deadline = place.slot.next_deadline();
-        let mark = self.marks.give();
-        let identity = Identity {
-            slot,
-            pm_id: place.pm_id,
-            worker: worker.0,
-            mark,
-            agent: agent.as_deref(),
-            // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
-            takes_input: entry.spec.mode == Mode::Fork && !self.echo,
-        };
-        self.logs.begin_process(place.pm_id);
-        let launched = match launch(&entry.spec, &identity) {
-            Ok(launched) => launched,
-            Err(why) => {
-                self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
-                return;
-            }
-        };
-        place.listen_fault = None;
-        place.started_at_ms = Some(super::clock::wall_ms());
-        let streams = [
-            (LogStream::Out, launched.stdout, place.log_paths(LogStream::Out)),
-            (LogStream::Err, launched.stderr, place.log_paths(LogStream::Err)),
-        ];
-        for (stream, pipe, paths) in streams {
-            let spec = StreamSpec {
-                app: entry.spec.name.to_string(),
-                pm_id: place.pm_id,
-                stream,
-                paths: if self.write_log_files { paths } else { Vec::new() },
-                style: LineStyle::from(&entry.spec.logs),
-                rotation: entry.spec.logs.rotation.clone(),
-                echo: echo.clone(),
-            };
-            self.logs.attach(spec, pipe);
-        }
-        self.pids.insert(launched.child.pid);
-        self.watch_process(&launched.child.pidfd, app, slot, generation);
-        let attached = launched.channel.map(|channel| attach(&mut self.apps, app, worker, channel));
-        if let Some(Err(error)) = attached {
-            log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
-        }
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let waits_for_socket = !entry.spec.readiness.wait_ready;
-        entry.primary.identify(worker, launched.child.pid, slot);
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        let process = Process {
-            child: launched.child,
-            worker,
-            mark,
-            stdin: launched.stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
-            pid_file: None,
-            spawned: now,
-            ended: None,
-            loop_delay: None,
-            node_version: None,
-            reports: forkful_api::conversation::WorkerReports::default(),
-        };
-        place.processes.insert(generation, process);
-        if place.processes.len() == 1 {
-            // Beside an older one it must become ready first: that one may stay.
-            self.write_pid_file(app, slot, generation);
-        }
-        if waits_for_socket {
-            self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
-        }
-    }
-
     /// Puts the process id of a worker into its file, once.
-    fn write_pid_file(&mut self, app: AppId, slot: u16, generation: Generation) {
+    pub(super) fn write_pid_file(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let Some(pid_file) = entry.spec.pid_file.clone() else { return };
         let Some(place) = entry.places.get_mut(&slot) else { return };
@@ -232,15 +151,21 @@ impl Engine {
         }
     }
 
-    fn watch_process(&mut self, pidfd: &std::os::fd::OwnedFd, app: AppId, slot: u16, generation: Generation) {
+    /// Has the end of a process noticed.
+    pub(super) fn watch_process(
+        &mut self,
+        pidfd: &std::os::fd::OwnedFd,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+    ) -> std::io::Result<()> {
         use std::os::fd::AsFd;
         self.next_watch += 1;
         let watch = self.next_watch;
-        self.watched.insert(watch, (app, slot, generation));
         let token = super::PROCESS_BIT | watch;
-        if let Err(error) = self.reactor.add(pidfd.as_fd(), token, Interest::READ) {
-            log_line!("forkful: cannot watch a process: {error}");
-        }
+        self.reactor.add(pidfd.as_fd(), token, Interest::READ)?;
+        self.watched.insert(watch, (app, slot, generation));
+        Ok(())
     }
 
     pub(crate) fn signal_tree(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
@@ -398,17 +323,5 @@ impl Engine {
     /// Tells the exit of a process, once it and its tree are gone.
     pub(crate) fn exited(&mut self, app: AppId, slot: u16, generation: Generation, exit: Exit) {
         self.feed(app, slot, Event::Exited(generation, exit));
-    }
-}
-
-fn attach(
-    apps: &mut std::collections::BTreeMap<AppId, super::app::App>,
-    app: AppId,
-    worker: WorkerId,
-    (channel, remote): (std::os::fd::OwnedFd, Option<forkful_os::channel::RemoteEnd>),
-) -> std::io::Result<()> {
-    match apps.get_mut(&app) {
-        Some(entry) => entry.primary.attach(worker, channel, remote),
-        None => Ok(()),
     }
 }

@@ -150,6 +150,12 @@ fn explain(app: &str, failure: &Failure, stderr_tail: &[String], ours: &Ours) ->
 }
 
 impl Engine {
+    /// Whether somebody waited for a command's answer and does not any more.
+    pub(super) fn has_client_left(&self, job: JobId) -> bool {
+        let reply = self.jobs.get(&job).and_then(|job| job.reply.as_ref());
+        reply.is_some_and(tokio::sync::oneshot::Sender::is_closed)
+    }
+
     pub(crate) fn new_job<T>(
         &mut self,
         reply: Option<T>,

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
+use forkful_os::channel;
 use forkful_os::channel::RemoteEnd;
 use forkful_os::listener::Owner;
 use forkful_os::process::{Child, RunAs, SpawnPlan};
 use forkful_os::tree::{MARK_VARIABLE, Mark};
-use forkful_os::{channel, process};
 
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
 /// marks the low descriptors close-on-exec at start).
@@ -28,22 +28,28 @@ pub(crate) struct Identity<'a> {
     pub(crate) takes_input: bool,
 }
 
-/// A process and our ends of what connects it.
-pub(crate) struct Launched {
-    pub(crate) child: Child,
-    pub(crate) channel: Option<(OwnedFd, Option<RemoteEnd>)>,
+/// Our ends of what connects a process.
+pub(crate) struct Ends {
+    pub(crate) channel: Option<OwnedFd>,
+    /// What the other end of the channel is known by.
+    cookie: Option<u64>,
     /// Does not block.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
 }
 
-/// Starts a worker; the text says what failed.
-pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched, String> {
-    let input = || identity.takes_input.then(input_pipe).transpose();
-    let pipes = || -> io::Result<_> { Ok((input()?, pipe()?, pipe()?, channel_pair(spec)?)) };
-    let (input, out, err, channels) =
-        pipes().map_err(|error| format!("no descriptors for its pipes: {error}"))?;
+impl Ends {
+    /// The other end of the channel, once there is a process that holds it.
+    pub(crate) fn remote_of(&self, child: &Child) -> Option<RemoteEnd> {
+        Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, self.cookie?))
+    }
+}
+
+/// Makes everything that the start of a worker takes.
+pub(crate) fn prepare(spec: &AppSpec, identity: &Identity<'_>) -> io::Result<(SpawnPlan, Ends)> {
+    let input = identity.takes_input.then(input_pipe).transpose()?;
+    let (out, err, channels) = (pipe()?, pipe()?, channel_pair(spec)?);
     let (child_stdin, stdin) = input.unzip();
     let (stdout, child_stdout) = out;
     let (stderr, child_stderr) = err;
@@ -61,10 +67,7 @@ pub(crate) fn launch(spec: &AppSpec, identity: &Identity<'_>) -> Result<Launched
         run_as: spec.launch.run_as.as_ref().map(run_as),
         mark: Some(identity.mark),
     };
-    let child = process::spawn(plan).map_err(|error| format!("{error}: {}", error.source))?;
-    let remote = || Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, cookie?));
-    let channel = channel.map(|channel| (channel, remote()));
-    Ok(Launched { child, channel, stdin, stdout, stderr })
+    Ok((plan, Ends { channel, cookie, stdin, stdout, stderr }))
 }
 
 /// Whom a process runs as, in the kernel's terms.

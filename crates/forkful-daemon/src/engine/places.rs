@@ -16,6 +16,9 @@ use super::{Engine, TicketUse};
 /// Between two looks whether those are gone that a drained worker had followed.
 pub(super) const LEAVER_LOOK: Duration = Duration::from_millis(100);
 
+/// App numbers go up to here: a token has room for them below the bit that marks processes.
+pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
+
 impl Engine {
     /// Makes an app and starts its workers.
     pub(crate) fn create(&mut self, spec: AppSpec, job: JobId) -> AppId {
@@ -24,8 +27,7 @@ impl Engine {
 
     /// The same with these slots stopped and all others started, instead of what `autostart` says.
     pub(crate) fn create_with(&mut self, spec: AppSpec, job: JobId, stopped: Option<&[u16]>) -> AppId {
-        self.next_app += 1;
-        let id = AppId(self.next_app);
+        let id = self.new_app_id();
         let token_base = u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS;
         let config = PrimaryConfig { balance: spec.balance, token_base, owner: other_user(&spec) };
         let app = App {
@@ -55,6 +57,18 @@ impl Engine {
         self.begin_upkeep(id);
         self.start_in_order(id, (0..instances).filter(starts).collect(), job);
         id
+    }
+
+    /// A number that no app has, and that fits into a reactor token. After half a million apps the numbers come again;
+    /// events of the first ones are long gone.
+    fn new_app_id(&mut self) -> AppId {
+        loop {
+            self.next_app = self.next_app % APP_IDS_MAX + 1;
+            let id = AppId(self.next_app);
+            if !self.apps.contains_key(&id) {
+                return id;
+            }
+        }
     }
 
     pub(super) fn add_place(&mut self, app: AppId, number: u16) {

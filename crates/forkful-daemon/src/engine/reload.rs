@@ -171,9 +171,15 @@ impl Engine {
     }
 
     fn next_reload(&mut self, app: AppId) {
-        let next = self.apps.get_mut(&app).and_then(|entry| entry.reloads.finished());
-        if let Some(order) = next {
-            self.begin_reload(app, order);
+        while let Some(order) = self.apps.get_mut(&app).and_then(|entry| entry.reloads.finished()) {
+            if !self.has_client_left(order.job) {
+                self.begin_reload(app, order);
+                return;
+            }
+            // Whoever asked for it waited for the answer, and has gone: an interrupted command is not carried out later.
+            let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
+            log_line!("forkful: {name}: a reload that waited was dropped: its client has gone");
+            self.answered(order.job);
         }
     }
 

@@ -56,7 +56,8 @@ impl Engine {
         match signal {
             Signal::Child => {
                 // Zombies that are left are looked for again at the next child's end.
-                let _failed = tree::reap_orphans(&|pid| self.pids.contains(&pid));
+                let is_ours = |pid| self.pids.contains(&pid) || self.is_being_started(pid);
+                let _failed = tree::reap_orphans(&is_ours);
             }
             Signal::Stop(number) => {
                 if self.echo {

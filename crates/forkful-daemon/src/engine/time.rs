@@ -9,10 +9,14 @@ use forkful_core::slot::{Event, Generation};
 use super::Engine;
 use super::app::{App, AppId, EndStep, Later};
 
+/// The time of a worker whose start is not over begins so much later, each time that it would have passed.
+const START_LOOK: Duration = Duration::from_millis(10);
+
 impl Engine {
     /// Carries out what is due.
     pub(super) fn on_time(&mut self) {
         let now = self.clock.now();
+        self.give_up_starts(now);
         let due: Vec<AppId> = self
             .apps
             .iter()
@@ -37,11 +41,11 @@ impl Engine {
             .collect();
         for slot in due {
             // What has not been started yet is not late.
-            let unborn = self.work.unborn(app, slot);
+            let unborn = self.work.unborn(app, slot).or_else(|| self.starting(app, slot));
             if let (Some(generation), Some(entry)) = (unborn, self.apps.get_mut(&app))
                 && let Some(place) = entry.places.get_mut(&slot)
             {
-                place.slot.begins(generation, now);
+                place.slot.begins(generation, now + START_LOOK);
                 place.deadline = place.slot.next_deadline();
                 if place.deadline.is_none_or(|at| at > now) {
                     continue;
@@ -107,7 +111,7 @@ impl Engine {
     /// Has the reactor wake when something is due next.
     pub(super) fn set_timer(&mut self) -> io::Result<()> {
         let apps = self.apps.values().filter_map(App::next_wake).min();
-        let wake = apps.into_iter().chain(self.work.next_wake()).min();
+        let wake = apps.into_iter().chain(self.work.next_wake()).chain(self.next_start_deadline()).min();
         if wake != self.timer_set {
             self.timer.set(wake.map(|at| at.since(self.clock.now())))?;
             self.timer_set = wake;

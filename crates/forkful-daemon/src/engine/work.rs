@@ -1,7 +1,7 @@
 //! Work that takes its time, a little of it in each turn of the loop.
 //!
-//! A start is the longest single piece of work that the engine does: about a millisecond, in which it stands
-//! still until the new process has executed its program. Signals to whole trees and the clearing of what dead
+//! The start itself happens on another thread (`starting`); what precedes it (pipes, a channel) and follows it takes
+//! the engine a fraction of a millisecond, and a machine has only so many cores for new processes. Signals to whole trees and the clearing of what dead
 //! workers leave behind look at `/proc`. A command for hundreds of workers would, done in one turn, keep the
 //! connections of all other apps waiting; so such work queues here, and the loop serves whatever is ready
 //! between two pieces of it. Apps take turns in starting: a worker that crashed does not wait for another
@@ -20,7 +20,7 @@ use forkful_os::tree;
 use super::Engine;
 use super::app::AppId;
 
-/// Processes started in one turn of the loop: what a connection may have to wait for.
+/// Starts begun in one turn of the loop: what a connection may have to wait for.
 pub(super) const STARTS_PER_TURN: usize = 1;
 /// Trees signalled in one turn: half a millisecond, and one look at all processes before it.
 pub(super) const SIGNALS_PER_TURN: usize = 8;
@@ -31,6 +31,12 @@ pub(super) const CLEARS_PER_TURN: usize = 16;
 const QUIET: Duration = Duration::from_micros(200);
 /// However busy the loop is, a start waits no longer than this for the one before it.
 const START_GAP_MAX: Duration = Duration::from_millis(4);
+
+/// Starts under way at a time: one more than a core can use while another reads from a disk.
+const STARTS_AT_ONCE: usize = 2;
+/// A start under way for longer waits for something slow, and keeps no other app's from being begun. A usual start takes
+/// a millisecond.
+const START_SLOW: Duration = Duration::from_millis(50);
 
 /// A process of the engine's: where it is, and which.
 type Whose = (AppId, u16, Generation);
@@ -43,13 +49,23 @@ pub(super) struct Work {
     clears: VecDeque<Whose>,
     /// When the loop last served something that was ready.
     served_at: Time,
-    /// When a process was last started.
+    /// When a start was last begun.
     started_at: Time,
+    /// The starts under way, oldest first: number, app, when it was begun. At most one of each app.
+    under_way: Vec<(u64, AppId, Time)>,
+    /// Starts wait until then.
+    paused_until: Time,
 }
 
 impl Work {
     pub(super) fn start(&mut self, app: AppId, slot: u16, generation: Generation) {
         self.starts.push(app, slot, generation);
+    }
+
+    /// The same for a start that could not be made; nothing is started before `at`.
+    pub(super) fn start_after(&mut self, app: AppId, slot: u16, generation: Generation, at: Time) {
+        self.starts.waiting.entry(app).or_default().push_front((slot, generation));
+        self.paused_until = at;
     }
 
     pub(super) fn signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
@@ -66,6 +82,25 @@ impl Work {
         waiting.iter().find(|(of, _)| *of == slot).map(|(_, generation)| *generation)
     }
 
+    /// A start was begun.
+    pub(super) fn begun(&mut self, app: AppId, number: u64, now: Time) {
+        self.under_way.push((number, app, now));
+    }
+
+    /// A start is over, or was given up.
+    pub(super) fn done(&mut self, number: u64) {
+        self.under_way.retain(|(other, _, _)| *other != number);
+    }
+
+    fn pop_start(&mut self) -> Option<Whose> {
+        let under_way = &self.under_way;
+        self.starts.pop(|app| !under_way.iter().any(|(_, other, _)| *other == app))
+    }
+
+    fn is_starting(&self, app: AppId) -> bool {
+        self.under_way.iter().any(|(_, other, _)| *other == app)
+    }
+
     /// The loop has served something.
     pub(super) fn note_served(&mut self, now: Time) {
         self.served_at = now;
@@ -79,11 +114,18 @@ impl Work {
         self.start_at()
     }
 
-    /// When the next process may be started: other work comes first.
+    /// When the next start may be begun: other work comes first, and the starts under way.
     fn start_at(&self) -> Option<Time> {
-        let last = self.signals.is_empty() && self.clears.is_empty();
+        let is_free = self.starts.waiting.keys().any(|app| !self.is_starting(*app));
+        if !is_free || !self.signals.is_empty() || !self.clears.is_empty() {
+            return None;
+        }
         let at = (self.served_at + QUIET).min(self.started_at + START_GAP_MAX);
-        (last && !self.starts.waiting.is_empty()).then_some(at)
+        // So many of those under way have to be slow before there is room for another.
+        let slow = (self.under_way.len() + 1).checked_sub(STARTS_AT_ONCE).filter(|slow| *slow > 0);
+        let room =
+            slow.and_then(|slow| self.under_way.get(slow - 1)).map(|(_, _, begun)| *begun + START_SLOW);
+        Some(room.map_or(at, |room| room.max(at)).max(self.paused_until))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,10 +147,11 @@ impl Starts {
         self.waiting.entry(app).or_default().push_back((slot, generation));
     }
 
-    /// The first of the app whose turn it is.
-    fn pop(&mut self) -> Option<Whose> {
-        let after = self.last.and_then(|last| self.waiting.range(AppId(last.0 + 1)..).next());
-        let app = *after.or_else(|| self.waiting.first_key_value())?.0;
+    /// The first of the app whose turn it is, among those that may.
+    fn pop(&mut self, may: impl Fn(AppId) -> bool) -> Option<Whose> {
+        let next = self.last.map_or(AppId(0), |last| AppId(last.0 + 1));
+        let in_turn = self.waiting.range(next..).chain(self.waiting.range(..next));
+        let app = in_turn.map(|(app, _)| *app).find(|app| may(*app))?;
         let queue = self.waiting.get_mut(&app)?;
         let (slot, generation) = queue.pop_front()?;
         if queue.is_empty() {
@@ -161,7 +204,7 @@ impl Engine {
         }
         while done.starts < STARTS_PER_TURN
             && self.work.start_at().is_some_and(|at| at <= began)
-            && let Some((app, slot, generation)) = self.work.starts.pop()
+            && let Some((app, slot, generation)) = self.work.pop_start()
         {
             done.starts += 1;
             self.spawn(app, slot, generation, self.clock.now());
@@ -178,11 +221,11 @@ impl Engine {
         self.work.next_wake().is_some_and(|at| at <= self.clock.now())
     }
 
-    /// Has a process and its tree signalled. One that was not started yet is as one that ended at once.
+    /// Has a process and its tree signalled. One whose start was not begun is as one that ended at once.
     pub(super) fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
         if self.work.starts.cancel(app, slot, generation) {
             self.unborn.push_back((app, slot, Event::Exited(generation, Exit::Signal(signal))));
-        } else {
+        } else if !self.keep_signal(app, slot, generation, signal) {
             self.work.signal(app, slot, generation, signal);
         }
     }
@@ -201,7 +244,7 @@ mod tests {
     use super::*;
 
     fn order(starts: &mut Starts) -> Vec<(u32, u16)> {
-        std::iter::from_fn(|| starts.pop()).map(|(app, slot, _)| (app.0, slot)).collect()
+        std::iter::from_fn(|| starts.pop(|_| true)).map(|(app, slot, _)| (app.0, slot)).collect()
     }
 
     #[test]
@@ -210,7 +253,7 @@ mod tests {
         for slot in 0..4 {
             starts.push(AppId(1), slot, Generation(0));
         }
-        assert_eq!(starts.pop().map(|(app, slot, _)| (app.0, slot)), Some((1, 0)));
+        assert_eq!(starts.pop(|_| true).map(|(app, slot, _)| (app.0, slot)), Some((1, 0)));
         starts.push(AppId(3), 0, Generation(7));
         starts.push(AppId(2), 0, Generation(0));
         starts.push(AppId(2), 1, Generation(0));
@@ -229,5 +272,34 @@ mod tests {
         assert!(!starts.cancel(AppId(1), 2, Generation(5)));
         assert!(!starts.cancel(AppId(2), 0, Generation(0)));
         assert_eq!(order(&mut starts), [(1, 0), (1, 2)]);
+    }
+
+    #[test]
+    fn a_start_that_hangs_delays_its_own_app_alone() {
+        let mut work = Work::default();
+        let at = |ms: u64| Time::default() + Duration::from_millis(1000 + ms);
+        for app in 1..=3 {
+            work.start(AppId(app), 0, Generation(0));
+            work.start(AppId(app), 1, Generation(0));
+        }
+        let begin = |work: &mut Work, number, now| {
+            let (app, _, _) = work.pop_start().unwrap();
+            work.begun(app, number, now);
+            app.0
+        };
+        assert_eq!((begin(&mut work, 1, at(0)), begin(&mut work, 2, at(1))), (1, 2));
+        assert_eq!(work.start_at(), Some(at(0) + START_SLOW), "two are under way");
+        work.done(2);
+        assert!(work.start_at().unwrap() < at(0), "there is room");
+        assert_eq!(begin(&mut work, 3, at(2)), 3);
+        work.done(3);
+        // The first still hangs: the others have their turns.
+        assert_eq!(begin(&mut work, 4, at(3)), 2);
+        work.done(4);
+        assert_eq!(begin(&mut work, 5, at(4)), 3);
+        work.done(5);
+        assert_eq!(work.start_at(), None, "only the app that hangs has one to start");
+        work.done(1);
+        assert_eq!(begin(&mut work, 6, at(5)), 1);
     }
 }

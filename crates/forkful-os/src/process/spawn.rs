@@ -15,7 +15,7 @@ use std::ptr;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 
-use super::{Child, RunAs, SpawnError, SpawnPlan, SpawnStep};
+use super::{Child, Flight, RunAs, SpawnError, SpawnPlan, SpawnStep};
 use crate::{priority, procinfo};
 
 /// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
@@ -27,6 +27,12 @@ const FIRST_FOREIGN_FD: RawFd = 4;
 /// Starts the process. Blocks the calling thread until the program is executed or has failed to be,
 /// which does not include loading it.
 pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
+    spawn_watched(plan, &Flight::default())
+}
+
+/// The same, with a flight by which another thread can see how far the start is, and cancel it. A start that was
+/// cancelled after its process was made yields that process, which SIGKILL ends.
+pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnError> {
     let program = plan.program.clone();
     let cwd = plan.cwd.clone();
     let error = |step: SpawnStep, source: io::Error| {
@@ -45,11 +51,16 @@ pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
         env: &image.env_pointers,
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
-        mark: mark.map(crate::tree::Mark::limit),
+        // What carries no mark of its own does not carry ours either: a daemon that a worker starts is none of its tree.
+        mark: mark.map(crate::tree::Mark::limit).or_else(crate::tree::Mark::inherited_limit_without),
         scheduling: priority::original_attributes(),
         run_as: run_as.as_ref(),
+        flight,
         failure: MaybeUninit::zeroed(),
     };
+    if flight.is_cancelled() {
+        return Err(error(SpawnStep::Clone, rustix::io::Errno::CANCELED.into()));
+    }
     let (pid, pidfd) = start(orders).map_err(|(step, source)| error(step, source))?;
     let start_time = procinfo::start_time(pid).unwrap_or(0);
     Ok(Child { pid, pidfd, start_time })
@@ -157,6 +168,7 @@ struct Orders<'a> {
     mark: Option<libc::rlimit>,
     scheduling: Option<libc::sched_attr>,
     run_as: Option<&'a RunAs>,
+    flight: &'a Flight,
     failure: MaybeUninit<Failure>,
 }
 
@@ -174,12 +186,24 @@ const FAILED_DIRECTORY: c_int = 3;
 const FAILED_EXECUTE: c_int = 4;
 const FAILED_USER: c_int = 5;
 
+/// The step of a number; `None` is no failure, or no child so far.
+pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
+    match number {
+        0 => None,
+        FAILED_DESCRIPTORS => Some(SpawnStep::Descriptors),
+        FAILED_SESSION => Some(SpawnStep::Session),
+        FAILED_DIRECTORY => Some(SpawnStep::ChangeDirectory),
+        FAILED_USER => Some(SpawnStep::User),
+        _ => Some(SpawnStep::Execute),
+    }
+}
+
 fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error)> {
     let mut stack: Vec<MaybeUninit<u8>> = Vec::with_capacity(STACK_BYTES);
     // SAFETY: one past the end of the allocation, rounded down to the alignment of all our targets' stacks.
     let top = unsafe { stack.as_mut_ptr().add(STACK_BYTES) };
     let top = top.map_addr(|address| address & !15);
-    let mut pidfd: c_int = -1;
+    let flight = orders.flight;
     let orders_pointer: *mut Orders<'_> = &raw mut orders;
     let blocked = BlockedSignals::all();
     // SAFETY: the child shares our memory and we are suspended until it executes or exits
@@ -193,11 +217,12 @@ fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error
             top.cast::<c_void>(),
             libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD,
             orders_pointer.cast::<c_void>(),
-            &raw mut pidfd,
+            flight.pidfd_slot(),
         )
     };
     let clone_error = io::Error::last_os_error();
     drop(blocked);
+    let pidfd = flight.take_pidfd();
     if pid < 0 {
         return Err((SpawnStep::Clone, clone_error));
     }
@@ -206,14 +231,7 @@ fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error
     // SAFETY: initialised by us to zero; the child may have written it, and no longer runs in our memory.
     // Volatile because the compiler cannot know that it was written.
     let failure = unsafe { ptr::read_volatile((&raw const orders.failure).cast::<Failure>()) };
-    let step = match failure.step {
-        0 => return Ok((pid as u32, pidfd)),
-        FAILED_DESCRIPTORS => SpawnStep::Descriptors,
-        FAILED_SESSION => SpawnStep::Session,
-        FAILED_DIRECTORY => SpawnStep::ChangeDirectory,
-        FAILED_USER => SpawnStep::User,
-        _ => SpawnStep::Execute,
-    };
+    let Some(step) = step_of(failure.step) else { return Ok((pid as u32, pidfd)) };
     let child = Child { pid: pid as u32, pidfd, start_time: 0 };
     // It has exited, or is about to: nobody else knows of it, so it is ours to reap.
     let options = rustix::process::WaitIdOptions::EXITED;
@@ -256,6 +274,10 @@ extern "C" fn child_main(orders: *mut c_void) -> c_int {
     // SAFETY: the parent passes a valid pointer and is suspended, so that we are alone with it. Only system
     // calls follow, on what the parent prepared.
     unsafe {
+        (*orders).flight.note_pid(libc::syscall(libc::SYS_getpid) as u32);
+        if (*orders).flight.is_cancelled() {
+            libc::syscall(libc::SYS_kill, libc::syscall(libc::SYS_getpid), libc::SIGKILL);
+        }
         let step = follow(&*orders);
         let failure = Failure { step, errno: *libc::__errno_location() };
         ptr::write_volatile((&raw mut (*orders).failure).cast::<Failure>(), failure);
@@ -280,7 +302,7 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
             }
         }
         let first_foreign = if orders.files[3] < 0 { 3 } else { FIRST_FOREIGN_FD };
-        close_on_exec_from(first_foreign);
+        close_from(first_foreign);
         if let Some(limit) = &orders.open_files {
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
         }
@@ -292,14 +314,17 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0);
         }
         // As the other user already, so that a directory which that user may not enter is an error here.
+        orders.flight.note_step(FAILED_USER);
         if let Some(run_as) = orders.run_as
             && !become_user(run_as)
         {
             return FAILED_USER;
         }
+        orders.flight.note_step(FAILED_DIRECTORY);
         if libc::chdir(orders.cwd.as_ptr()) < 0 {
             return FAILED_DIRECTORY;
         }
+        orders.flight.note_step(FAILED_EXECUTE);
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
@@ -341,18 +366,15 @@ unsafe fn reset_dispositions() {
     }
 }
 
-/// Lets the execution close every descriptor from `first` on, those without the flag too.
+/// Closes every descriptor from `first` on: a child that hangs in one of the next steps holds no listener of others.
 ///
 /// # Safety
 /// Changes the calling process's descriptors.
-unsafe fn close_on_exec_from(first: RawFd) {
-    // SAFETY: plain integers. Before Linux 5.11 the flag is unknown; then they are closed at once (5.9), and
-    // before that only those without the flag remain, which are none of ours.
+unsafe fn close_from(first: RawFd) {
+    // SAFETY: plain integers. Before Linux 5.9 the call is unknown, and the execution closes what has the flag, as all of
+    // ours have.
     unsafe {
-        let flagged = libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-        if flagged < 0 {
-            libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
-        }
+        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
     }
 }
 

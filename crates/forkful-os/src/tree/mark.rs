@@ -81,6 +81,15 @@ impl Mark {
         libc::rlimit { rlim_cur: number, rlim_max: hard.unwrap_or(libc::RLIM_INFINITY) }
     }
 
+    /// Where this process carries a mark itself: the limit of one that does not. It is infinite as a rule, and the
+    /// kernel looks at it for nothing.
+    pub(crate) fn inherited_limit_without() -> Option<libc::rlimit> {
+        let own = getrlimit(Resource::Locks);
+        Self::from_number(own.current?)?;
+        let all = own.maximum.unwrap_or(libc::RLIM_INFINITY);
+        Some(libc::rlimit { rlim_cur: all, rlim_max: all })
+    }
+
     /// What a living process carries, if anything.
     pub(super) fn of(pid: u32) -> Option<Self> {
         let by_limit = crate::procinfo::read_text(&format!("/proc/{pid}/limits")).ok().and_then(|text| {

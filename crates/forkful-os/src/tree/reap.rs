@@ -17,9 +17,8 @@ pub fn set_subreaper() -> io::Result<()> {
 
 /// Reaps every zombie child of this process that `known` does not claim, and returns how many there were.
 ///
-/// To be called after SIGCHLD, or now and then, on the thread that starts processes (so that a child which is being
-/// started is not taken for an orphan), also when this process is pid 1. `known` must claim all children whose end
-/// anyone else in this process waits for. No zombie: one system call.
+/// To be called after SIGCHLD, or now and then, also when this process is pid 1. `known` must claim all children whose end
+/// anyone else in this process waits for, and those that are being started ([`crate::process::Flight::pid`]). No zombie: one system call.
 pub fn reap_orphans(known: &dyn Fn(u32) -> bool) -> io::Result<usize> {
     let mut reaped = 0;
     loop {

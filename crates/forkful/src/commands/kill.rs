@@ -21,7 +21,16 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
     let (client, pid) = match Client::connect(&home.socket()).await {
         Ok((client, ping)) => (client, ping.pid),
         Err(ClientError::NotRunning { .. }) => {
-            tell(args, &ActionReply { apps: Vec::new() }, "no daemon is running")?;
+            let cleared = forkful_daemon::clear_left_behind(&home.daemon())
+                .map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
+            let text = match cleared {
+                None => "no daemon is running".to_owned(),
+                Some(ended) => {
+                    let what = forkful_daemon::left_behind_in_words(ended);
+                    format!("no daemon is running; the last one did not end properly, and {what}")
+                }
+            };
+            tell(args, &ActionReply { apps: Vec::new() }, &text)?;
             return Ok(Exit::Done);
         }
         Err(error) => return Err(error.into()),

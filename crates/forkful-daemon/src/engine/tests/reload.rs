@@ -136,3 +136,23 @@ fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
         world.close().await;
     });
 }
+
+#[test]
+fn reloads_whose_client_has_gone_are_not_carried_out() {
+    locally(async {
+        let mut world = World::new();
+        let mut spec = version("1001", 2);
+        spec.stop.drain_timeout = Duration::from_millis(1);
+        let app = world.start_spec(spec).await;
+        let first = world.action(Verb::Reload, "app");
+        for _ in 0..5 {
+            drop(world.action(Verb::Reload, "app"));
+        }
+        let last = world.action(Verb::Reload, "app");
+        world.turn_until_answered().await;
+        assert!(told(first).await.apps[0].ok && told(last).await.apps[0].ok);
+        let entry = &world.engine.apps[&app];
+        assert_eq!(entry.workers_started, 6, "two workers, and two reloads of them");
+        world.close().await;
+    });
+}

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forkful_core::slot::Generation;
-use forkful_core::spec::AppSpec;
-use forkful_os::process::{self, Child, Exit, SpawnPlan};
+use forkful_core::spec::Launch;
+use forkful_os::process::{self, Child, Exit, Flight, SpawnPlan};
+use forkful_os::tree::{self, MARK_VARIABLE, Mark};
+use tokio::time::Instant;
 
 use super::super::app::AppId;
 use super::super::{Back, Engine};
@@ -34,44 +36,63 @@ impl Engine {
             (entry.spec.variables.instance.clone(), slot.to_string()),
             ("pm_id".to_owned(), place.pm_id.to_string()),
         ];
-        let child = match start(&entry.spec, words, identity) {
-            Ok(child) => child,
-            Err(why) => return self.on_health(app, slot, generation, Err(why)),
-        };
-        self.pids.insert(child.pid);
+        let launch = entry.spec.launch.clone();
+        let (words, mark) = (words.to_vec(), self.marks.give());
+        let (flight, started) =
+            self.start_helper(move |flight| start(&launch, words, identity, mark, flight));
         let back = self.back.clone();
         tokio::task::spawn_local(async move {
-            let answer = watch(&child, timeout).await;
-            // The engine is gone only when the daemon ends.
-            let _gone = back.send(Back::HelperEnded { pid: child.pid });
+            let deadline = tokio::time::Instant::now() + timeout;
+            let answer = match tokio::time::timeout_at(deadline, started).await {
+                Ok(Ok(Ok(child))) => {
+                    let answer = watch(&child, mark, deadline, timeout).await;
+                    // The engine is gone only when the daemon ends.
+                    let _gone = back.send(Back::HelperEnded { pid: child.pid });
+                    answer
+                }
+                Ok(Ok(Err(why))) => Err(why),
+                Ok(Err(_)) => Err("no thread can be had to start its command".to_owned()),
+                Err(_) => {
+                    flight.cancel();
+                    Err(format!("its command was not started within {} ms", timeout.as_millis()))
+                }
+            };
             let _gone = back.send(Back::Health { app, slot, generation, answer });
         });
     }
 }
 
-fn start(spec: &AppSpec, words: &[String], identity: [(String, String); 3]) -> Result<Child, String> {
+/// Finds and starts the command; on a thread that may wait for a disk.
+fn start(
+    launch: &Launch,
+    words: Vec<String>,
+    identity: [(String, String); 3],
+    mark: Mark,
+    flight: &Flight,
+) -> Result<Child, String> {
     let Some(word) = words.first() else { return Err("the command of the health check is empty".to_owned()) };
-    let path = spec.launch.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
-    let program = find(word, &spec.launch.cwd, path)
+    let path = launch.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+    let program = find(word, &launch.cwd, path)
         .ok_or_else(|| format!("the command of the health check, `{word}`, was not found"))?;
     let null =
         || -> io::Result<OwnedFd> { Ok(fs_err::OpenOptions::new().write(true).open("/dev/null")?.into()) };
     let (stdout, stderr) = null().and_then(|out| Ok((out, null()?))).map_err(|error| error.to_string())?;
-    let mut env = spec.launch.env.clone();
+    let mut env = launch.env.clone();
     env.extend(identity);
+    env.insert(MARK_VARIABLE.to_owned(), mark.to_string());
     let plan = SpawnPlan {
         stdin: None,
         program,
-        argv: words.to_vec(),
+        argv: words,
         env: env.into_iter().collect(),
-        cwd: spec.launch.cwd.clone(),
+        cwd: launch.cwd.clone(),
         stdout,
         stderr,
         channel: None,
-        run_as: spec.launch.run_as.as_ref().map(super::super::launch::run_as),
-        mark: None,
+        run_as: launch.run_as.as_ref().map(super::super::launch::run_as),
+        mark: Some(mark),
     };
-    process::spawn(plan).map_err(|error| error.to_string())
+    process::spawn_watched(plan, flight).map_err(|error| error.to_string())
 }
 
 /// A program by its name, as a shell would find it.
@@ -82,8 +103,17 @@ fn find(word: &str, cwd: &Path, path: &str) -> Option<PathBuf> {
     path.split(':').map(|folder| cwd.join(folder).join(word)).find(|file| file.is_file())
 }
 
-async fn watch(child: &Child, timeout: Duration) -> Result<(), String> {
-    let outcome = tokio::time::timeout(timeout, ended(child)).await;
+/// Waits for the command's answer; whatever it has started goes with it.
+async fn watch(child: &Child, mark: Mark, deadline: Instant, timeout: Duration) -> Result<(), String> {
+    let outcome = tokio::time::timeout_at(deadline, ended(child)).await;
+    // What it has left in its group, while its own number is still its own.
+    let _gone = child.signal_group(9);
+    if outcome.is_err() {
+        // Somebody may have a session of his own.
+        tree::signal_tree(child, mark, 9);
+        let _ended = tokio::time::timeout(KILL_WAIT, ended(child)).await;
+    }
+    let _reaped = child.try_wait(true);
     match outcome {
         Ok(Ok(Exit::Code(0))) => Ok(()),
         Ok(Ok(Exit::Code(code))) => Err(format!("its command ended with code {code}")),
@@ -92,12 +122,7 @@ async fn watch(child: &Child, timeout: Duration) -> Result<(), String> {
             Err(format!("its command was ended by {signal}"))
         }
         Ok(Err(error)) => Err(format!("its command cannot be watched: {error}")),
-        Err(_) => {
-            // It may have ended this moment.
-            let _gone = child.signal(9);
-            let _reaped = tokio::time::timeout(KILL_WAIT, ended(child)).await;
-            Err(format!("its command did not end within {} ms", timeout.as_millis()))
-        }
+        Err(_) => Err(format!("its command did not end within {} ms", timeout.as_millis())),
     }
 }
 

@@ -1,0 +1,372 @@
+//! Starts under way: begun on another thread (see [`crate::starter`]), taken over when their program runs, given up at a
+//! deadline.
+//!
+//! From the order until the result, signals to the new process are kept for it; SIGKILL takes it at once. A start that is
+//! given up fails as one that the kernel refused. Its thread may still hang; until that has come back, the same program is
+//! not started in the same directory again, so that an app that is restarted holds one thread at most.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forkful_api::types::LogStream;
+use forkful_cluster::WorkerId;
+use forkful_core::Time;
+use forkful_core::slot::{Event, Generation};
+use forkful_core::spec::Mode;
+use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
+use forkful_os::tree::{self, Mark};
+use tokio::sync::oneshot;
+
+use super::app::{AppId, Later, Process};
+use super::launch::{Ends, Identity, prepare};
+use super::readiness::SOCKET_LOOK_FIRST;
+use super::{Back, Engine};
+use crate::logs::{LineStyle, StreamSpec};
+
+/// From the order of a start until its program is executed. A program on a slow network file system takes a second.
+pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
+/// Signals that are kept for a process that is being started: its stop signal and a few of its user's.
+const SIGNALS_MAX: usize = 16;
+
+/// Between two tries while the supervisor has no descriptors or no memory for a start.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(500);
+/// After so long without a single start, starts fail.
+const SHORTAGE_MAX: Duration = Duration::from_secs(30);
+
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// A process's place: its app, its slot, and which of the slot's processes it is.
+type Whose = (AppId, u16, Generation);
+
+/// A start under way.
+pub(super) struct Pending {
+    number: u64,
+    flight: Arc<Flight>,
+    /// Our ends of what connects the process.
+    pub(super) ends: Ends,
+    pub(super) mark: Mark,
+    pub(super) worker: WorkerId,
+    program: PathBuf,
+    cwd: PathBuf,
+    pub(super) deadline: Time,
+    signals: Vec<i32>,
+}
+
+/// A start that was given up and has not come back.
+pub(super) struct Stuck {
+    number: u64,
+    program: PathBuf,
+    cwd: PathBuf,
+    what: String,
+}
+
+impl Engine {
+    /// Begins the start of a slot's process.
+    pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+        let agent = self.agent_for(app);
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        entry.workers_started += 1;
+        let worker = WorkerId(entry.workers_started);
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        place.slot.begins(generation, now);
+        place.deadline = place.slot.next_deadline();
+        let mark = self.marks.give();
+        let identity = Identity {
+            slot,
+            pm_id: place.pm_id,
+            worker: worker.0,
+            mark,
+            agent: agent.as_deref(),
+            // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
+            takes_input: entry.spec.mode == Mode::Fork && !self.echo,
+        };
+        self.logs.begin_process(place.pm_id);
+        match prepare(&entry.spec, &identity) {
+            Ok((plan, ends)) => self.begin_start((app, slot, generation), plan, ends, mark, worker),
+            Err(error) => {
+                let why = format!("no descriptors for its pipes: {error}");
+                self.fail_start((app, slot, generation), &error, why);
+            }
+        }
+    }
+
+    /// A start has failed. While the supervisor itself lacks descriptors or memory, that is no fault of the app: the
+    /// start is tried again, for a while.
+    fn fail_start(&mut self, (app, slot, generation): Whose, error: &io::Error, why: String) {
+        let now = self.clock.now();
+        let is_shortage = matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM));
+        let since = *self.short_since.get_or_insert(now);
+        if is_shortage && now.since(since) < SHORTAGE_MAX {
+            if since == now {
+                log_line!("forkful: starts wait: {why}");
+            }
+            self.work.start_after(app, slot, generation, now + SHORTAGE_PAUSE);
+        } else {
+            self.short_since = None;
+            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+        }
+    }
+
+    /// Has a thread start a process.
+    fn begin_start(&mut self, whose: Whose, plan: SpawnPlan, ends: Ends, mark: Mark, worker: WorkerId) {
+        let (app, slot, generation) = whose;
+        let is_the_same = |stuck: &&Stuck| (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd);
+        if let Some(stuck) = self.stuck.iter().find(is_the_same) {
+            let why = format!("{}: an earlier start still waits for it", stuck.what);
+            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            return;
+        }
+        let now = self.clock.now();
+        let number = self.next_start();
+        let flight = Arc::new(Flight::default());
+        let pending = Pending {
+            number,
+            flight: Arc::clone(&flight),
+            ends,
+            mark,
+            worker,
+            program: plan.program.clone(),
+            cwd: plan.cwd.clone(),
+            deadline: now + START_DEADLINE,
+            signals: Vec::new(),
+        };
+        let back = self.back.clone();
+        let order = Box::new(move || {
+            let result = process::spawn_watched(plan, &flight);
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Started { number, result });
+        });
+        if self.starter.order(order).is_err() {
+            let why = "no thread can be had to start it".to_owned();
+            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            return;
+        }
+        self.work.begun(app, number, now);
+        self.pending.insert(whose, pending);
+    }
+
+    fn next_start(&mut self) -> u64 {
+        self.next_start += 1;
+        self.next_start
+    }
+
+    /// A thread has started a process, or could not.
+    pub(super) fn on_started(&mut self, number: u64, result: Result<Child, SpawnError>) {
+        self.work.done(number);
+        let whose =
+            self.pending.iter().find(|(_, pending)| pending.number == number).map(|(whose, _)| *whose);
+        let Some((app, slot, generation)) = whose else {
+            // It was given up, and nobody else knows of it: it is reaped as an orphan.
+            self.stuck.retain(|stuck| stuck.number != number);
+            if let Ok(child) = result {
+                let _gone = child.signal(9);
+            }
+            return;
+        };
+        let Some(pending) = self.pending.remove(&(app, slot, generation)) else { return };
+        match result {
+            Ok(child) => {
+                self.short_since = None;
+                let signals = pending.signals.clone();
+                self.take_over((app, slot, generation), child, pending);
+                for signal in signals {
+                    self.work.signal(app, slot, generation, signal);
+                }
+            }
+            // A signal that came meanwhile has what it wanted.
+            Err(error) if !pending.signals.is_empty() => {
+                let why = format!("{error}: {}", error.source);
+                self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            }
+            Err(error) => {
+                let why = format!("{error}: {}", error.source);
+                self.fail_start((app, slot, generation), &error.source, why);
+            }
+        }
+    }
+
+    /// The program of a start runs: from now on it is a process of its slot.
+    fn take_over(&mut self, (app, slot, generation): Whose, child: Child, pending: Pending) {
+        let now = self.clock.now();
+        let Pending { ends, mark, worker, .. } = pending;
+        let remote = ends.remote_of(&child);
+        let Ends { channel, stdin, stdout, stderr, .. } = ends;
+        if let Err(error) = self.watch_process(&child.pidfd, app, slot, generation) {
+            // Its end would never be noticed.
+            tree::signal_tree(&child, mark, 9);
+            let why = format!("cannot watch the new process: {error}");
+            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            return;
+        }
+        self.pids.insert(child.pid);
+        self.attach_logs(app, slot, stdout, stderr);
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if let Some(channel) = channel
+            && let Err(error) = entry.primary.attach(worker, channel, remote)
+        {
+            log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
+        }
+        let waits_for_socket = !entry.spec.readiness.wait_ready;
+        entry.primary.identify(worker, child.pid, slot);
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        place.listen_fault = None;
+        place.started_at_ms = Some(super::clock::wall_ms());
+        place.slot.begins(generation, now);
+        place.deadline = place.slot.next_deadline();
+        let process = Process {
+            child,
+            worker,
+            mark,
+            stdin: stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
+            pid_file: None,
+            spawned: now,
+            ended: None,
+            loop_delay: None,
+            node_version: None,
+            reports: forkful_api::conversation::WorkerReports::default(),
+        };
+        place.processes.insert(generation, process);
+        if place.processes.len() == 1 {
+            // Beside an older one it must become ready first: that one may stay.
+            self.write_pid_file(app, slot, generation);
+        }
+        if waits_for_socket {
+            self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
+        }
+    }
+
+    fn attach_logs(&self, app: AppId, slot: u16, stdout: OwnedFd, stderr: OwnedFd) {
+        let echo = self.echo_for(slot);
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        for (stream, pipe) in [(LogStream::Out, stdout), (LogStream::Err, stderr)] {
+            let spec = StreamSpec {
+                app: entry.spec.name.to_string(),
+                pm_id: place.pm_id,
+                stream,
+                paths: if self.write_log_files { place.log_paths(stream) } else { Vec::new() },
+                style: LineStyle::from(&entry.spec.logs),
+                rotation: entry.spec.logs.rotation.clone(),
+                echo: echo.clone(),
+            };
+            self.logs.attach(spec, pipe);
+        }
+    }
+
+    /// Keeps a signal for a process that is being started; says whether it is.
+    pub(super) fn keep_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) -> bool {
+        let Some(pending) = self.pending.get_mut(&(app, slot, generation)) else { return false };
+        if signal == 9 {
+            pending.flight.cancel();
+        }
+        if pending.signals.len() < SIGNALS_MAX {
+            pending.signals.push(signal);
+        }
+        true
+    }
+
+    /// The process of a slot that is being started.
+    pub(super) fn starting(&self, app: AppId, slot: u16) -> Option<Generation> {
+        let from = (app, slot, Generation(0));
+        let to = (app, slot, Generation(u32::MAX));
+        self.pending.range(from..=to).next().map(|((_, _, generation), _)| *generation)
+    }
+
+    /// Whether a child of ours is being started, or waits to be taken over.
+    pub(super) fn is_being_started(&self, pid: u32) -> bool {
+        let workers = self.pending.values().map(|pending| &pending.flight);
+        workers.chain(self.helpers.values()).any(|flight| flight.pid() == pid)
+    }
+
+    /// Has a thread start a process that is no worker, by an order that may look for its program first.
+    pub(super) fn start_helper(
+        &mut self,
+        order: impl FnOnce(&Flight) -> Result<Child, String> + Send + 'static,
+    ) -> (Arc<Flight>, oneshot::Receiver<Result<Child, String>>) {
+        let (waits, started) = oneshot::channel();
+        let number = self.next_start();
+        let flight = Arc::new(Flight::default());
+        let (back, theirs) = (self.back.clone(), Arc::clone(&flight));
+        let order = Box::new(move || {
+            let result = order(&theirs);
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::HelperStarted { number, result, waits });
+        });
+        // Refused: the sender is dropped, which tells.
+        if self.starter.order(order).is_ok() {
+            self.helpers.insert(number, Arc::clone(&flight));
+        }
+        (flight, started)
+    }
+
+    pub(super) fn on_helper_started(
+        &mut self,
+        number: u64,
+        result: Result<Child, String>,
+        waits: oneshot::Sender<Result<Child, String>>,
+    ) {
+        self.helpers.remove(&number);
+        if let Ok(child) = &result {
+            self.pids.insert(child.pid);
+        }
+        if let Err(Ok(child)) = waits.send(result) {
+            // Nobody waits any more: it is reaped as an orphan.
+            self.pids.remove(&child.pid);
+            let _gone = child.signal_group(9);
+        }
+    }
+
+    /// When the next start is given up.
+    pub(super) fn next_start_deadline(&self) -> Option<Time> {
+        self.pending.values().map(|pending| pending.deadline).min()
+    }
+
+    /// Gives up the starts that have had their time.
+    pub(super) fn give_up_starts(&mut self, now: Time) {
+        while let Some(whose) =
+            self.pending.iter().find(|(_, pending)| pending.deadline <= now).map(|(whose, _)| *whose)
+        {
+            let Some(pending) = self.pending.remove(&whose) else { return };
+            pending.flight.cancel();
+            let (app, slot, generation) = whose;
+            let what = pending.busy_with();
+            let why = format!(
+                "{what}: no answer within {} s; a file system may hang, or the new process was stopped",
+                START_DEADLINE.as_secs()
+            );
+            self.work.done(pending.number);
+            let Pending { number, program, cwd, .. } = pending;
+            self.stuck.push(Stuck { number, program, cwd, what });
+            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+        }
+    }
+}
+
+impl Pending {
+    /// Whether its process waits for its working directory.
+    #[cfg(test)]
+    pub(super) fn is_in_its_directory(&self) -> bool {
+        self.flight.pid() != 0 && self.flight.step() == SpawnStep::ChangeDirectory
+    }
+
+    /// What the start was doing, with the path that it was about.
+    fn busy_with(&self) -> String {
+        match self.flight.step() {
+            SpawnStep::ChangeDirectory => {
+                format!("cannot enter the working directory {}", self.cwd.display())
+            }
+            SpawnStep::Arguments
+            | SpawnStep::Descriptors
+            | SpawnStep::Clone
+            | SpawnStep::Session
+            | SpawnStep::User
+            | SpawnStep::Execute => format!("cannot execute {}", self.program.display()),
+        }
+    }
+}

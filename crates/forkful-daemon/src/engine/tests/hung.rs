@@ -1,0 +1,106 @@
+//! Starts that hang: nobody else waits for them, they can be stopped, and they end at their deadline. As root, on a FUSE
+//! file system whose server never answers.
+
+use std::process::Command;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::*;
+
+/// A directory whose file system does not answer until this is dropped.
+struct Hung {
+    folder: tempfile::TempDir,
+    /// Closing it ends the file system: what waits for an answer gets an error.
+    server: Option<OwnedFd>,
+}
+
+impl Hung {
+    /// `None`, with a word about it, where such a file system cannot be had.
+    fn mount() -> Option<Self> {
+        let skip = |why: String| {
+            eprintln!("skipped: {why}");
+            None
+        };
+        let server = match rustix::fs::open("/dev/fuse", OFlags::RDWR, Mode::empty()) {
+            Ok(server) => server,
+            Err(error) => return skip(format!("/dev/fuse: {error}")),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&server);
+        let options = format!("fd={number},rootmode=40000,user_id=0,group_id=0,allow_other");
+        let mut mount = Command::new("mount");
+        mount.args(["-i", "-t", "fuse", "-o", &options, "none"]).arg(folder.path());
+        match mount.output() {
+            Ok(output) if output.status.success() => {
+                rustix::io::fcntl_setfd(&server, rustix::io::FdFlags::CLOEXEC).unwrap();
+                Some(Self { folder, server: Some(server) })
+            }
+            Ok(output) => skip(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(error) => skip(error.to_string()),
+        }
+    }
+
+    fn spec(&self, name: &str) -> AppSpec {
+        let mut spec = spec(name, SLEEP, 1);
+        spec.launch.cwd = self.folder.path().to_owned();
+        spec
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        let unmounted = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+fn hangs(engine: &Engine) -> bool {
+    engine.pending.values().any(starting::Pending::is_in_its_directory)
+}
+
+#[test]
+fn a_start_that_hangs_holds_nobody_else_and_can_be_stopped() {
+    locally(async {
+        let Some(hung) = Hung::mount() else { return };
+        let mut world = World::new();
+        world.engine.start_now(vec![hung.spec("hung")]);
+        let app = AppId(1);
+        world.turn_until("it hangs", hangs).await;
+        let other = world.start("other", SLEEP, 3);
+        world.turn_until("the other app runs", |engine| running(engine, other) == 3).await;
+        assert!(hangs(&world.engine));
+        let answer = world.action(Verb::Stop, "hung");
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps.iter().all(|app| app.ok));
+        assert!(world.engine.pending.is_empty() && world.engine.apps[&app].is_at_rest());
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_start_that_hangs_fails_at_its_deadline_and_names_what_it_waits_for() {
+    locally(async {
+        let Some(hung) = Hung::mount() else { return };
+        let mut world = World::new();
+        let started = world.engine.start_now(vec![hung.spec("hung")]);
+        world.turn_until("it hangs", hangs).await;
+        let now = world.engine.clock.now();
+        for pending in world.engine.pending.values_mut() {
+            pending.deadline = now;
+        }
+        world.turn_until_answered().await;
+        let app = &started.await.unwrap().unwrap().apps[0];
+        let error = app.error.clone().unwrap_or_default();
+        let expected = format!(
+            "cannot enter the working directory {}: no answer within 10 s",
+            hung.folder.path().display()
+        );
+        assert!(!app.ok && error.contains(&expected), "{error}");
+        // Its process was killed, and its thread is free again.
+        world.turn_until("the thread has come back", |engine| engine.stuck.is_empty()).await;
+        let other = world.start("other", SLEEP, 1);
+        world.turn_until("another app runs", |engine| running(engine, other) == 1).await;
+        world.close().await;
+    });
+}

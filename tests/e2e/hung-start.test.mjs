@@ -1,0 +1,61 @@
+// A start that hangs in the kernel delays nobody: its working directory is on a FUSE file system whose server never
+// answers. As root only.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { freePort, get } from './lib/http.mjs';
+import { NEWEST, nodeBinary } from './lib/nodes.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const NODE = nodeBinary(NEWEST);
+
+test('an app whose directory hangs delays no other app, no command, and fails with its name', async (t) => {
+  let mounted = '';
+  let server = -1;
+  t.after(() => {
+    if (server >= 0) closeSync(server);
+    if (mounted) spawnSync('umount', ['--lazy', mounted]);
+  });
+  const forkful = await sandbox(t);
+  if (userInfo().uid !== 0) return t.skip('only root may mount a file system');
+  const folder = join(forkful.directory, 'hangs');
+  mkdirSync(folder);
+  const port = await freePort();
+  const serving = forkful.script(({ require }) => {
+    require('http').createServer((_, response) => response.end(String(process.pid))).listen(Number(process.env.PORT), '127.0.0.1');
+  });
+  const idle = forkful.script(() => { setInterval(() => {}, 1000); });
+  const file = join(forkful.directory, 'hung.config.json');
+  writeFileSync(file, JSON.stringify({ apps: [{ name: 'hung', script: idle, cwd: folder, interpreter: NODE, autorestart: false }] }));
+  await forkful.ok(['start', serving, '--name', 'serving', '-i', '2', '--interpreter', NODE], { env: { PORT: String(port) } });
+  await forkful.ok(['start', file]);
+  await forkful.ok(['stop', 'hung']);
+  server = openSync('/dev/fuse', 'r+');
+  const { status, stderr } = spawnSync('mount', ['-i', '-t', 'fuse', '-o', 'fd=3,rootmode=40000,user_id=0,group_id=0', 'none', folder],
+    { stdio: ['ignore', 'ignore', 'pipe', server] });
+  if (status !== 0) return t.skip(String(stderr));
+  mounted = folder;
+
+  const restart = forkful.spawn(['start', 'hung']);
+  await waitUntil('the start to be under way', async () => (await forkful.jlist('hung'))[0].pm2_env.status === 'launching');
+  const daemon = await forkful.daemonPid();
+  // All of this happens while the start hangs: it has not been answered.
+  for (let round = 0; round < 20; round += 1) {
+    assert.match((await get(port)).body, /^\d+$/);
+    await forkful.ok(['list']);
+  }
+  const before = (await forkful.jlist('serving')).map(({ pid }) => pid);
+  await forkful.ok(['reload', 'serving']);
+  assert.ok((await forkful.jlist('serving')).every(({ pid }) => pid > 0 && !before.includes(pid)));
+  assert.equal(restart.child.exitCode, null, 'the other start still hangs');
+
+  const outcome = await restart.outcome;
+  assert.notEqual(outcome.code, 0);
+  assert.match(outcome.stderr + outcome.stdout, new RegExp(`cannot enter the working directory ${folder}: no answer within 10 s`));
+  assert.equal(await forkful.daemonPid(), daemon);
+});
