@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::document::{Check, number};
 use super::figures::{self, Latency};
-use super::observe::{Observer, Watched, now_ms};
+use super::observe::{self, Observer, Watched, now_ms};
 use super::remaining::{Remaining, words};
 use super::setting::{START_TIMEOUT, Setting};
 use crate::LabError;
@@ -99,6 +99,7 @@ fn one(
     warm_up(&(task.plan)(&address)?, arm, setting)?;
     let (before, from) = (server.used(false), now_ms());
     let report = watched(&(task.plan)(&address)?, arm, &setting.stop, watch)?;
+    let to = now_ms();
     let cpu = server.used(false).cpu_since(&before);
     let answers = report.counts.completed + report.counts.late;
     if answers == 0 {
@@ -116,7 +117,7 @@ fn one(
         block,
         latency: Latency::of(&report.response),
         cpu_ms: cpu.as_secs_f64() * 1000.0 / answers as f64,
-        workers: observer.seen(from, now_ms()),
+        workers: observer.seen_whole(from, to),
         report,
     })
 }
@@ -331,15 +332,11 @@ fn loops_plot(series: &[Series]) -> Option<Value> {
                 .workers
                 .iter()
                 .filter_map(|worker| worker.looks.first())
-                .map(|look| look.at)
+                .map(|look| look.at - look.length_ms)
                 .fold(f64::MAX, f64::min);
             let busy = measured.workers.iter().filter(|worker| worker.requests() > 0);
             busy.enumerate().map(move |(index, worker)| {
-                let points: Vec<Value> = worker
-                    .looks
-                    .iter()
-                    .map(|look| json!([(look.at - begin) / 1000.0, look.event_loop * 100.0]))
-                    .collect();
+                let points = observe::line(&worker.looks, begin, |look| look.event_loop * 100.0);
                 json!({"name": format!("{} worker {index}", one.arm.name), "points": points})
             })
         })

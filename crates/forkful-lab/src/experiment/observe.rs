@@ -2,10 +2,11 @@
 //! here it is read.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forkful_core::spec::AppSpec;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::LabError;
@@ -36,18 +37,34 @@ pub(super) struct Look {
     pub(super) pool_wait_ms: Option<f64>,
 }
 
-/// One process's looks, in order of time.
+/// How long the looks of all workers at the end of a measurement are awaited: a look comes every 50 ms, later on a
+/// machine that is busy. A worker that ended during the measurement has none.
+const LAST_LOOK_MAX: Duration = Duration::from_secs(5);
+/// How often the files are read until then.
+const LAST_LOOK_STEP: Duration = Duration::from_millis(10);
+
+/// What was seen of one process during a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Watched {
     pub(super) pid: u32,
+    /// Requests that it had before the measurement.
+    before: u64,
+    /// Those that cover a part of the measurement, in order of time.
     pub(super) looks: Vec<Look>,
 }
 
 impl Watched {
-    /// Requests between two moments.
+    /// From all looks of a process: those that cover a part of the time between two moments. `None` without any.
+    fn between(pid: u32, looks: Vec<Look>, from: f64, to: f64) -> Option<Self> {
+        let before = looks.iter().take_while(|look| look.at < from).last().map_or(0, |look| look.requests);
+        let covers = |look: &Look| look.at >= from && look.at - look.length_ms <= to;
+        let looks: Vec<Look> = looks.into_iter().filter(covers).collect();
+        (!looks.is_empty()).then_some(Self { pid, before, looks })
+    }
+
+    /// Requests of the measurement.
     pub(super) fn requests(&self) -> u64 {
-        let (first, last) = (self.looks.first(), self.looks.last());
-        last.map_or(0, |look| look.requests) - first.map_or(0, |look| look.requests)
+        self.looks.last().map_or(0, |look| look.requests.saturating_sub(self.before))
     }
 }
 
@@ -85,22 +102,43 @@ impl Observer {
 
     /// What was seen between two moments (milliseconds since 1970), by process, those without a look left out.
     pub(super) fn seen(&self, from: f64, to: f64) -> Vec<Watched> {
+        let seen = self.all().into_iter();
+        seen.filter_map(|(pid, looks)| Watched::between(pid, looks, from, to)).collect()
+    }
+
+    /// The same for a measurement that ended just now: waits until every process has looked after its end, so that even a
+    /// measurement that is shorter than the time between two looks was seen.
+    pub(super) fn seen_whole(&self, from: f64, to: f64) -> Vec<Watched> {
+        let deadline = Instant::now() + LAST_LOOK_MAX;
+        let is_over = |looks: &[Look]| looks.last().is_some_and(|look| look.at >= to);
+        while !self.all().iter().all(|(_, looks)| is_over(looks)) && Instant::now() < deadline {
+            std::thread::sleep(LAST_LOOK_STEP);
+        }
+        self.seen(from, to)
+    }
+
+    /// All looks so far, by process.
+    fn all(&self) -> Vec<(u32, Vec<Look>)> {
         let Ok(entries) = fs_err::read_dir(self.directory.path()) else { return Vec::new() };
-        let mut watched: Vec<Watched> = entries
+        let mut all: Vec<(u32, Vec<Look>)> = entries
             .flatten()
             .filter_map(|entry| {
                 let path = entry.path();
                 let pid = path.file_stem()?.to_str()?.parse().ok()?;
-                let text = fs_err::read_to_string(&path).ok()?;
-                let looks =
-                    looks(&text).into_iter().filter(|look| look.at >= from && look.at <= to).collect();
-                Some(Watched { pid, looks })
+                Some((pid, looks(&fs_err::read_to_string(&path).ok()?)))
             })
-            .filter(|watched| !watched.looks.is_empty())
             .collect();
-        watched.sort_by_key(|watched| watched.pid);
-        watched
+        all.sort_by_key(|(pid, _)| *pid);
+        all
     }
+}
+
+/// The points of a timeline that begins at `begin`. A look is about the time before it, so that the first one has two
+/// points: a line is drawn of a single look, too.
+pub(super) fn line(looks: &[Look], begin: f64, of: impl Fn(&Look) -> f64) -> Vec<Value> {
+    let point = |at: f64, look: &Look| json!([((at - begin) / 1000.0).max(0.0), of(look)]);
+    let first = looks.first().map(|look| point(look.at - look.length_ms, look));
+    first.into_iter().chain(looks.iter().map(|look| point(look.at, look))).collect()
 }
 
 fn script(directory: &Path) -> PathBuf {
@@ -129,11 +167,10 @@ mod tests {
         assert_eq!((read[0].requests, read[0].pool_wait_ms), (3, None));
     }
 
-    #[test]
-    fn requests_are_counted_between_looks() {
-        let line = |requests| Look {
-            at: 0.0,
-            length_ms: 0.0,
+    fn look(at: f64, length_ms: f64, requests: u64) -> Look {
+        Look {
+            at,
+            length_ms,
             late_ms: 0.0,
             event_loop: 0.0,
             requests,
@@ -141,8 +178,43 @@ mod tests {
             pool_cpu_ms: 0.0,
             pool_threads: 0,
             pool_wait_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_measurement_between_two_looks_is_seen_by_the_look_that_covers_it() {
+        let looks = vec![look(50.0, 50.0, 5), look(100.0, 50.0, 9), look(150.0, 50.0, 9)];
+        let seen = |from, to| Watched::between(1, looks.clone(), from, to).unwrap();
+        let short = seen(60.0, 70.0);
+        assert_eq!((short.requests(), short.looks.len()), (4, 1), "all between the first look and the second");
+        let drawn = line(&short.looks, 60.0, |_| 1.0);
+        assert_eq!(drawn, [json!([0.0, 1.0]), json!([0.04, 1.0])], "a line from a single look");
+        let whole = seen(10.0, 140.0);
+        assert_eq!((whole.requests(), whole.looks.len()), (9, 3));
+        assert_eq!(seen(110.0, 120.0).requests(), 0);
+        assert_eq!(Watched::between(1, looks.clone(), 160.0, 170.0), None, "it ended before");
+    }
+
+    #[test]
+    fn the_end_of_a_measurement_is_awaited_in_every_process() {
+        let observer = Observer::new(false).unwrap();
+        let line = |at: f64, requests: u64| {
+            format!(
+                r#"{{"at":{at},"length_ms":50,"late_ms":0,"loop":0.5,"requests":{requests},"main_cpu_ms":1,"pool_cpu_ms":0,"pool_threads":0,"pool_wait_ms":null}}"#
+            ) + "\n"
         };
-        assert_eq!(Watched { pid: 1, looks: vec![line(5), line(9)] }.requests(), 4);
-        assert_eq!(Watched { pid: 1, looks: vec![] }.requests(), 0);
+        let write = |pid: u32, text: &str| {
+            fs_err::write(observer.directory.path().join(format!("{pid}.jsonl")), text).unwrap();
+        };
+        let first = line(50.0, 3);
+        write(7, &format!("{first}{}", line(100.0, 8)));
+        write(8, &first);
+        std::thread::scope(|scope| {
+            let seen = scope.spawn(|| observer.seen_whole(60.0, 90.0));
+            write(8, &format!("{first}{}", line(100.0, 4)));
+            let seen: Vec<(u32, u64)> =
+                seen.join().unwrap().iter().map(|one| (one.pid, one.requests())).collect();
+            assert_eq!(seen, [(7, 5), (8, 1)]);
+        });
     }
 }

@@ -10,7 +10,7 @@ use super::blocks;
 use super::catalogue::Description;
 use super::document::{Check, Claim, Document, counted, number, time};
 use super::figures::{self, Latency};
-use super::observe::{Look, Observer, now_ms};
+use super::observe::{self, Look, Observer, now_ms};
 use super::setting::{Extent, Setting};
 use crate::LabError;
 use crate::arms::Arm;
@@ -152,7 +152,7 @@ fn one(case: &'static Case, setting: &Setting, rounds: u64) -> Result<Outcome, L
         let (failed, total) = (report.counts.failed, report.counts.started);
         return Err(LabError::Errors { arm: arm.name.clone(), failed, total, cause, tail: server.tail() });
     }
-    let looks = observer.seen(begun, end).into_iter().flat_map(|watched| watched.looks).collect();
+    let looks = observer.seen_whole(begun, end).into_iter().flat_map(|watched| watched.looks).collect();
     Ok(Outcome {
         case,
         keys: figures::each_response(&report),
@@ -329,11 +329,7 @@ fn row(outcome: &Outcome) -> Value {
 fn plots(outcomes: &[Outcome]) -> Vec<Value> {
     let first = &outcomes[0];
     let line = |name: &str, of: &dyn Fn(&Look) -> f64| -> Value {
-        let points: Vec<Value> = first
-            .looks
-            .iter()
-            .map(|look| json!([(look.at - first.begun) / 1000.0, of(look).min(100.0)]))
-            .collect();
+        let points = observe::line(&first.looks, first.begun, |look| of(look).min(100.0));
         json!({"name": name, "points": points})
     };
     let keys: Vec<Value> = outcomes

@@ -9,8 +9,9 @@ use forkful_load::{
     Arrivals, ErrorCause, HttpVersion, Load, LoadError, Plan, Report, Stop, StopHandle, Think, Threads, run,
 };
 
-/// Where nothing comes. Elsewhere something does, and a timeout would only be a busy machine's.
-const SHORT: Duration = Duration::from_millis(500);
+/// Where nothing comes, or only half of an answer: all twelve requests wait at once. Elsewhere something comes, and a
+/// timeout would only be a busy machine's.
+const SHORT: Duration = Duration::from_secs(1);
 /// Twelve requests; a run of them is over long before this, or it hangs.
 const HANG: Duration = Duration::from_secs(60);
 const DATA: u8 = 0;
@@ -71,7 +72,9 @@ pub(crate) fn request(peer: &mut Peer) -> Option<u32> {
 fn go(server: &Server, timeout: Option<Duration>) -> Report {
     let begun = Instant::now();
     let mut plan = plan(server);
-    plan.timeout = timeout.unwrap_or(plan.timeout);
+    if let Some(timeout) = timeout {
+        (plan.timeout, plan.connections) = (timeout, 12);
+    }
     let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
     assert!(begun.elapsed() < HANG);
     assert_eq!(report.counts.started, 12, "{:?}", report.counts);
@@ -281,7 +284,7 @@ fn a_server_that_allows_no_more_requests_on_a_connection_ends_with_a_name_and_no
     for load in [Load::Closed { think: Think::None }, open] {
         let server = holds_back(None);
         let mut plan = plan(&server);
-        (plan.load, plan.timeout) = (load, SHORT);
+        (plan.load, plan.timeout) = (load, SHORT / 2);
         let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
         let (completed, failed) = (report.counts.completed, report.counts.failed);
         assert_eq!((report.counts.started, completed + failed), (12, 12), "{load:?}: {:?}", report.counts);

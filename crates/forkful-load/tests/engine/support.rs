@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 /// What a server saw.
 #[derive(Default)]
@@ -32,7 +32,11 @@ pub(crate) struct Peer {
 
 impl Server {
     pub(crate) fn new(handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), handle)
+    }
+
+    /// On a listener that a test has made.
+    pub(crate) fn on(listener: TcpListener, handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let (handle, shared) = (Arc::new(handle), Arc::clone(&seen));
@@ -69,6 +73,34 @@ impl Server {
 
     pub(crate) fn connections(&self) -> u64 {
         self.seen.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits until something is true; `what` is for the message.
+pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Closed until it is opened, once.
+#[derive(Default)]
+pub(crate) struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    pub(crate) fn wait(&self) {
+        let is_open = self.is_open.lock().unwrap();
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
     }
 }
 

@@ -166,7 +166,7 @@ fn a_wrong_certificate_is_named() {
 fn tls_to_a_server_without_it_is_named() {
     let server = Server::answering(|_| Some(ok("x")));
     let mut plan = https_plan(&server);
-    plan.timeout = Duration::from_millis(500);
+    plan.timeout = Duration::from_secs(20);
     let plaintext = Server::new(|peer| {
         peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         peer.hold();

@@ -15,6 +15,16 @@ const IDLE: Duration = Duration::from_millis(700);
 /// Histograms have three digits.
 const ROUNDING: f64 = 0.998;
 
+/// Does the same with both engines at the same time.
+fn each_engine(test: impl Fn(HttpVersion) + Sync) {
+    std::thread::scope(|scope| {
+        for http in ENGINES {
+            let test = &test;
+            scope.spawn(move || test(http));
+        }
+    });
+}
+
 /// A server that has a request answered after the time that `act` says, from the numbers of its connection and of the
 /// request on that; `None` closes the connection instead.
 fn server(http: HttpVersion, act: fn(u64, u64) -> Option<Duration>) -> Server {
@@ -60,7 +70,7 @@ fn thinking(pause: Duration) -> Load {
 
 #[test]
 fn a_request_that_waits_for_a_connection_has_that_in_its_latency() {
-    for http in ENGINES {
+    each_engine(|http| {
         let server = server(http, |_, _| Some(Duration::from_millis(30)));
         let load = Load::Open { rate: 100.0, connections_max: 1, arrivals: Arrivals::Even };
         let report = go(&server, http, load, 20);
@@ -84,12 +94,12 @@ fn a_request_that_waits_for_a_connection_has_that_in_its_latency() {
         let service = milliseconds(report.service.min());
         assert!(service >= ROUNDING * 30.0, "{http:?}: {service} ms");
         assert_eq!(report.connections.opened, 1, "{http:?}");
-    }
+    });
 }
 
 #[test]
 fn what_was_due_before_the_end_is_sent_while_the_run_drains() {
-    for http in ENGINES {
+    each_engine(|http| {
         // One connection with an answer in 20 ms, and a request due each 10 ms of the half second.
         let server = server(http, |_, _| Some(Duration::from_millis(20)));
         let mut plan = Plan::get(&server.url("/")).unwrap();
@@ -102,35 +112,35 @@ fn what_was_due_before_the_end_is_sent_while_the_run_drains() {
         assert_eq!((report.offered, counts.started, report.unsent), (50, 50, 0), "{http:?}: {counts:?}");
         assert_eq!((counts.completed + counts.late, report.errors_total()), (50, 0), "{http:?}: {counts:?}");
         assert!(counts.late >= 25, "{http:?}: {counts:?}");
-    }
+    });
 }
 
 #[test]
 fn a_connection_that_was_closed_while_idle_costs_no_request() {
-    for http in ENGINES {
+    each_engine(|http| {
         // Each connection ends when its second request comes.
         let server = server(http, |_, request| (request == 0).then_some(Duration::ZERO));
         let report = go(&server, http, thinking(IDLE), 3);
         let counts = report.counts;
         assert_eq!((counts.completed, counts.stale_retries), (3, 2), "{http:?}: {:?}", report.errors);
         assert_eq!((report.errors_total(), server.connections()), (0, 3), "{http:?}");
-    }
+    });
 }
 
 #[test]
 fn a_connection_that_was_closed_in_use_is_an_error() {
-    for http in ENGINES {
+    each_engine(|http| {
         let server = server(http, |_, request| (request == 0).then_some(Duration::ZERO));
         let report = go(&server, http, Load::Closed { think: Think::None }, 3);
         let closed = report.errors_of(ErrorCause::ClosedBeforeAnswer);
         assert_eq!((report.counts.stale_retries, closed), (0, 1), "{http:?}: {:?}", report.errors);
         assert_eq!((report.counts.completed, report.counts.failed), (2, 1), "{http:?}");
-    }
+    });
 }
 
 #[test]
 fn a_request_is_sent_once_more_and_then_it_has_failed() {
-    for http in ENGINES {
+    each_engine(|http| {
         // Only the first connection answers, and that once.
         let answers = |connection, request| (connection + request == 0).then_some(Duration::ZERO);
         let server = server(http, answers);
@@ -138,5 +148,5 @@ fn a_request_is_sent_once_more_and_then_it_has_failed() {
         let closed = report.errors_of(ErrorCause::ClosedBeforeAnswer);
         assert_eq!((report.counts.stale_retries, closed), (1, 1), "{http:?}: {:?}", report.errors);
         assert_eq!((report.counts.completed, report.counts.failed), (1, 1), "{http:?}");
-    }
+    });
 }
