@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { ARMS } from './lib/arms.mjs';
 import { makeContext, record } from './lib/context.mjs';
 import { stopAll } from './lib/server.mjs';
-import { markdown } from './lib/summary.mjs';
+import { besideBaseline, markdown } from './lib/summary.mjs';
 
 const NAMES = ['short', 'keepalive', 'blocked', 'reload', 'crash', 'memory', 'start', 'spread', 'switch', 'apps', 'watch', 'logs', 'load', 'http2', 'latency', 'endurance'];
 const IDLE_LOAD_MAX = 0.5;
@@ -16,6 +16,8 @@ const HELP = `usage: node bench/run.mjs <benchmark> [options]
   --rounds N    interleaved rounds, default 5 (what a record needs at least)
   --workers N   workers of each clustered arm, default 2
   --arms a,b    only these arms
+  --baseline P  another build of forkful at path P beside this one, in turns: the arms forkful-auto and
+                baseline-auto (for short, keepalive, blocked, logs and apps), with the ratio of the two
   --seed N      order of the arms, default from the clock; it is kept with the data
   --block-gap N pause in ms between two blocks of the blocked benchmark, default 50
   --quick       a smoke test: one short round, never for the record
@@ -29,7 +31,7 @@ function readArguments() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      rounds: { type: 'string', default: '5' }, workers: { type: 'string', default: '2' }, arms: { type: 'string' },
+      rounds: { type: 'string', default: '5' }, workers: { type: 'string', default: '2' }, arms: { type: 'string' }, baseline: { type: 'string' },
       seed: { type: 'string' }, 'block-gap': { type: 'string', default: '50' }, quick: { type: 'boolean', default: false }, list: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false },
     },
   });
@@ -44,7 +46,7 @@ function readArguments() {
     rounds: count('rounds', 100),
     workers: count('workers', 64),
     blockGapMs: count('block-gap', 10_000, 0),
-    arms: values.arms?.split(','),
+    arms: values.arms?.split(',') ?? (values.baseline === undefined ? undefined : ['forkful-auto', 'baseline-auto']),
     seed: values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed),
   };
 }
@@ -76,7 +78,8 @@ async function runOne(name, options) {
   process.once('SIGTERM', interrupt);
   await benchmark.run(context);
   const file = record(context, started);
-  for (const table of benchmark.tables(context)) process.stdout.write(`\n${markdown(table)}\n`);
+  const beside = besideBaseline(context, benchmark.measures ?? {});
+  for (const table of [...benchmark.tables(context), ...(beside === null ? [] : [beside])]) process.stdout.write(`\n${markdown(table)}\n`);
   context.log(`\nraw data: ${file}`);
   process.removeAllListeners('SIGINT');
   process.removeAllListeners('SIGTERM');
@@ -88,6 +91,7 @@ async function main() {
   if (options.list) return list();
   if (options.names.length === 0) throw new Error(`which benchmark? one or more of: ${NAMES.join(', ')}, or all`);
   const names = options.names.includes('all') ? NAMES : options.names;
+  if (options.baseline !== undefined) process.env.FORKFUL_BASELINE = options.baseline;
   const unknown = names.find((name) => !NAMES.includes(name));
   if (unknown !== undefined) throw new Error(`no benchmark "${unknown}"; there are: ${NAMES.join(', ')}, or all`);
   for (const name of names) await runOne(name, options);

@@ -51,7 +51,7 @@ async function withApps(name, context) {
   const server = new Server(name, { app: '/bin/sleep', workers: count, node: process.execPath });
   try {
     MANAGERS[name].prepare(server);
-    const run = server[name];
+    const run = MANAGERS[name].run(server);
     const config = path.join(server.directory, 'bench.config.json');
     const apps = Array.from({ length: count }, (_, number) => ({ name: `app-${number}`, script: '/bin/sleep', args: '3600', interpreter: 'none', exec_mode: 'fork' }));
     writeFileSync(config, JSON.stringify({ apps }));
@@ -88,6 +88,11 @@ export async function run(context) {
   const managers = Object.keys(MANAGERS).filter((name) => MANAGERS[name].present() && context.arms.some((arm) => arm.startsWith(name)));
   return interleave(context, managers, (name) => withApps(name, context));
 }
+
+export const measures = {
+  'start, ms': (s) => s.startMs, '`list` median, ms': (s) => s.list.median, '`save`, ms': (s) => s.saveMs,
+  'resident MiB': (s) => s.residentMiB, 'back after a kill, ms': (s) => s.backMs,
+};
 
 export function tables(result) {
   const of = (name, read, digits = 0) => spreadText(spreadOf(result, name, read), digits);

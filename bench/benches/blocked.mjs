@@ -68,6 +68,10 @@ export async function run(context) {
   });
 }
 
+export const measures = {
+  'idle p99, ms': (s) => p99(s, 'idle'), 'blocked p99, ms': (s) => p99(s, 'blocked'), 'blocked max, ms': (s) => s.blocked.latency.max,
+};
+
 function row(result, arm, setting) {
   const name = caseName(arm, setting);
   const samples = finalSamples(result).filter((sample) => sample.case === name);

@@ -39,6 +39,10 @@ export async function run(context) {
   });
 }
 
+export const measures = {
+  'req/s': (s) => s.perSecond, 'server CPU per request, µs': (s) => s.serverMicroseconds, 'p99 under saturation, ms': (s) => s.p99Ms,
+};
+
 export function tables(result) {
   const speed = (sample) => sample.perSecond;
   const cost = (sample) => sample.serverMicroseconds;

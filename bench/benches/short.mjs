@@ -67,6 +67,11 @@ export async function run(context) {
   });
 }
 
+export const measures = Object.fromEntries(['ab', 'wrk'].flatMap((generator) => [
+  [`${generator}: req/s`, (s) => s[generator].perSecond],
+  [`${generator}: server CPU per request, µs`, (s) => s[generator].serverMicroseconds],
+]));
+
 export function tables(result) {
   return ['ab', 'wrk'].map((generator) => {
     const speed = (sample) => sample[generator].perSecond;

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { BENCH, REPOSITORY } from './paths.mjs';
-import { startForkful, forkfulBinary } from './arms/forkful.mjs';
+import { baselineBinary, startForkful, forkfulBinary } from './arms/forkful.mjs';
 import { startPm2, PM2 } from './arms/pm2.mjs';
 import { startWatt, WATT, NODE_24 } from './arms/watt.mjs';
 import { Server, freePort } from './server.mjs';
@@ -79,6 +79,16 @@ function forkful(balance) {
   };
 }
 
+/** Another build of this project, to be measured side by side. @returns {Arm} */
+function baseline(balance) {
+  return {
+    about: `another build of this project (--baseline PATH), --balance ${balance}`,
+    missing: () => (baselineBinary() === null ? 'name the build: --baseline PATH' : existsSync(baselineBinary()) ? null : `${baselineBinary()} is missing`),
+    version: () => `${versionOf(baselineBinary(), '--version')} (${baselineBinary()})`,
+    start: (options) => up(`baseline-${balance}`, options, process.execPath, (server) => startForkful(server, balance, baselineBinary())),
+  };
+}
+
 /** @type {Record<string, Arm>} */
 export const ARMS = {
   plain: plain('plain', 'one plain `node app`', process.execPath),
@@ -102,6 +112,7 @@ export const ARMS = {
   'forkful-exact': forkful('exact'),
   'forkful-shared': forkful('shared'),
   'forkful-sticky': forkful('sticky'),
+  'baseline-auto': baseline('auto'),
 };
 
 /** Those of `names` that can run here, and why the others cannot. */

@@ -1,6 +1,6 @@
 // Many idle workers that are no Node at all (`sleep`), to weigh the manager alone.
 
-import { forkfulBinary, prepareForkful } from './arms/forkful.mjs';
+import { baselineBinary, forkfulBinary, prepareForkful } from './arms/forkful.mjs';
 import { PM2, preparePm2 } from './arms/pm2.mjs';
 import { Server, waitUntil } from './server.mjs';
 import { existsSync } from 'node:fs';
@@ -9,16 +9,22 @@ const SLEEP = '/bin/sleep';
 const SECONDS = '3600';
 const START_MS_MAX = 120_000;
 
+/** A build of this project. @param {() => string | null} binary */
+const forkful = (binary) => ({
+  present: () => binary() !== null && existsSync(binary()),
+  prepare: (server) => prepareForkful(server, binary()),
+  run: (server) => server.forkful,
+  start: (server, count) => server.forkful('start', SLEEP, '-i', String(count), '--name', 'idle', '--', SECONDS),
+});
+
 /** Managers that can run `sleep` many times over. */
 export const MANAGERS = {
-  forkful: {
-    present: () => existsSync(forkfulBinary()),
-    prepare: prepareForkful,
-    start: (server, count) => server.forkful('start', SLEEP, '-i', String(count), '--name', 'idle', '--', SECONDS),
-  },
+  forkful: forkful(forkfulBinary),
+  baseline: forkful(baselineBinary),
   pm2: {
     present: () => existsSync(PM2),
     prepare: preparePm2,
+    run: (server) => server.pm2,
     start: (server, count) => server.pm2('start', SLEEP, '-x', '--interpreter', 'none', '-i', String(count), '--name', 'idle', '--', SECONDS),
   },
 };

@@ -24,6 +24,19 @@ export function casesOf(result, order) {
   return [...order.filter((name) => present.has(name)), ...[...present].filter((name) => !order.includes(name))];
 }
 
+/** This build and the baseline side by side, by case and measure; `null` where no baseline ran. */
+export function besideBaseline(result, measures) {
+  const cases = casesOf(result, []);
+  const pairs = cases.filter((name) => name.startsWith('baseline')).map((base) => [base.replace('baseline', 'forkful'), base]);
+  const rows = pairs.filter(([name]) => cases.includes(name)).flatMap(([name, base]) => Object.entries(measures).map(([measure, value]) => [
+    `${name}: ${measure}`, spreadText(spreadOf(result, name, value), 2), spreadText(spreadOf(result, base, value), 2), ratioText(ratioOf(result, name, base, value)),
+  ]));
+  return rows.length === 0 ? null : {
+    title: 'This build and the baseline, in the same rounds', columns: ['', 'this build', 'baseline', 'this build ÷ baseline'], rows,
+    notes: ['Medians with least, most and interquartile range over the rounds; the ratio is paired by round, with its 95 % interval. An interval that holds 1 shows no difference.'],
+  };
+}
+
 export const fixed = (value, digits = 0) =>
   value === null || value === undefined || !Number.isFinite(value) ? '–' : value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 

@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, existsSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { createGunzip } from 'node:zlib';
-import { forkfulBinary, prepareForkful } from './arms/forkful.mjs';
+import { baselineBinary, forkfulBinary, isDaemonOf, prepareForkful } from './arms/forkful.mjs';
 import { PM2, preparePm2 } from './arms/pm2.mjs';
 import { BENCH } from './paths.mjs';
 import { cpuSecondsExact, residentBytes } from './proc.mjs';
@@ -22,10 +22,11 @@ const REST_CPU_SECONDS = 0.02;
 /** Everything is kept, so that every line can be counted. */
 const ROTATION = { max_size: '10M', keep: 1000, total: '8G', min_free: 0 };
 
-const MANAGERS = {
-  forkful: {
-    present: () => existsSync(forkfulBinary()),
-    prepare: prepareForkful,
+/** A build of this project. @param {() => string | null} binary */
+function forkful(binary) {
+  return {
+    present: () => binary() !== null && existsSync(binary()),
+    prepare: (server) => prepareForkful(server, binary()),
     async start(server, writers) {
       const config = path.join(server.directory, 'forkful.config.json');
       const app = { name: 'writer', script: APP, exec_mode: 'fork', instances: writers, log_rotate: ROTATION };
@@ -33,9 +34,14 @@ const MANAGERS = {
       return server.forkful('start', config);
     },
     logs: (server) => path.join(server.directory, 'home/logs'),
-    follow: () => [forkfulBinary(), ['logs', '--raw', '--lines', '0']],
-    isManager: ({ comm }) => comm === 'forkful',
-  },
+    follow: () => [binary(), ['logs', '--raw', '--lines', '0']],
+    isManager: (member) => isDaemonOf(binary())(member),
+  };
+}
+
+const MANAGERS = {
+  forkful: forkful(forkfulBinary),
+  baseline: forkful(baselineBinary),
   pm2: {
     present: () => existsSync(PM2),
     prepare: preparePm2,
