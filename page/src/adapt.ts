@@ -24,7 +24,20 @@ export function adapt(value: unknown): Document {
   page.tables.push(...readTables(json.tables));
   page.plots.push(...readPlots(json.plots));
   if (page.headline === '') page.headline = asText(at(json, 'trust', 'text'));
+  page.details = eachOnce(page);
   return page;
+}
+
+/** Details that say what no other part of the page says: the headline, the warning and the trust box have their own place. */
+function eachOnce(page: Document): string[] {
+  const plain = (text: string): string => text.toLowerCase().replace(/[.\s]+$/, '');
+  const said = [page.headline, page.trustText, ...page.checks.map((check) => check.meaning)].map(plain).filter(Boolean);
+  return page.details.filter((detail) => {
+    const text = plain(detail);
+    if (said.some((other) => other.includes(text))) return false;
+    said.push(text);
+    return true;
+  });
 }
 
 function common(json: JsonObject, kind: string): Document {
@@ -39,6 +52,7 @@ function common(json: JsonObject, kind: string): Document {
     trustworthy: typeof trusted === 'boolean' ? trusted : null,
     trustText: asText(at(trust, 'text')),
     checks: readChecks(trust),
+    tiles: [],
     tables: [],
     plots: [],
     environment: [...readPairs(json.environment), ...prefixed('', json.machine), ...prefixed('target: ', json.target), ...prefixed('plan: ', json.plan), ...seed(json)],

@@ -13,6 +13,8 @@ export type Axis = { label: string; unit: string; log: boolean };
 type PlotBase = { title: string; note: string };
 export type BlocksPlot = PlotBase & {
   type: 'blocks'; unit: string; better: 'higher' | 'lower';
+  /** The mean that the page's table has, so that both say the same. */
+  isGeometric: boolean;
   points: { arm: string; block: number; value: number; disturbed: boolean; counted: boolean }[];
 };
 export type IntervalsPlot = PlotBase & {
@@ -44,10 +46,12 @@ export type Plot =
   | WorkersPlot | BreakdownPlot | BarsPlot | ScatterPlot;
 
 export type Table = { title: string; note: string; columns: string[]; rows: Scalar[][]; emphasis?: number };
+/** A main figure, in large type. */
+export type Tile = { label: string; value: string };
 export type TrustCheck = { name: string; ok: boolean | null; value: string; limit: string; meaning: string };
 
 export type Document = {
-  kind: string; title: string; headline: string; details: string[]; word: string;
+  kind: string; title: string; headline: string; details: string[]; word: string; tiles: Tile[];
   trustworthy: boolean | null; trustText: string; checks: TrustCheck[];
   tables: Table[]; plots: Plot[]; environment: [string, string][];
   command: string; createdAt: string; version: string;

@@ -21,7 +21,7 @@ function readPlot(json: { [key: string]: Json }): Plot | null {
   const unit = asText(json.unit);
   const plot = ((): Plot | null => {
     switch (json.type) {
-      case 'blocks': return { ...base, type: 'blocks', unit, better: json.better === 'lower' ? 'lower' : 'higher', points: readBlocks(json.points) };
+      case 'blocks': return { ...base, type: 'blocks', unit, better: json.better === 'lower' ? 'lower' : 'higher', isGeometric: false, points: readBlocks(json.points) };
       case 'intervals': return { ...base, type: 'intervals', unit: unit || '×', reference: asNumber(json.reference) ?? 1, rows: readRows(json.rows) };
       case 'percentiles': return { ...base, type: 'percentiles', unit: unit || 'ms', series: readSeries(json.series) };
       case 'rate_latency': return {

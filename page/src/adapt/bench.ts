@@ -2,6 +2,7 @@
 // printed as JSON has none, and they are made of its windows and its spectrum.
 
 import { asList, asNumber, asObject, asText, at, type Document, type JsonObject, type LinePoint, type Plot, type Scalar, type Table } from '../document';
+import { number, quantity } from '../format';
 import { scalarNumber } from './common';
 
 const SPREAD: [string, string][] = [
@@ -10,6 +11,11 @@ const SPREAD: [string, string][] = [
 
 export function adaptBench(json: JsonObject, page: Document): void {
   page.tables.push(summary(json), ...thresholds(json), latencies(json), ...errors(json), ...urls(json), ...workers(json));
+  const [rate, p50, p99, failed] = [at(json, 'requests', 'per_second'), at(json, 'latency_ms', 'p50'), at(json, 'latency_ms', 'p99'), at(json, 'errors', 'total')].map(asNumber);
+  if (rate !== undefined) page.tiles.push({ label: 'requests/s', value: number(rate) });
+  if (p50 !== undefined) page.tiles.push({ label: 'p50', value: quantity(p50, 'ms') });
+  if (p99 !== undefined) page.tiles.push({ label: 'p99', value: quantity(p99, 'ms') });
+  if (failed !== undefined) page.tiles.push({ label: 'errors', value: number(failed) });
   if (asList(json.plots).length === 0) page.plots.push(...plots(json));
 }
 

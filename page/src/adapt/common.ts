@@ -1,6 +1,7 @@
 // What the documents of several kinds have in common.
 
-import { asList, asNumber, asObject, asText, type JsonObject, type LinePoint, type Scalar, type TrustCheck } from '../document';
+import { asList, asNumber, asObject, asText, type JsonObject, type LinePoint, type Scalar, type Tile, type TrustCheck } from '../document';
+import { number, quantity } from '../format';
 import { pair, words } from '../read';
 
 /** `[percentile, ms]` with percentiles in percent → shares of one. */
@@ -17,6 +18,13 @@ export const scalarNumber = (value: unknown): Scalar => asNumber(value) ?? null;
 export function interval(value: unknown): { low?: number; high?: number } {
   const [low, high] = asList(value).map(asNumber);
   return { low, high };
+}
+
+/** Throughput and tail of an arm, in large type. */
+export function tilesOfArm(name: string, perSecond: unknown, p99Ms: unknown): Tile[] {
+  const [rate, p99] = [asNumber(perSecond), asNumber(p99Ms)];
+  const tiles = rate === undefined ? [] : [{ label: `requests/s, ${name}`, value: number(rate) }];
+  return p99 === undefined ? tiles : [...tiles, { label: `p99, ${name}`, value: quantity(p99, 'ms') }];
 }
 
 /** The trust box of compare and tune: notes in words, and what the generator and the machine did. */

@@ -1,7 +1,7 @@
 // `forkful compare`: arms, blocks, comparisons → plots and tables.
 
-import { asList, asNumber, asObject, asText, at, type Document, type JsonObject, type Plot, type Scalar, type Series, type Table } from '../document';
-import { checksOfNotes, interval, scalarNumber, spectrum } from './common';
+import { asList, asNumber, asObject, asText, at, type Document, type Json, type JsonObject, type Plot, type Scalar, type Series, type Table } from '../document';
+import { checksOfNotes, interval, scalarNumber, spectrum, tilesOfArm } from './common';
 
 const percentLoad = (load: number): string => `${Math.round(load * 100)} %`;
 
@@ -13,11 +13,18 @@ export function adaptCompare(json: JsonObject, page: Document): void {
   page.details.push(...sentences.filter((sentence) => sentence !== page.headline));
   page.word ||= asText(comparisons[0]?.verdict);
   page.tables.push(...armsTable(arms));
+  page.tiles.push(...arms.flatMap((arm) => tilesOfArm(asText(arm.name), at(arm, 'throughput', 'per_second'), latencyOf(arm))));
   const plots: (Plot | null)[] = [
     blocks(json), effects(comparisons), ...spectra(arms), rateLatency(arms), capacity(json, arms), timeline(json, arms), service(arms),
   ];
   page.plots.push(...plots.filter((plot) => plot !== null));
   page.checks.push(...checksOfNotes(asObject(json.trust)));
+}
+
+/** The p99 at the highest rate; none where the arm was overloaded. */
+function latencyOf(arm: JsonObject): Json | undefined {
+  const highest = asObject(asList(arm.latency).at(-1));
+  return highest.overloaded === true ? undefined : highest.p99_ms;
 }
 
 function armsTable(arms: JsonObject[]): Table[] {
@@ -53,10 +60,10 @@ function blocks(json: JsonObject): Plot | null {
     });
   });
   const disturbed = asList(json.blocks).map(asObject).filter((block) => asText(block.disturbed) !== '');
-  const fate = disturbed.some((block) => block.counted === true) ? 'but counted for want of better' : 'and not counted';
+  const fate = disturbed.some((block) => block.counted === true) ? 'but used because no clean ones were available' : 'and not counted';
   const note = disturbed.length === 0 ? '' :
     `One dot per block and arm; lines join what was measured side by side. Hollow: disturbed ${fate} (${asText(disturbed[0]?.disturbed)}).`;
-  return points.length === 0 ? null : { type: 'blocks', title: 'Requests per second, every block', note, unit: 'requests/s', better: 'higher', points: ordered(points, json) };
+  return points.length === 0 ? null : { type: 'blocks', title: 'Requests per second, every block', note, unit: 'requests/s', better: 'higher', isGeometric: true, points: ordered(points, json) };
 }
 
 /** In the order of the arms, not of the blocks, which is random. */

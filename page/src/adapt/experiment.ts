@@ -2,6 +2,7 @@
 
 import { asList, asObject, asText, type Document, type JsonObject, type Scalar } from '../document';
 import { tableOfObjects } from '../read';
+import { tilesOfArm } from './common';
 
 export function adaptExperiment(json: JsonObject, page: Document): void {
   const question = [asText(json.question), asText(json.original) && `The report: ${asText(json.original)}.`].filter(Boolean).join(' ');
@@ -10,4 +11,5 @@ export function adaptExperiment(json: JsonObject, page: Document): void {
     page.tables.push({ title: 'What was reported, and what was found', note: question, columns: ['', 'reported', 'found here', 'why'], rows });
   }
   page.tables.push(...tableOfObjects('The arms', json.arms));
+  for (const arm of asList(json.arms).map(asObject)) page.tiles.push(...tilesOfArm(asText(arm.name), arm.requests_per_second, arm.p99_ms));
 }

@@ -1,15 +1,19 @@
 // `forkful tune`: the table of candidates → the curve over workers, the Pareto picture, the table.
 
 import { asList, asNumber, asObject, asText, at, type Document, type JsonObject, type Plot, type Scalar } from '../document';
-import { checksOfNotes, interval, scalarNumber } from './common';
+import { checksOfNotes, interval, scalarNumber, tilesOfArm } from './common';
 
 export function adaptTune(json: JsonObject, page: Document): void {
   const rows = asList(json.table).map(asObject);
   page.headline ||= asText(at(json, 'choice', 'sentence'));
-  const law = asText(at(json, 'usl', 'sentence'));
-  if (law) page.details.push(law);
-  const stability = asNumber(at(json, 'choice', 'stability'));
-  if (stability !== undefined) page.details.push(`The same choice came out in ${Math.round(stability * 100)} % of resamples of the rounds.`);
+  // The command says the same in its details.
+  if (page.details.length === 0) {
+    const stability = asNumber(at(json, 'choice', 'stability'));
+    page.details.push(...[asText(at(json, 'usl', 'sentence'))].filter(Boolean));
+    if (stability) page.details.push(`The same choice came out in ${Math.round(stability * 100)} % of resamples of the rounds.`);
+  }
+  const main = rows.find((row) => row.chosen === true) ?? rows.find((row) => row.best === true);
+  if (main) page.tiles.push(...tilesOfArm(nameOf(main, pools(rows).length > 1), main.per_second, main.p99_at_70_ms));
   page.plots.push(...curves(json, rows), ...pareto(rows));
   page.tables.push(...table(rows));
   const patch = asText(at(json, 'patch', 'text'));
@@ -42,7 +46,7 @@ function curves(json: JsonObject, rows: JsonObject[]): Plot[] {
     return [{
       type: 'workers', unit: 'requests/s', bandPercent: 2, points, note: '',
       title: sizes.length > 1 ? `Throughput over workers, thread pool of ${pool}` : 'How throughput grows with workers',
-      chosen: isOf(chosenPool) ? asNumber(at(json, 'choice', 'workers')) : undefined,
+      chosen: json.trustworthy !== false && isOf(chosenPool) ? asNumber(at(json, 'choice', 'workers')) : undefined,
       usl: isOf(lawPool) && lambda !== undefined && sigma !== undefined && kappa !== undefined ? { lambda, sigma, kappa } : undefined,
     }];
   });
@@ -56,7 +60,7 @@ function pareto(rows: JsonObject[]): Plot[] {
     return [{ name: nameOf(row, isPoolSaid), x: x / 1048576, y, ...interval(row.ci95), chosen: row.chosen === true, dominated: row.pareto === false }];
   });
   return points.length < 2 ? [] : [{
-    type: 'scatter', title: 'What each choice costs and gives', note: 'Up and left is better; faint ones are beaten by another in every respect.', points,
+    type: 'scatter', title: 'What each choice costs and gives', note: 'Up and left is better; faint candidates are worse than another one on every metric.', points,
     x: { label: 'memory', unit: 'MiB', log: false }, y: { label: '', unit: 'requests/s', log: false },
   }];
 }
@@ -79,7 +83,7 @@ function table(rows: JsonObject[]) {
     rows: rows.map((row): Scalar[] => {
       const dropped = asNumber(row.dropped_in_round);
       const memory = asNumber(row.memory_bytes);
-      const word = row.chosen === true ? 'chosen' : dropped !== undefined ? `dropped in round ${dropped}` : row.pareto === false ? 'beaten' : '';
+      const word = row.chosen === true ? 'chosen' : dropped !== undefined ? `dropped in round ${dropped}` : row.pareto === false ? 'worse on every metric' : '';
       return [
         scalarNumber(row.workers), scalarNumber(row.pool), scalarNumber(row.per_second), scalarNumber(row.relative_percent),
         scalarNumber(row[`${tail}_at_70_ms`]), memory === undefined ? null : memory / 1048576, scalarNumber(row.cpu_per_request_us),

@@ -13,11 +13,12 @@ const ROW = 70;
 const TOP = 8;
 const SIDE = 18;
 
-/** Of the blocks that count. */
-function mean(points: BlocksPlot['points']): number {
+/** Of the blocks that count, by the same rule as the table. */
+function mean(points: BlocksPlot['points'], isGeometric: boolean): number {
   const counted = points.filter((point) => point.counted);
   const values = (counted.length > 0 ? counted : points).map((point) => point.value);
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
+  const of = (list: number[]): number => list.reduce((sum, value) => sum + value, 0) / list.length;
+  return isGeometric && values.every((value) => value > 0) ? Math.exp(of(values.map(Math.log))) : of(values);
 }
 
 export function Blocks({ plot }: { plot: BlocksPlot }) {
@@ -27,7 +28,7 @@ export function Blocks({ plot }: { plot: BlocksPlot }) {
   const value = (arm: string, block: number) => of(arm).find((point) => point.block === block)?.value;
   const summary = arms.map((arm) => {
     const values = of(arm).map((point) => point.value);
-    return `${arm}: ${values.length} blocks from ${number(Math.min(...values))} to ${quantity(Math.max(...values), plot.unit)}, mean ${number(mean(of(arm)))}`;
+    return `${arm}: ${values.length} blocks from ${number(Math.min(...values))} to ${quantity(Math.max(...values), plot.unit)}, mean ${number(mean(of(arm), plot.isGeometric))}`;
   }).join('; ');
   return (
     <Figure
@@ -62,7 +63,7 @@ function Drawing({ plot, arms, blocks, width }: DrawingProps) {
       ))}
       {arms.map((arm, index) => {
         const values = plot.points.filter((point) => point.arm === arm);
-        const middle = mean(values);
+        const middle = mean(values, plot.isGeometric);
         const y = rowY(arm);
         const x = scale.place(middle);
         const isRight = x > width * 0.62;

@@ -5,6 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Scalar } from '../document';
 import { DataTable } from '../view/DataTable';
+import { Words } from '../view/Words';
 import { color, dash, shape } from '../palette';
 import { Mark } from './Mark';
 
@@ -31,7 +32,7 @@ export function Figure({ title, note, summary, names = [], lines = false, number
     <figure class="plot">
       <figcaption>
         <h3>{title}</h3>
-        {note && <p class="note">{note}</p>}
+        {note && <p class="note"><Words text={note} /></p>}
       </figcaption>
       {names.length > 1 && <Legend names={names} lines={lines} />}
       <div class="drawing" ref={box} role="img" aria-label={`${title}. ${summary}`}>

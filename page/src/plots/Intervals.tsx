@@ -9,6 +9,8 @@ import { logarithmic, tickCount } from './scale';
 const ROW = 46;
 const TOP = 6;
 const SIDE = 16;
+/** Intervals may reach so many times beyond the outermost estimates. */
+const FACTOR_MAX = 3;
 
 const interval = (row: { value: number; low?: number; high?: number }, unit: string): string =>
   row.low === undefined || row.high === undefined
@@ -18,7 +20,11 @@ const interval = (row: { value: number; low?: number; high?: number }, unit: str
 export function Intervals({ plot }: { plot: IntervalsPlot }) {
   const rows = plot.rows.filter((row) => row.value > 0);
   const ends = [plot.reference, ...rows.flatMap((row) => [row.value, row.low ?? row.value, row.high ?? row.value])].filter((end) => end > 0);
-  const [low, high] = [Math.min(...ends) / 1.08, Math.max(...ends) * 1.08];
+  // An interval from two blocks may be wide beyond measure: it is cut where the estimates would be pressed together.
+  const values = [plot.reference, ...rows.map((row) => row.value)];
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const room = Math.max(FACTOR_MAX, most / least);
+  const [low, high] = [Math.max(Math.min(...ends), least / room) / 1.08, Math.min(Math.max(...ends), most * room) * 1.08];
   return (
     <Figure
       title={plot.title || 'How large the differences are'}
@@ -35,7 +41,7 @@ export function Intervals({ plot }: { plot: IntervalsPlot }) {
             <line class="reference" x1={scale.place(plot.reference)} x2={scale.place(plot.reference)} y1={TOP} y2={bottom} />
             {rows.map((row, index) => {
               const y = TOP + index * ROW + ROW * 0.7;
-              const [from, to] = [scale.place(Math.max(low, row.low ?? row.value)), scale.place(row.high ?? row.value)];
+              const [from, to] = [scale.place(Math.max(low, row.low ?? row.value)), scale.place(Math.min(high, row.high ?? row.value))];
               return (
                 <g key={index}>
                   <text class="row-name" x={SIDE - 10} y={y - 14}>{row.name}</text>

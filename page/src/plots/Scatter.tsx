@@ -3,7 +3,8 @@
 import { number, quantity, ticks } from '../format';
 import type { ScatterPlot } from '../document';
 import { Figure } from './Figure';
-import { along, range } from './scale';
+import { Whisker } from './Whisker';
+import { along, range, withWhiskers } from './scale';
 
 const TOP = 16;
 const HEIGHT = 300;
@@ -22,7 +23,7 @@ export function Scatter({ plot }: { plot: ScatterPlot }) {
       note={plot.note}
       summary={plot.points.map((point) => `${point.name}: ${quantity(point.x, plot.x.unit)}, ${quantity(point.y, plot.y.unit)}${point.chosen ? ' (chosen)' : ''}`).join('; ')}
       numbers={{
-        columns: ['', axisText(plot.x.label, plot.x.unit), axisText(plot.y.label, plot.y.unit), 'chosen', 'beaten in both'],
+        columns: ['', axisText(plot.x.label, plot.x.unit), axisText(plot.y.label, plot.y.unit), 'chosen', 'worse on both'],
         rows: plot.points.map((point) => [point.name, point.x, point.y, point.chosen, point.dominated]),
       }}
     >
@@ -33,7 +34,8 @@ export function Scatter({ plot }: { plot: ScatterPlot }) {
 
 function Drawing({ plot, width }: { plot: ScatterPlot; width: number }) {
   const [xLow, xHigh] = range(plot.points.map((point) => point.x), false);
-  const [yLow, yHigh] = range(plot.points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]), false);
+  const whiskers = plot.points.flatMap((point) => [point.low ?? point.y, point.high ?? point.y]);
+  const [yLow, yHigh] = range(withWhiskers(plot.points.map((point) => point.y), whiskers), false);
   const yMarks = ticks(yLow, yHigh, 5);
   const left = Math.max(...yMarks.map((mark) => number(mark).length)) * 7.5 + 12;
   const x = along(xLow, xHigh, left, width - RIGHT);
@@ -60,7 +62,7 @@ function Drawing({ plot, width }: { plot: ScatterPlot; width: number }) {
         return (
           <g key={index} class={point.dominated ? 'dominated' : ''}>
             {point.low !== undefined && point.high !== undefined && (
-              <line class="whisker" x1={x(point.x)} x2={x(point.x)} y1={y(point.low)} y2={y(point.high)} />
+              <Whisker x={x(point.x)} low={point.low} high={point.high} place={y} ends={[yLow, yHigh]} />
             )}
             <circle class="estimate" cx={x(point.x)} cy={y(point.y)} r="5" />
             {point.chosen && <circle class="chosen" cx={x(point.x)} cy={y(point.y)} r="10" />}

@@ -4,7 +4,8 @@
 import { number, quantity, ticks } from '../format';
 import type { WorkersPlot } from '../document';
 import { Figure } from './Figure';
-import { along } from './scale';
+import { Whisker } from './Whisker';
+import { along, withWhiskers } from './scale';
 
 const TOP = 14;
 const HEIGHT = 280;
@@ -25,7 +26,7 @@ export function Workers({ plot }: { plot: WorkersPlot }) {
   return (
     <Figure
       title={plot.title || 'How throughput grows with workers'}
-      note={plot.note || `The band is within ${number(plot.bandPercent)} % of the best; the smallest number in it is chosen.${law}`}
+      note={plot.note || `The band is within ${number(plot.bandPercent)} % of the best${plot.chosen === undefined ? '' : '; the smallest number in it is chosen'}. Arrows: the interval goes on beyond the axis.${law}`}
       summary={`${plot.points.map((point) => `${point.workers} workers: ${quantity(point.value, plot.unit)}`).join('; ')}.${chosen}`}
       numbers={{
         columns: ['workers', plot.unit || 'value', 'low', 'high', 'of the best, %'],
@@ -39,7 +40,8 @@ export function Workers({ plot }: { plot: WorkersPlot }) {
 
 function Drawing({ plot, best, width }: { plot: WorkersPlot; best: number; width: number }) {
   const most = Math.max(...plot.points.map((point) => point.workers), 2);
-  const seen = Math.max(best, ...plot.points.flatMap((point) => [point.high ?? 0, ...point.raw])) || 1;
+  const values = plot.points.flatMap((point) => [point.value, ...point.raw]);
+  const seen = Math.max(best, ...withWhiskers(values, plot.points.map((point) => point.high ?? point.value))) || 1;
   const law = plot.usl;
   // A curve that runs away from what was measured may do so beyond the edge.
   const top = Math.min(seen * 1.4, Math.max(seen, law ? usl(most, law) : 0)) * 1.1;
@@ -74,7 +76,7 @@ function Drawing({ plot, best, width }: { plot: WorkersPlot; best: number; width
           <g key={point.workers}>
             {point.raw.map((value, index) => <circle class="raw" key={index} cx={x(point.workers) + 8} cy={y(value)} r="2" />)}
             {point.low !== undefined && point.high !== undefined && (
-              <line class="whisker" x1={x(point.workers)} x2={x(point.workers)} y1={y(point.low)} y2={y(point.high)} />
+              <Whisker x={x(point.workers)} low={point.low} high={point.high} place={y} ends={[0, top]} />
             )}
             <circle class="estimate" cx={x(point.workers)} cy={y(point.value)} r="5">
               <title>{`${point.workers} workers: ${quantity(point.value, plot.unit)}`}</title>

@@ -42,5 +42,20 @@ export function range(values: number[], fromZero: boolean): [number, number] {
   return [low - margin, high + margin];
 }
 
+/** Whiskers that reach further beyond the values than this share of the largest are cut at the edge, with an open end: an
+    interval from two rounds may be thirty times as wide as all that was measured. */
+const WHISKER_MAX = 0.4;
+
+/** Ends of an axis for values with whiskers: all values, and as much of the whiskers as leaves the values readable. */
+export function withWhiskers(values: number[], ends: number[]): number[] {
+  const finite = values.filter(Number.isFinite);
+  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const margin = Math.max(WHISKER_MAX * Math.abs(high), high - low);
+  return [...finite, ...ends.filter(Number.isFinite).map((end) => Math.min(high + margin, Math.max(low - margin, end)))];
+}
+
+/** A value within the ends of an axis. */
+export const within = (value: number, low: number, high: number): number => Math.min(high, Math.max(low, value));
+
 /** How many ticks fit without touching. */
 export const tickCount = (width: number): number => Math.max(2, Math.floor(width / 90));

@@ -8,6 +8,10 @@ import { Lines, Percentiles, Timeline } from '../plots/Lines';
 import { Scatter } from '../plots/Scatter';
 import { Workers } from '../plots/Workers';
 import { DataTable } from './DataTable';
+import { Words } from './Words';
+
+/** More figures than these are in the tables. */
+const TILES_MAX = 8;
 
 export function Page({ page }: { page: Document }) {
   return (
@@ -16,16 +20,21 @@ export function Page({ page }: { page: Document }) {
         <p class="kind">Forkful <span aria-hidden="true">·</span> {page.kind || 'report'}</p>
         <h1>{page.title}</h1>
         {page.trustworthy === false && (
-          <p class="warning" role="note"><strong>This result cannot be trusted.</strong> {page.trustText}</p>
+          <p class="warning" role="note"><strong>This result cannot be trusted.</strong> <Words text={page.trustText} /></p>
         )}
-        {page.headline && <p class={`headline ${tone(page.word)}`}>{page.headline}</p>}
-        {page.details.map((sentence, index) => <p class="detail" key={index}>{sentence}</p>)}
+        {page.headline && <p class={`headline ${tone(page.word)}`}><Words text={page.headline} /></p>}
+        {page.tiles.length > 0 && (
+          <dl class="tiles">
+            {page.tiles.slice(0, TILES_MAX).map((tile, index) => <div key={index}><dt>{tile.label}</dt><dd>{tile.value}</dd></div>)}
+          </dl>
+        )}
+        {page.details.map((sentence, index) => <p class="detail" key={index}><Words text={sentence} /></p>)}
       </header>
       <main>
         {page.tables.map((table, index) => (
           <section key={index}>
             {table.title && <h2>{table.title}</h2>}
-            {table.note && <p class="note">{table.note}</p>}
+            {table.note && <p class="note"><Words text={table.note} /></p>}
             <DataTable columns={table.columns} rows={table.rows} caption={table.title || 'Table'} emphasis={table.emphasis} />
           </section>
         ))}
@@ -64,7 +73,7 @@ function Trust({ page }: { page: Document }) {
   return (
     <section class="trust">
       <h2>Can this be trusted?</h2>
-      {page.trustText && page.trustworthy !== false && <p class="note">{page.trustText}</p>}
+      {page.trustText && page.trustworthy !== false && <p class="note"><Words text={page.trustText} /></p>}
       <ul>
         {page.checks.map((check, index) => {
           const sign = signOf(check);
@@ -74,7 +83,7 @@ function Trust({ page }: { page: Document }) {
               <div>
                 <strong>{check.name}</strong>
                 {check.value && <span class="measured">{check.value}{check.limit && ` (${check.limit})`}</span>}
-                {check.meaning && <p>{check.meaning}</p>}
+                {check.meaning && <p><Words text={check.meaning} /></p>}
               </div>
             </li>
           );
