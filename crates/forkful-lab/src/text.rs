@@ -86,7 +86,7 @@ fn candidates_table(document: &TuneDocument) -> String {
             format!("{:.0} MB", row.memory_bytes as f64 / 1e6),
             format!("{:.0} %", row.share_percent),
             if out.is_empty() && !row.pareto && !row.chosen {
-                "beaten in everything".to_owned()
+                "worse on every metric".to_owned()
             } else {
                 out
             },

@@ -28,7 +28,7 @@ pub use candidates::{parse_pools, parse_workers};
 pub(crate) use pareto::tail;
 pub(crate) use race::Candidate;
 use race::Race;
-use time::Time;
+use time::{First, Needs, Time};
 
 /// Share of the budget that the race may use; the rest is for latency at equal load.
 const RACE_SHARE: f64 = 0.75;
@@ -121,6 +121,8 @@ pub(crate) struct Raced {
     pub(crate) pool_matters: bool,
     pub(crate) disturbed: usize,
     pub(crate) trials: usize,
+    /// What there was no time for.
+    pub(crate) unmeasured: Option<String>,
 }
 
 /// Finds the best setting.
@@ -136,14 +138,28 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let cores = forkful_os::cores::usable_cores().count;
     let list = first_candidates(tune, cores);
     let deadline = begun + setup.budget;
-    let left = deadline.saturating_duration_since(Instant::now());
+    let spent = begun.elapsed();
+    let left = setup.budget.saturating_sub(spent);
     let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
     // So many answers of a pool come at a time that a window must hold several rows of them.
     let row = measure::lead_in(pilot.connections, pilot.weakest);
     let most = pilot.curve.iter().map(|point| point.per_second).fold(f64::MIN_POSITIVE, f64::max);
     let enough = Duration::try_from_secs_f64(ANSWERS_MIN / most).unwrap_or(WINDOW_MAX).min(WINDOW_MAX * 4);
     let least = enough.max(3 * row);
-    let window = window(left.mul_f64(RACE_SHARE), list.len(), overhead + pilot.warmup_max(), least);
+    let needs =
+        Needs { left, fixed: overhead + pilot.warmup_max(), window: least, pool: tune.present_pool(), cores };
+    let wanted = list.len();
+    let First { candidates: list, window } =
+        needs.first(&list).map_err(|more| time::too_small(setup.budget, spent, more))?;
+    let unmeasured = (list.len() < wanted).then(|| {
+        format!(
+            "the budget has time for {} of {wanted} candidates; a larger `--budget` has time for all",
+            list.len()
+        )
+    });
+    if let Some(note) = &unmeasured {
+        observer.note(note);
+    }
     let trial = TrialPlan {
         connections: pilot.connections,
         warmup: pilot.warmup_max(),
@@ -159,8 +175,9 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         window.as_secs_f64(),
         setup.seed
     ));
-    let time = Time {
+    let mut time = Time {
         overhead,
+        late: Duration::ZERO,
         until: begun + begun.elapsed() + left.mul_f64(RACE_SHARE),
         last: deadline.checked_sub(overhead + trial.warmup + latency::WINDOW_MIN).unwrap_or(deadline),
     };
@@ -170,8 +187,10 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         pool_matters: tune.pools.is_some(),
         disturbed: 0,
         trials: 0,
+        unmeasured,
     };
-    run_race(tune, &trial, &time, cores, &mut raced, observer)?;
+    run_race(tune, &trial, &mut time, cores, &mut raced, observer)?;
+    let overhead = overhead + time.late;
     let latency_window = latency::measure(tune, &trial, deadline, overhead, &mut raced, observer)?;
     let document = PlanDocument {
         budget_s: setup.budget.as_secs_f64(),
@@ -200,18 +219,10 @@ fn first_candidates(tune: &TuneSetup, cores: u16) -> Vec<Candidate> {
     star(&workers, &scan_pools(present), center)
 }
 
-/// So long that the coarse rounds of all and six more rounds of three survivors fit.
-fn window(left: Duration, candidates: usize, overhead: Duration, least: Duration) -> Duration {
-    let trials = (candidates * COARSE_ROUNDS + 3 * 6) as u32;
-    let each = left / trials.max(1);
-    let least = WINDOW_MIN.max(least);
-    each.saturating_sub(overhead).clamp(least.min(WINDOW_MAX * 4), WINDOW_MAX.max(least))
-}
-
 fn run_race(
     tune: &TuneSetup,
     trial: &TrialPlan,
-    time: &Time,
+    time: &mut Time,
     cores: u16,
     raced: &mut Raced,
     observer: &mut dyn Observer,
@@ -234,7 +245,13 @@ fn run_race(
         let round: Duration = runs.iter().map(|(_, takes)| *takes).sum();
         let rounds_to_come = COARSE_ROUNDS.saturating_sub(raced.race.rounds() + 1) as u32;
         let mut results = Vec::new();
-        while let Some((index, _)) = runs.pop() {
+        let mut is_over = false;
+        while let Some((index, takes)) = runs.pop() {
+            // The budget is a bound: what is left of the round does not run.
+            if !time.fits(takes) {
+                is_over = true;
+                break;
+            }
             let to_come = runs.iter().map(|(_, takes)| *takes).sum::<Duration>() + round * rounds_to_come;
             let candidate = raced.race.entries()[index].candidate;
             let spent = begun.elapsed().as_secs_f64();
@@ -243,10 +260,11 @@ fn run_race(
                 text: format!("round {}: {}", raced.race.rounds() + 1, arm(candidate).name),
                 done: (RACE_SHARE * spent / whole).min(RACE_SHARE),
             });
-            results.push((
-                index,
-                Some(one(tune, candidate, trial, time.until.checked_sub(to_come), index, raced)?),
-            ));
+            let per_second = one(tune, candidate, trial, time, to_come, index, raced)?;
+            results.push((index, Some(per_second)));
+        }
+        if results.is_empty() {
+            break;
         }
         for loser in raced.race.record(&results, tune.present_pool()) {
             let candidate = raced.race.entries()[loser].candidate;
@@ -264,7 +282,7 @@ fn run_race(
         {
             add_peak(cores, raced, observer);
         }
-        if raced.race.rounds() > COARSE_ROUNDS && raced.race.over().is_some() {
+        if is_over || raced.race.rounds() > COARSE_ROUNDS && raced.race.over().is_some() {
             break;
         }
     }
@@ -302,21 +320,26 @@ fn latecomers(
     Vec::new()
 }
 
-/// Runs a candidate once; twice when the first time was disturbed and the second one ends before `until`: what nobody can
-/// do without comes first.
+/// Runs a candidate once; twice when the first time was disturbed and the second one leaves the time that is `to_come`
+/// for others.
 fn one(
     tune: &TuneSetup,
     candidate: Candidate,
     plan: &TrialPlan,
-    until: Option<Instant>,
+    time: &mut Time,
+    to_come: Duration,
     index: usize,
     raced: &mut Raced,
 ) -> Result<f64, LabError> {
     let arm = arm(candidate);
+    let expected = time.of(tune, candidate, plan);
     let plan = TrialPlan { warmup: warmup(tune, candidate, plan), ..*plan };
     let began = Instant::now();
     let mut trial = run_trial(&tune.setup, &arm, &plan)?;
-    let fits = until.is_some_and(|until| Instant::now() + began.elapsed() <= until);
+    let took = began.elapsed();
+    time.took(expected, took);
+    let until = time.until.checked_sub(to_come);
+    let fits = until.is_some_and(|until| Instant::now() + took <= until) && time.fits(took);
     raced.trials += 1;
     if trial.disturbance.is_some() && fits {
         trial = run_trial(&tune.setup, &arm, &plan)?;

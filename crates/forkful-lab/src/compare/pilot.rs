@@ -51,6 +51,9 @@ const WINDOW_GUESS: Duration = Duration::from_millis(1200);
 /// Throughput within this share of the best counts as saturated.
 const SATURATED: f64 = 0.97;
 
+/// From this share of the budget on the pilot of an arm makes do with what it has seen.
+const PILOT_SHARE: f64 = 0.4;
+
 /// What the pilot found.
 #[derive(Debug)]
 pub(crate) struct Pilot {
@@ -130,7 +133,10 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         ignores_port: false,
         curve: Vec::new(),
     };
-    for arm in &setup.arms {
+    let begun = Instant::now();
+    for (index, arm) in setup.arms.iter().enumerate() {
+        let share = PILOT_SHARE * (index + 1) as f64 / setup.arms.len() as f64;
+        let until = begun + setup.budget.mul_f64(share);
         observer.stage(&Stage { text: format!("pilot: {}", arm.name), done: 0.0 });
         // An arm against itself needs no second look.
         let is_known = setup.self_test && !pilot.curve.is_empty();
@@ -139,7 +145,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
             pilot.warmups.resize(setup.arms.len(), pilot.warmup_max());
             break;
         }
-        one(setup, arm, &mut pilot, &mut quiet)?;
+        one(setup, arm, until, &mut pilot, &mut quiet)?;
     }
     pilot.weakest = weakest(&pilot.curve);
     pilot.disturbed = quiet.disturbed(setup.arms.len());
@@ -152,7 +158,13 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
     Ok(pilot)
 }
 
-fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot, quiet: &mut Quiet) -> Result<(), LabError> {
+fn one(
+    setup: &Setup,
+    arm: &Arm,
+    until: Instant,
+    pilot: &mut Pilot,
+    quiet: &mut Quiet,
+) -> Result<(), LabError> {
     let begun = Instant::now();
     let server = Server::start(&setup.start_options(arm))?;
     let started = begun.elapsed();
@@ -189,7 +201,8 @@ fn one(setup: &Setup, arm: &Arm, pilot: &mut Pilot, quiet: &mut Quiet) -> Result
             p99_ms: quantile_ms(0.99),
         });
         // More would only make a longer queue.
-        if connections as f64 > window.per_second() * WINDOW_GUESS.as_secs_f64() / 4.0 {
+        let is_piled_up = connections as f64 > window.per_second() * WINDOW_GUESS.as_secs_f64() / 4.0;
+        if is_piled_up || Instant::now() > until {
             break;
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn measure(
     let count = able.len();
     for (place, index) in able.into_iter().enumerate() {
         let candidate = raced.race.entries()[index].candidate;
-        if place > 0 && Instant::now() + fixed[place] + window > deadline {
+        if Instant::now() + fixed[place] + window > deadline {
             break;
         }
         let arm = arm(candidate);

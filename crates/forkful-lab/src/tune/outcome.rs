@@ -1,7 +1,7 @@
 //! From a finished race to the document: the table, the law behind it, the choice and its reasons. Pure.
 
 use super::pareto::{mark_pareto, tail};
-use super::race::{Entry, Race};
+use super::race::{CLOSE_MAX, Entry, Race};
 use super::{Costs, Raced, TuneSetup};
 use crate::document::{
     CandidateDocument, Check, Choice, Level, PlanDocument, Trust, TrustNote, TuneDocument, UslDocument,
@@ -29,7 +29,12 @@ pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, core
     let usl = law(&raced.race, &raced.costs, present, cores);
     let trust = trust(raced, cores);
     let trustworthy = trust.notes.iter().all(|note| note.level != Level::Warning);
-    let choice = choice(tune, raced, &table, cores);
+    let mut choice = choice(tune, raced, &table, cores);
+    if !trustworthy {
+        choice.sentence = no_advice(&table);
+        choice.stability = 0.0;
+        table.iter_mut().for_each(|row| row.chosen = false);
+    }
     let mut heading = tune.setup.heading.clone();
     heading.headline.clone_from(&choice.sentence);
     heading.details = details(raced, &table, &choice, usl.as_ref(), &trust);
@@ -207,6 +212,21 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
     }
 }
 
+/// Of figures that cannot be trusted only what was measured is told.
+fn no_advice(table: &[CandidateDocument]) -> String {
+    table.iter().find(|row| row.best).map_or_else(
+        || "no advice: nothing could be measured".to_owned(),
+        |best| {
+            format!(
+                "no advice: the figures cannot be trusted; {} with a pool of {} measured best ({} requests/s)",
+                workers_text(best.workers),
+                best.pool,
+                crate::text::rate(best.per_second)
+            )
+        },
+    )
+}
+
 fn workers_text(workers: u16) -> String {
     if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }
@@ -307,7 +327,7 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
             Level::Warning,
             "disturbed",
             format!(
-                "{} of {} windows were disturbed by other processes, and count for want of better",
+                "{} of {} windows were disturbed by other processes, and were used because no clean windows were available",
                 raced.disturbed, raced.trials
             ),
         );
@@ -317,6 +337,20 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
             "disturbed",
             format!("{} of {} windows were disturbed by other processes", raced.disturbed, raced.trials),
         );
+    }
+    if let Some(noise) = raced.race.noise().filter(|noise| *noise > CLOSE_MAX) {
+        let text = format!(
+            "the windows differ so much from round to round that two candidates may be {:.0} % apart by chance; a quiet machine or              a larger `--budget` would tell more",
+            noise * 100.0
+        );
+        trust.notes.push(TrustNote { level: Level::Warning, code: "noise".to_owned(), text });
+    }
+    if let Some(text) = &raced.unmeasured {
+        trust.notes.push(TrustNote {
+            level: Level::Note,
+            code: "few_candidates".to_owned(),
+            text: text.clone(),
+        });
     }
     few_samples(&mut trust, raced);
     trust.checks.push(Check {

@@ -13,6 +13,10 @@ use crate::statistics::verdict::CONFIDENCE;
 /// What is worth no second look: candidates within this of the best are as good as it.
 pub(crate) const CLOSE: f64 = 0.02;
 
+/// What is as good as the best within the noise is not further below it than this: of a larger difference the table would
+/// say the opposite of the advice.
+pub(crate) const CLOSE_MAX: f64 = 0.05;
+
 /// The share of the best's throughput below which a single window is enough. A core may be slower by a third for as long as
 /// a window takes, so that who has 0.7 in one of them may well be the best.
 const HOPELESS: f64 = 0.5;
@@ -251,6 +255,15 @@ impl Race {
         self.choose_over(&rounds, present)
     }
 
+    /// How much two candidates of the race may differ by chance alone: the largest standard error of a ratio to the best,
+    /// among those that may be chosen.
+    pub(crate) fn noise(&self) -> Option<f64> {
+        let levels = self.levels();
+        let best = self.leader_by(&levels)?;
+        let others = (0..self.entries.len()).filter(|index| *index != best && self.is_eligible(*index));
+        others.filter_map(|index| levels.error(index, best)).reduce(f64::max)
+    }
+
     /// The share of resamples in which each candidate is the choice. Rounds are drawn, not single values, because
     /// candidates of a round share what the machine did.
     pub(crate) fn stability(&self, present: u32, seed: u64) -> Vec<f64> {
@@ -272,7 +285,8 @@ impl Race {
         let best = self.leader_by(&levels)?;
         let is_close = |index: &usize| {
             let Some(difference) = levels.difference(*index, best) else { return false };
-            *index == best || difference >= -CLOSE.max(levels.error(*index, best).unwrap_or(0.0))
+            let noise = levels.error(*index, best).unwrap_or(0.0).min(CLOSE_MAX);
+            *index == best || difference >= (1.0 - CLOSE.max(noise)).ln()
         };
         (0..self.entries.len())
             .filter(|index| self.is_eligible(*index))
@@ -428,6 +442,20 @@ mod tests {
         let shares = race.stability(4, 1);
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         assert!(shares.iter().all(|share| *share < 0.99), "{shares:?}");
+    }
+
+    #[test]
+    fn nothing_is_chosen_against_the_table_however_large_the_noise() {
+        let mut race = Race::new(candidates(&[1, 2]));
+        // 2 workers lead by a third, in windows that differ by more than that.
+        for (one, two) in [(60.0, 120.0), (110.0, 90.0), (50.0, 100.0), (100.0, 90.0)] {
+            race.record(&[(0, Some(one)), (1, Some(two))], 4);
+            race.entries.iter_mut().for_each(|entry| entry.dropped = None);
+        }
+        let rates = race.rates();
+        assert!(rates[0].unwrap() < 0.9 * rates[1].unwrap(), "{rates:?}");
+        assert!(race.noise().unwrap() > 0.1, "{:?}", race.noise());
+        assert_eq!(race.choose(4), Some(1));
     }
 
     #[test]

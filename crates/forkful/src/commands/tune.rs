@@ -14,6 +14,7 @@ use super::compare::this_program;
 use super::lab;
 use crate::cli::TuneArgs;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 /// Where a choice goes when there is no configuration yet.
 const FRESH: &str = "forkful.config.json";
@@ -57,12 +58,19 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     };
     let patched = suggest(args, &setup, &mut document);
     lab::show(&document, &text::tune(&document), &args.lab)?;
-    patched.map(|()| Exit::Done)
+    patched?;
+    if document.trustworthy {
+        return Ok(Exit::Done);
+    }
+    if args.apply {
+        output::talk("note: nothing was written, because the result cannot be trusted\n");
+    }
+    Ok(Exit::NotTrustworthy)
 }
 
-/// Where the choice would go, and with `--apply` puts it there.
+/// Where the choice would go, and with `--apply` puts it there. A result that cannot be trusted goes nowhere.
 fn suggest(args: &TuneArgs, setup: &TuneSetup, document: &mut TuneDocument) -> Result<(), Failure> {
-    if document.table.is_empty() {
+    if document.table.is_empty() || !document.trustworthy {
         return Ok(());
     }
     let choice = &document.choice;

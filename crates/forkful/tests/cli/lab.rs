@@ -236,10 +236,13 @@ fn pm2_is_an_arm_where_it_is_installed() {
 #[test]
 fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     let lab = Lab::new();
-    let base = ["tune", "server.js", "--path", "/fast", "--workers", "1,2", "--pools", "4", "--budget", "8s"];
+    let base =
+        ["tune", "server.js", "--path", "/fast", "--workers", "1,2", "--pools", "4", "--budget", "40s"];
     let output = lab.run(&[&base[..], &["--json", "--html", "p.html", "--apply"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    // A busy machine may well be what was measured: then there is no advice, and nothing is written.
+    let is_trusted = document["trustworthy"] == true;
+    assert_eq!(output.status.code(), Some(if is_trusted { 0 } else { 6 }), "{}", lab.sandbox.told(&output));
     for key in
         ["kind", "version", "headline", "choice", "trustworthy", "plan", "table", "usl", "patch", "trust"]
     {
@@ -262,15 +265,20 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
         assert!((relative - (own / of_best - 1.0) * 100.0).abs() < 0.01, "{row}");
     }
     let chosen: Vec<_> = rows.iter().filter(|row| row["chosen"] == true).collect();
-    assert_eq!(chosen.len(), 1);
-    let workers = &document["choice"]["workers"];
-    assert_eq!((&chosen[0]["workers"], &chosen[0]["pool"]), (workers, &document["choice"]["pool"]));
-    assert_eq!(chosen[0]["pool"], 4);
-    assert_eq!(document["patch"]["applied"], true);
-    let config = fs_err::read_to_string(lab.sandbox.work().join("forkful.config.json")).unwrap();
-    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
-    assert_eq!(&config["apps"][0]["instances"], workers, "{config}");
-    assert!(config["apps"][0]["script"].as_str().unwrap().ends_with("server.js"), "{config}");
+    let config = fs_err::read_to_string(lab.sandbox.work().join("forkful.config.json"));
+    if is_trusted {
+        assert_eq!(chosen.len(), 1);
+        let workers = &document["choice"]["workers"];
+        assert_eq!((&chosen[0]["workers"], &chosen[0]["pool"]), (workers, &document["choice"]["pool"]));
+        assert_eq!(chosen[0]["pool"], 4);
+        assert_eq!(document["patch"]["applied"], true);
+        let config: serde_json::Value = serde_json::from_str(&config.unwrap()).unwrap();
+        assert_eq!(&config["apps"][0]["instances"], workers, "{config}");
+        assert!(config["apps"][0]["script"].as_str().unwrap().ends_with("server.js"), "{config}");
+    } else {
+        assert!(chosen.is_empty() && document["patch"].is_null() && config.is_err(), "{document}");
+        assert!(document["headline"].as_str().unwrap().starts_with("no advice"), "{document}");
+    }
     assert!(fs_err::read_to_string(lab.sandbox.work().join("p.html")).unwrap().contains("\"tune\""));
     lab.nothing_is_left();
 }

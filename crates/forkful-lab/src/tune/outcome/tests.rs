@@ -11,7 +11,7 @@ use crate::statistics::steadiness::MachineUse;
 use crate::tune::race::Candidate;
 
 fn raced(disturbed: usize, costs: Vec<Costs>) -> Raced {
-    Raced { race: Race::new([]), costs, pool_matters: false, disturbed, trials: 10 }
+    Raced { race: Race::new([]), costs, pool_matters: false, disturbed, trials: 10, unmeasured: None }
 }
 
 #[test]
@@ -23,7 +23,10 @@ fn disturbed_windows_are_told_as_what_they_are() {
     assert_eq!(note(2).unwrap().0, Level::Note);
     let (level, text) = note(3).unwrap();
     assert_eq!(level, Level::Warning);
-    assert_eq!(text, "3 of 10 windows were disturbed by other processes, and count for want of better");
+    assert_eq!(
+        text,
+        "3 of 10 windows were disturbed by other processes, and were used because no clean windows were available"
+    );
 }
 
 #[test]
