@@ -41,6 +41,7 @@ mod recorder;
 pub mod report;
 mod run;
 mod schedule;
+pub mod secrets;
 mod shared;
 mod system;
 mod template;

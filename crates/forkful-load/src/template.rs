@@ -55,7 +55,7 @@ impl Template {
         }
         head.push(b"\r\n");
         let mut template = Self {
-            name: format!("{} {}", request.method, request.url.path),
+            name: format!("{} {}", request.method, crate::secrets::url(&request.url.path)),
             is_head: request.method == "HEAD",
             fixed: None,
             body_fixed_bytes: body.segments.iter().map(Segment::fixed_bytes).sum(),

@@ -1,7 +1,6 @@
 //! Command lines as reports, pages and JSON repeat them: with every option, but without what is secret in it. Pure.
 
-/// What stands in the place of a secret.
-const MASK: &str = "…";
+use forkful_load::secrets::{self, MASK};
 
 /// Short options without a value, which may stand before another one's letter: `-ku me:secret`.
 const PLAIN_LETTERS: &str = "ksqhV";
@@ -15,6 +14,8 @@ enum Value {
     Header,
     /// `KEY=value`, or a name alone.
     Variable,
+    /// A body of a request.
+    Body,
 }
 
 impl Value {
@@ -23,6 +24,7 @@ impl Value {
             "user" => Some(Self::Credentials),
             "header" => Some(Self::Header),
             "env" => Some(Self::Variable),
+            "body" | "expect-body" | "data" => Some(Self::Body),
             _ => None,
         }
     }
@@ -44,12 +46,13 @@ impl Value {
             Self::Credentials => MASK.to_owned(),
             Self::Header => name_and(":", " "),
             Self::Variable => name_and("=", ""),
+            Self::Body => secrets::body(&plain(text)),
         }
     }
 }
 
 /// The same words without passwords, values of headers and variables, and what stands before the host of a URL. The
-/// names of headers and variables stay.
+/// names of headers and variables stay. Queries and bodies have no values whose names tell of a secret.
 pub(crate) fn masked(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut expected = None;
     let mut shown = Vec::new();
@@ -72,7 +75,7 @@ fn option(word: &str) -> (String, Option<Value>) {
         return match long.split_once('=') {
             Some((name, text)) => match Value::of_long(name) {
                 Some(value) => (format!("--{name}={}", value.masked(text)), None),
-                None => (format!("--{name}={}", without_userinfo(text)), None),
+                None => (format!("--{name}={}", plain(text)), None),
             },
             None => (word.to_owned(), Value::of_long(long)),
         };
@@ -88,7 +91,13 @@ fn option(word: &str) -> (String, Option<Value>) {
             None => (format!("-{before}{}", value.masked(text)), None),
         };
     }
-    (without_userinfo(word), None)
+    (plain(word), None)
+}
+
+/// A word of which nothing is known but its form: a URL, a path with a query, a body in JSON.
+fn plain(text: &str) -> String {
+    let text = without_userinfo(text);
+    if text.starts_with(['{', '[']) { secrets::body(&text) } else { secrets::url(&text) }
 }
 
 /// `http://me:secret@host/` without `me:secret`, wherever it stands in the text; the same of a URL without its scheme.
@@ -154,6 +163,12 @@ mod tests {
             ("see,http://a:secret@b/http://c:secret@d", "see,http://…@b/http://…@d"),
             ("http://host/?to=http://a:secret@b", "http://host/?to=http://…@b"),
             ("old@1.js @scope/app.js /p?mail=a:b@c", "old@1.js @scope/app.js /p?mail=a:b@c"),
+            ("http://host/a?token=secret&n=1", "http://host/a?token=…&n=1"),
+            ("--path /a?api_key=secret", "--path /a?api_key=…"),
+            ("--path=/a?password=secret#x", "--path=/a?password=…#x"),
+            ("--body a=1&token=secret", "--body a=1&token=…"),
+            ("--body {\"password\":\"secret\"}", "--body {\"password\":\"…\"}"),
+            ("-- -b {\"token\":\"secret\"}", "-- -b {\"token\":\"…\"}"),
             ("--body @file -c 50 -d10s --users 3", "--body @file -c 50 -d10s --users 3"),
             ("-- --port 80 -u me:secret", "-- --port 80 -u …"),
         ] {

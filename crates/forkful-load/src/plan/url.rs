@@ -63,8 +63,9 @@ impl Url {
 }
 
 impl fmt::Display for Url {
+    /// As it may be shown: without user and password, and without the secrets of its query.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}{}", self.origin(), self.path)
+        write!(formatter, "{}{}", self.origin(), crate::secrets::url(&self.path))
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) fn heading(script: &str, app: &AppSpec, target: &Target, seed: u64, s
         target: TargetDocument {
             script: script.to_owned(),
             method: target.method.clone(),
-            path: target.path.clone(),
+            path: forkful_load::secrets::url(&target.path),
         },
         machine: Machine::look(&app.launch.program),
     }
