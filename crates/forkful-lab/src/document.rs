@@ -306,7 +306,7 @@ pub struct BlockDocument {
     pub order: Vec<String>,
     /// What others did to the machine meanwhile.
     pub disturbed: Option<String>,
-    /// Whether its figures are in the result. Disturbed ones are for want of better only.
+    /// Whether its figures are in the result. Disturbed ones are, where there are no clean ones.
     pub counted: bool,
     /// Figures by arm.
     pub arms: BTreeMap<String, TrialDocument>,

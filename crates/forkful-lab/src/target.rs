@@ -76,7 +76,7 @@ impl Target {
     }
 
     fn expect(&self) -> Expect {
-        Expect { statuses: self.statuses.clone(), body: None }
+        Expect { statuses: self.statuses.clone(), ..Expect::default() }
     }
 }
 

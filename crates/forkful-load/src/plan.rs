@@ -261,6 +261,9 @@ pub struct TlsOptions {
 pub struct Expect {
     /// These statuses; empty: every one below 400.
     pub statuses: Vec<u16>,
+    /// The statuses are those that another tool counts as answers, and not what the user wishes: a run of error pages is
+    /// told as one.
+    pub is_habit: bool,
     /// This body. Bodies above [`Expect::BODY_BYTES_MAX`] never match.
     pub body: Option<BodyCheck>,
 }
@@ -272,6 +275,11 @@ impl Expect {
     /// Whether a status is a good one.
     pub fn accepts(&self, status: u16) -> bool {
         if self.statuses.is_empty() { status < 400 } else { self.statuses.contains(&status) }
+    }
+
+    /// Whether a status says that the request went wrong, unless the user has asked for this very status.
+    pub fn is_error_page(&self, status: u16) -> bool {
+        status >= 400 && (self.is_habit || !self.accepts(status))
     }
 }
 

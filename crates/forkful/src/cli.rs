@@ -153,13 +153,13 @@ pub(crate) enum Verb {
     /// Serve the files of a directory over HTTP.
     #[command(visible_alias = "expose")]
     Serve(ServeArgs),
-    /// Put a load on a server and measure what it does: closed or open loop, with a trust box.
+    /// Load-test a server and check whether the results are reliable.
     Bench(Box<BenchArgs>),
-    /// Measure one arm against another: one process and a cluster, or anything else.
+    /// Compare two setups: one process and a cluster, or anything else.
     Compare(Box<CompareArgs>),
     /// Find the best number of workers and size of the thread pool by measurement.
     Tune(Box<TuneArgs>),
-    /// Make a known report about Node.js on many cores again, on this machine.
+    /// Reproduce a published Node.js multi-core benchmark.
     Experiment(ExperimentArgs),
     /// Save what should run, to come back to it; at every change it is saved by itself.
     #[command(visible_alias = "dump")]

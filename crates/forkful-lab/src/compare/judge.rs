@@ -219,7 +219,7 @@ fn comparison(setup: &Setup, plan: &Plan, blocks: &[Block], arms: &[ArmDocument]
         hidden_percent: judgement.hidden.map(|hidden| hidden * 100.0),
         sentence: String::new(),
     };
-    comparison.sentence = words::sentence(setup, &comparison, &judgement, logs.len());
+    comparison.sentence = words::sentence(setup, &comparison, &judgement, &rule, logs.len());
     comparison
 }
 

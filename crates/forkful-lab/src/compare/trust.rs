@@ -149,8 +149,10 @@ fn disturbances(trust: &mut Trust, blocks: &[Block]) {
     let counted_anyway = counting(blocks).any(|block| block.disturbed().is_some());
     if counted_anyway {
         let which = if disturbed == blocks.len() { "every block was" } else { "all blocks but one were" };
-        let text =
-            format!("{which} disturbed ({}), and all of them count for want of better", reasons.join("; "));
+        let text = format!(
+            "{which} disturbed ({}), and all of them were used because no clean ones were available",
+            reasons.join("; ")
+        );
         note(trust, Level::Warning, "disturbed", text);
     } else if disturbed > 0 {
         let text = format!(
@@ -215,7 +217,7 @@ fn little(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], connecti
     ));
     if !ok {
         let text = format!(
-            "throughput × response time makes {:.1} connections where {connections} were used: a few very slow answers, as \
+            "Little's law gives {:.1} connections, not {connections}: a few very slow answers, as \
              where Node.js takes many new connections one by one, or windows too short for this route",
             worst * connections as f64
         );

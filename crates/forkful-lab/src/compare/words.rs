@@ -5,7 +5,7 @@ use super::judge::ThroughputJudgement;
 use super::pilot::Pilot;
 use crate::document::{ArmDocument, Comparison, LatencyRatios, Level, Trust};
 use crate::plan::Plan;
-use crate::statistics::verdict::Word;
+use crate::statistics::verdict::{Rule, Word};
 
 /// More blocks than this are hours: nobody is advised to wait for them.
 const BLOCKS_BEARABLE: usize = 200;
@@ -66,6 +66,7 @@ pub(super) fn sentence(
     setup: &Setup,
     comparison: &Comparison,
     judgement: &ThroughputJudgement,
+    rule: &Rule,
     blocks: usize,
 ) -> String {
     let Some(ratio) = comparison.throughput.ratio else {
@@ -93,14 +94,45 @@ pub(super) fn sentence(
         Word::Inconclusive => {
             let more = match judgement.more_blocks {
                 Some(more) if more <= BLOCKS_BEARABLE => format!(
-                    "about {more} more blocks would probably tell: `--blocks {}`{}",
+                    "{more} more block{} would probably settle it: `--blocks {}`{}",
+                    if more == 1 { "" } else { "s" },
                     blocks + more,
                     if setup.blocks.is_none() { " with a larger `--budget`" } else { "" }
                 ),
-                _ => "the machine is too noisy to tell with any bearable number of blocks".to_owned(),
+                _ => "the machine is too noisy for a result in a reasonable number of blocks".to_owned(),
             };
-            format!("{figure}: that does not settle it; {more}")
+            format!("{figure}: {}; {more}", unsettled(comparison.throughput.ci95, judgement, rule))
         }
+    }
+}
+
+/// Why an interval settles nothing, also where it seems to: the one that is printed is narrower than the one that decides.
+fn unsettled(printed: Option<[f64; 2]>, judgement: &ThroughputJudgement, rule: &Rule) -> String {
+    let leaves_out_one = |[low, high]: [f64; 2]| low > 1.0 || high < 1.0;
+    let is_beyond = |[low, high]: [f64; 2]| low > 1.0 + rule.band || high < 1.0 - rule.band;
+    let band = rule.band * 100.0;
+    match (printed, judgement.deciding) {
+        (Some(printed), Some(deciding)) if leaves_out_one(printed) && rule.looks > 1 => {
+            let what = if is_beyond(printed) {
+                "this interval would settle it"
+            } else {
+                "this interval leaves out 1"
+            };
+            format!(
+                "{what}, but the test is sequential: it looks at its blocks up to {} times, so that the {:.1} % interval decides \
+                 ({} to {}), which must lie beyond ±{band:.0} %",
+                rule.looks,
+                rule.deciding_confidence() * 100.0,
+                times(deciding.low()),
+                times(deciding.high()),
+            )
+        }
+        (Some(printed), _) if leaves_out_one(printed) => {
+            format!(
+                "the interval leaves out 1, but does not lie beyond ±{band:.0} %, below which differences do not matter"
+            )
+        }
+        _ => "that does not settle it".to_owned(),
     }
 }
 
@@ -256,6 +288,36 @@ mod tests {
         ] {
             assert_eq!(tail(&latency), expected);
         }
+    }
+
+    #[test]
+    fn an_interval_that_seems_to_settle_it_is_explained_in_the_same_sentence() {
+        use crate::statistics::paired::t_interval;
+        use crate::statistics::verdict::{CONFIDENCE, judge};
+        let told = |logs: &[f64], looks: usize| {
+            let rule = Rule::throughput(looks);
+            let judgement = judge(logs, &rule, true);
+            assert_eq!(judgement.word, Word::Inconclusive, "{judgement:?}");
+            let printed = t_interval(logs, CONFIDENCE).map(|interval| interval.bounds);
+            unsettled(printed, &judgement, &rule)
+        };
+        let around =
+            |center: f64, spread: f64| [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0].map(|sign| center + sign * spread);
+        // 1.18 × (1.03 to 1.35): beyond the band, as it is printed.
+        assert_eq!(
+            told(&around(0.166, 0.12), 3),
+            "this interval would settle it, but the test is sequential: it looks at its blocks up to 3 times, so that the 98.3 % \
+             interval decides (0.98 to 1.43), which must lie beyond ±2 %"
+        );
+        assert!(
+            told(&around(0.05, 0.035), 3)
+                .starts_with("this interval leaves out 1, but the test is sequential")
+        );
+        assert_eq!(
+            told(&around(0.05, 0.035), 1),
+            "the interval leaves out 1, but does not lie beyond ±2 %, below which differences do not matter"
+        );
+        assert_eq!(told(&around(0.0, 0.1), 3), "that does not settle it");
     }
 
     #[test]

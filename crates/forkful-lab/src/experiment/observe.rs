@@ -186,7 +186,11 @@ mod tests {
         let looks = vec![look(50.0, 50.0, 5), look(100.0, 50.0, 9), look(150.0, 50.0, 9)];
         let seen = |from, to| Watched::between(1, looks.clone(), from, to).unwrap();
         let short = seen(60.0, 70.0);
-        assert_eq!((short.requests(), short.looks.len()), (4, 1), "all between the first look and the second");
+        assert_eq!(
+            (short.requests(), short.looks.len()),
+            (4, 1),
+            "all between the first look and the second"
+        );
         let drawn = line(&short.looks, 60.0, |_| 1.0);
         assert_eq!(drawn, [json!([0.0, 1.0]), json!([0.04, 1.0])], "a line from a single look");
         let whole = seen(10.0, 140.0);

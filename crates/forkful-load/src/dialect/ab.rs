@@ -269,6 +269,7 @@ impl Options {
         plan.timeout = Duration::from_secs(self.timeout.max(1));
         plan.reuse = if self.keep_alive { Reuse::Always } else { Reuse::Never };
         plan.expect.statuses = (100..=999).collect();
+        plan.expect.is_habit = true;
         // ab checks no certificate.
         plan.tls = TlsOptions {
             insecure: true,

@@ -293,6 +293,7 @@ impl Options {
         plan.reuse = self.reconnect.filter(|each| *each > 0).map_or(Reuse::Always, Reuse::Requests);
         plan.unix_socket.clone_from(&self.socket);
         plan.expect.statuses = (100..=999).collect();
+        plan.expect.is_habit = true;
         plan.expect.body = self.expect_body.as_ref().map(|body| BodyCheck::Equals(body.clone().into_bytes()));
         plan.errors_max = self.bailout;
         plan.tls = self.tls.clone();

@@ -203,6 +203,7 @@ impl Options {
         plan.timeout = Duration::from_secs(self.timeout.max(1));
         plan.reuse = if self.keep_alive { Reuse::Always } else { Reuse::Never };
         plan.expect.statuses = (100..500).collect();
+        plan.expect.is_habit = true;
         plan.errors_max = Some(self.failures_max);
         plan.tls = TlsOptions { insecure: true, ..TlsOptions::default() };
         plan

@@ -152,6 +152,7 @@ impl Options {
         plan.timeout = Duration::from_secs(self.duration + self.timeout);
         plan.drain = Duration::from_secs(self.timeout);
         plan.expect.statuses = (100..400).collect();
+        plan.expect.is_habit = true;
         plan.tls = TlsOptions { insecure: true, ..TlsOptions::default() };
         Ok(plan)
     }

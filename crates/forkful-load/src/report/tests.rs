@@ -105,9 +105,61 @@ impl Told {
         self.with(|findings| text(findings, &|_, text| text.to_owned()))
     }
 
+    fn summary(&self) -> String {
+        self.with(|findings| summary(findings, &|_, text| text.to_owned()))
+    }
+
     fn json(&self) -> Value {
         self.with(document)
     }
+}
+
+#[test]
+fn the_summary_has_the_verdict_first_and_fits_fifteen_lines() {
+    let mut told = Told::of(plan(), report());
+    assert_snapshot!(told.summary(), @"
+    Trustworthy
+    GET http://127.0.0.1:8000/fast
+    22 connections, 1 thread, closed loop, keep-alive, 10s
+
+    Requests  2,000 requests/s   20,000 answers in 10.0 s
+    p50       10.9 ms
+    p99       20.7 ms
+    Errors    114 (0.57 %)
+           100  unexpected status: 500
+            14  reset before an answer
+
+    --verbose shows all percentiles, connections, workers and checks
+    ");
+    told.report.statuses = vec![(404, 20_050)];
+    told.report.errors = [
+        (ErrorCause::UnexpectedStatus, 20_050),
+        (ErrorCause::ConnectRefused, 14),
+        (ErrorCause::TimeoutBeforeAnswer, 3),
+    ]
+    .map(|(cause, count)| ErrorCount { cause, count, examples: Vec::new() })
+    .to_vec();
+    told.report.response = crate::new_histogram();
+    told.report.response.record_n(1_000_000, 900).unwrap();
+    told.expectations = vec!["p50<20ms"];
+    assert_snapshot!(told.summary(), @"
+    NOT TRUSTWORTHY: 100 % of the answers were errors (404): the figures are those of an error page
+    GET http://127.0.0.1:8000/fast
+    22 connections, 1 thread, closed loop, keep-alive, 10s
+
+    Requests  2,000 requests/s   20,000 answers in 10.0 s
+    p50       1.00 ms
+    p99       – (too few answers: it takes 1,000)
+    Errors    20,067 (100 %)
+        20,050  unexpected status: 404
+            14  connection refused
+                hint: is the server running, and on this port?
+                and 1 more causes
+      ok  p50<20ms kept (1.00 ms)
+
+    --verbose shows all percentiles, connections, workers and checks
+    ");
+    assert!(told.summary().lines().count() <= 15 + told.expectations.len());
 }
 
 #[test]

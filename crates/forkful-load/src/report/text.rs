@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
+use super::threshold::Judgement;
 use super::trust::{Level, percent};
 use crate::{Histogram, Load, Report, ThreadFacts};
 
@@ -313,13 +314,18 @@ impl Page<'_> {
         let title = self.paint(Tone::Strong, "Expected");
         self.line(format_args!("\n{title}"));
         for judgement in findings.judgements {
-            let mark = match judgement.kept {
-                Some(true) => self.paint(Tone::Good, "  ok"),
-                Some(false) => self.paint(Tone::Bad, "MISS"),
-                None => self.paint(Tone::Bad, "   ?"),
-            };
+            let mark = mark(judgement, self.paint);
             self.line(format_args!("  {mark}  {judgement}"));
         }
+    }
+}
+
+/// How an expectation came out, four columns wide.
+pub(super) fn mark(judgement: &Judgement, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    match judgement.kept {
+        Some(true) => paint(Tone::Good, "  ok"),
+        Some(false) => paint(Tone::Bad, "MISS"),
+        None => paint(Tone::Bad, "   ?"),
     }
 }
 
@@ -349,6 +355,6 @@ fn phases<'a>(findings: &Findings<'a>) -> Vec<(&'static str, &'a Histogram)> {
 }
 
 /// With a fraction where it means something.
-fn decimals(value: f64) -> String {
+pub(super) fn decimals(value: f64) -> String {
     if value >= 1_000.0 { thousands(value.round() as u64) } else { super::spread::three_digits(value) }
 }

@@ -86,7 +86,7 @@ impl Trust {
             network::retransmits(report),
             Some(samples(report)),
             Some(unfinished(report)),
-            errors(report),
+            errors(plan, report),
         ];
         Self { checks: checks.into_iter().flatten().collect() }
     }
@@ -183,20 +183,50 @@ fn unfinished(report: &Report) -> Check {
     }
 }
 
-/// Most requests failed.
-fn errors(report: &Report) -> Option<Check> {
-    let ended = report.counts.completed + report.counts.failed + report.counts.late;
+/// Shares of errors from which on a run is doubted, and from which on it measures errors and nothing else.
+const ERRORS_MANY: f64 = 0.1;
+const ERRORS_MOST: f64 = 0.5;
+
+/// Statuses that are named where most answers are errors.
+const STATUSES_NAMED_MAX: usize = 3;
+
+/// Many requests ended in errors, also where another tool takes every status for an answer.
+fn errors(plan: &Plan, report: &Report) -> Option<Check> {
+    let counts = report.counts;
+    let ended = counts.completed + counts.failed + counts.late;
     if ended == 0 {
         return None;
     }
-    let share = report.errors_total() as f64 / ended as f64;
+    let mut pages: Vec<(u16, u64)> =
+        report.statuses.iter().copied().filter(|(status, _)| plan.expect.is_error_page(*status)).collect();
+    pages.sort_by_key(|(status, count)| (std::cmp::Reverse(*count), *status));
+    let answered: u64 = pages.iter().map(|(_, count)| count).sum();
+    let share = |count: u64| count as f64 / ended as f64;
+    let all = share(report.errors_total().max(answered + counts.failed).min(ended));
+    let meaning = if share(answered) > all / 2.0 {
+        let named = pages.iter().take(STATUSES_NAMED_MAX).map(|(status, _)| status.to_string());
+        let named: Vec<String> =
+            named.chain((pages.len() > STATUSES_NAMED_MAX).then(|| "…".to_owned())).collect();
+        let figures = if all > ERRORS_MOST { "those" } else { "in part those" };
+        let text = format!("{} of the answers were errors ({})", percent(share(answered)), named.join(", "));
+        format!("{text}: the figures are {figures} of an error page")
+    } else {
+        let worst = report.errors.iter().max_by_key(|error| error.count);
+        let cause = worst.map_or(String::new(), |error| format!(" ({})", error.cause.words()));
+        let what = if all > ERRORS_MOST {
+            "the figures are those of failures"
+        } else {
+            "the rest carried the load alone"
+        };
+        format!("{} of the requests failed{cause}: {what}", percent(all))
+    };
     Some(Check {
         key: "errors",
         name: "errors",
-        level: if share > 0.5 { Level::Warning } else { Level::Fine },
-        value: percent(share),
-        limit: "50 %".to_owned(),
-        meaning: format!("{} of the requests failed, so this measures failing", percent(share)),
+        level: Level::above(all, ERRORS_MANY, ERRORS_MOST),
+        value: percent(all),
+        limit: format!("{:.0} %", ERRORS_MANY * 100.0),
+        meaning,
     })
 }
 

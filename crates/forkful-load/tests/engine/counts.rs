@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::support::{Gate, Server, ok, wait_until};
 use forkful_load::{
-    Arrivals, Counts, ErrorCause, Load, Order, Phase, Plan, Progress, Report, Request, Reuse, Stop, StopHandle, Think,
-    Threads, run,
+    Arrivals, Counts, ErrorCause, Load, Order, Phase, Plan, Progress, Report, Request, Reuse, Stop,
+    StopHandle, Think, Threads, run,
 };
 
 fn go(plan: &Plan) -> Report {

@@ -9,28 +9,27 @@ use forkful_load::dialect::Dialect;
 use forkful_load::report::Threshold;
 
 const HELP: &str = "\
-A closed loop (the default) sends a connection's next request when it has the answer to the last: it finds
-out how much the target can do. With --rate the loop is open: requests start when they are due, whatever the
-target does, and latencies count from then: it finds out what users of that rate see. docs/MEASURING.md says
-more, also what the trust box checks.
+Closed loop (the default): each connection sends its next request when the previous answer has arrived. This
+measures the throughput of the target. Open loop (--rate): requests start on schedule, however slow the target
+is, and latency counts from the scheduled time. This measures the latency that users see at that rate.
 
-The report ends with a trust box. A measurement that cannot be trusted says so in its first line. Percentiles
-that there are too few samples for are left out: p99 needs 1,000, p99.9 needs 10,000.
+The first line says whether the results can be trusted; --verbose shows every check. docs/MEASURING.md explains
+the checks. Percentiles with too few samples are left out: p99 needs 1,000, p99.9 needs 10,000.
 
---as speaks the language of ab, siege, loadtest, autocannon or wrk: their flags behind `--`, their report,
-and on stderr a note wherever theirs would have been wrong. --expect is judged there, too, and the files of
-Output are written; --json takes the place of what the tool prints on stdout.
+--as takes the flags of ab, siege, loadtest, autocannon or wrk behind `--` and prints that tool's report, with
+notes on stderr where its own numbers would be wrong. --expect and the files of Output work there, too; --json
+replaces the tool's report on stdout.
 
 A file of --urls-file has a request on each line: [WEIGHT] [METHOD] URL [BODY|@FILE]; # begins a comment.
 
 Exit codes of bench:
-  0  measured, and all that was expected holds
-  1  it could not be done
+  0  measured, and every expectation holds
+  1  the measurement failed
   2  the command line is wrong (with --as: as the tool exits)
   5  measured, but an expectation was missed
-  6  what was measured cannot be trusted, or an expectation cannot be judged
+  6  the results cannot be trusted (most answers were errors, for example), or an expectation cannot be judged
   7  the target cannot be reached
-When several hold, the largest is told.
+If several apply, the command exits with the largest.
 
 Examples:
   forkful bench http://127.0.0.1:8000/fast
@@ -52,10 +51,10 @@ const CONNECTION: &str = "Connection";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct BenchArgs {
-    /// Where to. Several, of one server, are taken in turns, or by --weights.
+    /// URLs to load. Several URLs of one server are taken in turns, or at random by --weights.
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// Take the flags of this tool, behind `--`, and print its report.
+    /// Take this tool's flags behind `--` and print its report.
     #[arg(long = "as", value_name = "TOOL", value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
     /// Flags of that tool.
@@ -204,6 +203,9 @@ pub(crate) struct BenchOutputArgs {
     /// What must hold: `p99<20ms`, `errors<0.1%`, `rps>1000`. Several.
     #[arg(long, value_name = "EXPECTATION", num_args = 1..)]
     pub(crate) expect: Vec<String>,
+    /// Print the whole report: all percentiles, connections, workers and checks.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) verbose: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

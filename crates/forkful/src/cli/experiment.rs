@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each is a report of somebody else about Node.js on many cores, made again on this machine: the
+Each is a published benchmark of Node.js on many cores, reproduced on this machine: the
 sample app is started as one process and as a cluster in a private home, loaded as the report says,
 and what was found is put beside what was reported. Everything stays on the loopback and is ended
 after. Nothing is installed: without Express the apps run on a small stand-in, and the result says
@@ -21,16 +21,16 @@ pub(crate) struct ExperimentArgs {
     /// Name or number of an experiment, `all`, or `list`.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The original's own numbers, where they take more than a minute or two.
+    /// Run at full length, as the original did, where that takes more than two minutes.
     #[arg(long)]
     pub(crate) full: bool,
-    /// A part of the usual length, as 0.1, to see that it works.
+    /// Part of the usual length (0.1 for a tenth), for a quick check.
     #[arg(long, value_name = "PART", conflicts_with = "full", value_parser = part)]
     pub(crate) scale: Option<f64>,
     /// Workers of the cluster; by default one per core.
     #[arg(long, short, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) instances: Option<u16>,
-    /// Where the page goes; by default forkful-experiment-NAME.html in this directory.
+    /// File of the page; by default forkful-experiment-NAME.html in this directory.
     #[arg(long, value_name = "FILE", conflicts_with = "no_html")]
     pub(crate) html: Option<PathBuf>,
     /// Write no page.

@@ -22,15 +22,15 @@ Examples:
   forkful compare old.js new.js --path / --arms cluster
   forkful compare server.js --path / --arms single,cluster,node-cluster,pm2
   forkful compare server.js --path / --https --cacert ca.pem --server-name localhost
-  forkful compare server.js --path / --aa             what can this machine tell at all?")]
+  forkful compare server.js --path / --aa             how small a difference can this machine detect?")]
 pub(crate) struct CompareArgs {
     /// One script or config file, or two scripts.
     #[arg(required = true, value_name = "SCRIPT|CONFIG", num_args = 1..=2)]
     pub(crate) targets: Vec<String>,
-    /// What is compared.
+    /// The setups to compare.
     #[arg(long, value_name = "LIST")]
     pub(crate) arms: Option<String>,
-    /// Compare the last arm with itself, to learn what this machine can tell.
+    /// Compare the last arm with itself: how small a difference can this machine detect?
     #[arg(long)]
     pub(crate) aa: bool,
     /// Number of blocks, instead of as many as the budget allows (6 to 18).
@@ -77,7 +77,7 @@ pub(crate) struct LabArgs {
     /// Arguments of the script.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
-    /// Time for all of it; by default 60s to compare, and 90s to tune.
+    /// Time for the whole run; by default 60s for compare, 90s for tune.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) budget: Option<Duration>,
     /// Print JSON.
@@ -110,7 +110,7 @@ pub(crate) struct RequestArgs {
     /// The body; `@FILE` reads a file.
     #[arg(long, short, value_name = "TEXT|@FILE")]
     pub(crate) body: Option<String>,
-    /// The statuses that are right; by default all below 400.
+    /// Statuses that count as success; by default all below 400.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) expect_status: Vec<u16>,
     /// The app speaks TLS.

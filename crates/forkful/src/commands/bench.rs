@@ -104,7 +104,8 @@ fn tell(args: &BenchArgs, findings: &Findings) -> Result<(), Failure> {
         return Ok(());
     }
     let paint = Paint::stdout();
-    output::print(&report::text(findings, &|tone, text| painted(paint, tone, text)))
+    let form = if out.verbose { report::text } else { report::summary };
+    output::print(&form(findings, &|tone, text| painted(paint, tone, text)))
 }
 
 fn painted(paint: Paint, tone: Tone, text: &str) -> String {

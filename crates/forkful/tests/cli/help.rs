@@ -38,10 +38,10 @@ fn help_of_the_command() {
       update      Replace the daemon by one of this program's version, with the same apps
       run         Run apps in the foreground, without a daemon: for containers, systemd and development
       serve       Serve the files of a directory over HTTP [alias: expose]
-      bench       Put a load on a server and measure what it does: closed or open loop, with a trust box
-      compare     Measure one arm against another: one process and a cluster, or anything else
+      bench       Load-test a server and check whether the results are reliable
+      compare     Compare two setups: one process and a cluster, or anything else
       tune        Find the best number of workers and size of the thread pool by measurement
-      experiment  Make a known report about Node.js on many cores again, on this machine
+      experiment  Reproduce a published Node.js multi-core benchmark
       save        Save what should run, to come back to it; at every change it is saved by itself
                   [alias: dump]
       resurrect   Start what was saved and does not run

@@ -74,7 +74,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 41] = [
+    let table: [(&str, Level, Change); 46] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -144,8 +144,24 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         ("retransmits", Level::Warning, |_, report| report.connections.syn_retransmits = 1),
         ("unfinished", Level::Warning, |_, report| report.counts.unfinished = 200),
         ("unfinished", Level::Fault, |_, report| report.counts.unfinished = 2_000),
-        ("errors", Level::Warning, |_, report| {
-            report.errors = vec![count(ErrorCause::UnexpectedStatus, 60_000)];
+        ("errors", Level::Fine, |_, report| answered(report, 404, 10_000)),
+        ("errors", Level::Warning, |_, report| answered(report, 404, 10_100)),
+        ("errors", Level::Fault, |_, report| answered(report, 404, 50_100)),
+        ("errors", Level::Fault, |_, report| {
+            report.errors = vec![count(ErrorCause::UnexpectedBody, 60_000)];
+        }),
+        // A tool that takes every status for an answer has no errors.
+        ("errors", Level::Fault, |plan, report| {
+            answered(report, 404, 100_000);
+            report.errors.clear();
+            plan.expect.statuses = (100..=999).collect();
+            plan.expect.is_habit = true;
+        }),
+        // What was asked for is no error.
+        ("errors", Level::Fine, |plan, report| {
+            answered(report, 404, 100_000);
+            report.errors.clear();
+            plan.expect.statuses = vec![404];
         }),
     ];
     for (number, (key, level, change)) in table.into_iter().enumerate() {
@@ -160,6 +176,43 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
             assert_eq!(trust.sentence(), format!("not trustworthy: {}", check.meaning));
         }
     }
+}
+
+/// Of 100,000 answers, so many with another status.
+fn answered(report: &mut Report, status: u16, answers: u64) {
+    report.statuses = vec![(200, 100_000 - answers), (status, answers)];
+    report.errors = vec![count(ErrorCause::UnexpectedStatus, answers)];
+}
+
+#[test]
+fn a_run_of_error_pages_is_named_as_one() {
+    let meaning = |change: &dyn Fn(&mut Report)| {
+        let (plan, mut report) = good();
+        change(&mut report);
+        Trust::of(&plan, &report).sentence()
+    };
+    assert_eq!(
+        meaning(&|report| answered(report, 404, 100_000)),
+        "not trustworthy: 100 % of the answers were errors (404): the figures are those of an error page"
+    );
+    assert_eq!(
+        meaning(&|report| {
+            report.statuses = vec![(200, 20_000), (401, 1_000), (404, 19_000), (500, 40_000), (503, 20_000)];
+            report.errors = vec![count(ErrorCause::UnexpectedStatus, 80_000)];
+        }),
+        "not trustworthy: 80 % of the answers were errors (500, 503, 404, …): the figures are those of an error page"
+    );
+    assert_eq!(
+        meaning(&|report| answered(report, 503, 20_000)),
+        "trustworthy, but 20 % of the answers were errors (503): the figures are in part those of an error page"
+    );
+    assert_eq!(
+        meaning(&|report| {
+            report.counts.failed = 200_000;
+            report.errors = vec![count(ErrorCause::ResetBeforeAnswer, 200_000)];
+        }),
+        "not trustworthy: 67 % of the requests failed (reset before an answer): the figures are those of failures"
+    );
 }
 
 /// HTTP/2 with four streams asked for, in a loop that Little's law does not judge.

@@ -213,7 +213,7 @@ fn expect(options: &BenchRequestArgs) -> Result<Expect, Failure> {
         (None, Some(path)) => Some(BodyCheck::Equals(read(path)?)),
         (None, None) => None,
     };
-    Ok(Expect { statuses: options.expect_status.clone(), body })
+    Ok(Expect { statuses: options.expect_status.clone(), body, ..Expect::default() })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -1,0 +1,89 @@
+//! The report in a few lines, the verdict first: what most readers want. `text` has everything.
+
+use std::fmt::Write as _;
+
+use super::findings::Findings;
+use super::spread::{Percentile, duration, thousands};
+use super::text::{Tone, decimals, mark};
+use super::trust::Level;
+use crate::ErrorCause;
+
+const STRING: &str = "a String takes everything";
+
+/// Causes of errors that are shown; `--verbose` shows all.
+const CAUSES_MAX: usize = 2;
+
+/// The summary; `paint` colours, or does not. At most 15 lines, and one for each expectation.
+pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    let report = findings.report;
+    let mut out = String::new();
+    let mut line = |text: String| writeln!(out, "{}", text.trim_end()).expect(STRING);
+    line(verdict(findings, paint));
+    line(paint(Tone::Strong, &findings.target()));
+    line(findings.load());
+    line(String::new());
+    let early = if report.stopped_early { ", ended early" } else { "" };
+    let answers = thousands(report.counts.completed + report.counts.carried_in);
+    let took = duration(report.elapsed.as_nanos() as f64);
+    let rate = paint(Tone::Strong, &format!("{} requests/s", decimals(report.per_second())));
+    line(format!("Requests  {rate}   {answers} answers in {took}{early}"));
+    for name in ["p50", "p99"] {
+        let known = Percentile::named(name).expect("it is in the table");
+        let told = match known.of(&report.response) {
+            Some(value) => paint(Tone::Strong, &duration(value as f64)),
+            None => format!("– (too few answers: it takes {})", thousands(known.samples_min)),
+        };
+        line(format!("{name:<10}{told}"));
+    }
+    for text in errors(findings, paint) {
+        line(text);
+    }
+    for judgement in findings.judgements {
+        line(format!("{}  {judgement}", mark(judgement, paint)));
+    }
+    line(String::new());
+    line(paint(Tone::Faint, "--verbose shows all percentiles, connections, workers and checks"));
+    out
+}
+
+/// Whether the figures can be trusted, with the reasons where they cannot.
+fn verdict(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    let sentence = findings.trust.sentence();
+    let reason = |prefix: &str| sentence.strip_prefix(prefix).unwrap_or(&sentence).to_owned();
+    match findings.trust.level() {
+        Level::Fault => paint(Tone::Bad, &format!("NOT TRUSTWORTHY: {}", reason("not trustworthy: "))),
+        Level::Warning => {
+            format!("{} {}", paint(Tone::Bad, "Trustworthy, with reservations:"), reason("trustworthy, but "))
+        }
+        Level::Fine | Level::Note => paint(Tone::Good, "Trustworthy"),
+    }
+}
+
+fn errors(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Vec<String> {
+    let report = findings.report;
+    let total = report.errors_total();
+    if total == 0 {
+        return vec![format!("Errors    {}", paint(Tone::Good, "none"))];
+    }
+    let ended = (report.counts.completed + report.counts.failed + report.counts.late).max(1);
+    let share = super::trust::percent(total as f64 / ended as f64);
+    let mut lines =
+        vec![format!("Errors    {}", paint(Tone::Bad, &format!("{} ({share})", thousands(total))))];
+    let mut causes: Vec<_> = report.errors.iter().collect();
+    causes.sort_by_key(|error| std::cmp::Reverse(error.count));
+    for error in causes.iter().take(CAUSES_MAX) {
+        let statuses = if error.cause == ErrorCause::UnexpectedStatus {
+            let wrong = report.statuses.iter().filter(|(status, _)| !findings.plan.expect.accepts(*status));
+            let wrong: Vec<String> = wrong.map(|(status, _)| status.to_string()).collect();
+            format!(": {}", wrong.join(", "))
+        } else {
+            String::new()
+        };
+        lines.push(format!("  {:>8}  {}{statuses}", thousands(error.count), error.cause.words()));
+        lines.extend(error.cause.hint().map(|hint| format!("            hint: {hint}")));
+    }
+    if causes.len() > CAUSES_MAX {
+        lines.push(format!("            and {} more causes", causes.len() - CAUSES_MAX));
+    }
+    lines
+}
