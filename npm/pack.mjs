@@ -10,11 +10,15 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
+import binaries from './forkful/lib/binary.cjs';
+
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = dirname(HERE);
 
 /** ELF's `e_machine` (elf(5)) of each platform's program. */
 const MACHINES = { 'linux-x64': 62, 'linux-arm64': 183 };
+
+const { GLIBC_MIN } = binaries;
 
 /** What a package leaves at home. */
 const LEFT_OUT = new Set(['node_modules', 'test', 'package-lock.json']);
@@ -43,6 +47,10 @@ function checkBinary(path, platform) {
   const head = readFileSync(path).subarray(0, 20);
   if (head.toString('latin1', 0, 4) !== '\x7fELF') fail(`${path} is no program of Linux`);
   if (head.readUInt16LE(18) !== MACHINES[platform]) fail(`${path} is no program for ${platform}`);
+  const needed = Math.max(0, ...Array.from(readFileSync(path, 'latin1').matchAll(/GLIBC_2\.(\d+)/g), ([, minor]) => Number(minor)));
+  if (needed > Number(GLIBC_MIN.split('.')[1])) {
+    process.stderr.write(`warning: ${path} needs glibc 2.${needed}, but the packages promise ${GLIBC_MIN}: build it on an older system before you publish it\n`);
+  }
 }
 
 /** Packs a folder of this directory, with more files in it. @returns {string} the tarball */

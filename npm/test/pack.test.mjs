@@ -51,6 +51,13 @@ async function freePort() {
   return port;
 }
 
+test('package managers do not install the program where it cannot run', () => {
+  for (const arch of ['x64', 'arm64']) {
+    const { os, cpu, libc } = JSON.parse(readFileSync(join(ROOT, `npm/linux-${arch}/package.json`), 'utf8'));
+    assert.deepEqual({ os, cpu, libc }, { os: ['linux'], cpu: [arch], libc: ['glibc'] });
+  }
+});
+
 test('a project: its bin, `import`, `require` and `forkful/pm2`', async (t) => {
   const box = sandbox(t);
   const { prefix, env } = installed(box);

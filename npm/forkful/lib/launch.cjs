@@ -28,7 +28,8 @@ function isInForeground() {
 
 /** @param {string} binary @param {string[]} args */
 function stayAndForward(binary, args) {
-  const child = spawn(binary, args, { stdio: 'inherit' });
+  // Before the program starts: a signal that comes while it starts would end this process alone. Handlers run when this
+  // function has returned.
   for (const signal of FORWARDED) {
     process.on(signal, () => {
       // One that came from the terminal has reached the child too; a second one would mean "at once".
@@ -36,6 +37,7 @@ function stayAndForward(binary, args) {
       if (signal === 'SIGTSTP') process.kill(process.pid, 'SIGSTOP');
     });
   }
+  const child = spawn(binary, args, { stdio: 'inherit' });
   child.on('error', (error) => {
     process.stderr.write(`error: cannot run ${binary}: ${error.message}\n`);
     process.exit(126);
