@@ -275,7 +275,7 @@ export interface ClientOptions {
 
 /** A fault that Forkful explains. */
 export class ForkfulError extends Error {
-  code: 'BAD_REQUEST' | 'NO_SUCH_TARGET' | 'CONFLICT' | 'INTERNAL' | 'FAILED' | 'NO_DAEMON' | 'OTHER_VERSION' | 'NO_BINARY' | 'LOST';
+  code: 'BAD_REQUEST' | 'NO_SUCH_TARGET' | 'CONFLICT' | 'INTERNAL' | 'FAILED' | 'NO_DAEMON' | 'FOREIGN_HOME' | 'OTHER_VERSION' | 'NO_BINARY' | 'LOST';
   /** What to do about it. */
   hint?: string;
   /** App by app, when one of them did not do what was asked. */

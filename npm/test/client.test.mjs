@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { mkdirSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
@@ -46,6 +46,20 @@ test('without a daemon there is nothing, and nothing is started', async (t) => {
   await assert.rejects(connect({ home, start: false }), { code: 'NO_DAEMON' });
   await assert.rejects(client.events().ready, { code: 'NO_DAEMON' });
   await assert.rejects(client.events().next(), { code: 'NO_DAEMON' });
+});
+
+test('a home that another user owns or may write to is refused', async (t) => {
+  const { client, home } = clientOf(t);
+  mkdirSync(home, { recursive: true });
+  chmodSync(home, 0o777);
+  await assert.rejects(client.list(), { name: 'ForkfulError', code: 'FOREIGN_HOME', hint: `\`chmod 700 ${home}\`` });
+  await assert.rejects(client.stop('api'), { code: 'FOREIGN_HOME' });
+  chmodSync(home, 0o700);
+  assert.equal(await client.ping(), null);
+  if (process.geteuid() !== 0) return;
+  chownSync(home, 65534, 65534);
+  await assert.rejects(client.ping(), { code: 'FOREIGN_HOME', message: /belongs to user id 65534, not to yours, 0/ });
+  chownSync(home, 0, 0);
 });
 
 test('the functions of the module speak with the daemon of the environment', async (t) => {

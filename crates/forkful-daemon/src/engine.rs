@@ -70,6 +70,7 @@ use crate::command::{COMMAND_QUEUE, Command};
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
 use crate::pid_files::PidFiles;
+use crate::service_environment;
 use crate::starter::Starter;
 use app::{App, AppId, ListenFault};
 use clock::Clock;
@@ -472,13 +473,18 @@ impl Engine {
         started
     }
 
-    /// The same for what was saved, values that were not taken from this process's environment.
+    /// The same for what was saved. Values that were not saved are taken from the home's file `environment`, else from this
+    /// process's environment.
     pub(crate) fn resurrect_now(&mut self) -> Started {
         let (reply, started) = tokio::sync::oneshot::channel();
         let texts = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        let env = std::env::vars_os().filter_map(texts).collect();
+        let mut env: BTreeMap<String, String> = std::env::vars_os().filter_map(texts).collect();
+        match service_environment::read(&self.home.environment()) {
+            Ok(variables) => env.extend(variables),
+            Err(fault) => log_line!("forkful: {fault}; apps start without its values"),
+        }
         let request = ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() };
         self.resurrect(request, reply);
         self.settle();

@@ -8,6 +8,7 @@
 //! sockets        the files of its apps' unix sockets; gone when it has ended properly
 //! state.json     what should run, written at every change · state.previous.json: of the daemon before
 //! dump.json      the same, written by `save`
+//! environment    values for apps that are started at boot, written by the user
 //! ```
 
 use std::fs::Permissions;
@@ -68,6 +69,11 @@ impl Home {
     /// The files of the apps' unix sockets, as a JSON array.
     pub fn sockets(&self) -> PathBuf {
         self.path.join("sockets")
+    }
+
+    /// Values for apps that are started at boot.
+    pub fn environment(&self) -> PathBuf {
+        self.path.join("environment")
     }
 
     /// What should run, as it is saved at every change.

@@ -7,6 +7,7 @@
 //! - [`server`]: the API on the unix socket
 //! - `events`: those who watch · `worker_message`: what apps say to their process manager
 //! - `left_behind`: what a daemon that was killed did not take with it · `panic`: a fault of its own ends it
+//! - `service_environment`: what a service's apps need and what is not saved
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
 //! - `own_log`: what the supervisor itself has to say
 //! - [`logs`]: workers' output, on threads of its own
@@ -32,6 +33,7 @@ mod panic;
 mod pid_files;
 mod run;
 pub mod server;
+mod service_environment;
 mod starter;
 mod store;
 mod wait;

@@ -1,6 +1,6 @@
 //! Who is served at once. There are so many places; when all are taken, the connection that has been without a request
 //! for longest makes room: one that is kept open, or whose client sends a request so slowly that it holds a place for
-//! nothing. A connection whose answer is under way is left alone.
+//! nothing. A connection whose answer is under way is left alone as long as its client reads it at [`RATE_MIN`] or faster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,11 @@ use tokio::time::{Instant, timeout_at};
 const FIRST_GRACE: Duration = Duration::from_secs(1);
 /// The same after an answer, the end of which may still be on its way to a slow client.
 const NEXT_GRACE: Duration = Duration::from_secs(5);
+
+/// The same while an answer is under way, beyond what its bytes give.
+const ANSWER_GRACE: Duration = Duration::from_secs(20);
+/// Bytes a second at which a client reads that keeps its place: a slow mobile connection has ten times as many.
+const RATE_MIN: u32 = 4 << 10;
 
 /// All connections.
 #[derive(Debug)]
@@ -31,7 +36,7 @@ struct Members {
 
 #[derive(Debug)]
 struct Member {
-    /// When it may be asked to make room; `None` while an answer is under way, or after it was asked.
+    /// When it may be asked to make room; `None` after it was asked.
     patience_ends: Option<Instant>,
     leave: Arc<Notify>,
 }
@@ -111,9 +116,20 @@ impl Crowd {
         }
     }
 
-    fn set_patience(&self, number: u64, patience_ends: Option<Instant>) {
+    fn set_patience(&self, number: u64, patience: Duration) {
         if let Some(member) = self.members().by_number.get_mut(&number) {
-            member.patience_ends = patience_ends;
+            member.patience_ends = Some(Instant::now() + patience);
+        }
+    }
+
+    /// Bytes were taken: the time that they need at [`RATE_MIN`] is added, but no more than a new answer has.
+    fn prolong(&self, number: u64, bytes: usize) {
+        let now = Instant::now();
+        if let Some(member) = self.members().by_number.get_mut(&number)
+            && let Some(ends) = &mut member.patience_ends
+        {
+            let more = Duration::from_secs_f64(bytes as f64 / f64::from(RATE_MIN));
+            *ends = ((*ends).max(now) + more).min(now + ANSWER_GRACE);
         }
     }
 }
@@ -126,8 +142,15 @@ impl Place {
 
     /// Marks that a request has come.
     pub(crate) fn answering(&self) -> Answering {
-        self.crowd.set_patience(self.number, None);
+        self.crowd.set_patience(self.number, ANSWER_GRACE);
         Answering { crowd: Arc::clone(&self.crowd), number: self.number }
+    }
+}
+
+impl Answering {
+    /// Marks that the client has room for this many bytes more.
+    pub(crate) fn progress(&self, bytes: usize) {
+        self.crowd.prolong(self.number, bytes);
     }
 }
 
@@ -140,7 +163,7 @@ impl Drop for Place {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.crowd.set_patience(self.number, Some(Instant::now() + NEXT_GRACE));
+        self.crowd.set_patience(self.number, NEXT_GRACE);
         self.crowd.changed.notify_one();
     }
 }
@@ -181,19 +204,54 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_all_are_answered_a_newcomer_waits() {
+    async fn while_all_read_their_answers_a_newcomer_waits() {
         let crowd = Crowd::new(1);
         let only = crowd.enter().await;
         let answering = only.answering();
-        let waited = tokio::time::timeout(Duration::from_secs(3600), crowd.enter()).await;
-        assert!(waited.is_err());
-        drop(answering);
         let newcomer = tokio::spawn({
             let crowd = Arc::clone(&crowd);
             async move { crowd.enter().await }
         });
+        let read = async {
+            // An hour, at a little more than the slowest rate.
+            for _ in 0..360 {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                answering.progress(11 * RATE_MIN as usize);
+            }
+        };
+        tokio::select! {
+            () = read => {}
+            () = only.leave() => panic!("a client that reads was asked to make room"),
+        }
+        assert!(!newcomer.is_finished());
+        drop(answering);
         only.leave().await;
         drop(only);
         drop(newcomer.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_hardly_read_make_room() {
+        let crowd = Crowd::new(1);
+        for rate in [0, RATE_MIN / 2] {
+            let slow = crowd.enter().await;
+            let answering = slow.answering();
+            let newcomer = tokio::spawn({
+                let crowd = Arc::clone(&crowd);
+                async move { crowd.enter().await }
+            });
+            let read = async {
+                for _ in 0..3600 {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    answering.progress(rate as usize);
+                }
+            };
+            tokio::select! {
+                () = read => panic!("a client that hardly reads kept its place for an hour"),
+                () = slow.leave() => {}
+            }
+            drop((answering, slow));
+            drop(newcomer.await.unwrap());
+        }
     }
 }

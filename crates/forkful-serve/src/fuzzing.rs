@@ -1,6 +1,7 @@
 //! A fuzz target: any bytes on a connection to the file server.
 
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,10 +53,13 @@ fn site(flags: u8) -> Arc<Site> {
 
 async fn connection(site: &Arc<Site>, bytes: &[u8]) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    // Many clients, or all but the first inputs with a wrong password would be refused at once.
+    let sum = bytes.iter().fold(0_u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
+    let client = IpAddr::from(Ipv4Addr::from_bits(sum));
     let answer = service_fn(|request| {
         let site = Arc::clone(site);
         async move {
-            let response = site.answer(request).await;
+            let response = site.answer(request, client).await;
             assert!(!response.status().is_server_error(), "{}", response.status());
             Ok::<_, Infallible>(response)
         }

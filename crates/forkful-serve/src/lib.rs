@@ -2,12 +2,13 @@
 //! precompressed files); here are the ways into the directory, who may come in, and what is said when there is no file.
 //!
 //! - [`Settings`]: what is served to whom, from PM2's variables · `root`: files of one directory and nothing else ·
-//!   `login`: basic authentication · `listing`: the page of a directory · `site`: from a request to a response ·
+//!   `login`: basic authentication · `attempts`: failed logins · `listing`: the page of a directory · `site`: from a request to a response ·
 //!   `server`: connections · `crowd`: how many of them, and who makes room
 //!
 //! **Invariant:** no path is opened but beneath the root, by the kernel's own check (`openat2`), whatever links there
 //! are and however they change.
 
+mod attempts;
 mod crowd;
 /// Targets of `dev/fuzz`, not for programs.
 #[cfg(any(test, forkful_fuzzing))]

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -134,13 +134,15 @@ async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Rec
     stream.set_nodelay(true).ok();
     // A client that reads nothing of what it asked for gives its place back; see TCP_USER_TIMEOUT in tcp(7).
     rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MAX.as_millis() as u32).ok();
+    // One without an address has gone already.
+    let client = stream.peer_addr().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |address| address.ip());
     let answer = service_fn(|request| {
         let site = Arc::clone(&site);
         let answering = place.answering();
         async move {
-            let response = site.answer(request).await;
+            let response = site.answer(request, client).await;
             // As long as the body is not sent, the connection is busy.
-            Ok::<_, Infallible>(response.map(|body| Sending { body, _answering: answering }))
+            Ok::<_, Infallible>(response.map(|body| Sending { body, answering }))
         }
     });
     let served = http1::Builder::new()
@@ -162,7 +164,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Rec
 /// A body, and the mark that its answer is under way.
 struct Sending {
     body: Body,
-    _answering: Answering,
+    answering: Answering,
 }
 
 impl HttpBody for Sending {
@@ -173,7 +175,15 @@ impl HttpBody for Sending {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        // The connection asks for more when the client has taken most of what it was sent.
+        if let Poll::Ready(Some(Ok(frame))) = &frame
+            && let Some(bytes) = frame.data_ref()
+        {
+            this.answering.progress(bytes.len());
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,7 +1,9 @@
 //! From a request to a response.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
@@ -9,10 +11,13 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
 use tower_http::services::ServeDir;
 use tower_http::services::fs::DefaultServeDirFallback;
 
+use crate::attempts::Attempts;
 use crate::listing;
+use crate::login::Login;
 use crate::root::{Root, aside};
 use crate::settings::Settings;
 
@@ -27,6 +32,7 @@ pub(crate) struct Site {
     files: ServeDir<DefaultServeDirFallback, Root>,
     root: Root,
     settings: Settings,
+    attempts: Mutex<Attempts>,
 }
 
 impl Site {
@@ -36,23 +42,50 @@ impl Site {
             .precompressed_zstd()
             .precompressed_gzip()
             .ignore_multi_range_requests(true);
-        Self { files, root, settings }
+        Self { files, root, settings, attempts: Mutex::default() }
     }
 
-    /// Answers a request, whose body is not looked at.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body> {
+    /// Answers a client's request, whose body is not looked at.
+    pub(crate) async fn answer<B>(&self, request: Request<B>, client: IpAddr) -> Response<Body> {
         let (parts, _) = request.into_parts();
         let request = Request::from_parts(parts, Empty::<Bytes>::new());
-        let mut response = match &self.settings.login {
-            Some(login) if !login.admits(request.headers().get(header::AUTHORIZATION)) => login_wanted(),
-            _ => self.found(request).await.unwrap_or_else(failed),
+        let refusal = self.settings.login.as_ref().and_then(|login| {
+            self.refusal(login, request.headers().get(header::AUTHORIZATION), client, Instant::now())
+        });
+        let mut response = match refusal {
+            Some(refusal) => refusal,
+            None => self.found(request).await.unwrap_or_else(failed),
         };
+        // A browser takes a file for what its name says and not for what it seems to be.
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if self.settings.cors {
             let headers = response.headers_mut();
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"));
         }
         response
+    }
+
+    /// Why a client is not let in.
+    fn refusal(
+        &self,
+        login: &Login,
+        header: Option<&HeaderValue>,
+        client: IpAddr,
+        now: Instant,
+    ) -> Option<Response<Body>> {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wait) = attempts.refused_for(client, now) {
+            return Some(too_many_failures(wait.as_secs() + 1));
+        }
+        if login.admits(header) {
+            attempts.succeeded(client);
+            return None;
+        }
+        if header.is_some() {
+            attempts.failed(client, now);
+        }
+        Some(login_wanted())
     }
 
     async fn found(&self, request: Request<Empty<Bytes>>) -> io::Result<Response<Body>> {
@@ -146,6 +179,12 @@ fn login_wanted() -> Response<Body> {
     let mut response = plain(StatusCode::UNAUTHORIZED, "401 Unauthorized\n");
     let challenge = HeaderValue::from_static("Basic realm=\"files\", charset=\"UTF-8\"");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+fn too_many_failures(seconds: u64) -> Response<Body> {
+    let mut response = plain(StatusCode::TOO_MANY_REQUESTS, "429 Too Many Requests\n");
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 

@@ -2,7 +2,8 @@
 
 /**
  * A fault that Forkful explains. `code` tells kinds apart: `BAD_REQUEST`, `NO_SUCH_TARGET`, `CONFLICT`, `INTERNAL` (from
- * the daemon), `FAILED` (an app did not do what was asked; see `outcomes`), `NO_DAEMON`, `OTHER_VERSION`, `NO_BINARY`, `LOST`.
+ * the daemon), `FAILED` (an app did not do what was asked; see `outcomes`), `NO_DAEMON`,
+ * `FOREIGN_HOME` (another user owns the home or may write to it), `OTHER_VERSION`, `NO_BINARY`, `LOST`.
  */
 class ForkfulError extends Error {
   /**

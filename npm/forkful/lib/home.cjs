@@ -1,7 +1,10 @@
 'use strict';
 // The directory of one user's daemon, and what is in it.
+const { statSync } = require('node:fs');
 const { homedir } = require('node:os');
 const { join, resolve } = require('node:path');
+
+const { ForkfulError } = require('./errors.cjs');
 
 /** The home: what is asked for, `$FORKFUL_HOME`, or `~/.forkful`. @param {string} [wanted] */
 function homePath(wanted) {
@@ -12,4 +15,28 @@ function homePath(wanted) {
 /** The daemon's control socket. @param {string} home */
 const socketPath = (home) => join(home, 'forkful.sock');
 
-module.exports = { homePath, socketPath };
+/**
+ * Refuses a home that another user owns or may write to, as the command does: whoever writes there decides who answers
+ * requests, and requests hold environments.
+ * @param {string} home
+ */
+function checkHome(home) {
+  let found;
+  try {
+    found = statSync(home);
+  } catch {
+    // Nothing is there, or nothing can be reached: the request says so.
+    return;
+  }
+  const own = process.geteuid();
+  if (found.uid !== own) {
+    throw new ForkfulError('FOREIGN_HOME', `${home} belongs to user id ${found.uid}, not to yours, ${own}`, {
+      hint: 'run as that user, or set FORKFUL_HOME to a directory of yours',
+    });
+  }
+  if ((found.mode & 0o022) !== 0) {
+    throw new ForkfulError('FOREIGN_HOME', `others may write to ${home} (mode ${(found.mode & 0o7777).toString(8)})`, { hint: `\`chmod 700 ${home}\`` });
+  }
+}
+
+module.exports = { checkHome, homePath, socketPath };

@@ -2,8 +2,10 @@
 // Requests to the daemon: HTTP with JSON over its unix socket. Each has a connection of its own, which on a unix
 // socket costs some microseconds, and none is left over that could keep a process alive.
 const http = require('node:http');
+const { dirname } = require('node:path');
 
 const { ForkfulError } = require('./errors.cjs');
+const { checkHome } = require('./home.cjs');
 
 /** The largest reply that is read: a list of a thousand apps is a few megabytes. */
 const REPLY_BYTES_MAX = 256 * 1024 * 1024;
@@ -58,6 +60,7 @@ function explain(error, socketPath, request) {
  * @returns {Promise<http.IncomingMessage>}
  */
 async function send(socketPath, request) {
+  checkHome(dirname(socketPath));
   const until = Date.now() + QUEUE_FULL_MS_MAX;
   for (;;) {
     try {

@@ -129,6 +129,9 @@ pub(crate) struct StartupArgs {
     /// Wait for the network before anything is started.
     #[arg(long, alias = "wait-ip")]
     pub(crate) wait_network: bool,
+    /// Let apps listen on ports below 1024 (systemd, services of the system).
+    #[arg(long)]
+    pub(crate) low_ports: bool,
     /// Show the file and change nothing.
     #[arg(long)]
     pub(crate) print: bool,

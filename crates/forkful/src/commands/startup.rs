@@ -2,6 +2,7 @@
 //! Where the rights are missing, the exact commands are printed instead.
 
 mod templates;
+mod trust;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,10 +29,13 @@ struct Plan {
     needs_root: bool,
     /// What is left to do by hand.
     hint: Option<String>,
+    /// What other users could exchange, in a service of the system.
+    warnings: Vec<String>,
 }
 
 pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     let plan = plan(home, args)?;
+    plan.warnings.iter().for_each(|warning| output::warn(warning));
     if args.print {
         output::print(&plan.text)?;
         return Ok(Exit::Done);
@@ -138,6 +142,7 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
         user: of_system.then(|| user.map_or_else(|| "root".to_owned(), |user| user.name)),
         path: search_path(),
         wait_network: args.wait_network,
+        low_ports: args.low_ports,
     })
 }
 
@@ -179,7 +184,12 @@ fn systemd(service: &Service, of_system: bool) -> Plan {
         disable: vec![systemctl(&["disable", &unit])],
         needs_root: of_system,
         hint: (!of_system).then(|| linger.to_owned()),
+        warnings: warnings(service, of_system),
     }
+}
+
+fn warnings(service: &Service, of_system: bool) -> Vec<String> {
+    if of_system { trust::warnings(service) } else { Vec::new() }
 }
 
 fn openrc(service: &Service) -> Plan {
@@ -193,6 +203,7 @@ fn openrc(service: &Service) -> Plan {
         disable: vec![words(&["rc-update", "del", &service.name, "default"])],
         needs_root: true,
         hint: None,
+        warnings: warnings(service, true),
     }
 }
 
@@ -210,6 +221,7 @@ fn launchd(service: &Service, of_system: bool) -> Plan {
         disable: vec![words(&["launchctl", "unload", "-w", &path])],
         needs_root: of_system,
         hint: None,
+        warnings: warnings(service, of_system),
         file,
     }
 }
@@ -241,7 +253,7 @@ fn show_commands(plan: &Plan) -> Result<Exit, Failure> {
     let enable: String = plan.enable.iter().map(|command| format!("sudo {}\n", command.join(" "))).collect();
     output::print(&format!(
         "sudo tee {file} > /dev/null <<'END'\n{text}END\n{enable}",
-        file = plan.file.display(),
+        file = shell_words::quote(&plan.file.display().to_string()),
         text = plan.text
     ))?;
     Err(no_rights(plan))

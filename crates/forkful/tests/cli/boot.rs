@@ -52,6 +52,38 @@ fn a_service_brings_the_apps_back_says_that_it_is_ready_and_gives_signs_of_life(
 }
 
 #[test]
+fn values_that_are_not_saved_come_from_the_file_environment_that_the_daemon_reads() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "server.js",
+        "require('fs').writeFileSync('token', String(process.env.TOKEN)); require('http').createServer(() => {}).listen(0);",
+    );
+    let token = || fs_err::read_to_string(sandbox.work().join("token")).unwrap_or_default();
+    let mut start = sandbox.command(&["start", "server.js", "--name", "api"]);
+    assert!(start.env("TOKEN", "of-the-caller").output().unwrap().status.success());
+    assert_eq!(token(), "of-the-caller");
+    sandbox.run(&["kill"]);
+    let environment = sandbox.home().join("environment");
+    let ear = ear(&sandbox);
+    let boot = || {
+        let mut service = sandbox.command(&["daemon", "--resurrect"]);
+        let service = Guarded::spawn(service.env("NOTIFY_SOCKET", sandbox.work().join("notify")));
+        assert_eq!(heard(&ear), "READY=1\nSTATUS=1 apps started");
+        let told = token();
+        sandbox.run(&["kill"]);
+        while heard(&ear) != "STOPPING=1" {}
+        drop(service);
+        told
+    };
+    fs_err::write(&environment, "TOKEN='from the file'\n").unwrap();
+    assert_eq!(boot(), "from the file");
+    // What is no file holds nothing up.
+    fs_err::remove_file(&environment).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &environment).unwrap();
+    assert_eq!(boot(), "undefined");
+}
+
+#[test]
 fn apps_in_the_foreground_tell_the_service_manager_too() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", "require('http').createServer(() => {}).listen(0);");
@@ -95,6 +127,10 @@ fn service_files_are_shown_and_need_rights() {
     ] {
         assert!(unit.contains(&format!("{line}\n")), "{line} is not in {unit}");
     }
+    // The manager of the system reads no file that a user may exchange, and gives no rights that nobody asked for.
+    assert!(!unit.contains("EnvironmentFile") && !unit.contains("CAP_NET_BIND_SERVICE"), "{unit}");
+    let low = shown(&["startup", "systemd", "--system", "--low-ports", "--print"]);
+    assert!(low.contains("AmbientCapabilities=CAP_NET_BIND_SERVICE\n"), "{low}");
     assert!(shown(&["startup", "openrc", "--print"]).contains("supervisor=supervise-daemon\n"));
     assert!(shown(&["startup", "launchd", "--print"]).contains("<key>KeepAlive</key>"));
     assert_snapshot!(shown(&["startup", "systemd", "--service-name", "a b"]), @r#"

@@ -320,6 +320,21 @@ fn a_script_comes_to_a_host_with_a_terminal_in_a_file_that_is_gone_afterwards() 
 }
 
 #[test]
+fn a_repository_is_never_an_option_of_git() {
+    let shop = Shop::new(r#""host": "localhost", "post-deploy": "true""#);
+    let file = shop.sandbox.work().join("app/forkful.config.json");
+    let mark = shop.sandbox.work().join("mark");
+    let text = fs_err::read_to_string(&file).unwrap();
+    let repo = format!("{}/origin.git", shop.sandbox.work().display());
+    let option = format!("--upload-pack=touch {}", mark.display());
+    fs_err::write(&file, text.replace(&repo, &option)).unwrap();
+    let told = shop.deploy(&["live", "setup"]);
+    assert!(told.contains("cannot be cloned"), "{told}");
+    assert!(!exists(&mark));
+    assert!(told.contains("repository '--upload-pack="), "taken for a repository: {told}");
+}
+
+#[test]
 fn wrong_words_are_explained() {
     let shop = Shop::new(r#""host": "localhost""#);
     assert_snapshot!(shop.deploy(&["prod"]), @"

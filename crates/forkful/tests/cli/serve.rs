@@ -107,6 +107,7 @@ fn files_have_types_validators_and_ranges() {
     assert_eq!((home.status, home.body.as_str()), (200, "<p>home</p>"));
     assert_eq!(home.header("content-type"), "text/html");
     assert!(!home.headers.contains_key("access-control-allow-origin"));
+    assert_eq!(home.header("x-content-type-options"), "nosniff");
     let script = server.get("/app.js?v=1");
     assert_eq!((script.status, script.body.as_str()), (200, "0123456789"));
     assert_eq!(script.header("content-type"), "text/javascript");
@@ -252,6 +253,13 @@ fn a_password_is_asked_for_and_an_end_waits_for_nobody_who_is_silent() {
         assert_eq!(answer.header("www-authenticate"), "Basic realm=\"files\", charset=\"UTF-8\"");
     }
     assert_eq!(server.get_with("/", "Authorization: Basic YW5uOnNlY3JldA==\r\n").body, "<p>home</p>");
+    // Passwords cannot be tried without an end, and the right one does not help while a client is refused.
+    let refused = (0..100)
+        .map(|_| server.get_with("/", "Authorization: Basic YW5uOndyb25n\r\n"))
+        .find(|answer| answer.status != 401);
+    let refused = refused.expect("an end of the attempts");
+    assert_eq!((refused.status, refused.body.as_str()), (429, "429 Too Many Requests\n"));
+    assert!((1..=61).contains(&refused.header("retry-after").parse::<u32>().unwrap()), "{refused:?}");
     // A connection that says nothing.
     let _silent = TcpStream::connect(&server.address).unwrap();
     let pid = rustix::process::Pid::from_raw(server.process.child.id() as i32).unwrap();

@@ -20,6 +20,8 @@ pub(super) struct Service {
     pub(super) path: String,
     /// Wait for the network.
     pub(super) wait_network: bool,
+    /// Apps may listen on ports below 1024.
+    pub(super) low_ports: bool,
 }
 
 /// From the first signal to the end of everything: workers get their own kill timeouts within it.
@@ -38,15 +40,18 @@ pub(super) fn systemd(service: &Service) -> String {
         "After=network.target\n"
     };
     let user = service.user.as_ref().map(|user| format!("User={user}\n")).unwrap_or_default();
-    let (program, home) = (quoted(&service.program), service.home.display());
+    let program = word(&service.program.display().to_string());
+    let home = variable("FORKFUL_HOME", &service.home.display().to_string());
+    let path = variable("PATH", &service.path);
+    let low_ports =
+        if service.low_ports && !is_own { "AmbientCapabilities=CAP_NET_BIND_SERVICE\n" } else { "" };
     // Rights that a manager of Node.js apps never needs. Not among them: MemoryDenyWriteExecute, which
     // no JIT survives, and anything that hides files from the apps.
     let hardening = if is_own {
         "NoNewPrivileges=yes\n"
     } else {
         "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelTunables=yes\nProtectKernelModules=yes\n\
-         ProtectControlGroups=yes\nProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n\
-         AmbientCapabilities=CAP_NET_BIND_SERVICE\n"
+         ProtectControlGroups=yes\nProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n"
     };
     format!(
         "# Written by `forkful startup`; `forkful unstartup` removes it.\n\
@@ -57,10 +62,9 @@ pub(super) fn systemd(service: &Service) -> String {
          [Service]\n\
          Type=notify\n\
          NotifyAccess=main\n\
-         {user}Environment=FORKFUL_HOME={home}\n\
-         Environment=PATH={path}\n\
-         # Values that apps need and that are not saved, as NAME=value.\n\
-         EnvironmentFile=-{home}/environment\n\
+         {user}Environment={home}\n\
+         Environment={path}\n\
+         # The daemon reads values that are not saved from $FORKFUL_HOME/environment, as its user.\n\
          ExecStart={program} daemon --resurrect\n\
          ExecReload={program} reload all\n\
          Restart=on-failure\n\
@@ -72,11 +76,10 @@ pub(super) fn systemd(service: &Service) -> String {
          LimitNOFILE=1048576\n\
          OOMPolicy=continue\n\
          Delegate=yes\n\
-         {hardening}\
+         {hardening}{low_ports}\
          \n\
          [Install]\n\
-         WantedBy={target}\n",
-        path = service.path,
+         WantedBy={target}\n"
     )
 }
 
@@ -154,10 +157,37 @@ pub(super) fn launchd(service: &Service) -> String {
     )
 }
 
-/// A path as one word of a systemd command line.
-fn quoted(path: &std::path::Path) -> String {
-    let text = path.display().to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
-    if text.contains(char::is_whitespace) { format!("\"{text}\"") } else { text }
+/// One word of a command line of systemd (systemd.service(5), "COMMAND LINES").
+fn word(text: &str) -> String {
+    in_quotes(&escaped(text).replace('$', "$$"))
+}
+
+/// An assignment of systemd's `Environment=`, in which `$` has no meaning (systemd.exec(5)).
+fn variable(name: &str, value: &str) -> String {
+    in_quotes(&format!("{name}={}", escaped(value)))
+}
+
+/// Without what systemd would take for a specifier, the end of a word, or the end of a line.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '%' => out.push_str("%%"),
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\'' => out.push_str("\\'"),
+            '\n' => out.push_str("\\n"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// In quotes where there is need of them.
+fn in_quotes(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:=@,%$".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("\"{text}\"") }
 }
 
 fn shell(text: &str) -> String {
@@ -182,6 +212,7 @@ mod tests {
             user: user.map(str::to_owned),
             path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
             wait_network: user.is_some(),
+            low_ports: false,
         }
     }
 
@@ -201,8 +232,7 @@ mod tests {
         User=ann
         Environment=FORKFUL_HOME=/home/ann/.forkful
         Environment=PATH=/usr/local/bin:/usr/bin:/bin
-        # Values that apps need and that are not saved, as NAME=value.
-        EnvironmentFile=-/home/ann/.forkful/environment
+        # The daemon reads values that are not saved from $FORKFUL_HOME/environment, as its user.
         ExecStart=/usr/local/bin/forkful daemon --resurrect
         ExecReload=/usr/local/bin/forkful reload all
         Restart=on-failure
@@ -223,7 +253,6 @@ mod tests {
         RestrictRealtime=yes
         RestrictSUIDSGID=yes
         LockPersonality=yes
-        AmbientCapabilities=CAP_NET_BIND_SERVICE
 
         [Install]
         WantedBy=multi-user.target
@@ -244,8 +273,7 @@ mod tests {
         NotifyAccess=main
         Environment=FORKFUL_HOME=/home/ann/.forkful
         Environment=PATH=/usr/local/bin:/usr/bin:/bin
-        # Values that apps need and that are not saved, as NAME=value.
-        EnvironmentFile=-/home/ann/.forkful/environment
+        # The daemon reads values that are not saved from $FORKFUL_HOME/environment, as its user.
         ExecStart=/usr/local/bin/forkful daemon --resurrect
         ExecReload=/usr/local/bin/forkful reload all
         Restart=on-failure
@@ -262,6 +290,38 @@ mod tests {
         [Install]
         WantedBy=default.target
         ");
+    }
+
+    #[test]
+    fn low_ports_are_for_services_that_ask_for_them() {
+        let asked = |user| systemd(&Service { low_ports: true, ..service(user) });
+        assert!(asked(Some("ann")).contains("\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n"));
+        // A manager of one's own has no rights to give.
+        assert!(!asked(None).contains("CAP_"));
+    }
+
+    #[test]
+    fn no_path_ends_a_word_or_a_line_of_a_unit() {
+        let home = "/srv/a b%h\n[Service]\nUser=root\\x\"'$HOME";
+        let strange = Service {
+            home: home.into(),
+            program: "/opt/a b/$x%n/forkful".into(),
+            path: "/usr/bin:/opt/x y:/opt/100%".to_owned(),
+            ..service(Some("ann"))
+        };
+        let unit = systemd(&strange);
+        for line in [
+            r#"Environment="FORKFUL_HOME=/srv/a b%%h\n[Service]\nUser=root\\x\"\'$HOME""#,
+            r#"Environment="PATH=/usr/bin:/opt/x y:/opt/100%%""#,
+            r#"ExecStart="/opt/a b/$$x%%n/forkful" daemon --resurrect"#,
+        ] {
+            assert!(unit.lines().any(|found| found == line), "{line} is not in\n{unit}");
+        }
+        assert_eq!(unit.matches("User=").count(), 2, "one line and a part of a value:\n{unit}");
+        assert!(!unit.lines().any(|line| line == "User=root"), "{unit}");
+        let script = openrc(&strange);
+        let words = shell_words::split(&script).unwrap();
+        assert!(words.contains(&format!("FORKFUL_HOME={home}")), "{script}");
     }
 
     #[test]

@@ -1,0 +1,114 @@
+//! Failed logins: after some of them a client is refused for a while, whatever it sends, so that a password cannot be
+//! found by trying. What is not a login, such as a browser's first request, does not count.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Failures that a client may have within [`WINDOW`]: a person's typing errors.
+pub(crate) const FAILURES_MAX: u32 = 10;
+/// After the first failure; then its client begins anew.
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
+/// Clients that are remembered, some 100 bytes each. When there are more, the one whose window ends first is forgotten.
+const CLIENTS_MAX: usize = 4096;
+
+/// What is remembered of clients.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    by_client: BTreeMap<IpAddr, Window>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    ends: Instant,
+    failures: u32,
+}
+
+impl Attempts {
+    /// For how long a client is refused, if it is.
+    pub(crate) fn refused_for(&self, client: IpAddr, now: Instant) -> Option<Duration> {
+        let window = self.by_client.get(&network(client))?;
+        let is_over = window.ends <= now || window.failures < FAILURES_MAX;
+        (!is_over).then(|| window.ends - now)
+    }
+
+    /// Counts a failure.
+    pub(crate) fn failed(&mut self, client: IpAddr, now: Instant) {
+        let client = network(client);
+        if !self.by_client.contains_key(&client) && self.by_client.len() >= CLIENTS_MAX {
+            let first = self.by_client.iter().min_by_key(|(_, window)| window.ends);
+            if let Some(first) = first.map(|(client, _)| *client) {
+                self.by_client.remove(&first);
+            }
+        }
+        let fresh = Window { ends: now + WINDOW, failures: 0 };
+        let window = self.by_client.entry(client).or_insert(fresh);
+        if window.ends <= now {
+            *window = fresh;
+        }
+        window.failures += 1;
+    }
+
+    /// Forgets the failures of a client that has logged in.
+    pub(crate) fn succeeded(&mut self, client: IpAddr) {
+        self.by_client.remove(&network(client));
+    }
+}
+
+/// A client may have all addresses of a /64 network of IPv6.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_client_that_fails_often_is_refused_until_its_window_ends() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        let ann = client("192.0.2.1");
+        for _ in 0..FAILURES_MAX {
+            assert_eq!(attempts.refused_for(ann, now), None);
+            attempts.failed(ann, now);
+        }
+        assert_eq!(attempts.refused_for(ann, now), Some(WINDOW));
+        assert_eq!(attempts.refused_for(client("::ffff:192.0.2.1"), now), Some(WINDOW), "the same client");
+        assert_eq!(attempts.refused_for(client("192.0.2.2"), now), None, "others are not");
+        assert_eq!(attempts.refused_for(ann, now + WINDOW), None);
+        attempts.failed(ann, now + WINDOW);
+        assert_eq!(attempts.refused_for(ann, now + WINDOW), None, "it begins anew");
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_client_and_a_login_is_a_new_beginning() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        for host in 0..FAILURES_MAX {
+            attempts.failed(client(&format!("2001:db8::{host:x}")), now);
+        }
+        assert!(attempts.refused_for(client("2001:db8::ffff"), now).is_some());
+        assert!(attempts.refused_for(client("2001:db8:0:1::1"), now).is_none());
+        attempts.succeeded(client("2001:db8::1"));
+        assert!(attempts.refused_for(client("2001:db8::ffff"), now).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        for host in 0..2 * CLIENTS_MAX as u32 {
+            let now = now + Duration::from_millis(u64::from(host));
+            attempts.failed(IpAddr::from(host.to_be_bytes()), now);
+        }
+        assert_eq!(attempts.by_client.len(), CLIENTS_MAX);
+        assert!(attempts.by_client.contains_key(&IpAddr::from((2 * CLIENTS_MAX as u32 - 1).to_be_bytes())));
+    }
+}
