@@ -141,6 +141,8 @@ class Drain {
     /** Connections that we have ended, and when. @type {Map<any, number>} */
     this.ended = new Map();
     this.closedIdle = 0;
+    /** Whether a server was closed to new connections: then `disconnect` would not wait for what is open there. */
+    this.hasClosed = false;
     this.sweep = guarded(() => this.look());
   }
 
@@ -171,7 +173,7 @@ class Drain {
     const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at);
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
-    if (open === 0 && (over || others === 0)) {
+    if (open === 0 && ((over && !this.hasClosed) || others === 0)) {
       tell({ act: 'drained', idle: this.closedIdle, busy: others });
       return;
     }
@@ -179,6 +181,17 @@ class Drain {
     // after it can tell an idle connection from one whose request lies unread in the kernel.
     // (An immediate holds the process for that one turn only, and an unref'd one would wait for an event.)
     timer(() => immediate(this.sweep), SWEEP_MS).unref();
+  }
+
+  /** Stops listening where nobody of the app will listen again; open connections stay. @param {unknown[]} places */
+  stopListening(places) {
+    for (const server of servers) {
+      const address = server.listening && server.address();
+      const place = address && (typeof address === 'string' ? address : String(address.port));
+      if (!places.includes(place) || !server._handle) continue;
+      this.hasClosed = true;
+      server._handle.close();
+    }
   }
 
   lookAtHttp1(at) {
@@ -214,7 +227,9 @@ class Drain {
       this.ended.set(socket, at);
       this.closedIdle += 1;
       // FIN first, and the client closes: a client that writes at this very moment sees the end of the
-      // stream instead of a reset, which it may take for a reason to try again.
+      // stream instead of a reset. Its request cannot be answered any more, so it must not be executed:
+      // the client will send it again elsewhere.
+      ignoreInput(socket);
       socket.end();
     }
   }
@@ -247,6 +262,21 @@ class Drain {
     return Math.max(0, all - http1 - sessions.size);
   }
 }
+
+/**
+ * Keeps what comes by an HTTP/1 connection from the parser and from the app; only its end is still noticed. (A
+ * connection that is not read at all would not be seen to be closed by its client.)
+ */
+function ignoreInput(socket) {
+  // A listener for 'data' also takes the connection back from a parser that reads from its handle directly.
+  socket.on('data', ignore);
+  for (const listener of socket.listeners('data')) {
+    if (listener !== ignore) socket.removeListener('data', listener);
+  }
+  socket.resume();
+}
+
+function ignore() {}
 
 /** Tells an HTTP/2 client to open its next streams elsewhere; streams on their way are still served. */
 const announce = guarded((session) => {
@@ -329,7 +359,10 @@ function report(wish) {
 /** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
 function onInternalMessage(message) {
   if (!message) return;
-  if (message.cmd === COMMAND && message.act === 'drain') begin(graceOf(message.grace_ms), true);
+  if (message.cmd === COMMAND && message.act === 'drain') {
+    begin(graceOf(message.grace_ms), true);
+    if (Array.isArray(message.closes)) drain.stopListening(message.closes);
+  }
   if (message.cmd === COMMAND && message.act === 'report') report(message.every_ms);
   // Node closes idle connections itself now; all that is left is to mark the responses.
   if (message.cmd === 'NODE_CLUSTER' && message.act === 'disconnect') begin(0, false);

@@ -12,6 +12,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import tls from 'node:tls';
 import { fileURLToPath } from 'node:url';
 
 import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
@@ -213,6 +214,34 @@ for (const major of MAJORS) {
       });
     }
 
+    for (const kind of ['http', 'https']) {
+      test(`${kind}: a request that crosses the end of its connection is not executed`, async (t) => {
+        const worker = await serve(t, major, kind);
+        const options = { host: '127.0.0.1', port: worker.port, allowHalfOpen: true, rejectUnauthorized: false };
+        const fresh = kind === 'https' ? tls.connect(options) : net.connect(options);
+        const used = kind === 'https' ? tls.connect(options) : net.connect(options);
+        let text = '';
+        const ends = [];
+        for (const [name, socket] of [['fresh', fresh], ['used', used]]) {
+          t.after(() => socket.destroy());
+          // After its end a server may reset the connection; the request is not answered in any case.
+          socket.on('error', () => {});
+          socket.on('data', (more) => { if (name === 'used') text += more; });
+          socket.on('end', () => socket.write(`GET /crossing-${name} HTTP/1.1\r\nHost: a\r\n\r\n`));
+          ends.push(once(socket, 'end'));
+        }
+        used.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
+        await waitUntil('an answer', () => text.includes('now'));
+        await sync(worker);
+        worker.drain(SHORT_MS);
+        await within('both ends', Promise.all(ends));
+        await worker.drained();
+        await sync(worker);
+        assert.deepEqual(worker.said.filter((m) => m.asked).map((m) => m.asked), ['/now']);
+        assert.equal(worker.output, '');
+      });
+    }
+
     test('a response whose head is out is finished, and its connection ended after the grace', async (t) => {
       const worker = await serve(t, major, 'http');
       const { get } = client(t, 'http');
@@ -258,6 +287,26 @@ for (const major of MAJORS) {
       assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 1 });
       upgraded.socket.write('still here');
       await waitUntil('the echo', () => upgraded.text.endsWith('still here'));
+    });
+
+    test('an address that is given up refuses new connections; open ones are served', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const { get } = client(t, 'http');
+      await get(worker.port, '/now');
+      const upgraded = await connect(t, worker.port);
+      upgraded.socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+      await waitUntil('the upgrade', () => upgraded.text.includes('101 Switching'));
+      worker.drain(LONG_MS);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'drain', closes: [1, null, String(worker.port)] });
+      await sync(worker);
+      await assert.rejects(once(net.connect({ host: '127.0.0.1', port: worker.port }), 'connect'), { code: 'ECONNREFUSED' });
+      assert.deepEqual(await get(worker.port, '/now'), { body: 'now', connection: 'close', reused: true });
+      upgraded.socket.write('still here');
+      await waitUntil('the echo', () => upgraded.text.endsWith('still here'));
+      assert.equal(worker.internal.filter((m) => m.act === 'drained').length, 0);
+      upgraded.socket.end();
+      assert.equal((await worker.drained()).busy, 0);
+      assert.equal(worker.output, '');
     });
 
     test('a drain without connections is over at once', async (t) => {

@@ -50,6 +50,31 @@ describe('endings', { concurrency: 3 }, () => {
     await remove('at-start');
   });
 
+  for (const mode of ['fork', 'cluster']) {
+    test(`a unix socket of the process's own does not hide a crash at start (${mode} mode)`, async () => {
+      // As an interpreter does that opens one before it runs the app.
+      const name = `tool-${mode}`;
+      const { code, stderr } = await begin(name, ({ require, module }) => {
+        const path = `${module.filename}.${process.pid}.sock`;
+        require('net').createServer().listen({ path, exclusive: true }, () => {
+          setTimeout(() => { console.error('the port is taken'); process.exit(1); }, 600);
+        });
+      }, { exec_mode: mode, max_restarts: 1 });
+      assert.equal(code, FAILED);
+      assert.match(stderr, /the port is taken/);
+      await remove(name);
+    });
+  }
+
+  test('a program that serves on a unix socket of its own is started', async () => {
+    const { code } = await begin('unix', ({ require, module }) => {
+      require('net').createServer().listen({ path: `${module.filename}.sock`, exclusive: true });
+    }, { exec_mode: 'cluster' });
+    assert.equal(code, 0);
+    assert.equal((await worker('unix')).status, 'online');
+    await remove('unix');
+  });
+
   test('a crash loop slows down by itself, and ends', async () => {
     const { lives } = await begin('loop', () => { setTimeout(() => process.exit(2), 20); }, { max_restarts: 5, min_uptime: '10s', exp_backoff_restart_delay: 100 });
     const end = await until('loop', 'it to be given up', ({ status }) => status === 'errored');

@@ -231,8 +231,9 @@ test('a new version may listen on less when it says that it is ready, and where 
   const ports = { PORT: String(await freePort()), ADMIN_PORT: String(await freePort()) };
   const replaces = async (name) => {
     const old = (await forkful.jlist(name)).map(({ pid }) => pid);
-    await forkful.ok(['reload', name]);
+    const { stderr } = await forkful.ok(['reload', name]);
     assert.deepEqual((await forkful.jlist(name)).filter(({ pid }) => old.includes(pid)), []);
+    return stderr;
   };
   const says = await forkful.start(({ require }) => {
     const { createServer } = require('http');
@@ -250,7 +251,7 @@ test('a new version may listen on less when it says that it is ready, and where 
     createServer().listen(`${__dirname}/${process.pid}.sock`);
   }, { name: 'numbered' });
   await waitUntil('all addresses', async () => /\.sock/.test((await forkful.ok(['describe', 'numbered'])).stdout));
-  await replaces('numbered');
+  assert.doesNotMatch(await replaces('numbered'), /is closed/);
 });
 
 test('a new version may move to another port, which is served as soon as it listens there', async (t) => {
@@ -263,9 +264,11 @@ test('a new version may move to another port, which is served as soon as it list
   forkful.script(({ require }) => {
     require('http').createServer((_request, response) => response.end('there')).listen(Number(process.env.OTHER_PORT));
   }, app.path.split('/').at(-1));
-  await forkful.ok(['reload', 'moves']);
+  const { stderr } = await forkful.ok(['reload', 'moves']);
+  assert.match(stderr, new RegExp(`:${ports.PORT} is closed: the new version does not listen there`));
   assert.deepEqual((await forkful.jlist('moves')).filter(({ pid }) => old.includes(pid)), []);
   assert.equal((await get(Number(ports.OTHER_PORT))).body, 'there');
+  await assert.rejects(get(Number(ports.PORT)), { code: 'ECONNREFUSED' });
 });
 
 /** Answers on /held when it is told to, and listens at once, or when it is told to. */

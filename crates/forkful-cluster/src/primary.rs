@@ -227,12 +227,12 @@ impl Primary {
     }
 
     /// Lets a worker finish: its traffic is closed, its agent makes every response the last of its
-    /// connection, then it is told to disconnect.
-    pub fn drain(&mut self, id: WorkerId, now: Time) {
+    /// connection, then it is told to disconnect. Gives the addresses, for people, that the app has left with it.
+    pub fn drain(&mut self, id: WorkerId, now: Time) -> Vec<String> {
         self.close_traffic(id, now);
-        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let Some(worker) = self.workers.get_mut(&id) else { return Vec::new() };
         if worker.stage >= Stage::Draining {
-            return;
+            return Vec::new();
         }
         worker.stage = Stage::Draining;
         // A socket that all workers share is left only by closing it, which `disconnect` does; until then the
@@ -240,12 +240,14 @@ impl Primary {
         let shares =
             worker.holds.keys().any(|index| self.listenings.get(index).is_some_and(Listening::is_shared));
         if worker.agent && !shares {
-            worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS), now);
+            worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS, &[]), now);
         } else {
             Self::disconnect(worker, now);
         }
         self.watch_write(id);
+        let left = self.give_up_left(id, now);
         self.after_change(now);
+        left
     }
 
     /// The worker's process has exited: what it had not acknowledged goes to others.

@@ -24,6 +24,7 @@
 //! - an event about a generation that the slot does not hold is dropped.
 
 mod clock;
+mod own_socket;
 mod report;
 mod states;
 mod text;
@@ -36,6 +37,7 @@ use crate::spec::{AppSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy};
 use crate::{Time, leaving};
 use turn::Turn;
 
+pub use own_socket::OwnSocket;
 pub use report::{Fault, Outcome, Report};
 
 /// Commands that may wait for their answer at one slot; more are refused at once. Each client

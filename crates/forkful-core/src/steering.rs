@@ -3,9 +3,11 @@
 //! - [`AutoBalance`]: whether the daemon hands connections out (exact) or the kernel does (direct).
 //! - [`Suspicion`]: which workers' loops do not turn, so that they leave the kernel's choice and
 //!   their queues are rescued.
+//! - [`address`]: what becomes of an address that only a leaving worker listens on.
 //! - [`queue`]: when the connections in a worker's queue go to another worker.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
 
+pub mod address;
 mod auto;
 pub mod level;
 pub mod queue;

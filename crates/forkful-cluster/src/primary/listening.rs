@@ -73,6 +73,8 @@ pub(crate) struct Listening {
     pub(crate) next_sample: Time,
     /// Nothing is accepted until then: descriptors have run out.
     pub(crate) accept_again: Option<Time>,
+    /// Whether more than one worker has held it at a time.
+    pub(crate) shared_once: bool,
     /// When the last holder went, and how long the sockets are kept.
     pub(crate) unheld_until: Option<Time>,
     pub(crate) counters: Counters,
@@ -145,6 +147,7 @@ impl Listening {
             sampling_until: None,
             next_sample: Time::default(),
             accept_again: None,
+            shared_once: false,
             unheld_until: None,
             counters: Counters::default(),
         })

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::steering::address::{LastHolder, is_given_up};
 use serde_json::value::RawValue;
 
 use super::listening::{self, ListenKey, Listening, Source};
@@ -132,6 +133,10 @@ impl Primary {
         }
         listening.unheld_until = None;
         worker.holds.insert(index, hold);
+        let holders = self.workers.values().filter(|worker| worker.holds.contains_key(&index)).count();
+        if let Some(listening) = self.listenings.get_mut(&index) {
+            listening.shared_once |= holders > 1;
+        }
         Ok(())
     }
 
@@ -214,6 +219,51 @@ impl Primary {
         if !still_held {
             listening.unheld_until = Some(now + grace);
         }
+    }
+
+    /// Gives up what only leaving workers listen on now that this one leaves, too, and nobody will again. Their agents
+    /// close it, because a socket refuses clients only when its last holder has closed it.
+    pub(super) fn give_up_left(&mut self, id: WorkerId, now: Time) -> Vec<String> {
+        let Some(leaver) = self.workers.get(&id) else { return Vec::new() };
+        let stays = |worker: &&Worker| worker.stage <= Stage::Open;
+        let staying = || self.workers.values().filter(stays);
+        let count = |worker: &Worker| worker.holds.values().filter(|hold| hold.listening).count();
+        let serving = || staying().filter(|worker| worker.stage == Stage::Open && count(worker) > 0);
+        let last = LastHolder {
+            listens_on: count(leaver),
+            successor_listens_on: serving().filter(|w| w.slot == leaver.slot).map(count).max(),
+            others_serve: serving().next().is_some(),
+        };
+        if !is_given_up(last) {
+            return Vec::new();
+        }
+        let is_left = |index: &usize| !staying().any(|worker| worker.holds.contains_key(index));
+        let left: Vec<usize> = leaver.holds.keys().copied().filter(is_left).collect();
+        // One that never was more than one worker's own, as a path made of a process id, is nothing to tell of.
+        let is_alone = staying().count() == 1;
+        let told = |listening: &Listening| listening.shared_once || is_alone;
+        let told: Vec<bool> = left.iter().map(|index| self.listenings.get(index).is_some_and(told)).collect();
+        let given_up = left.into_iter().zip(told).map(|(index, told)| (self.give_up(index, now), told));
+        given_up.filter_map(|(address, told)| address.filter(|_| told)).collect()
+    }
+
+    fn give_up(&mut self, index: usize, now: Time) -> Option<String> {
+        let listening = self.listenings.get(&index)?;
+        let address = listening.address.clone();
+        let closes = match (listening.file(), listening.local_address()) {
+            (Some(path), _) => Some(path.to_string_lossy().into_owned()),
+            (None, Some(address)) if listening.is_tcp() => Some(address.port().to_string()),
+            (None, _) => None,
+        };
+        let holders = self.workers.iter().filter(|(_, worker)| {
+            worker.agent && worker.stage == Stage::Draining && worker.holds.contains_key(&index)
+        });
+        for id in holders.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let line = outgoing::agent_drain(super::IDLE_GRACE_MS, closes.as_slice());
+            self.with_channel(id, |channel| channel.send(line, now));
+        }
+        self.remove_listening(index);
+        Some(address)
     }
 
     /// Gives up addresses that nobody holds any more, while others of the app work.

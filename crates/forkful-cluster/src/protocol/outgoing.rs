@@ -142,9 +142,14 @@ pub fn probe() -> &'static [u8] {
     b"{\"cmd\":\"NODE_HANDLE\"}\n"
 }
 
-/// Asks the agent to make every response close its connection, and idle ones after `grace_ms`.
-pub fn agent_drain(grace_ms: u64) -> Vec<u8> {
-    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"drain\",\"grace_ms\":{grace_ms}}}\n").into_bytes()
+/// Asks the agent to make every response close its connection, and idle ones after `grace_ms`, and to stop listening on
+/// the addresses in `closes` (a port, or the path of a unix socket), which the app has given up.
+pub fn agent_drain(grace_ms: u64, closes: &[String]) -> Vec<u8> {
+    let mut line = serde_json::json!({ "cmd": "NODE_FORKFUL", "act": "drain", "grace_ms": grace_ms });
+    if !closes.is_empty() {
+        line["closes"] = closes.into();
+    }
+    format!("{line}\n").into_bytes()
 }
 
 /// Asks the agent to report so often; 0 ends it.

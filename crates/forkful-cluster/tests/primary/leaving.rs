@@ -142,6 +142,49 @@ fn an_address_that_the_app_has_closed_everywhere_is_given_up_after_a_second() {
 }
 
 #[test]
+fn an_address_that_the_new_version_has_left_is_given_up_when_the_last_old_worker_leaves() {
+    for balance in [Balance::Exact, Balance::Auto, Balance::Direct] {
+        let (mut world, old, address) = serving(balance, 2);
+        world.worker(old[0]).say(HELLO);
+        let new: Vec<u32> = (0..2)
+            .map(|slot| {
+                let number = world.spawn_serving(&tcp(own_host(), 8090));
+                world.primary.identify(WorkerId(number), u32::MAX, slot);
+                number
+            })
+            .collect();
+        assert!(world.primary.drain(WorkerId(old[0]), world.now).is_empty(), "another worker listens there");
+        world.settle();
+        let left = world.primary.drain(WorkerId(old[1]), world.now);
+        assert_eq!(left, [format!("tcp://{address}")], "{balance:?}");
+        world.settle();
+        let closes = json!([address.port().to_string()]);
+        assert_eq!(world.workers[&old[0]].heard.last().unwrap()["closes"], closes);
+        // Their own descriptors are the last ones.
+        for worker in old {
+            world.kill(worker);
+        }
+        TcpListener::bind(address).unwrap();
+        let address = world.address(new[0], 1);
+        let mut clients = connect_all(address, 6);
+        assert!(world.answered(&mut clients).iter().all(|worker| new.contains(worker)));
+    }
+}
+
+#[test]
+fn an_address_that_the_new_version_may_still_open_is_kept() {
+    let (mut world, old, address) = serving(Balance::Direct, 1);
+    world.listen(old[0], &tcp(own_host(), 8091));
+    let new = world.spawn_serving(&tcp(own_host(), 8091));
+    world.primary.identify(WorkerId(new), u32::MAX, 0);
+    assert!(world.primary.drain(WorkerId(old[0]), world.now).is_empty());
+    world.kill(old[0]);
+    let mut clients = connect_all(address, 2);
+    world.listen(new, &tcp(address.ip(), address.port()));
+    assert_eq!(world.answered(&mut clients), [new; 2]);
+}
+
+#[test]
 fn an_address_stays_while_no_worker_is_there_until_all_is_given_up() {
     let (mut world, workers, address) = serving(Balance::Exact, 1);
     world.kill(workers[0]);

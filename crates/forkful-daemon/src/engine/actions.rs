@@ -12,6 +12,7 @@ use forkful_core::spec::{Mode, Runtime, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
 use super::app::{AppId, EndStep, Later, ListenFault};
+use super::jobs::JobId;
 use super::launch::other_user;
 use super::{Answered, Engine, TicketUse};
 
@@ -101,9 +102,21 @@ impl Engine {
     fn drain(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         let clustered = self.apps.get(&app).is_some_and(|entry| entry.spec.mode == Mode::Cluster);
         if clustered {
-            self.with_worker(app, slot, generation, |primary, worker| primary.drain(worker, now));
+            let mut left = Vec::new();
+            self.with_worker(app, slot, generation, |primary, worker| left = primary.drain(worker, now));
+            let job = self.apps.get(&app).and_then(|entry| entry.reload.as_ref()).map(|reload| reload.job);
+            self.note_left(app, job, &left);
         } else {
             self.later(app, Duration::ZERO, Later::Disconnected(slot, generation));
+        }
+    }
+
+    /// Tells the client of a command that the app listens on these addresses no more.
+    pub(super) fn note_left(&mut self, app: AppId, job: Option<JobId>, left: &[String]) {
+        if let Some(part) = job.and_then(|job| self.part(job, app)) {
+            for address in left {
+                part.note(format!("{address} is closed: the new version does not listen there"));
+            }
         }
     }
 

@@ -127,6 +127,8 @@ pub(crate) struct Process {
     /// The file that holds its process id.
     pub(crate) pid_file: Option<PathBuf>,
     pub(crate) spawned: Time,
+    /// Since when it has been seen to listen by itself, while its readiness is awaited.
+    pub(crate) own_socket_since: Option<Time>,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
     /// When its agent last reported how late its loop was, and that in microseconds (99th percentile).

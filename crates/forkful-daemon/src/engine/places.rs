@@ -140,7 +140,7 @@ impl Engine {
         let Some(place) = entry.places.get_mut(&slot) else { return false };
         place.shrinking.push(job);
         match place.slot.current().and_then(|generation| place.processes.get(&generation)) {
-            Some(process) => entry.primary.drain(process.worker, now),
+            Some(process) => drop(entry.primary.drain(process.worker, now)),
             None => self.later(app, Duration::ZERO, Later::Shrink(slot, None)),
         }
         true

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::slot::{Event, Generation, ReadySign, State};
+use forkful_core::slot::{Event, Generation, OwnSocket, Policy, ReadySign, State};
 use forkful_core::spec::Mode;
 use forkful_os::procinfo::{self, ListeningSocket};
 
@@ -28,13 +28,42 @@ impl Engine {
             return;
         }
         let has_asked = entry.primary.has_asked(process.worker);
-        if !entry.addresses_of(process).is_empty() && entry.missing(slot, generation).is_empty() {
+        let own = if has_asked { None } else { own_socket(entry, process) };
+        let follows = entry.followed_by(slot, generation).is_some();
+        let listens = if has_asked {
+            !entry.primary.listening_on(process.worker).is_empty()
+        } else {
+            self.trusts_own_socket(app, slot, generation, own)
+        };
+        let Some(entry) = self.apps.get(&app) else { return };
+        if listens && entry.missing(slot, generation).is_empty() {
             self.ready(app, slot, generation, ReadySign::Listening);
-        } else if !has_asked || entry.followed_by(slot, generation).is_some() {
+        } else if !has_asked || follows {
             // One that shares its port is looked at, too, while it follows another: that one may let go of an address.
             let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
             self.later(app, pause, Later::LookForSocket { slot, generation, looks: looks + 1 });
         }
+    }
+
+    /// Whether what a starting process listens on by itself makes it ready by now.
+    fn trusts_own_socket(
+        &mut self,
+        app: AppId,
+        slot: u16,
+        generation: Generation,
+        own: Option<OwnSocket>,
+    ) -> bool {
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(&app) else { return false };
+        let policy = Policy::of(&entry.spec);
+        let Some(place) = entry.places.get_mut(&slot) else { return false };
+        let Some(process) = place.processes.get_mut(&generation) else { return false };
+        let Some(own) = own else {
+            process.own_socket_since = None;
+            return false;
+        };
+        let since = *process.own_socket_since.get_or_insert(now);
+        policy.trusts(own, now.since(since))
     }
 
     /// A worker listens on an address. One that follows another is ready only when it listens wherever that one does:
@@ -131,7 +160,7 @@ impl App {
     fn addresses_of(&self, process: &Process) -> Vec<&str> {
         if self.primary.has_asked(process.worker) {
             self.primary.listening_on(process.worker)
-        } else if has_own_socket(self, process) {
+        } else if own_socket(self, process).is_some() {
             vec!["a socket of its own"]
         } else {
             Vec::new()
@@ -139,19 +168,23 @@ impl App {
     }
 
     fn listens(&self, process: &Process) -> bool {
-        self.primary.has_asked(process.worker) || has_own_socket(self, process)
+        self.primary.has_asked(process.worker) || own_socket(self, process).is_some()
     }
 }
 
-/// Whether a process listens on a socket of its own, the inspector's apart.
-fn has_own_socket(app: &App, process: &Process) -> bool {
+/// What a process listens on by itself, the inspector apart; a port before a unix socket.
+fn own_socket(app: &App, process: &Process) -> Option<OwnSocket> {
     let slot = app.find_worker(process.worker).map_or(0, |(slot, _)| slot);
     let number = inspector_number(app.spec.mode, slot, process.worker.0);
     let inspector = inspect_port(&app.spec.launch, number);
-    let is_apps = |socket: &ListeningSocket| match (socket, inspector) {
-        (ListeningSocket::Tcp(_), Some(0)) => false,
-        (ListeningSocket::Tcp(address), Some(port)) => address.port() != port,
-        (ListeningSocket::Tcp(_), None) | (ListeningSocket::Unix(_), _) => true,
+    let apps = |socket: &ListeningSocket| match (socket, inspector) {
+        (ListeningSocket::Tcp(_), Some(0)) => None,
+        (ListeningSocket::Tcp(address), Some(port)) => (address.port() != port).then_some(OwnSocket::Tcp),
+        (ListeningSocket::Tcp(_), None) => Some(OwnSocket::Tcp),
+        (ListeningSocket::Unix(_), _) => Some(OwnSocket::Unix),
     };
-    procinfo::listening_sockets_of(process.child.pid).unwrap_or_default().iter().any(is_apps)
+    let sockets = procinfo::listening_sockets_of(process.child.pid).unwrap_or_default();
+    let is_port = |socket: &OwnSocket| *socket == OwnSocket::Tcp;
+    let found: Vec<OwnSocket> = sockets.iter().filter_map(apps).collect();
+    found.iter().copied().find(is_port).or(found.first().copied())
 }

@@ -226,6 +226,7 @@ impl Engine {
             stdin: stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
             pid_file: None,
             spawned: now,
+            own_socket_since: None,
             ended: None,
             loop_delay: None,
             node_version: None,
