@@ -87,6 +87,13 @@ test('a disk that is full, and then is not', async (t) => {
   await app.write('second');
   await allAreKnown(app, 'second', lost);
   assert.equal(app.told(NOT_WRITTEN).length, 1, 'one alert');
+  // Whoever looks is told.
+  const fault = /the log file \S+app-out\.log cannot be written: No space left on device/;
+  const list = await app.forkful.ok(['list']);
+  assert.match(list.stderr, /lines of worker 0 of app are lost: /);
+  assert.match(list.stderr.replace(/\s+/g, ' '), fault);
+  assert.match((await app.forkful.ok(['describe', 'app'])).stdout, fault);
+  assert.match((await app.forkful.ok(['logs', 'app', '--nostream'])).stdout, fault);
   await app.unharmed();
   await app.forkful.ok(['flush', 'app']);
   await arrivesAgain(app, 'third');
@@ -163,4 +170,33 @@ test('the log folder in the home is deleted', async (t) => {
   await waitUntil('every line in the new file', () => app.lines('second') === LINES);
   await app.unharmed();
   assert.ok(readdirSync(app.logs).includes('app-out.log'));
+});
+
+/** Anonymous memory of a process, in bytes. @param {number} pid */
+const anonymous = (pid) => Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024;
+
+test('50 workers that print without a newline take less than 64 MB of the daemon', async (t) => {
+  const [WORKERS, BYTES] = [50, 4 << 20];
+  const forkful = await sandbox(t);
+  const script = join(forkful.directory, 'print');
+  // In all 200 MiB, of which a daemon that kept each line would hold every byte.
+  writeFileSync(script, `#!/bin/sh\nhead -c ${BYTES} /dev/zero | tr '\\0' x\nexec sleep 1000\n`);
+  chmodSync(script, 0o755);
+  const log = join(forkful.directory, 'all.log');
+  const app = { name: 'app', script, interpreter: 'none', exec_mode: 'fork', instances: WORKERS, merge_logs: true, out_file: log, error_file: '/dev/null', log_rotate: false };
+  const file = join(forkful.directory, 'forkful.config.json');
+  writeFileSync(file, JSON.stringify({ apps: [app] }));
+  await forkful.ok(['start', file]);
+  const daemon = await forkful.daemonPid();
+  const workers = (await forkful.jlist('app')).map(({ pid }) => pid);
+  assert.equal(workers.length, WORKERS);
+  const isThrough = (pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').startsWith('sleep');
+  let most = 0;
+  await waitUntil('every byte to be printed', () => {
+    most = Math.max(most, anonymous(daemon));
+    return workers.every(isThrough);
+  }, 120_000);
+  most = Math.max(most, anonymous(daemon));
+  t.diagnostic(`at most ${most} bytes`);
+  assert.ok(most < 64_000_000, `the daemon took ${most} bytes`);
 });

@@ -13,7 +13,8 @@
 //! The reader waits in epoll for pipes and for messages. The writer appends in the order in which it was given lines. A
 //! follower gets batches as they are, shared, and makes lines of them when its client takes them; what it missed is counted
 //! and told. Who asks for the last lines too gets them by way of the read-back thread, from the files as they were at that
-//! point of the order, so that each line is seen once.
+//! point of the order, so that each line is seen once; lines of several files come in the order in which they were written,
+//! as far back as the writer remembers that ([`order`]).
 //!
 //! A file that is large or old is set aside by the writer (a rename); the archivist keeps number and bytes of these files
 //! in their bounds and compresses them, at a bounded rate.
@@ -38,6 +39,7 @@ mod follow;
 mod frame;
 mod json;
 mod lines;
+mod order;
 mod queue;
 mod read_back;
 mod reader;

@@ -105,3 +105,59 @@ fn nothing_depends_on_one_machine() {
     });
     none(faults.collect(), "no path of somebody's machine");
 }
+
+/// Where the daemon opens, renames or removes files by their path, and why neither an app nor another user can write
+/// there. Everything else goes through `forkful_os::behalf`.
+const BY_PATH: [(&str, &str); 8] = [
+    (
+        "forkful-daemon/src/home.rs",
+        "the home is its owner's alone, and /run/forkful root's; both are checked",
+    ),
+    ("forkful-daemon/src/left_behind.rs", "in the home"),
+    ("forkful-daemon/src/run.rs", "in the home"),
+    ("forkful-daemon/src/store/", "in the home"),
+    ("forkful-daemon/src/engine/resurrect.rs", "`.env` files by the names that the operator gave"),
+    (
+        "forkful-daemon/src/engine/app.rs",
+        "asks whether a log is a file before the app is taken, and opens nothing",
+    ),
+    ("forkful-daemon/src/engine/upkeep/command.rs", "/dev/null"),
+    ("forkful-daemon/src/watch/tree.rs", "lists the names in watched folders, and opens no file"),
+];
+/// Crates of which the daemon consists, but for `forkful-os`, whose few calls are mechanisms.
+const OF_DAEMON: [&str; 2] = ["crates/forkful-daemon/src/", "crates/forkful-cluster/src/"];
+/// How files are touched by path.
+const CALLS: [&str; 13] = [
+    "fs_err::",
+    "std::fs::read",
+    "std::fs::write",
+    "std::fs::rename",
+    "std::fs::remove",
+    "std::fs::metadata",
+    "std::fs::canonicalize",
+    "std::fs::set_permissions",
+    "std::fs::File::",
+    "DirBuilder::new",
+    " File::open(",
+    "(File::open(",
+    "OpenOptions::new",
+];
+
+#[test]
+fn the_daemon_touches_files_of_other_users_by_descriptors_alone() {
+    let of_daemon = files().into_iter().filter(|(name, _)| {
+        let is_test = name.contains("/tests/") || name.ends_with("tests.rs");
+        OF_DAEMON.iter().any(|folder| name.starts_with(folder)) && name.ends_with(".rs") && !is_test
+    });
+    let faults = of_daemon
+        .filter(|(name, _)| !BY_PATH.iter().any(|(allowed, _)| name.contains(allowed)))
+        .flat_map(|(name, text)| {
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+            let touches = |line: &&str| {
+                !line.trim_start().starts_with("//") && CALLS.iter().any(|call| line.contains(call))
+            };
+            code.lines().filter(touches).map(|line| format!("{name}: {}", line.trim())).collect::<Vec<_>>()
+        });
+    let rule = "files are opened, renamed and removed through `forkful_os::behalf`, or the file is in BY_PATH with a reason";
+    none(faults.collect(), rule);
+}

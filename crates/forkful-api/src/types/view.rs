@@ -90,6 +90,9 @@ pub struct WorkerView {
     pub stderr_tail: Vec<String>,
     /// Log lines that could not be written.
     pub dropped_log_lines: u64,
+    /// Which log file cannot be written now and why, while lines are lost by it.
+    #[serde(default)]
+    pub log_fault: Option<String>,
     /// The version of its Node.js, as `22.11.0`; its agent says so.
     #[serde(default)]
     pub node_version: Option<String>,

@@ -100,15 +100,15 @@ impl Engine {
         (number > 0).then(|| SaveTicket { number, saved: persistence.writer.saved() })
     }
 
-    /// What a user should know of the saved state, whatever is listed.
+    /// What a user should know of the saved state and of log files, whatever is listed.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let Some(persistence) = &self.persistence else { return Vec::new() };
+        let Some(persistence) = &self.persistence else { return self.log_faults() };
         let carried = persistence.carried.iter().map(|carried| {
             let name = &carried.name;
             format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
         });
         let fault = persistence.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));
-        carried.chain(fault).collect()
+        carried.chain(fault).chain(self.log_faults()).collect()
     }
 
     /// The state as it is saved, or why it cannot be.

@@ -8,7 +8,8 @@ use forkful_core::spec::Balance;
 use forkful_os::procinfo;
 
 use super::Engine;
-use super::app::{AppId, CpuSample, Place, public_definition};
+use super::app::{App, AppId, CpuSample, Place, public_definition};
+use crate::logs::LogService;
 
 /// Two looks at a process's CPU time are at least so far apart, in milliseconds.
 const CPU_SAMPLE_MS_MIN: u128 = 500;
@@ -37,6 +38,21 @@ impl Engine {
         AppTable { apps, notes: self.notes() }
     }
 
+    /// Workers whose lines are lost because a log file cannot be written: of each app the first, and how many more.
+    pub(super) fn log_faults(&self) -> Vec<String> {
+        let of_app = |entry: &App| {
+            let mut places =
+                entry.places.values().filter_map(|place| Some((place.pm_id, self.logs.fault(place.pm_id)?)));
+            let (pm_id, fault) = places.next()?;
+            let others = match places.count() {
+                0 => String::new(),
+                others => format!(", and of {others} others"),
+            };
+            Some(format!("lines of worker {pm_id} of {} are lost{others}: {fault}", entry.spec.name))
+        };
+        self.apps.values().filter_map(of_app).collect()
+    }
+
     fn view_of(&mut self, id: AppId, only: Option<u16>) -> Option<AppView> {
         let now = self.clock.now();
         let entry = self.apps.get_mut(&id)?;
@@ -59,7 +75,7 @@ impl Engine {
             .places
             .iter_mut()
             .filter(|(slot, _)| only.is_none_or(|only| only == **slot))
-            .map(|(slot, place)| worker_view(*slot, place, now, logs.dropped_lines(place.pm_id)))
+            .map(|(slot, place)| worker_view(*slot, place, now, logs))
             .collect();
         Some(AppView {
             definition,
@@ -93,7 +109,7 @@ fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
     }
 }
 
-fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u64) -> WorkerView {
+fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &LogService) -> WorkerView {
     let WorkerRow { pm_id, pid, status, restarts, started_at_ms, cpu_percent, memory_bytes } =
         worker_row(place, now);
     let last_exit = place.last_exit.as_ref();
@@ -120,7 +136,8 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, dropped: u
         health_fault: place.upkeep.health_fault().map(str::to_owned),
         loop_delay_ms: place.current().and_then(|process| process.loop_delay_ms(now)),
         stderr_tail: Vec::new(),
-        dropped_log_lines: dropped,
+        dropped_log_lines: logs.dropped_lines(pm_id),
+        log_fault: logs.fault(pm_id).as_deref().map(str::to_owned),
         node_version: place
             .current()
             .and_then(|process| process.node_version)

@@ -14,6 +14,7 @@ use forkful_os::behalf::{Entry, Find, Identity, is_refusal};
 use rustix::io::Errno;
 
 use super::archive_name::archive_name;
+use super::order::Extent;
 use super::space::Space;
 
 /// How long a file that cannot be written is left alone, and how often one that is written is looked for under
@@ -94,6 +95,8 @@ pub(super) struct LogFile {
     rotate_after: Option<Instant>,
     /// The file was opened, or found elsewhere, since [`Self::placed_anew`] was asked.
     is_placed_anew: bool,
+    /// Others have appended to the file since [`Self::take_foreign`] was asked.
+    is_foreign: bool,
 }
 
 #[derive(Debug)]
@@ -160,7 +163,16 @@ impl LogFile {
             Err(fault) => (State::Failed { retry_at: now.instant + RETRY_EVERY }, Some(fault)),
         };
         let is_placed_anew = fault.is_none();
-        (Self { path, limits, state, stamped_ms: 0, rotate_after: None, is_placed_anew }, fault)
+        let file = Self {
+            path,
+            limits,
+            state,
+            stamped_ms: 0,
+            rotate_after: None,
+            is_placed_anew,
+            is_foreign: false,
+        };
+        (file, fault)
     }
 
     /// Where the file is, if it is open.
@@ -174,6 +186,19 @@ impl LogFile {
     /// Where the file is, if that may be elsewhere than when this was asked before.
     pub(super) fn placed_anew(&mut self) -> Option<&Entry> {
         if std::mem::take(&mut self.is_placed_anew) { self.entry() } else { None }
+    }
+
+    /// The file and its length after what was appended.
+    pub(super) fn extent(&self) -> Option<Extent> {
+        match &self.state {
+            State::Open(open) => Some((open.identity, open.bytes)),
+            State::Failed { .. } => None,
+        }
+    }
+
+    /// Whether others have appended to the file before the last append.
+    pub(super) fn take_foreign(&mut self) -> bool {
+        std::mem::take(&mut self.is_foreign)
     }
 
     fn open_anew(&mut self, now: Now) -> io::Result<()> {
@@ -250,7 +275,12 @@ impl LogFile {
     /// Sees to it that the file is open and in its place; gives how much may still be written to it.
     fn room(&mut self, now: Now, around: &mut Surroundings<'_>) -> io::Result<u64> {
         let in_place = match &mut self.state {
-            State::Open(open) => open.is_in_place(&self.path, now.instant, around.incidents),
+            State::Open(open) => {
+                let bytes = open.bytes;
+                let place = open.is_in_place(&self.path, now.instant, around.incidents);
+                self.is_foreign |= open.bytes > bytes;
+                place
+            }
             State::Failed { .. } => Place::Lost,
         };
         match in_place {
@@ -366,6 +396,14 @@ enum Place {
     Elsewhere,
     /// The path leads to another file, or to none.
     Lost,
+}
+
+impl Snapshot {
+    /// The file and its length.
+    pub(super) fn extent(&self) -> Option<Extent> {
+        let (file, length) = self.present.as_ref().ok()?.as_ref()?;
+        Some((Identity::of(file).ok()?, *length))
+    }
 }
 
 impl OpenFile {

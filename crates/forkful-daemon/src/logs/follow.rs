@@ -20,7 +20,7 @@ pub(super) const FOLLOWER_CHUNKS_MAX: usize = 4096;
 /// How soon a follower that missed lines is looked at again when nothing else happens.
 pub(super) const SKIP_NOTICE_EVERY: Duration = Duration::from_millis(200);
 /// The app's name on lines that are ours.
-const OUR_NAME: &str = "forkful";
+pub(super) const OUR_NAME: &str = "forkful";
 
 /// What to read back and what to read along with.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use forkful_api::types::{LogLine, LogStream};
 use tokio::sync::mpsc;
 
 use super::json;
-use super::stream::{Batch, lines_of};
+use super::stream::{Batch, StreamInfo, lines_of};
 
 /// A piece of what a follower receives.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct ReadBack {
     pub(super) app: String,
     pub(super) pm_id: Option<u32>,
     pub(super) stream: LogStream,
+    /// When they were read from the worker, if that is known.
+    pub(super) at_ms: Option<u64>,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -188,18 +190,22 @@ impl LogLines {
                     app: read.app.clone(),
                     pm_id: read.pm_id,
                     stream: read.stream,
-                    at_ms: None,
+                    at_ms: read.at_ms,
                     line: text(line),
                 }));
             }
             Some(Chunk::Lines(batch)) => {
-                self.open.extend(batch.lines().map(|line| LogLine {
+                let line = |line| LogLine {
                     app: batch.stream.app.to_string(),
                     pm_id: Some(batch.stream.pm_id),
                     stream: batch.stream.stream,
                     at_ms: Some(batch.at_ms),
                     line: text(line),
-                }));
+                };
+                match batch.stream.style.shown(&batch) {
+                    Some(shown) => self.open.extend(lines_of(&shown).map(line)),
+                    None => self.open.extend(batch.lines().map(line)),
+                }
                 self.waiting.remove(batch.line_count() as usize, batch.cost());
             }
         }
@@ -216,19 +222,16 @@ impl LogLines {
                 self.waiting_told();
                 json_of_told(&line, out);
             }
-            Chunk::Read(ReadBack { app, pm_id, stream, bytes }) => {
-                json_lines(&app, pm_id, stream, None, lines_of(&bytes), out);
+            Chunk::Read(ReadBack { app, pm_id, stream, at_ms, bytes }) => {
+                json_lines(&app, pm_id, stream, at_ms, lines_of(&bytes), out);
             }
             Chunk::Lines(batch) => {
-                let stream = &batch.stream;
-                json_lines(
-                    &stream.app,
-                    Some(stream.pm_id),
-                    stream.stream,
-                    Some(batch.at_ms),
-                    batch.lines(),
-                    out,
-                );
+                let StreamInfo { app, pm_id, stream, style, .. } = &*batch.stream;
+                let (pm_id, stream, at_ms) = (Some(*pm_id), *stream, Some(batch.at_ms));
+                match style.shown(&batch) {
+                    Some(shown) => json_lines(app, pm_id, stream, at_ms, lines_of(&shown), out),
+                    None => json_lines(app, pm_id, stream, at_ms, batch.lines(), out),
+                }
                 self.waiting.remove(batch.line_count() as usize, batch.cost());
             }
         }

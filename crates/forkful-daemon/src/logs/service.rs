@@ -130,6 +130,11 @@ impl LogService {
         self.shared.counters().get(&pm_id).map_or(0, |counters| counters.dropped())
     }
 
+    /// Why lines of this worker cannot be written to one of its files now, if so.
+    pub fn fault(&self, pm_id: u32) -> Option<Arc<str>> {
+        self.shared.counters().get(&pm_id).and_then(|counters| counters.fault())
+    }
+
     /// Times that a line of this worker was longer than `LINE_BYTES_MAX` and was cut there.
     pub fn cut_lines(&self, pm_id: u32) -> u64 {
         self.shared.counters().get(&pm_id).map_or(0, |counters| counters.cut())

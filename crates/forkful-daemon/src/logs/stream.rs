@@ -1,8 +1,8 @@
 //! One stream of one process: what the engine says about it, and what is counted.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forkful_api::types::LogStream;
 use forkful_core::logs::LogRotation;
@@ -60,6 +60,9 @@ impl StreamInfo {
 pub(crate) struct Counters {
     dropped_lines: AtomicU64,
     cut_lines: AtomicU64,
+    has_fault: AtomicBool,
+    /// A file that cannot be written now, and why.
+    fault: Mutex<Option<(Arc<Path>, Arc<str>)>>,
 }
 
 impl Counters {
@@ -69,6 +72,33 @@ impl Counters {
 
     pub(super) fn add_cut(&self, cuts: u64) {
         self.cut_lines.fetch_add(cuts, Ordering::Relaxed);
+    }
+
+    /// The file cannot be written.
+    pub(super) fn set_fault(&self, path: &Arc<Path>, fault: &Arc<str>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Arc::clone(path), Arc::clone(fault)));
+        self.has_fault.store(true, Ordering::Release);
+    }
+
+    /// The file was written.
+    pub(super) fn clear_fault(&self, path: &Arc<Path>) {
+        if !self.has_fault.load(Ordering::Acquire) {
+            return;
+        }
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if fault.as_ref().is_some_and(|(of, _)| of == path) {
+            *fault = None;
+            self.has_fault.store(false, Ordering::Release);
+        }
+    }
+
+    pub(super) fn fault(&self) -> Option<Arc<str>> {
+        if !self.has_fault.load(Ordering::Acquire) {
+            return None;
+        }
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.as_ref().map(|(_, fault)| Arc::clone(fault))
     }
 
     pub(super) fn dropped(&self) -> u64 {

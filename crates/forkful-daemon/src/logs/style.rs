@@ -79,6 +79,17 @@ impl LineStyle {
         true
     }
 
+    /// The lines as readers see them: with the time, or as JSON, just as they stand in the files, so that what was read
+    /// back and what is new look the same; control sequences stay. `None` when they are to be taken as they are.
+    pub(super) fn shown(&self, batch: &Batch) -> Option<Vec<u8>> {
+        let style = match self.format {
+            LineFormat::Raw => Self { ansi: AnsiPolicy::Keep, ..self.clone() },
+            LineFormat::Json => self.clone(),
+        };
+        let mut out = Vec::new();
+        style.render(batch, &mut out).then_some(out)
+    }
+
     fn render_json(&self, batch: &Batch, strips: bool, out: &mut Vec<u8>) {
         let stream = &batch.stream;
         let kind = match stream.stream {

@@ -124,7 +124,7 @@ fn last_bytes(file: &std::fs::File, length: u64, lines: usize, bytes_max: usize)
 }
 
 /// Where the last `lines` lines begin.
-fn start_of_last(bytes: &[u8], lines: usize) -> usize {
+pub(super) fn start_of_last(bytes: &[u8], lines: usize) -> usize {
     let content = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     memchr::memrchr_iter(b'\n', content).nth(lines - 1).map_or(0, |newline| newline + 1)
 }

@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 use super::alerts::Alerts;
 use super::archivist::{Notice, remove_archives};
 use super::echo::Echo;
-use super::file::{Appended, Limits, LogFile, Now, Surroundings, snapshot_of, truncate};
+use super::file::{Appended, Limits, LogFile, Now, Surroundings, WriteFault, snapshot_of, truncate};
 use super::follow::{FollowRequest, Followers};
-use super::lines::LineSenders;
+use super::lines::{Chunk, LineSenders};
+use super::order::{Extent, Mark, Order};
 use super::queue::{Queue, Taken};
-use super::read_back::BackRequest;
+use super::read_back::{BackFile, BackRequest, note};
 use super::space::Space;
 use super::stream::{Batch, StreamInfo, count_lines};
 
@@ -28,6 +29,8 @@ pub(super) type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Written at a time, so that what is rendered is bounded; a longer line passes.
 const WRITE_BYTES_MAX: usize = 4 << 20;
+/// Files that nobody writes to any more of which the order of lines is remembered.
+const ORDERS_KEPT: usize = 256;
 /// Room for rendered lines that is kept.
 const RENDERED_BYTES_KEPT: usize = 1 << 20;
 
@@ -70,6 +73,10 @@ pub(super) struct Helpers {
 pub(super) struct Writer {
     queue: Arc<Queue>,
     files: HashMap<Arc<Path>, Shared>,
+    /// Also of files whose worker has ended.
+    orders: HashMap<Arc<Path>, Order>,
+    /// Batches that were written.
+    batches: u64,
     followers: Followers,
     echo: Echo,
     helpers: Helpers,
@@ -87,6 +94,8 @@ struct Shared {
     rotation: Option<LogRotation>,
     /// Since it could not be written, which was told.
     lost_lines: Option<u64>,
+    /// Why it cannot be written, since it cannot.
+    fault: Option<Arc<str>>,
 }
 
 impl Writer {
@@ -94,6 +103,8 @@ impl Writer {
         Self {
             queue,
             files: HashMap::new(),
+            orders: HashMap::new(),
+            batches: 0,
             followers: Followers::default(),
             echo,
             helpers,
@@ -158,13 +169,21 @@ impl Writer {
                 shared.rotation.clone_from(&stream.rotation);
             } else {
                 let (file, fault) = LogFile::open(Arc::clone(path), Limits::NONE, now);
-                let told = fault.is_some_and(|fault| self.alerts.not_written(path, &fault, now.instant));
+                let told =
+                    fault.as_ref().is_some_and(|fault| self.alerts.not_written(path, fault, now.instant));
+                let fault = fault.map(|fault| fault_text(path, &fault));
+                match &fault {
+                    Some(fault) => stream.counters.set_fault(path, fault),
+                    None => stream.counters.clear_fault(path),
+                }
+                self.order_of(path, file.extent());
                 let shared = Shared {
                     file,
                     streams: 1,
                     app: stream.app.clone(),
                     rotation: stream.rotation.clone(),
                     lost_lines: told.then_some(0),
+                    fault,
                 };
                 self.files.insert(Arc::clone(path), shared);
             }
@@ -178,6 +197,16 @@ impl Writer {
             }
         }
         self.share_limits(&stream.app);
+    }
+
+    /// The order of a file's lines, which is forgotten where others have appended to it.
+    fn order_of(&mut self, path: &Arc<Path>, extent: Option<Extent>) -> &mut Order {
+        if self.orders.len() >= self.files.len() + ORDERS_KEPT {
+            self.orders.retain(|path, _| self.files.contains_key(path));
+        }
+        let order = self.orders.entry(Arc::clone(path)).or_default();
+        order.check(extent);
+        order
     }
 
     /// The files of an app share its total.
@@ -210,6 +239,9 @@ impl Writer {
     fn truncate(&mut self, paths: &[PathBuf], now: Now) -> Result<(), String> {
         let mut faults = Vec::new();
         for path in paths {
+            if let Some(order) = self.orders.get_mut(path.as_path()) {
+                order.forget();
+            }
             let emptied = match self.files.get_mut(path.as_path()) {
                 Some(shared) => shared.file.truncate(now.instant),
                 None => truncate(path),
@@ -224,8 +256,14 @@ impl Writer {
     fn reopen(&mut self, now: Now) -> Result<(), String> {
         let mut faults = Vec::new();
         for (path, shared) in &mut self.files {
-            if let Err(fault) = shared.file.reopen(now) {
-                faults.push(format!("cannot open {}: {fault}", path.display()));
+            match shared.file.reopen(now) {
+                Ok(()) => {
+                    shared.fault = None;
+                    if let Some(lost) = shared.lost_lines.take() {
+                        self.alerts.written_again(path, lost);
+                    }
+                }
+                Err(fault) => faults.push(format!("cannot open {}: {fault}", path.display())),
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
@@ -233,15 +271,28 @@ impl Writer {
 
     fn follow(&mut self, request: FollowRequest, senders: LineSenders, now: Now) {
         let FollowRequest { files, lines, follow, filter } = request;
+        let mut faults = files.iter().filter_map(|file| self.files.get(file.path.as_path())?.fault.clone());
+        if let Some(fault) = faults.next() {
+            let others = match faults.count() {
+                0 => String::new(),
+                others => format!("; {others} more of these log files cannot be written either"),
+            };
+            // That nobody reads any more is no fault.
+            let _sent = senders.back.send(Chunk::Read(note(&format!("lines are lost: {fault}{others}"))));
+        }
         if lines > 0 && !files.is_empty() {
+            let lines = lines.min(LOG_TAIL_LINES_MAX) as usize;
             let files = files.into_iter().map(|file| {
                 let snapshot = match self.files.get_mut(file.path.as_path()) {
                     Some(shared) => shared.file.snapshot(now.wall_ms),
                     None => snapshot_of(&file.path, now.wall_ms),
                 };
-                (file, snapshot)
+                let marks = self.orders.get_mut(file.path.as_path()).map(|order| {
+                    order.check(snapshot.extent());
+                    order.of_last(lines)
+                });
+                BackFile { file, snapshot, marks: marks.unwrap_or_default() }
             });
-            let lines = lines.min(LOG_TAIL_LINES_MAX) as usize;
             let request = BackRequest { files: files.collect(), lines, sender: senders.back.clone() };
             // It ends only after us.
             let _sent = self.helpers.read_back.send(request);
@@ -258,8 +309,11 @@ impl Writer {
             return;
         }
         self.rendered.clear();
-        let pieces: Vec<Piece<'_>> =
-            batches.iter().map(|batch| Piece::new(batch, &mut self.rendered)).collect();
+        let mut pieces = Vec::with_capacity(batches.len());
+        for batch in &*batches {
+            self.batches += 1;
+            pieces.push(Piece::new(batch, self.batches, &mut self.rendered));
+        }
         let mut by_file: Vec<(&Arc<Path>, &Piece<'_>)> = pieces
             .iter()
             .flat_map(|piece| piece.batch.stream.paths.iter().map(move |path| (path, piece)))
@@ -275,7 +329,8 @@ impl Writer {
         };
         for group in by_file.chunk_by(|one, other| one.0 == other.0) {
             if let Some(shared) = self.files.get_mut(group[0].0) {
-                appender.append(shared, group);
+                let order = self.orders.entry(Arc::clone(group[0].0)).or_default();
+                appender.append(shared, order, group);
             }
         }
         drop(by_file);
@@ -322,15 +377,17 @@ impl Writer {
 /// A batch and where in the rendered bytes its lines are, if they are not taken as they are.
 struct Piece<'a> {
     batch: &'a Batch,
+    /// Counted over all files.
+    number: u64,
     rendered: Option<Range<usize>>,
 }
 
 impl<'a> Piece<'a> {
-    fn new(batch: &'a Batch, rendered: &mut Vec<u8>) -> Self {
+    fn new(batch: &'a Batch, number: u64, rendered: &mut Vec<u8>) -> Self {
         let start = rendered.len();
         let stream = &batch.stream;
         let is_rendered = !stream.paths.is_empty() && stream.style.render(batch, rendered);
-        Self { batch, rendered: is_rendered.then_some(start..rendered.len()) }
+        Self { batch, number, rendered: is_rendered.then_some(start..rendered.len()) }
     }
 }
 
@@ -345,7 +402,7 @@ struct Appender<'a> {
 
 impl Appender<'_> {
     /// Appends batches to one file; counts the lines that could not be written.
-    fn append(&mut self, shared: &mut Shared, group: &[(&Arc<Path>, &Piece<'_>)]) {
+    fn append(&mut self, shared: &mut Shared, order: &mut Order, group: &[(&Arc<Path>, &Piece<'_>)]) {
         let path = group[0].0;
         let mut slices = Vec::with_capacity(2 * group.len());
         for (_, piece) in group {
@@ -368,32 +425,61 @@ impl Appender<'_> {
         for incident in &incidents {
             self.alerts.incident(path, incident, self.now.instant);
         }
-        let fault = match outcome {
-            Ok(Appended::AsUsual) => return,
+        if shared.file.take_foreign() {
+            order.forget();
+        }
+        let mut kept_lines = match outcome {
+            Ok(_) => u64::MAX,
+            Err(ref fault) => lines_within(&slices, fault.kept),
+        };
+        self.note_outcome(shared, path, outcome);
+        for (_, piece) in group {
+            let Piece { batch, number, .. } = **piece;
+            let lines = batch.line_count();
+            let kept = lines.min(kept_lines);
+            kept_lines -= kept;
+            let stream = &batch.stream;
+            let (pm_id, at_ms) = (stream.pm_id, batch.at_ms);
+            let lines_kept = u32::try_from(kept).unwrap_or(u32::MAX);
+            order.add(Mark { number, at_ms, lines: lines_kept, pm_id, stream: stream.stream });
+            match &shared.fault {
+                None => stream.counters.clear_fault(path),
+                Some(fault) => stream.counters.set_fault(path, fault),
+            }
+            if kept < lines {
+                stream.counters.add_dropped(lines - kept);
+                if let Some(lost) = &mut shared.lost_lines {
+                    *lost += lines - kept;
+                }
+            }
+        }
+        order.ends_at(shared.file.extent());
+    }
+
+    /// Tells that a file cannot be written, and that it can again.
+    fn note_outcome(&mut self, shared: &mut Shared, path: &Arc<Path>, outcome: Result<Appended, WriteFault>) {
+        match outcome {
+            Ok(Appended::AsUsual) => {}
             Ok(Appended::Again) => {
+                shared.fault = None;
                 if let Some(lost) = shared.lost_lines.take() {
                     self.alerts.written_again(path, lost);
                 }
-                return;
             }
-            Err(fault) => fault,
-        };
-        if let Some(cause) = &fault.report
-            && self.alerts.not_written(path, cause, self.now.instant)
-        {
-            shared.lost_lines = Some(0);
-        }
-        let mut kept_lines = lines_within(&slices, fault.kept);
-        for (_, piece) in group {
-            let lines = piece.batch.line_count();
-            let kept = lines.min(kept_lines);
-            kept_lines -= kept;
-            piece.batch.stream.counters.add_dropped(lines - kept);
-            if let Some(lost) = &mut shared.lost_lines {
-                *lost += lines - kept;
+            Err(fault) => {
+                if let Some(cause) = &fault.report {
+                    shared.fault = Some(fault_text(path, cause));
+                    if self.alerts.not_written(path, cause, self.now.instant) {
+                        shared.lost_lines = Some(0);
+                    }
+                }
             }
         }
     }
+}
+
+fn fault_text(path: &Path, cause: &io::Error) -> Arc<str> {
+    format!("the log file {} cannot be written: {cause}", path.display()).into()
 }
 
 fn remove_archives_of(path: &Path) -> io::Result<()> {

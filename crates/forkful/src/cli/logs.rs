@@ -44,7 +44,7 @@ pub(crate) struct LogsArgs {
     /// Print the lines as the app wrote them, without a prefix.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Begin new lines with the time, in this form (tokens of Moment.js).
+    /// Begin lines with the time, in this form (tokens of Moment.js), where it is known.
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = TIMESTAMP_DEFAULT,
           value_parser = date_format)]
     pub(crate) timestamp: Option<DateFormat>,
@@ -54,6 +54,9 @@ pub(crate) struct LogsArgs {
     /// End after the lines that are there.
     #[arg(long)]
     pub(crate) nostream: bool,
+    /// Show new lines as they come, as is the default.
+    #[arg(long, short = 'f', conflicts_with = "nostream")]
+    pub(crate) follow: bool,
 }
 
 impl Default for LogsArgs {
@@ -69,6 +72,7 @@ impl Default for LogsArgs {
             timestamp: None,
             highlight: None,
             nostream: false,
+            follow: false,
         }
     }
 }

@@ -197,6 +197,7 @@ impl Lines {
         self.pair("last exit", worker.last_exit.as_deref().unwrap_or_default());
         self.pair("stdout file", &worker.out_log_path);
         self.pair("stderr file", &worker.error_log_path);
+        self.pair("log fault", worker.log_fault.as_deref().unwrap_or_default());
         if worker.dropped_log_lines > 0 {
             self.pair("lost log lines", &worker.dropped_log_lines.to_string());
         }

@@ -350,9 +350,11 @@ fn help_of_logs() {
           --json                Print each line as a JSON object with PM2's keys
           --format              Print each line as `timestamp=… app=… id=… type=… message=…`
           --raw                 Print the lines as the app wrote them, without a prefix
-          --timestamp [<FORM>]  Begin new lines with the time, in this form (tokens of Moment.js)
+          --timestamp [<FORM>]  Begin lines with the time, in this form (tokens of Moment.js), where it
+                                is known
           --highlight [<TEXT>]  Show this text in another colour
           --nostream            End after the lines that are there
+      -f, --follow              Show new lines as they come, as is the default
       -h, --help                Print help
 
     Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly

@@ -6,10 +6,11 @@ use std::thread;
 
 use forkful_api::types::LogStream;
 use forkful_api::types::LogStream::{Err, Out};
+use forkful_core::logs::LineFormat;
 
-use super::support::{Bench, everything, tail_file};
+use super::support::{Bench, everything, spec, tail_file};
 use crate::logs::follow::FOLLOWER_LINES_MAX;
-use crate::logs::{FollowFilter, FollowRequest, Followed, LogLines};
+use crate::logs::{FollowFilter, FollowRequest, Followed, LineStyle, LogLines, Stamp, StreamSpec};
 
 #[test]
 fn the_last_lines_of_each_file_come_first_and_then_the_end() {
@@ -19,11 +20,102 @@ fn the_last_lines_of_each_file_come_first_and_then_the_end() {
     fs_err::write(&two, b"4\n\xff5").unwrap();
     let mut lines = bench.subscribe(&[&one, &two, &bench.path("none.log")], 2, false);
     let mut found = Vec::new();
+    // They were there before.
+    assert_eq!(lines.blocking_recv().unwrap().line, FILE_BY_FILE);
     while let Some(line) = lines.blocking_recv() {
         assert_eq!((line.pm_id, line.at_ms, line.stream), (None, None, Out));
         found.push(line.line);
     }
     assert_eq!(found, ["2", "3", "4", "\u{fffd}5"]);
+}
+
+const FILE_BY_FILE: &str = "older lines come file by file, for their order is not known";
+
+#[test]
+fn last_lines_of_both_streams_come_in_their_order_with_their_times() {
+    let bench = Bench::new();
+    let (out_path, err_path) = (bench.path("out.log"), bench.path("err.log"));
+    fs_err::write(&out_path, "old out\n").unwrap();
+    fs_err::write(&err_path, "old err\n").unwrap();
+    let last = |lines: u32| -> Vec<(bool, String)> {
+        let mut lines = bench.subscribe(&[&out_path, &err_path], lines, false);
+        let line = |line: forkful_api::types::LogLine| {
+            (line.at_ms.is_some(), format!("{:?} {}", line.stream, line.line))
+        };
+        std::iter::from_fn(|| lines.blocking_recv()).map(line).collect()
+    };
+    let known = |texts: &[&str]| -> Vec<(bool, String)> {
+        texts.iter().map(|text| (true, (*text).to_owned())).collect()
+    };
+    let (mut out, mut err) = (bench.worker(0, Out, &out_path), bench.worker(0, Err, &err_path));
+    for number in 0..3 {
+        writeln!(out, "{number}\n{number}").unwrap();
+        bench.settle();
+        writeln!(err, "{number}").unwrap();
+        bench.settle();
+    }
+    let all = known(&["Out 0", "Out 0", "Err 0", "Out 1", "Out 1", "Err 1", "Out 2", "Out 2", "Err 2"]);
+    assert_eq!(last(1), known(&["Out 2", "Err 2"]));
+    assert_eq!(last(2), known(&["Err 1", "Out 2", "Out 2", "Err 2"]));
+    let before = [(false, format!("Err {FILE_BY_FILE}")), (false, "Out old out".to_owned())];
+    let before = [&before[..], &[(false, "Out old err".to_owned())]].concat();
+    assert_eq!(last(99), [before.clone(), all.clone()].concat());
+    // The worker has ended, as it has when somebody wants to know why.
+    drop((out, err));
+    bench.settle();
+    assert_eq!(last(99), [before, all].concat());
+    // Somebody else has appended, so that nothing is known of the file.
+    let text = fs_err::read_to_string(&err_path).unwrap();
+    fs_err::write(&err_path, text + "stranger\n").unwrap();
+    assert_eq!(last(1), [&[(false, "Out stranger".to_owned())], &known(&["Out 2"])[..]].concat());
+    assert_eq!(
+        bench.service.flush(vec![out_path.clone(), err_path.clone()]).blocking_recv().unwrap(),
+        Ok(())
+    );
+    writeln!(bench.worker(0, Err, &err_path), "new").unwrap();
+    assert_eq!(last(9), known(&["Err new"]));
+}
+
+#[test]
+fn lines_with_a_time_look_the_same_when_they_are_read_back_and_when_they_are_new() {
+    let bench = Bench::new();
+    for (name, format) in [("raw.log", LineFormat::Raw), ("json.log", LineFormat::Json)] {
+        let path = bench.path(name);
+        let style = LineStyle { stamp: Stamp::Iso, format, ..LineStyle::default() };
+        let mut worker = bench.attach(StreamSpec { style, ..spec(0, Out, &path) });
+        let mut live = bench.subscribe(&[], 0, true);
+        bench.settle();
+        writeln!(worker, "a line").unwrap();
+        let live = live.blocking_recv().unwrap();
+        let back = bench.subscribe(&[&path], 1, false).blocking_recv().unwrap();
+        assert_eq!(live, back);
+        assert_eq!(bench.text(&path), format!("{}\n", live.line));
+        assert!(live.line.contains("a line") && live.line.len() > 24, "{live:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_to_its_readers_and_of_its_worker() {
+    let bench = Bench::new();
+    let path = bench.path("link.log");
+    fs_err::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let mut worker = bench.worker(3, Out, &path);
+    bench.settle();
+    assert_eq!(bench.service.fault(3), None);
+    writeln!(worker, "lost").unwrap();
+    bench.settle();
+    let fault =
+        format!("the log file {} cannot be written: No space left on device (os error 28)", path.display());
+    assert_eq!(bench.service.fault(3).as_deref(), Some(fault.as_str()));
+    let told = bench.subscribe(&[&path], 9, false).blocking_recv().unwrap();
+    assert_eq!((told.app.as_str(), told.line), ("forkful", format!("lines are lost: {fault}")));
+    // There is room again.
+    fs_err::remove_file(&path).unwrap();
+    assert_eq!(bench.service.reopen().blocking_recv().unwrap(), Ok(()));
+    writeln!(worker, "kept").unwrap();
+    assert_eq!(bench.text(&path), "kept\n");
+    assert_eq!(bench.service.fault(3), None);
+    assert_eq!(bench.subscribe(&[&path], 9, false).blocking_recv().unwrap().line, "kept");
 }
 
 #[test]
