@@ -1,7 +1,8 @@
 //! Decisions only. What an app is ([`spec`]), what a worker may do next ([`slot`], [`leaving`]),
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
 //! get new connections ([`steering`]), what a command's target means ([`targets`]), where output goes
-//! ([`logs`]) and how times look in it ([`date_format`]).
+//! ([`logs`]), how times look in it ([`date_format`]), and which of a failed worker's last lines say why it
+//! failed ([`stderr_excerpt`]).
 //!
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
@@ -9,6 +10,7 @@
 // A write to stderr that fails or waits would end or stop the supervisor.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod ansi;
 pub mod date_format;
 pub mod leaving;
 pub mod logs;
@@ -17,6 +19,7 @@ pub mod rollout;
 pub mod signals;
 pub mod slot;
 pub mod spec;
+pub mod stderr_excerpt;
 pub mod steering;
 pub mod targets;
 mod time;

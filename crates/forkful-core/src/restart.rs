@@ -41,6 +41,8 @@ const GROWTH_STEPS_MAX: u32 = 64;
 pub struct Counters {
     /// Restarts of the slot while it was in use, asked for or not (PM2's `restart_time`).
     pub restarts: u32,
+    /// Exits that nobody asked for and that the policy did not want; each led to a restart, or to giving up.
+    pub crashes: u32,
     /// Automatic restarts since the last stable life, or since somebody asked for a start; shorter lives take some away.
     pub in_a_row: u32,
     /// When unstable exits happened, oldest first; only those inside the window.
@@ -84,6 +86,7 @@ impl Counters {
     /// Zeroes what users see (`reset`).
     pub fn reset(&mut self) {
         self.restarts = 0;
+        self.crashes = 0;
         self.forgive();
     }
 
@@ -139,6 +142,7 @@ pub fn after_exit(
         return Verdict::StayStopped;
     }
     counters.note_life(life, now, policy);
+    counters.crashes = counters.crashes.saturating_add(1);
     let count = counters.unstable.len();
     if count > 0 && count as u64 >= u64::from(policy.max_restarts) {
         return Verdict::GiveUp(FailReason::CrashLoop { count: count as u32, window: policy.window });

@@ -21,6 +21,7 @@ mod closes;
 mod commands;
 mod conversation;
 mod dependencies;
+mod exit_tail;
 mod exits;
 mod faults;
 mod jobs;

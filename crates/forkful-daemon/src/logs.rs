@@ -30,7 +30,6 @@
 //! writes to.
 
 mod alerts;
-mod ansi;
 mod archive_name;
 mod archivist;
 mod echo;

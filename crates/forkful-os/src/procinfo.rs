@@ -12,7 +12,9 @@ mod stat;
 pub use connections::{Connection, connections_at};
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use memory::proportional_bytes;
-pub use sockets::{ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes};
+pub use sockets::{
+    ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes, user_name,
+};
 pub(crate) use stat::read_text;
 pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time, waits_in};
 

@@ -25,6 +25,18 @@ pub struct AppRows {
     pub namespace: String,
     /// Its mode.
     pub mode: ModeKind,
+    /// Its script, or the program where there is none.
+    #[serde(default)]
+    pub script: String,
+    /// The addresses that it listens on.
+    #[serde(default)]
+    pub listening: Vec<String>,
+    /// Whether changed files reload it.
+    #[serde(default)]
+    pub watch: bool,
+    /// User id of its workers; `null` is the daemon's own.
+    #[serde(default)]
+    pub uid: Option<u32>,
     /// Its workers by slot.
     pub workers: Vec<WorkerRow>,
 }
@@ -41,12 +53,18 @@ pub struct WorkerRow {
     pub status: Status,
     /// Restarts, asked for or not.
     pub restarts: u32,
+    /// Unexpected exits that led to a restart or to giving up; part of `restarts`.
+    #[serde(default)]
+    pub crashes: u32,
     /// When the present process was started (or, when there is none, the last one).
     pub started_at_ms: Option<u64>,
     /// CPU of the process, 100 is one core.
     pub cpu_percent: f32,
     /// Resident memory of the process.
     pub memory_bytes: u64,
+    /// Why the worker is in this state, when that needs saying.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 impl From<&AppList> for AppTable {
@@ -57,11 +75,15 @@ impl From<&AppList> for AppTable {
 
 impl From<&AppView> for AppRows {
     fn from(app: &AppView) -> Self {
-        let AppView { definition, workers, .. } = app;
+        let AppView { definition, workers, listening, .. } = app;
         Self {
             name: definition.name.clone(),
             namespace: definition.namespace.clone(),
             mode: definition.mode,
+            script: definition.script.clone().unwrap_or_else(|| definition.program.clone()),
+            listening: listening.clone(),
+            watch: definition.watch.is_some(),
+            uid: definition.run_as.as_ref().map(|user| user.uid),
             workers: workers.iter().map(WorkerRow::from).collect(),
         }
     }
@@ -74,9 +96,11 @@ impl From<&WorkerView> for WorkerRow {
             pid: worker.pid,
             status: worker.status,
             restarts: worker.restarts,
+            crashes: worker.crashes,
             started_at_ms: worker.started_at_ms,
             cpu_percent: worker.cpu_percent,
             memory_bytes: worker.memory_bytes,
+            reason: worker.reason.clone(),
         }
     }
 }

@@ -58,6 +58,9 @@ pub struct WorkerView {
     pub status: Status,
     /// Restarts, asked for or not.
     pub restarts: u32,
+    /// Unexpected exits that led to a restart or to giving up; part of `restarts`.
+    #[serde(default)]
+    pub crashes: u32,
     /// Unstable exits in the window.
     pub unstable_restarts: u32,
     /// When the present process was started (or, when there is none, the last one).

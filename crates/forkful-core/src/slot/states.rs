@@ -284,6 +284,7 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
             let life = turn.life(old.started, &exit);
             turn.counters.note_life(life, turn.now, &turn.policy.restart);
             turn.counters.in_a_row = turn.counters.in_a_row.saturating_add(1);
+            turn.counters.crashes = turn.counters.crashes.saturating_add(1);
             turn.counters.restarts = turn.counters.restarts.saturating_add(1);
             new.into()
         }

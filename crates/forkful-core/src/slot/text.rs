@@ -1,6 +1,7 @@
 //! How what a slot says reads in a sentence.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{Exit, FailReason, Fault, Generation, SlotNumber, Verb, WAITING_MAX};
 
@@ -33,10 +34,16 @@ impl fmt::Display for FailReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CrashLoop { count, window } => {
-                write!(f, "{count} unstable exits within {} s", window.as_secs_f64())
+                write!(f, "{count} unstable exits in {}", minutes(*window))
             }
         }
     }
+}
+
+/// `10 min`, `90 s`.
+fn minutes(window: Duration) -> String {
+    let secs = window.as_secs_f64();
+    if secs >= 60.0 && secs % 60.0 == 0.0 { format!("{} min", secs / 60.0) } else { format!("{secs} s") }
 }
 
 impl fmt::Display for Verb {

@@ -42,7 +42,8 @@ fn running(generation: u32, confirmed: bool) -> Running {
 }
 
 fn slot(state: State, waiting: Option<Verb>) -> Slot {
-    let counters = Counters { restarts: 0, in_a_row: 1, unstable: VecDeque::new(), next_generation: 5 };
+    let counters =
+        Counters { restarts: 0, crashes: 0, in_a_row: 1, unstable: VecDeque::new(), next_generation: 5 };
     let waiting = waiting.into_iter().map(|verb| Waiting { ticket: Ticket(1), verb }).collect();
     Slot { state, counters, leaving: Vec::new(), waiting }
 }

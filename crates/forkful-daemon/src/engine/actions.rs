@@ -303,6 +303,9 @@ impl Engine {
         if let Report::Left { .. } = report {
             self.on_old_left(app, slot);
         }
+        if let Report::Killed(_) = report {
+            self.note_killed(app, slot);
+        }
         self.publish_report(app, slot, report);
         self.on_upkeep_report(app, slot, report);
         if let Some(text) = super::faults::report_text(report) {

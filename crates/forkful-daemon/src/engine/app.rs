@@ -14,9 +14,9 @@ use forkful_core::rollout::{ReloadQueue, Rollout};
 use forkful_core::slot::{Exit, Generation, Policy, Slot, State};
 use forkful_core::spec::AppSpec;
 use forkful_os::process::Child;
-use tokio::sync::oneshot;
 
 use super::dependencies::Held;
+use super::exit_tail::ExitTail;
 use super::jobs::JobId;
 use super::upkeep::{AppUpkeep, PlaceUpkeep};
 
@@ -92,7 +92,7 @@ pub(crate) struct Place {
     /// When it was last looked up who has the port of a refused listen.
     pub(crate) owner_looked_at: Option<Time>,
     /// The last lines of stderr of the process that ended last, from the log service.
-    pub(crate) exit_tail: Option<oneshot::Receiver<Vec<String>>>,
+    pub(crate) exit_tail: ExitTail,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) cpu: CpuSample,
     pub(crate) out_file: PathBuf,

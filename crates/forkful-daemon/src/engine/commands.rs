@@ -296,14 +296,25 @@ impl Engine {
             .iter()
             .map(|app| app.workers.iter().map(|worker| self.logs.stderr_tail(worker.pm_id)).collect())
             .collect();
+        let mut ended = self.ended_tails();
         tokio::task::spawn_local(async move {
             for (app, tails) in apps.iter_mut().zip(tails) {
                 for (worker, tail) in app.workers.iter_mut().zip(tails) {
                     worker.stderr_tail = tail.await.unwrap_or_default();
+                    if worker.stderr_tail.is_empty() {
+                        worker.stderr_tail = ended.remove(&worker.pm_id).unwrap_or_default();
+                    }
                 }
             }
             answer(reply, Ok(AppList { apps, notes: Vec::new() }));
         });
+    }
+
+    /// What the processes that ended last wrote, by the worker's id: what a process that has written nothing itself is
+    /// described with.
+    fn ended_tails(&mut self) -> BTreeMap<u32, Vec<String>> {
+        let places = self.apps.values_mut().flat_map(|entry| entry.places.values_mut());
+        places.map(|place| (place.pm_id, place.exit_tail.lines().to_vec())).collect()
     }
 
     fn new_specs(

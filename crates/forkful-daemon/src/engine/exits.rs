@@ -12,6 +12,7 @@ use forkful_os::{process, tree};
 
 use super::Engine;
 use super::app::{AppId, Ended, Later};
+use super::exit_tail::ExitTail;
 use super::places::LEAVER_LOOK;
 
 /// Between two looks at a tree that has been sent SIGKILL.
@@ -81,7 +82,7 @@ impl Engine {
             let _reaped = process.child.try_wait(true);
         }
         // Asked for now, because the next process begins with an empty tail.
-        place.exit_tail = Some(self.logs.stderr_tail(place.pm_id));
+        place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
         // A worker that went by a scale-down must not be taken for a crashed one, and started again.
         self.shrink_with(app, slot, generation);
         self.exited(app, slot, generation, ended.exit);

@@ -162,9 +162,9 @@ pub(crate) fn report_text(report: &Report) -> Option<String> {
         }
         Report::ReplaceFailed { fault, .. } => Some(format!("the new version {fault}; the old one stays")),
         Report::RestartScheduled { attempt, delay, .. } => {
-            Some(format!("restart {attempt} in a row, in {} ms", delay.as_millis()))
+            Some(format!("consecutive restart {attempt} in {} ms", delay.as_millis()))
         }
-        Report::GaveUp { reason, exit } => Some(format!("given up: {reason}, the last with {exit}")),
+        Report::GaveUp { reason, exit } => Some(format!("not restarted any more: {reason}; last {exit}")),
         Report::Killed(_) => Some("did not end in time and was killed".to_owned()),
     }
 }

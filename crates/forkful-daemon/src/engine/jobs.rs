@@ -1,10 +1,13 @@
 //! Commands under way: which slots still owe an answer, and what the client is told at the end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
 use forkful_api::types::{ActionReply, AppOutcome};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
+use forkful_core::stderr_excerpt::{cause, next_step};
 
 use super::app::{AppId, ListenFault};
 use super::commands::answer;
@@ -33,6 +36,8 @@ pub(crate) struct Job {
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) name: String,
+    /// The folder that the app runs in.
+    pub(crate) cwd: String,
     pub(crate) pm_ids: Vec<u32>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) notes: Vec<String>,
@@ -41,6 +46,31 @@ pub(crate) struct Part {
     pub(crate) hint: Option<String>,
     /// Workers that have ended with code 0 and rest.
     pub(crate) finished: usize,
+    /// Workers that ignored the stop signal and were killed.
+    pub(crate) killed: Killed,
+}
+
+/// Workers that ignored the stop signal, and which signal that was.
+#[derive(Debug, Default)]
+pub(crate) struct Killed {
+    pm_ids: Vec<u32>,
+    signal: i32,
+    timeout: Duration,
+}
+
+impl Killed {
+    fn note(&self) -> Option<String> {
+        let (first, others) = self.pm_ids.split_first()?;
+        let who = match others.len() {
+            0 => format!("worker {first} was killed: it ignored"),
+            more => format!("{} workers were killed: they ignored", more + 1),
+        };
+        Some(format!(
+            "{who} {} for {} s; handle the signal in the app, or set `kill_timeout`",
+            Exit::Signal(self.signal),
+            self.timeout.as_secs_f64()
+        ))
+    }
 }
 
 /// A slot where it did not come to what was asked for.
@@ -52,8 +82,8 @@ pub(crate) struct Failure {
 }
 
 impl Part {
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+    pub(crate) fn new(name: &str, cwd: &Path) -> Self {
+        Self { name: name.to_owned(), cwd: cwd.display().to_string(), ..Self::default() }
     }
 
     /// Notes a slot's answer.
@@ -94,12 +124,13 @@ impl Part {
             .map(|failure| failure.pm_id)
     }
 
-    pub(crate) fn into_outcome(self, stderr_tail: Vec<String>, ours: &Ours) -> AppOutcome {
+    pub(crate) fn into_outcome(mut self, stderr_tail: Vec<String>, ours: &Ours) -> AppOutcome {
+        self.notes.extend(self.killed.note());
         let first = self.failures.first();
         let (error, hint) = match first {
             None => (None, self.hint),
             Some(failure) => {
-                let (text, hint) = explain(&self.name, failure, &stderr_tail, ours);
+                let (text, hint) = explain(&self.name, &self.cwd, failure, &stderr_tail, ours);
                 let text = match self.preface {
                     Some(preface) => format!("{preface}: {text}"),
                     None => text,
@@ -120,7 +151,13 @@ impl Part {
     }
 }
 
-fn explain(app: &str, failure: &Failure, stderr_tail: &[String], ours: &Ours) -> (String, Option<String>) {
+fn explain(
+    app: &str,
+    cwd: &str,
+    failure: &Failure,
+    stderr_tail: &[String],
+    ours: &Ours,
+) -> (String, Option<String>) {
     let pm_id = failure.pm_id;
     let own = || super::faults::listen_fault_in(app, stderr_tail, ours);
     if matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. })
@@ -128,18 +165,21 @@ fn explain(app: &str, failure: &Failure, stderr_tail: &[String], ours: &Ours) ->
     {
         return (fault.error, fault.hint);
     }
-    let logs = || Some(format!("`forkful logs {pm_id} --err` shows all it wrote"));
+    let logs = || Some(format!("`forkful logs {pm_id} --err` shows all of the worker's stderr"));
     match &failure.fault {
         Fault::Exited(Exit::SpawnFailed(why)) => {
             (format!("worker {pm_id} could not be started: {why}"), None)
         }
         Fault::Exited(exit) => {
-            let hint = if stderr_tail.is_empty() {
-                Some("it wrote nothing to stderr; `forkful logs` shows its output".to_owned())
-            } else {
-                logs()
-            };
-            (format!("worker {pm_id} ended with {exit} before it was ready"), hint)
+            let text = format!("worker {pm_id} ended with {exit} before it was ready");
+            match cause(stderr_tail) {
+                Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd).or_else(logs)),
+                None if stderr_tail.is_empty() => {
+                    let hint = "the worker wrote nothing to stderr; `forkful logs` shows its output";
+                    (text, Some(hint.to_owned()))
+                }
+                None => (text, logs()),
+            }
         }
         Fault::NotReadyInTime { waited } => (
             format!("worker {pm_id} was not ready within {} s", waited.as_secs_f64()),
@@ -175,7 +215,21 @@ impl Engine {
     pub(crate) fn join(&mut self, job: JobId, app: AppId) {
         let Some(entry) = self.apps.get(&app) else { return };
         if let Some(job) = self.jobs.get_mut(&job) {
-            job.parts.entry(app).or_insert_with(|| Part::new(entry.spec.name.as_str()));
+            job.parts
+                .entry(app)
+                .or_insert_with(|| Part::new(entry.spec.name.as_str(), &entry.spec.launch.cwd));
+        }
+    }
+
+    /// A worker ignored the stop signal for as long as it may, and was killed: every command under way for its app says
+    /// so.
+    pub(crate) fn note_killed(&mut self, app: AppId, slot: u16) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        for part in self.jobs.values_mut().filter_map(|job| job.parts.get_mut(&app)) {
+            part.killed.pm_ids.push(place.pm_id);
+            part.killed.signal = entry.spec.stop.signal.0;
+            part.killed.timeout = entry.spec.stop.kill_timeout;
         }
     }
 
@@ -277,7 +331,8 @@ impl Engine {
         let (Some(reply), Some(job)) = (reply, self.jobs.get(&job)) else { return };
         let parts = job.parts.values().map(|part| {
             let notes = part.notes.clone();
-            Part { notes, ..Part::new(&part.name) }.into_outcome(Vec::new(), &Ours::default())
+            Part { notes, name: part.name.clone(), ..Part::default() }
+                .into_outcome(Vec::new(), &Ours::default())
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
         answer(reply, Ok(ActionReply { apps }));

@@ -9,6 +9,7 @@ use forkful_core::slot::{Event, Generation, Policy, Slot, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
 
 use super::app::{App, AppId, Later, Place, log_files};
+use super::exit_tail::ExitTail;
 use super::jobs::JobId;
 use super::launch::other_user;
 use super::{Engine, TicketUse};
@@ -84,7 +85,7 @@ impl Engine {
             last_exit: None,
             listen_fault: None,
             owner_looked_at: None,
-            exit_tail: None,
+            exit_tail: ExitTail::default(),
             started_at_ms: None,
             cpu: super::app::CpuSample::default(),
             out_file: files.out,

@@ -9,6 +9,7 @@ use forkful_os::procinfo;
 
 use super::Engine;
 use super::app::{App, AppId, CpuSample, Place, public_definition};
+use super::exit_tail::ExitTail;
 use crate::logs::LogService;
 
 /// Two looks at a process's CPU time are at least so far apart, in milliseconds.
@@ -32,6 +33,15 @@ impl Engine {
             name: entry.spec.name.to_string(),
             namespace: entry.spec.namespace.to_string(),
             mode: entry.spec.mode.into(),
+            script: entry
+                .spec
+                .launch
+                .script
+                .clone()
+                .unwrap_or_else(|| entry.spec.launch.program.display().to_string()),
+            listening: entry.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
+            watch: entry.spec.watch.is_some(),
+            uid: entry.spec.launch.run_as.as_ref().map(|user| user.uid),
             workers: entry.places.values_mut().map(|place| worker_row(place, now)).collect(),
         });
         let apps = apps.collect();
@@ -103,14 +113,16 @@ fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
         pid,
         status: status(place),
         restarts: place.slot.counters.restarts,
+        crashes: place.slot.counters.crashes,
         started_at_ms: place.started_at_ms,
         cpu_percent,
         memory_bytes,
+        reason: reason(place),
     }
 }
 
 fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &LogService) -> WorkerView {
-    let WorkerRow { pm_id, pid, status, restarts, started_at_ms, cpu_percent, memory_bytes } =
+    let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, reason } =
         worker_row(place, now);
     let last_exit = place.last_exit.as_ref();
     WorkerView {
@@ -119,6 +131,7 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &Log
         pid,
         status,
         restarts,
+        crashes,
         unstable_restarts: place.slot.counters.unstable.len() as u32,
         started_at_ms,
         cpu_percent,
@@ -131,7 +144,7 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &Log
             Exit::Signal(signal) => Some(128 + signal),
             Exit::SpawnFailed(_) => None,
         }),
-        reason: reason(place),
+        reason,
         renewed: place.upkeep.renewed.clone(),
         health_fault: place.upkeep.health_fault().map(str::to_owned),
         loop_delay_ms: place.current().and_then(|process| process.loop_delay_ms(now)),
@@ -173,16 +186,20 @@ fn status(place: &Place) -> Status {
     }
 }
 
-fn reason(place: &Place) -> Option<String> {
+/// Why a worker is in its state; the cause comes first, where it is known.
+fn reason(place: &mut Place) -> Option<String> {
     let listen = place.listen_fault.as_ref().map(|fault| fault.error.clone());
+    let because = |text: String, tail: &mut ExitTail| match listen.as_deref().or_else(|| tail.cause()) {
+        Some(cause) => format!("{cause} ({text})"),
+        None => text,
+    };
     match &place.slot.state {
         State::Failed { reason, last_exit } => {
-            let text = format!("{reason}, the last with {}", ending(last_exit));
-            Some(listen.map_or(text.clone(), |listen| format!("{text}: {listen}")))
+            Some(because(format!("{reason}; last {}", ending(last_exit)), &mut place.exit_tail))
         }
         State::Backoff { attempt, last_exit, .. } => {
-            let text = format!("restart {attempt} in a row after {}", ending(last_exit));
-            Some(listen.map_or(text.clone(), |listen| format!("{text}: {listen}")))
+            let text = format!("{} consecutive restart; last {}", ordinal(*attempt), ending(last_exit));
+            Some(because(text, &mut place.exit_tail))
         }
         State::Online(running) if !running.confirmed => {
             Some("it has not said that it is ready: it does not listen on any port".to_owned())
@@ -192,12 +209,25 @@ fn reason(place: &Place) -> Option<String> {
     }
 }
 
-/// An exit, as it reads behind "after" and "with".
+/// An exit, as it reads behind "last".
 fn ending(exit: &Exit) -> String {
     match exit {
-        Exit::SpawnFailed(why) => format!("a start that failed: {why}"),
-        Exit::Code(_) | Exit::Signal(_) => exit.to_string(),
+        Exit::SpawnFailed(why) => format!("start failed: {why}"),
+        Exit::Code(_) => exit.to_string(),
+        Exit::Signal(_) => format!("exit by {exit}"),
     }
+}
+
+/// `1st`, `2nd`, `3rd`, `11th`.
+fn ordinal(number: u32) -> String {
+    let ending = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
 }
 
 /// Whether a process is one whose readiness is still awaited (or was only assumed).

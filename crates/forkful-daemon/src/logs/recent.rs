@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
+use forkful_core::stderr_excerpt::excerpt;
+
 use super::stream::lines_of;
 
-/// Lines that are kept.
-pub(super) const STDERR_TAIL_LINES: usize = 20;
+/// Lines that are kept. Node prints up to 30 lines of frames and properties after the line with the message.
+const STDERR_TAIL_LINES: usize = 64;
 /// Bytes that are kept of one of them; the rest (Node prints whole lines of minified bundles) is left out.
-pub(super) const STDERR_TAIL_LINE_BYTES: usize = 1024;
+const STDERR_TAIL_LINE_BYTES: usize = 1024;
 
 /// The last lines of one process's stderr.
 #[derive(Debug, Default)]
@@ -27,11 +29,13 @@ impl RecentLines {
         }
     }
 
-    /// The lines as text, with `partial` (a line that has not ended yet) as the last one unless it is empty.
+    /// An excerpt of the lines, with `partial` (a line that has not ended yet) as the last one unless it is empty.
     pub(super) fn snapshot(&self, partial: &[u8]) -> Vec<String> {
         let partial = Some(partial).filter(|partial| !partial.is_empty());
         let skipped = (self.lines.len() + usize::from(partial.is_some())).saturating_sub(STDERR_TAIL_LINES);
-        self.lines.iter().skip(skipped).map(AsRef::as_ref).chain(partial).map(shortened).collect()
+        let lines: Vec<String> =
+            self.lines.iter().skip(skipped).map(AsRef::as_ref).chain(partial).map(shortened).collect();
+        excerpt(&lines)
     }
 }
 

@@ -1,11 +1,11 @@
 //! How lines look in files: as they are, with the time before each, as JSON, without control sequences.
 
 use forkful_api::types::LogStream;
+use forkful_core::ansi;
 use forkful_core::date_format::{DateFormat, iso_8601};
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogSpec};
 use forkful_os::clock::utc_offset_seconds;
 
-use super::ansi;
 use super::json;
 use super::stream::Batch;
 

@@ -117,7 +117,7 @@ fn unix_listeners() -> io::Result<Vec<UnixSocket>> {
 }
 
 /// A user's name by `/etc/passwd`.
-fn user_name(uid: u32) -> Option<String> {
+pub fn user_name(uid: u32) -> Option<String> {
     let text = super::stat::read_text("/etc/passwd").ok()?;
     text.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use forkful_api::types::LogStream::{Err, Out};
+use forkful_core::ansi;
 use forkful_core::date_format::DateFormat;
 use forkful_core::logs::{AnsiPolicy, LineFormat};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::support::{Bench, spec};
-use crate::logs::{LineStyle, Stamp, StreamSpec, ansi, json};
+use crate::logs::{LineStyle, Stamp, StreamSpec, json};
 
 fn stripped(line: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -1,11 +1,11 @@
 //! Leaving out the control sequences of terminals (ECMA-48): colours, cursor movements, titles, links.
 
-/// The byte that begins them. Their one-byte forms are left alone, for in UTF-8 these are parts of letters.
-pub(super) const ESCAPE: u8 = 0x1b;
+/// The byte that begins a control sequence. One-byte forms are left alone, for in UTF-8 these are parts of letters.
+pub const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
 /// Appends one line without its control sequences. One that does not end takes the rest of the line with it.
-pub(super) fn strip(line: &[u8], out: &mut Vec<u8>) {
+pub fn strip(line: &[u8], out: &mut Vec<u8>) {
     let mut rest = line;
     while let Some(at) = memchr::memchr(ESCAPE, rest) {
         out.extend_from_slice(&rest[..at]);

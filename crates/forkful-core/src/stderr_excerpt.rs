@@ -1,0 +1,294 @@
+//! Which of a failed worker's last lines of stderr say why it failed: the error line first, then where it was thrown,
+//! with the runtime's own frames folded. Understands Node.js, Deno, Bun, tsx, Python and Go; other output is kept as
+//! it is. Pure: the log service keeps the lines, this module chooses among them.
+
+use crate::ansi;
+
+/// Lines of an excerpt.
+pub const EXCERPT_LINES_MAX: usize = 20;
+/// Lines that were written before the error and are kept after it, because an app often says there what it tried.
+const EARLIER_LINES_MAX: usize = 4;
+/// Lines of an error's message. Messages that contain whole documents are cut.
+const MESSAGE_LINES_MAX: usize = 6;
+
+/// What the excerpt shows of stderr: the error line first, and no terminal control sequences. Output in which no
+/// error is recognised keeps its last [`EXCERPT_LINES_MAX`] lines in their order.
+pub fn excerpt(lines: &[String]) -> Vec<String> {
+    let lines: Vec<String> = lines.iter().map(|line| plain(line)).collect();
+    let Some(found) = find_error(&lines) else {
+        return lines[lines.len().saturating_sub(EXCERPT_LINES_MAX)..].to_vec();
+    };
+    let lead = found.at - lead_in(&lines[..found.at]);
+    let rest = &lines[found.at + 1..];
+    let message =
+        rest.iter().take_while(|line| !line.is_empty() && !is_frame(line) && !is_noise(line)).count();
+    let mut out = vec![head(&lines[found.at], found.is_thrown)];
+    out.extend_from_slice(&rest[..message.min(MESSAGE_LINES_MAX)]);
+    if message > MESSAGE_LINES_MAX {
+        out.push(format!("    … {} more lines of the message", message - MESSAGE_LINES_MAX));
+    }
+    out.extend(fold(source_of(&lines[lead..found.at])));
+    out.extend(fold(&rest[message..]));
+    let earlier: Vec<&String> =
+        lines[..lead].iter().filter(|line| !line.is_empty() && !is_noise(line)).collect();
+    let earlier = &earlier[earlier.len().saturating_sub(EARLIER_LINES_MAX)..];
+    let room = EXCERPT_LINES_MAX - if earlier.is_empty() { 0 } else { earlier.len() + 1 };
+    if out.len() > room {
+        let cut = out.len() - (room - 1);
+        out.truncate(room - 1);
+        out.push(format!("    … {cut} more lines"));
+    }
+    if !earlier.is_empty() {
+        out.push("before the error:".to_owned());
+        out.extend(earlier.iter().map(|line| (*line).clone()));
+    }
+    out
+}
+
+/// The error line of an excerpt, if its first line is one.
+pub fn cause(excerpt: &[String]) -> Option<&str> {
+    let first = excerpt.first()?;
+    let has_frames = excerpt.get(1).is_some_and(|next| is_script_frame(next)) && is_head(first);
+    (is_error_line(first) || has_frames).then_some(first)
+}
+
+/// What to do about a well-known cause; `cwd` is the folder that the app runs in.
+pub fn next_step(cause: &str, cwd: &str) -> Option<String> {
+    let quoted = |after: &str| {
+        let rest = cause.split_once(after)?.1;
+        let quote = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+        rest[1..].split_once(quote).map(|(name, _)| name.to_owned())
+    };
+    if let Some(module) = quoted("Cannot find module ").or_else(|| quoted("Cannot find package ")) {
+        if module.starts_with(['.', '/']) || module.starts_with("file:") {
+            return Some(format!("check the path `{module}` in the line that loads it; it does not exist"));
+        }
+        return Some(format!(
+            "run `npm install` in {cwd} if package.json lists `{module}`, else `npm install {module}`"
+        ));
+    }
+    if let Some(module) = quoted("No module named ") {
+        return Some(format!(
+            "run `pip install {module}`, or name the Python of the app's virtual environment with `--interpreter`"
+        ));
+    }
+    if cause.contains("heap out of memory") || cause.contains("heap limit") {
+        return Some(
+            "raise the heap limit with `--node-args=--max-old-space-size=<MiB>`, or look for a leak (docs/MEMORY.md)"
+                .to_owned(),
+        );
+    }
+    if cause.contains("was compiled against a different Node.js version")
+        || cause.contains("NODE_MODULE_VERSION")
+    {
+        return Some(format!("run `npm rebuild` in {cwd} with the Node.js version that the app runs on"));
+    }
+    if let Some(variable) = missing_variable(cause) {
+        return Some(format!(
+            "set `{variable}` in `env` or `env_file` of the config, or `{variable}=… forkful restart <app> --update-env`"
+        ));
+    }
+    if cause.contains("SyntaxError") {
+        return Some(
+            "correct the syntax error at the place shown above, then start the app again".to_owned(),
+        );
+    }
+    None
+}
+
+/// The environment variable that a message says is missing, as in `DATABASE_URL is not set`.
+fn missing_variable(cause: &str) -> Option<&str> {
+    const SIGNS: [&str; 6] = ["not set", "missing", "required", "undefined", "must be set", "not defined"];
+    if !SIGNS.iter().any(|sign| cause.contains(sign)) {
+        return None;
+    }
+    let is_letter = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+    // Codes of errors, such as ERR_MODULE_NOT_FOUND, have the same look.
+    cause
+        .split(|letter: char| !is_letter(letter) && !letter.is_ascii_lowercase())
+        .find(|word| word.chars().all(is_letter) && word.contains('_') && !word.starts_with("ERR_"))
+}
+
+struct FoundError {
+    at: usize,
+    /// Node printed it as an uncaught error: its place, a line of carets, then whatever was thrown.
+    is_thrown: bool,
+}
+
+/// The uncaught error that ended the process, else the last line that looks like an error: lines of an error's message
+/// may look like errors too.
+fn find_error(lines: &[String]) -> Option<FoundError> {
+    let uncaught = lines.iter().enumerate().rev().find_map(|(index, line)| {
+        if !is_caret_line(line) {
+            return None;
+        }
+        let at = index + 1 + lines[index + 1..].iter().position(|line| !line.is_empty())?;
+        (!lines[at].starts_with(' ') && !is_noise(&lines[at])).then_some(FoundError { at, is_thrown: true })
+    });
+    let named = || {
+        let has_frames = |index: usize| lines.get(index + 1).is_some_and(|next| is_script_frame(next));
+        let is_error =
+            |index: usize| is_error_line(&lines[index]) || has_frames(index) && is_head(&lines[index]);
+        let at = (0..lines.len()).rev().find(|&index| is_error(index))?;
+        Some(FoundError { at, is_thrown: false })
+    };
+    // Python prints carets below an exception that another one followed.
+    let structural = [uncaught, python_error(lines)].into_iter().flatten().max_by_key(|found| found.at);
+    structural.or_else(named)
+}
+
+/// The first line after the frames of the last traceback. Python names exceptions as it likes.
+fn python_error(lines: &[String]) -> Option<FoundError> {
+    let begin = lines.iter().rposition(|line| line == PYTHON_TRACEBACK)?;
+    let after = lines[begin + 1..].iter().position(|line| !line.starts_with(' '))?;
+    let at = begin + 1 + after;
+    (!lines[at].is_empty()).then_some(FoundError { at, is_thrown: false })
+}
+
+const PYTHON_TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// How many of the lines above the error belong to it: Node's place, code and carets, Python's frames.
+fn lead_in(above: &[String]) -> usize {
+    let mut left = above.len();
+    let blank = above.iter().rev().take_while(|line| line.is_empty()).count();
+    let has_carets = above.len() > blank && is_caret_line(&above[above.len() - blank - 1]);
+    if has_carets {
+        left -= blank;
+    }
+    // Indented lines and the line of code above the carets.
+    while left > 0 && (above[left - 1].starts_with(' ') || is_caret_line(&above[left - 1])) {
+        left -= 1;
+    }
+    if left > 0 && (above[left - 1] == PYTHON_TRACEBACK || has_carets && is_source_place(&above[left - 1])) {
+        left -= 1;
+    } else if has_carets && left > 1 && is_source_place(&above[left - 2]) {
+        left -= 2;
+    } else if has_carets && left > 0 && !above[left - 1].is_empty() {
+        left -= 1;
+    }
+    above.len() - left
+}
+
+/// `lead` without what only shows the runtime's own source.
+fn source_of(lead: &[String]) -> &[String] {
+    if lead.first().is_some_and(|line| line.starts_with("node:")) { &[] } else { lead }
+}
+
+/// `/srv/app.js:12`, `file:///srv/app.mjs:3` and `node:internal/modules/cjs/loader:1210`.
+fn is_source_place(line: &str) -> bool {
+    line.rsplit_once(':').is_some_and(|(path, number)| {
+        !path.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+fn is_caret_line(line: &str) -> bool {
+    line.contains('^') && line.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'^' | b'~'))
+}
+
+/// Whether a line begins as runtimes begin an error: `TypeError: …`, `Error [ERR_X]: …`, `error: …`, `FATAL ERROR: …`.
+fn is_error_line(line: &str) -> bool {
+    const MARKS: [&str; 5] = ["error: ", "FATAL ERROR: ", "panic: ", "Exception in thread ", "Uncaught "];
+    if MARKS.iter().any(|mark| line.starts_with(mark)) {
+        return true;
+    }
+    let line = line.strip_prefix('[').unwrap_or(line);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
+    let end = line.bytes().position(|byte| !is_name(byte)).unwrap_or(line.len());
+    let (name, rest) = line.split_at(end);
+    const ENDINGS: [&str; 5] = ["Error", "Exception", "Rejection", "Interrupt", "Exit"];
+    let ends = ENDINGS.iter().any(|ending| name.ends_with(ending));
+    ends && (rest.is_empty() || rest.starts_with(':') || (rest.starts_with(" [") && rest.contains("]:")))
+}
+
+/// The first line of the excerpt. What is thrown need not be an error, as in `throw 'text'`.
+fn head(line: &str, is_thrown: bool) -> String {
+    if is_thrown && !is_error_line(line) { format!("Uncaught {line}") } else { line.to_owned() }
+}
+
+/// Whether a line can be the first of an error that frames follow, whatever the error is called.
+fn is_head(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with(' ') && !line.ends_with(" at:")
+}
+
+fn is_script_frame(line: &str) -> bool {
+    line.starts_with(' ') && line.trim_start().starts_with("at ")
+}
+
+/// A stack frame of JavaScript, or of Python.
+fn is_frame(line: &str) -> bool {
+    let text = line.trim_start();
+    text.len() < line.len()
+        && (text.starts_with("at ") || text.starts_with("File \"") || text.starts_with("... "))
+}
+
+/// A frame of the runtime or of a loader, which says nothing about the app.
+fn is_internal_frame(line: &str) -> bool {
+    const MARKS: [&str; 8] = [
+        "(node:",
+        "at node:",
+        "(ext:",
+        "at ext:",
+        "File \"<frozen ",
+        "/node_modules/tsx/dist/",
+        "/node_modules/ts-node/",
+        "/node_modules/esbuild/",
+    ];
+    is_native_frame(line) || is_frame(line) && MARKS.iter().any(|mark| line.contains(mark))
+}
+
+/// ` 1: 0x931db0 node::OOMErrorHandler(…)`, as V8 prints when memory has run out; `   0: <unknown>` of Deno.
+fn is_native_frame(line: &str) -> bool {
+    line.trim_start().split_once(": ").is_some_and(|(number, rest)| {
+        !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && (rest.starts_with("0x") || rest == "<unknown>")
+    })
+}
+
+/// Lines that runtimes add to every failure.
+fn is_noise(line: &str) -> bool {
+    const MARKS: [&str; 6] =
+        ["Node.js v", "Bun v", "(Use `node --trace-uncaught", "Stack backtrace:", "----- ", "<--- "];
+    MARKS.iter().any(|mark| line.starts_with(mark)) || is_garbage_collection(line)
+}
+
+/// `[20346:0x1893a000]      352 ms: Mark-Compact …`.
+fn is_garbage_collection(line: &str) -> bool {
+    line.starts_with('[') && line.contains(":0x") && line.contains(" ms: ")
+}
+
+/// Puts one line in place of each run of internal frames, and leaves out noise and blank lines.
+fn fold(lines: &[String]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut run = 0;
+    let mut opens_object = false;
+    let flush = |out: &mut Vec<String>, run: &mut usize, opens_object: &mut bool| {
+        if *run > 0 {
+            let plural = if *run == 1 { "" } else { "s" };
+            let tail = if *opens_object { " {" } else { "" };
+            out.push(format!("    … {run} internal frame{plural}{tail}"));
+        }
+        (*run, *opens_object) = (0, false);
+    };
+    for line in lines.iter().filter(|line| !line.is_empty() && !is_noise(line)) {
+        if is_internal_frame(line) {
+            run += 1;
+            opens_object = line.ends_with(" {");
+            if !opens_object {
+                continue;
+            }
+        }
+        flush(&mut out, &mut run, &mut opens_object);
+        if !is_internal_frame(line) {
+            out.push(line.clone());
+        }
+    }
+    flush(&mut out, &mut run, &mut opens_object);
+    out
+}
+
+fn plain(line: &str) -> String {
+    let mut bytes = Vec::with_capacity(line.len());
+    ansi::strip(line.as_bytes(), &mut bytes);
+    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+}

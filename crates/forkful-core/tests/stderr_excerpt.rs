@@ -1,0 +1,104 @@
+//! What is shown of a failed worker's stderr, on outputs of real runtimes. Each file of the folder beside this holds
+//! the output, then a line `=== excerpt`, then what is shown. `UPDATE_DOCS=1` writes the second part.
+
+use std::fs;
+use std::path::Path;
+
+use forkful_core::stderr_excerpt::{EXCERPT_LINES_MAX, cause, excerpt, next_step};
+use proptest::prelude::*;
+
+const MARK: &str = "\n=== excerpt\n";
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+fn shown(text: &str) -> Vec<String> {
+    excerpt(&lines(text))
+}
+
+#[test]
+fn outputs_of_real_runtimes_begin_with_the_error() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stderr_excerpt");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 30);
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let (output, expected) = text.split_once(MARK).unwrap_or((&text, ""));
+        let found = shown(output);
+        assert!(cause(&found).is_some(), "{}: no cause in {found:#?}", path.display());
+        let found = format!("{}\n", found.join("\n"));
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, format!("{output}{MARK}{found}")).unwrap();
+        } else {
+            assert_eq!(found, expected, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn output_without_an_error_keeps_its_last_lines() {
+    let text: String = (0..30).map(|number| format!("line {number}\n")).collect();
+    let found = shown(&text);
+    assert_eq!(found.len(), EXCERPT_LINES_MAX);
+    assert_eq!((found[0].as_str(), found[19].as_str()), ("line 10", "line 29"));
+    assert_eq!(cause(&found), None);
+    let warning = "(node:1) [DEP0040] DeprecationWarning: The `punycode` module is deprecated.\nlistening";
+    assert_eq!(shown(warning), lines(warning));
+    assert_eq!(excerpt(&[]), Vec::<String>::new());
+}
+
+#[test]
+fn the_message_survives_any_number_of_lines_behind_it() {
+    let frames: String = (0..50).map(|number| format!("    at f{number} (/srv/a.js:{number}:1)\n")).collect();
+    let found = shown(&format!("connecting to db:5432\nError: no database\n{frames}"));
+    assert_eq!(found.len(), EXCERPT_LINES_MAX);
+    assert_eq!(found[0], "Error: no database");
+    assert_eq!(found[17..], ["    … 34 more lines", "before the error:", "connecting to db:5432"]);
+}
+
+#[test]
+fn a_well_known_cause_has_a_next_step() {
+    let steps = [
+        (
+            "Error: Cannot find module 'express'",
+            "run `npm install` in /srv if package.json lists `express`, else `npm install express`",
+        ),
+        (
+            "error: Cannot find module \"./db\"",
+            "check the path `./db` in the line that loads it; it does not exist",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'flask'",
+            "run `pip install flask`, or name the Python of the app's virtual environment with `--interpreter`",
+        ),
+        (
+            "SyntaxError: Unexpected end of input",
+            "correct the syntax error at the place shown above, then start the app again",
+        ),
+        (
+            "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+            "raise the heap limit with `--node-args=--max-old-space-size=<MiB>`, or look for a leak (docs/MEMORY.md)",
+        ),
+    ];
+    for (cause, step) in steps {
+        assert_eq!(next_step(cause, "/srv").as_deref(), Some(step), "{cause}");
+    }
+    let step = next_step("Error: DATABASE_URL is not set", "/srv").unwrap();
+    assert!(step.starts_with("set `DATABASE_URL` in `env` or `env_file` of the config"), "{step}");
+    assert_eq!(next_step("Error [ERR_X_Y]: a value is required", "/srv"), None);
+    assert_eq!(next_step("TypeError: x is not a function", "/srv"), None);
+}
+
+proptest! {
+    #[test]
+    fn any_lines_give_a_bounded_excerpt_without_control_sequences(
+        input in prop::collection::vec("( at|\u{1b}\\[3|\\^|~|[ a-zé:\u{1b}]|Error|node:|[0-9]|'){0,8}", 0..70)
+    ) {
+        let found = excerpt(&input);
+        prop_assert!(found.len() <= EXCERPT_LINES_MAX);
+        let escapes = found.iter().filter(|line| line.contains('\u{1b}')).count();
+        prop_assert_eq!(escapes, 0);
+    }
+}

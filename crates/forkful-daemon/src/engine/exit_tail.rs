@@ -1,0 +1,58 @@
+//! What the process that ended last wrote to stderr: asked of the log service when the process ends, kept for those who
+//! ask why.
+
+use forkful_core::stderr_excerpt;
+use tokio::sync::oneshot;
+
+/// The last lines of stderr of the process that ended last.
+#[derive(Debug, Default)]
+pub(crate) enum ExitTail {
+    /// No process has ended.
+    #[default]
+    None,
+    /// The log service has not answered, or its answer has not been looked at.
+    Awaited(oneshot::Receiver<Vec<String>>),
+    /// The lines, error first.
+    Known(Vec<String>),
+}
+
+impl ExitTail {
+    /// The log service will answer here.
+    pub(crate) fn awaiting(answer: oneshot::Receiver<Vec<String>>) -> Self {
+        Self::Awaited(answer)
+    }
+
+    /// The lines that are known by now.
+    pub(crate) fn lines(&mut self) -> &[String] {
+        if let Self::Awaited(answer) = self
+            && let Ok(lines) = answer.try_recv()
+        {
+            *self = Self::Known(lines);
+        }
+        match self {
+            Self::Known(lines) => lines,
+            Self::None | Self::Awaited(_) => &[],
+        }
+    }
+
+    /// The error line, if the process wrote one.
+    pub(crate) fn cause(&mut self) -> Option<&str> {
+        stderr_excerpt::cause(self.lines())
+    }
+
+    /// The lines, once; `None` when no process has ended.
+    pub(crate) fn take(&mut self) -> Option<oneshot::Receiver<Vec<String>>> {
+        self.lines();
+        match std::mem::take(self) {
+            Self::None => None,
+            Self::Awaited(answer) => Some(answer),
+            Self::Known(lines) => {
+                *self = Self::Known(lines.clone());
+                let (sender, answer) = oneshot::channel();
+                // The receiver is in our hands.
+                sender.send(lines).ok();
+                Some(answer)
+            }
+        }
+    }
+}
