@@ -133,7 +133,7 @@ fn refuse_unchangeable(options: &AppOptions, name: &str) -> Result<(), Failure> 
         Some((option, _)) => {
             let error = format!("{option} cannot be changed of an app that exists");
             Err(Failure::new(Exit::WrongUse, error).hint(format!(
-                "`forkful delete {name}` and start it anew, or restart it by a config file that says so"
+                "`forkful delete {name}` and start it again, or restart it with a config file that changes it"
             )))
         }
     }

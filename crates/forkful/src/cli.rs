@@ -3,6 +3,7 @@
 
 mod app;
 mod bench;
+pub(crate) mod completions;
 mod config;
 mod deploy;
 mod experiment;
@@ -13,6 +14,9 @@ mod lab;
 mod lifecycle;
 mod logs;
 mod look;
+pub(crate) mod overview;
+#[cfg(test)]
+mod reference;
 mod serve;
 mod settings;
 mod upkeep;
@@ -39,22 +43,10 @@ pub(crate) use serve::ServeArgs;
 pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
 pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
-use crate::exit::EXIT_CODES_HELP;
 use crate::output::look::Look;
 use crate::output::table::Sort;
 
-const EXAMPLES: &str = "\
-Examples:
-  forkful start app.js -i max        one worker per core, one port, restarts
-  forkful list                       the table of workers
-  forkful logs api                   follow the output
-  forkful reload api                 new code without a lost request
-  forkful delete all && forkful kill stop everything
-
-With each command: `--silent` (`-s`) says nothing but errors and what was asked for, `--no-color`
-leaves colours out.";
-
-/// Runs a Node.js app on every core, and keeps it up.
+/// Runs Node.js apps on every core, and keeps them up.
 #[derive(Debug, Parser)]
 #[command(
     name = "forkful",
@@ -62,8 +54,7 @@ leaves colours out.";
     version,
     max_term_width = 100,
     subcommand_required = true,
-    arg_required_else_help = true,
-    after_help = format!("{EXAMPLES}\n\n{EXIT_CODES_HELP}\n\nFiles and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).")
+    arg_required_else_help = true
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -93,32 +84,32 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Start apps: scripts, command lines, config files, or apps by name.
+    /// Start scripts, command lines, config files, or existing apps.
     Start(Box<StartArgs>),
     /// Stop apps; they stay in the list.
     Stop(TargetArgs),
     /// Stop apps and start them again.
     #[command(visible_alias = "startOrRestart")]
     Restart(RestartArgs),
-    /// Replace an app's workers one by one, without losing a request.
+    /// Replace an app's workers one by one without losing a request.
     #[command(visible_alias = "startOrReload", alias = "startOrGracefulReload")]
     Reload(RestartArgs),
-    /// Stop apps and forget them.
+    /// Stop apps and remove them from the list.
     #[command(visible_alias = "del")]
     Delete(TargetArgs),
-    /// Change an app's number of workers.
+    /// Change the number of an app's workers.
     Scale(ScaleArgs),
     /// Show all workers.
     #[command(visible_aliases = ["ls", "l", "ps", "status"])]
     List(ListArgs),
     /// Show all workers as JSON in PM2's shape.
     Jlist(JlistArgs),
-    /// Show the same as JavaScript would print it.
+    /// Show all workers as a JavaScript object, as PM2 prints it.
     Prettylist(JlistArgs),
     /// Show everything about an app.
     #[command(visible_aliases = ["desc", "info", "show"])]
     Describe(DescribeArgs),
-    /// Watch apps, workers and their output on one screen; restart, reload and stop them.
+    /// Watch and control apps, workers and their output on one screen.
     #[command(visible_aliases = ["dash", "dashboard"])]
     Monit(MonitArgs),
     /// Show and follow the output of apps.
@@ -126,7 +117,7 @@ pub(crate) enum Verb {
     Logs(LogsArgs),
     /// Empty the log files of apps.
     Flush(FlushArgs),
-    /// Open all log files anew, after another program moved them.
+    /// Reopen all log files after another program moved them.
     #[command(name = "reloadLogs", visible_alias = "reload-logs")]
     ReloadLogs(ReloadLogsArgs),
     /// Send a signal to the workers of apps.
@@ -140,57 +131,57 @@ pub(crate) enum Verb {
     Attach(AttachArgs),
     /// Set the restart counters of apps to zero.
     Reset(TargetArgs),
-    /// Ask whether the daemon is there.
+    /// Check whether the daemon is running.
     Ping(PingArgs),
     /// Stop all apps and end the daemon.
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
-    /// Replace the daemon by one of this program's version, with the same apps.
+    /// Replace a running daemon by this version of Forkful, with the same apps.
     #[command(alias = "updatePM2")]
     Update(UpdateArgs),
-    /// Run apps in the foreground, without a daemon: for containers, systemd and development.
+    /// Run apps in the foreground: for containers, systemd and development.
     Run(Box<RunArgs>),
     /// Serve the files of a directory over HTTP.
     #[command(visible_alias = "expose")]
     Serve(ServeArgs),
     /// Load-test a server and check whether the results are reliable.
     Bench(Box<BenchArgs>),
-    /// Compare two setups: one process and a cluster, or anything else.
+    /// Compare two setups by load test, such as one process and a cluster.
     Compare(Box<CompareArgs>),
-    /// Find the best number of workers and size of the thread pool by measurement.
+    /// Find the best number of workers and thread-pool size by measurement.
     Tune(Box<TuneArgs>),
     /// Reproduce a published Node.js multi-core benchmark.
     Experiment(ExperimentArgs),
-    /// Save what should run, to come back to it; at every change it is saved by itself.
+    /// Save a copy of the app list that `resurrect --saved` restores.
     #[command(visible_alias = "dump")]
     Save(SaveArgs),
-    /// Start what was saved and does not run.
+    /// Start saved apps that are not running.
     Resurrect(ResurrectArgs),
-    /// Forget what was saved.
+    /// Delete the saved app list.
     Cleardump(ClearArgs),
-    /// Take over the apps of another process manager.
+    /// Import the apps of PM2.
     Import(ImportArgs),
-    /// Have the daemon, and the apps that ran, start with the machine.
+    /// Start the daemon and its apps at boot.
     Startup(StartupArgs),
-    /// The reverse of `startup`.
+    /// Do not start the daemon at boot any more.
     Unstartup(StartupArgs),
-    /// Keep a setting.
+    /// Change a setting.
     Set(SetArgs),
-    /// Keep several settings.
+    /// Change several settings.
     Multiset(MultisetArgs),
     /// Show settings.
     Get(GetArgs),
-    /// Forget a setting.
+    /// Remove a setting.
     Unset(UnsetArgs),
-    /// Show a setting, or keep it.
+    /// Show or change a setting.
     #[command(visible_alias = "config")]
     Conf(ConfArgs),
-    /// Write a configuration to begin with.
+    /// Write a first config file.
     #[command(visible_alias = "ecosystem")]
     Init(InitArgs),
-    /// Say what a configuration comes to, or what is wrong with it.
+    /// Check a config and show the resolved apps.
     Validate(ValidateArgs),
-    /// Bring an app to other machines, by ssh and git.
+    /// Deploy an app to other machines by SSH and Git.
     Deploy(DeployArgs),
     /// Print the ids of the workers of apps.
     Id(IdArgs),
@@ -198,10 +189,13 @@ pub(crate) enum Verb {
     Pid(PidArgs),
     /// Show the environment of the workers of apps.
     Env(EnvArgs),
-    /// Print what a bug report should hold.
+    /// Print the facts that a bug report needs.
     Report(ReportArgs),
     /// Print the completion script of a shell.
     Completion(CompletionArgs),
+    /// Print what may come next on a command line; completion scripts call this.
+    #[command(hide = true)]
+    Complete(CompleteArgs),
     /// Help other programs to use the daemon's socket.
     #[command(hide = true)]
     Api(ApiArgs),
@@ -228,13 +222,13 @@ Examples:
   forkful ls --watch                 until q or Ctrl-C
   forkful ls --json | jq '.apps[].workers | length'")]
 pub(crate) struct ListArgs {
-    /// Order of the rows: id, name, namespace, pid, cpu, memory, uptime, status or restarts; `:desc` turns it.
+    /// Sort the rows by id, name, namespace, pid, cpu, memory, uptime, status or restarts; `:desc` reverses the order.
     #[arg(long, value_name = "FIELD[:desc]", default_value = "id", hide_default_value = true)]
     pub(crate) sort: Sort,
-    /// Show it anew each second; a pipe gets one table after the other.
+    /// Refresh every second; a pipe gets one table after the other.
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Leave the frame out, as in a narrow terminal.
+    /// Compact table without borders.
     #[arg(long, short)]
     pub(crate) mini_list: bool,
     /// Print JSON.
@@ -308,6 +302,13 @@ pub(crate) struct CompletionArgs {
     /// The shell.
     #[arg(value_enum)]
     pub(crate) shell: CompletionShell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompleteArgs {
+    /// The words after the program's name, up to the cursor.
+    #[arg(last = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

@@ -6,6 +6,7 @@ mod attach;
 mod bench;
 mod cleardump;
 mod compare;
+mod complete;
 mod completion;
 mod daemon;
 mod delete;
@@ -92,6 +93,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Reload(args) => reload::run(&home, &args).await,
             Verb::Delete(args) => delete::run(&home, args).await,
             Verb::Scale(args) => scale::run(&home, args).await,
+            Verb::Complete(args) => complete::run(&home, &args).await,
             Verb::List(args) => list::run(&home, &args).await,
             Verb::Jlist(args) => jlist::run(&home, &args).await,
             Verb::Prettylist(args) => prettylist::run(&home, &args).await,

@@ -43,7 +43,7 @@ pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
             crate::output::warn(&format!(
-                "the daemon has ended without being told to, see {}; `forkful resurrect` starts what ran",
+                "the daemon stopped unexpectedly, see {}; `forkful resurrect` starts its apps again",
                 home.daemon_log().display()
             ));
         });

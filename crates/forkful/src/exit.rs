@@ -8,7 +8,7 @@ use forkful_api::client::ClientError;
 use forkful_api::types::ErrorCode;
 use forkful_config::ConfigError;
 
-/// Exit codes, as they stand in every `--help`.
+/// Exit codes, as docs/CLI.md lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// What was asked for holds.
@@ -30,19 +30,6 @@ pub(crate) enum Exit {
     /// `run`: the app's own code, 128 and more for a signal.
     App(u8),
 }
-
-/// The same for readers; part of `--help`.
-pub(crate) const EXIT_CODES_HELP: &str = "\
-Exit codes:
-  0  done
-  1  an app failed, or the action did not succeed
-  2  the command line or the configuration is wrong
-  3  no such app
-  4  the daemon cannot be reached or started, or is of another version
-  5  bench: an expectation was missed
-  6  bench: what was measured cannot be trusted
-  7  bench: the target cannot be reached
-  `forkful run` ends with the app's own code (128 + n after signal n)";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

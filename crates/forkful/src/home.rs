@@ -87,14 +87,15 @@ impl Home {
     fn check(&self, metadata: &std::fs::Metadata) -> Result<(), Failure> {
         let path = self.path.display();
         if !metadata.is_dir() {
-            return Err(Failure::new(Exit::WrongUse, format!("{path} is no directory"))
+            return Err(Failure::new(Exit::WrongUse, format!("{path} is not a directory"))
                 .hint("set FORKFUL_HOME to a directory"));
         }
         let own = rustix::process::geteuid().as_raw();
         if metadata.uid() != own {
             let error = format!("{path} belongs to user id {}, not to yours, {own}", metadata.uid());
-            return Err(Failure::new(Exit::WrongUse, error)
-                .hint("run as that user, or set FORKFUL_HOME to a directory of yours"));
+            return Err(Failure::new(Exit::WrongUse, error).hint(
+                "run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own",
+            ));
         }
         if metadata.mode() & 0o022 != 0 {
             let error = format!("others may write to {path} (mode {:o})", metadata.mode() & 0o7777);
@@ -122,7 +123,7 @@ fn path_from_environment() -> Result<PathBuf, Failure> {
             Some(home) => PathBuf::from(home).join(".forkful"),
             None => {
                 return Err(Failure::new(Exit::WrongUse, "neither FORKFUL_HOME nor HOME is set")
-                    .hint("set FORKFUL_HOME to a directory of yours"));
+                    .hint("set FORKFUL_HOME to a directory that you own"));
             }
         },
     };

@@ -14,16 +14,15 @@ mod exit;
 mod home;
 mod masked;
 mod output;
+mod package_version;
 mod settings;
 mod specs;
 mod terminal;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let outcome = cli::Cli::try_parse()
+    let outcome = cli::overview::parse()
         .map_err(|error| output::failure::of_command_line(&error))
         .inspect(|cli| output::look::set(cli.look()))
         .and_then(commands::dispatch);

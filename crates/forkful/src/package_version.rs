@@ -17,14 +17,23 @@ struct Package {
     version: Option<String>,
 }
 
+/// The versions of the packages that were looked at; each is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Versions(HashMap<PathBuf, Option<String>>);
+
+impl Versions {
+    /// The version of the package that a script belongs to.
+    pub(crate) fn of(&mut self, script: &str) -> Option<String> {
+        self.0.entry(PathBuf::from(script)).or_insert_with_key(|script| nearest(script)).clone()
+    }
+}
+
 /// Gives each app the version that its package has.
-pub(super) fn fill_in(entries: &mut [JlistEntry]) {
-    let mut known: HashMap<PathBuf, Option<String>> = HashMap::new();
+pub(crate) fn fill_in(entries: &mut [JlistEntry]) {
+    let mut versions = Versions::default();
     for entry in entries {
-        let script = PathBuf::from(&entry.pm2_env.pm_exec_path);
-        let version = known.entry(script).or_insert_with_key(|script| nearest(script));
-        if let Some(version) = version {
-            entry.pm2_env.version.clone_from(version);
+        if let Some(version) = versions.of(&entry.pm2_env.pm_exec_path) {
+            entry.pm2_env.version = version;
         }
     }
 }

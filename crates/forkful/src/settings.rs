@@ -92,7 +92,7 @@ impl Settings {
     /// Puts a value under a key. One that is acted upon must make sense.
     pub(crate) fn set(&mut self, key: String, value: String) -> Result<(), Failure> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(|c| c.is_control() || c == ' ') {
-            let error = format!("{key:?} is no key; expected 1 to {KEY_BYTES_MAX} letters without spaces");
+            let error = format!("invalid key {key:?}; expected 1 to {KEY_BYTES_MAX} letters without spaces");
             return Err(Failure::new(Exit::WrongUse, error)
                 .hint("a key is a module and a name, as in `forkful set pm2-logrotate:max_size 50M`"));
         }
@@ -170,7 +170,9 @@ fn lock(path: &Path) -> Result<fs_err::File, Failure> {
             Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < until => std::thread::sleep(LOCK_EVERY),
             Err(Errno::WOULDBLOCK | Errno::INTR) => {
                 let error = anyhow::anyhow!("another process has held {} for too long", path.display());
-                return Err(failed(error).hint("a `forkful set` that was stopped holds it; end that one"));
+                return Err(
+                    failed(error).hint("a `forkful set` that was suspended holds the lock; end that process")
+                );
             }
             Err(errno) => return Err(failed(std::io::Error::from(errno).into())),
         }

@@ -389,7 +389,7 @@ fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
     for extension in extensions {
         let word = extension.trim().trim_start_matches('.');
         if word.is_empty() || !word.chars().all(|c| c.is_alphanumeric() || "._-".contains(c)) {
-            let error = format!("--ext {extension:?} is no extension");
+            let error = format!("invalid extension --ext {extension:?}");
             return Err(Failure::new(Exit::WrongUse, error).hint("write it as --ext js,json"));
         }
         patterns.push(format!("!*.{word}"));

@@ -247,7 +247,7 @@ class Client {
   /** `3`, or `'+2'` and `'-1'` from what there is. */
   async #number(target, instances) {
     const text = String(instances);
-    if (!/^[+-]?\d+$/.test(text)) throw new ForkfulError('BAD_REQUEST', `${text} is no number of workers`, { hint: 'write 4, "+2" or "-1"' });
+    if (!/^[+-]?\d+$/.test(text)) throw new ForkfulError('BAD_REQUEST', `invalid worker count ${text}`, { hint: 'write 4, "+2" or "-1"' });
     if (!/^[+-]/.test(text)) return Number(text);
     const [app] = await this.describe(target);
     return app.workers.length + Number(text);

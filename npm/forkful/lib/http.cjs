@@ -42,7 +42,7 @@ function explain(error, socketPath, request) {
   }
   if (error.code === 'EACCES') {
     return new ForkfulError('NO_DAEMON', `${socketPath} belongs to another user`, {
-      hint: 'run as that user, or set FORKFUL_HOME to a directory of yours',
+      hint: 'run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own',
       cause: error,
     });
   }

@@ -12,7 +12,7 @@ use super::upkeep::{AcceptedArgs, GroupArgs, LogShapeArgs, RenewalArgs};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
-Durations are milliseconds, or texts as 500ms, 10s, 2m.
+Durations are milliseconds, or strings such as 500ms, 10s, 2m.
 Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
 goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
 come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
@@ -26,14 +26,14 @@ Examples:
   PORT=3000 forkful start app.js --name api -- --verbose
   forkful start \"python3 -m http.server\" --name files
   forkful start forkful.config.js --only api --env production
-  forkful start api                                  an app that exists, once more
-  forkful start api -i 4 --update-env                with other options, this environment
+  forkful start api                                  an existing app
+  forkful start api -i 4 --update-env                with other options and this environment
   forkful start all")]
 pub(crate) struct StartArgs {
     /// Return at once instead of when the apps are ready.
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Start it once more, under another name, though it is running.
+    /// Start a second copy, under another name, of a script that runs already.
     #[arg(long, short)]
     pub(crate) force: bool,
     /// Print JSON.
@@ -70,13 +70,13 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
-    /// What the processes of these apps are known by.
+    /// The mark by which the processes of these apps are found.
     pub(crate) instance: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AppArgs {
-    /// Scripts, programs, quoted command lines, config files (`-` for JSON from stdin), or what names apps.
+    /// Scripts, programs, quoted command lines, config files (`-` for JSON from stdin), or existing apps (name, id, pattern).
     #[arg(value_name = "SCRIPT|CONFIG|APP")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -157,7 +157,7 @@ pub(crate) struct ReadyArgs {
     /// The app says `process.send('ready')` when it is ready.
     #[arg(long)]
     pub(crate) wait_ready: bool,
-    /// Time that a worker has to become ready (3 s; a reload: 30 s).
+    /// Time for a worker to become ready (default 3 s, for a reload 30 s).
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) listen_timeout: Option<Duration>,
 }
@@ -165,13 +165,13 @@ pub(crate) struct ReadyArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Stopping")]
 pub(crate) struct StopArgs {
-    /// From the first signal to SIGKILL.
+    /// Time from the first signal to SIGKILL.
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_timeout: Option<Duration>,
     /// First signal of a stop; SIGINT by default.
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) kill_signal: Option<StopSignal>,
-    /// Time that requests under way have at a reload.
+    /// Time for open requests to finish at a reload.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) drain_timeout: Option<Duration>,
 }
@@ -182,13 +182,13 @@ pub(crate) struct RestartPolicyArgs {
     /// Do not restart workers that exit.
     #[arg(long, action = ArgAction::SetTrue, overrides_with = "autorestart")]
     pub(crate) no_autorestart: bool,
-    /// Restart every worker that exits, even a program that ends with code 0 right after its start.
+    /// Also restart programs that exit with code 0.
     #[arg(long, action = ArgAction::SetTrue, overrides_with = "no_autorestart")]
     pub(crate) autorestart: bool,
-    /// Unstable exits before the app is given up.
+    /// Unstable exits before restarts end.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_restarts: Option<u32>,
-    /// A worker that lived for less was unstable.
+    /// An exit before this uptime counts as unstable.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) min_uptime: Option<Duration>,
     /// Pause before each restart.
@@ -228,7 +228,7 @@ impl From<BalanceArg> for Balance {
 
 fn duration(text: &str) -> Result<Duration, String> {
     forkful_config::parse_duration(text)
-        .ok_or_else(|| "expected milliseconds, or a text as 500ms, 10s, 2m or 1h".to_owned())
+        .ok_or_else(|| "expected milliseconds, or a string such as 500ms, 10s, 2m or 1h".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -238,5 +238,5 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn signal(text: &str) -> Result<StopSignal, String> {
     forkful_config::parse_signal(text)
-        .ok_or_else(|| "expected a signal's name or number, as SIGTERM or 15".to_owned())
+        .ok_or_else(|| "expected a signal name or number such as SIGTERM or 15".to_owned())
 }

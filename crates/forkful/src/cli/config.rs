@@ -11,13 +11,13 @@ Examples:
   forkful init full        all options, commented
   forkful ecosystem simple > my.config.js")]
 pub(crate) struct InitArgs {
-    /// How much is in it; simple by default.
+    /// `simple` (default) or `full`.
     #[arg(value_enum)]
     pub(crate) kind: Option<InitKind>,
     /// The file; forkful.config.js by default, stdout when that is no terminal.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Overwrite a file that is there.
+    /// Overwrite an existing file.
     #[arg(long, short)]
     pub(crate) force: bool,
 }

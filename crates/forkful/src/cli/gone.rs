@@ -26,7 +26,7 @@ const INSTEAD_OF_PULL: &str =
 pub(crate) const GONE: &[Gone] = &[
     gone(&["plus", "register", "login", "logout", "link", "unlink", "interact"], SERVICE, INSTEAD_OF_SERVICE),
     gone(&["monitor", "unmonitor", "open"], SERVICE, INSTEAD_OF_SERVICE),
-    gone(&["web"], "is not there, in PM2 no more either", INSTEAD_OF_SERVICE),
+    gone(&["web"], "does not exist; current versions of PM2 do not have it either", INSTEAD_OF_SERVICE),
     gone(
         &["install-otel", "uninstall-otel"],
         "would install packages by itself",
@@ -58,21 +58,21 @@ pub(crate) const GONE: &[Gone] = &[
     ),
     gone(
         &["inspect"],
-        "is not there",
+        "does not exist",
         "`forkful start app.js --node-args=--inspect` opens an app's inspector",
     ),
     gone(&["imonit"], "was PM2's older terminal page", "`forkful monit`"),
-    gone(&["slist", "sysinfos"], "is not there", "`forkful report` prints what the system is"),
+    gone(&["slist", "sysinfos"], "does not exist", "`forkful report` describes the system"),
     gone(&["gracefulReload"], "is what `reload` always does", "`forkful reload`"),
-    gone(&["create"], "is not there", "`forkful init` writes a configuration to begin with"),
-    gone(&["examples"], "is not there", "`--help` of each command has examples"),
+    gone(&["create"], "does not exist", "`forkful init` writes a first config file"),
+    gone(&["examples"], "does not exist", "`forkful <command> --help` shows examples"),
     gone(&["--trace", "--disable-trace", "--v8", "--event-loop-inspector"], SERVICE, INSTEAD_OF_SERVICE),
     gone(&["--deep-monitoring", "--monitor", "--info-node"], SERVICE, INSTEAD_OF_SERVICE),
     gone(&["--secret", "--public", "--machine-name"], SERVICE, INSTEAD_OF_SERVICE),
     gone(
         &["--write", "-w"],
-        "is not there: what runs is saved by itself",
-        "`forkful init` writes a configuration to begin with",
+        "does not exist: apps are saved at every change",
+        "`forkful init` writes a first config file",
     ),
     gone(
         &["--container", "--dist", "--fresh", "--image-name", "--dockerdaemon"],
@@ -86,12 +86,12 @@ pub(crate) const GONE: &[Gone] = &[
     ),
     gone(
         &["--formatted"],
-        "is not there: lines are shown as they come, with the worker's number before them when there are several",
+        "does not exist: lines are shown as they come, prefixed by the worker's number when there are several workers",
         "`--time` and `--log-type json` shape them",
     ),
     gone(
         &["--auto-exit", "--no-auto-exit"],
-        "is not there: `run` ends when all its apps have ended for good",
+        "does not exist: `run` ends when all its apps have ended for good",
         "an app that is restarted, as it is by default, does not end",
     ),
 ];

@@ -29,13 +29,13 @@ pub(crate) struct SaveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Values that were not saved are taken from this command's environment, and from the files that
-`env_file` named. Apps that exist are left as they are.
+`env_file` named. Existing apps are left as they are.
 
 Examples:
   forkful resurrect
   forkful resurrect --saved     what `forkful save` wrote, instead of what ran last")]
 pub(crate) struct ResurrectArgs {
-    /// What `save` wrote, instead of what ran last.
+    /// Start what `save` wrote instead of what ran last.
     #[arg(long)]
     pub(crate) saved: bool,
     /// Return at once instead of when the apps are ready.
@@ -103,21 +103,21 @@ pub(crate) struct ImportPm2Args {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a platform the machine is asked. As root the service is put in place for all to see; without
-the rights, the commands to do it are printed and nothing is done, with exit code 1.
+The init system is detected by default. As root the service is installed system-wide; without the
+rights, the commands to install it are printed, nothing is changed, and the exit code is 1.
 
 Examples:
-  forkful startup                       a systemd unit of yours
-  forkful startup --system              a unit of the system's, run as you
+  forkful startup                       a systemd unit of your user
+  forkful startup --system              a system-wide unit that runs as you
   forkful startup openrc --print        only show it")]
 pub(crate) struct StartupArgs {
-    /// What starts services on this machine.
+    /// Init system; detected by default.
     #[arg(value_enum)]
     pub(crate) platform: Option<Platform>,
-    /// A service of the system, started before anybody logs in; the default for root.
+    /// Install a system-wide service that starts before anybody logs in; the default for root.
     #[arg(long)]
     pub(crate) system: bool,
-    /// The user that a service of the system runs as; you by default.
+    /// User that a system-wide service runs as; you by default.
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
     /// The home directory of that user.

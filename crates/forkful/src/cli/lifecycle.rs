@@ -29,7 +29,7 @@ pub(crate) struct TargetArgs {
     /// PM2's users pass it; nothing here has to be forced.
     #[arg(long, short, hide = true)]
     pub(crate) force: bool,
-    /// Return at once instead of when it is done.
+    /// Return at once instead of when the action is done.
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Print JSON.
@@ -63,13 +63,13 @@ pub(crate) struct RestartArgs {
     /// PM2's users pass it; nothing here has to be forced.
     #[arg(long, short, hide = true)]
     pub(crate) force: bool,
-    /// Return at once instead of when it is done.
+    /// Return at once instead of when the action is done.
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Follow the apps' output when it is done.
+    /// Follow the apps' output afterwards.
     #[arg(long, conflicts_with_all = ["json", "no_wait"])]
     pub(crate) attach: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub(crate) struct ScaleArgs {
     /// The new number of workers; +N and -N change the present one; `max`.
     #[arg(value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) number: String,
-    /// Return at once instead of when it is done.
+    /// Return at once instead of when the action is done.
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Print JSON.

@@ -11,14 +11,13 @@ const LINES_DEFAULT: u32 = 15;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly
-than lines come misses some, and is told how many.
+Rotated files are read, too, compressed files as well. Slow readers miss lines; the count is shown.
 
 Examples:
   forkful logs                       follow all apps
   forkful logs api --lines 100
   forkful logs '/^api-/' --highlight timeout
-  forkful logs api --err --nostream  the last lines of stderr, then end
+  forkful logs api --err --nostream  print the last lines of stderr and exit
   forkful logs --json | jq -r 'select(.type == \"err\") | .message'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct LogsArgs {
@@ -51,7 +50,7 @@ pub(crate) struct LogsArgs {
     /// Show this text in another colour.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
     pub(crate) highlight: Option<String>,
-    /// End after the lines that are there.
+    /// Print the existing lines and exit.
     #[arg(long)]
     pub(crate) nostream: bool,
     /// Show new lines as they come, as is the default.
@@ -83,7 +82,7 @@ fn date_format(text: &str) -> Result<DateFormat, String> {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What rotation has set aside is removed.
+Rotated files are removed.
 
 Examples:
   forkful flush
@@ -102,8 +101,8 @@ pub(crate) struct FlushArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For who moves log files away with another program, such as logrotate(8). The daemon does the same on
-SIGUSR2. A file that was removed or replaced is noticed without this, too.
+For log files that another program such as logrotate(8) moves. SIGUSR2 to the daemon does the same.
+The daemon also notices by itself when a log file was removed or replaced.
 
 Examples:
   forkful reloadLogs")]

@@ -21,7 +21,7 @@ pub(crate) struct LookArgs {
 /// The table that is shown when an action is done.
 #[derive(Debug, Args)]
 pub(crate) struct TableArgs {
-    /// Leave the frame out of the table.
+    /// Compact table without borders.
     #[arg(long, short, hide = true)]
     pub(crate) mini_list: bool,
     /// Order of the table's rows, as for `list`.

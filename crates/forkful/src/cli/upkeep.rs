@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Grouping and environment")]
 pub(crate) struct GroupArgs {
-    /// A group that commands can name instead of its apps.
+    /// Group of apps that commands can address together.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// A `.env` file; values of `--env` win. Repeatable.
@@ -23,10 +23,10 @@ pub(crate) struct GroupArgs {
     /// Group that the workers run as.
     #[arg(long, value_name = "GROUP")]
     pub(crate) gid: Option<String>,
-    /// Make the app without starting it.
+    /// Add the app to the list without starting it.
     #[arg(long)]
     pub(crate) no_autostart: bool,
-    /// Apps that are ready before this one is started.
+    /// Apps that must be ready before this app starts.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) depends_on: Vec<String>,
     /// Run in fork mode.
@@ -47,28 +47,28 @@ pub(crate) struct RenewalArgs {
     #[arg(long, value_name = "PATHS", value_delimiter = ',', num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     pub(crate) watch: Vec<String>,
-    /// What is not watched.
+    /// Paths that are not watched.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     pub(crate) ignore_watch: Vec<String>,
     /// Watch only files with these extensions.
     #[arg(long, value_name = "EXTENSIONS", value_delimiter = ',')]
     pub(crate) ext: Vec<String>,
-    /// How long nothing more may change before the reload: seconds, or a text as 500ms.
+    /// Debounce before reloading: seconds, or a string such as 500ms.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) watch_delay: Option<String>,
-    /// Reload a worker that takes more memory.
+    /// Reload workers that use more memory, such as 300M.
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_memory_restart: Option<String>,
-    /// Reload a worker that has answered about so many requests.
+    /// Reload workers after roughly this number of requests.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_requests: Option<String>,
-    /// Reload a worker that is about so old.
+    /// Reload workers after roughly this age.
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_age: Option<String>,
     /// Reload at these times; 0 for never.
     #[arg(long, short, visible_alias = "cron", value_name = "PATTERN")]
     pub(crate) cron_restart: Option<String>,
-    /// Ask workers at this path or URL whether they still work; `tcp` for a connection alone.
+    /// Health check at this path or URL; `tcp` only connects.
     #[arg(long, value_name = "PATH")]
     pub(crate) health: Option<String>,
     /// Ask a worker to stop by a message instead of a signal.

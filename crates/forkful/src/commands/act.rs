@@ -1,5 +1,7 @@
 //! What all verbs that act on existing apps share: send the action, wait, tell what became of it.
 
+use std::time::Duration;
+
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppTable};
 
@@ -10,6 +12,12 @@ use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, format, outcome};
+
+/// Workers that end on their signal have ended by then; who waits longer is told what for.
+const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Actions that wait for workers to end.
+const ENDS_WORKERS: [&str; 3] = ["stop", "restart", "delete"];
 
 /// A verb in the three forms that texts need.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +50,18 @@ pub(super) async fn act(
     json: bool,
 ) -> Result<Exit, Failure> {
     let mut client = client_for(home, &request.targets).await?;
+    let doing = format!("{} {}…", words.doing, request.targets.join(", "));
     let reply = {
-        let _progress = Progress::start(format!("{} {}…", words.doing, request.targets.join(", ")));
-        client.action(words.verb, &request).await?
+        let progress = Progress::start(doing.clone());
+        let mut action = std::pin::pin!(client.action(words.verb, &request));
+        loop {
+            tokio::select! {
+                reply = &mut action => break reply?,
+                () = tokio::time::sleep(EXPLAIN_AFTER), if ENDS_WORKERS.contains(&words.verb) => progress.say(
+                    format!("{doing} waiting for workers to end; workers that ignore the signal are killed (`kill_timeout`)")
+                ),
+            }
+        }
     };
     let done = if request.wait { words.done } else { words.doing };
     tell(&mut client, vec![(done, reply)], json).await

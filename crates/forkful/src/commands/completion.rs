@@ -1,20 +1,19 @@
-//! `forkful completion`: the completion script of a shell.
+//! `forkful completion`: the completion script of a shell. The scripts ask `forkful complete` for the candidates, so that
+//! they know the apps of the running daemon and never go stale.
 
-use clap::CommandFactory;
-use clap_complete::{Shell, generate};
-
-use crate::cli::{Cli, CompletionArgs, CompletionShell};
+use crate::cli::{CompletionArgs, CompletionShell};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
+const BASH: &str = include_str!("completion/forkful.bash");
+const ZSH: &str = include_str!("completion/_forkful.zsh");
+const FISH: &str = include_str!("completion/forkful.fish");
+
 pub(super) fn run(args: &CompletionArgs) -> Result<Exit, Failure> {
-    let shell = match args.shell {
-        CompletionShell::Bash => Shell::Bash,
-        CompletionShell::Zsh => Shell::Zsh,
-        CompletionShell::Fish => Shell::Fish,
-    };
-    let mut script = Vec::new();
-    generate(shell, &mut Cli::command(), "forkful", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    output::print(match args.shell {
+        CompletionShell::Bash => BASH,
+        CompletionShell::Zsh => ZSH,
+        CompletionShell::Fish => FISH,
+    })?;
     Ok(Exit::Done)
 }

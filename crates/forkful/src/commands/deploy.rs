@@ -81,7 +81,7 @@ fn order(words: &[&str]) -> Result<Order, Failure> {
         text.parse::<u32>()
             .ok()
             .filter(|number| *number < 10_000)
-            .ok_or_else(|| wrong(format!("`{text}` is no number of deployments")))
+            .ok_or_else(|| wrong(format!("invalid number of deployments `{text}`")))
     };
     Ok(match words {
         [] | ["update"] => Order::Update(None),
@@ -93,7 +93,7 @@ fn order(words: &[&str]) -> Result<Order, Failure> {
         ["curr" | "current"] => Order::Show(0),
         ["prev" | "previous"] => Order::Show(1),
         ["exec" | "run", command @ ..] if !command.is_empty() => Order::Exec(command.join(" ")),
-        other => return Err(wrong(format!("`{}` is no order", other.join(" ")))),
+        other => return Err(wrong(format!("unknown order `{}`", other.join(" ")))),
     })
 }
 

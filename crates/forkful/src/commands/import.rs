@@ -79,7 +79,9 @@ fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec
         match pm2::ask(home, DUMP_BYTES_MAX) {
             Ok(list) => return Ok((list, "PM2".to_owned())),
             Err(fault) => {
-                output::warn(&format!("PM2 runs but cannot be asked ({fault}): its dump is read instead"));
+                output::warn(&format!(
+                    "PM2 is running, but its list cannot be read ({fault}): its dump is read instead"
+                ));
             }
         }
     }

@@ -1,7 +1,5 @@
 //! `forkful jlist`: all workers as JSON in PM2's shape, for scripts that were written for PM2.
 
-mod package_version;
-
 use forkful_api::jlist::JlistEntry;
 
 use crate::cli::JlistArgs;
@@ -9,6 +7,7 @@ use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+use crate::package_version;
 
 pub(super) async fn run(home: &Home, args: &JlistArgs) -> Result<Exit, Failure> {
     let list = entries(home, args.show_env).await?;

@@ -19,9 +19,11 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     if args.json {
         output::print_json(&apps(home).await?)?;
     } else {
-        let table = table(home).await?;
-        output::print(&table::workers(&table, format::now_ms(), &shape))?;
-        table.notes.iter().for_each(|note| output::note(note));
+        let list = table(home).await?;
+        output::print(&table::workers(&list, format::now_ms(), &shape))?;
+        for note in table::notes(&list, &shape).iter().chain(&list.notes) {
+            output::note(note);
+        }
     }
     Ok(Exit::Done)
 }

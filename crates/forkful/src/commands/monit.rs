@@ -3,6 +3,7 @@
 //! comes over a connection of its own, and so does what is done.
 
 mod draw;
+mod history;
 mod keys;
 mod plain;
 mod state;
@@ -24,7 +25,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::draw::{Theme, draw};
 use self::keys::{Effect, press};
-use self::state::{Action, Choice, State, Told};
+use self::state::{Action, Choice, State, Told, Verb};
 use crate::cli::MonitArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -72,8 +73,11 @@ struct Driver {
 
 pub(super) async fn run(home: Home, _: &MonitArgs) -> Result<Exit, Failure> {
     if !terminal::is_interactive() {
-        return Err(Failure::new(Exit::WrongUse, "monit needs a terminal, and this is none")
-            .hint("`forkful list --watch` works in a pipe, `forkful list --json` in a script"));
+        return Err(Failure::new(
+            Exit::WrongUse,
+            "monit needs a terminal; stdin or stdout is not a terminal",
+        )
+        .hint("`forkful list --watch` works in a pipe, `forkful list --json` in a script"));
     }
     let cannot = |e| Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot use the terminal"));
     let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
@@ -224,7 +228,10 @@ async fn follow(home: &Home, of: Choice, sender: &mpsc::Sender<News>) {
 
 async fn act(home: &Home, action: &Action) -> Told {
     let fault = |text: String| Told { text, is_fault: true };
-    let request: ActionRequest = super::act::request(vec![action.target.target()], false);
+    let mut request: ActionRequest = super::act::request(vec![action.target.target()], false);
+    if let Verb::Scale(number) = action.verb {
+        request.instances = Some(number);
+    }
     let reply = match connection::running(home).await {
         Ok(Some(mut client)) => client.action(action.verb.name(), &request).await,
         Ok(None) => return fault("no daemon is running".to_owned()),

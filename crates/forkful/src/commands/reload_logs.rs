@@ -6,6 +6,6 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 
 pub(super) async fn run(home: &Home, args: &ReloadLogsArgs) -> Result<Exit, Failure> {
-    let words = Words { verb: "reload_logs", doing: "opening the logs of", done: "logs opened anew" };
+    let words = Words { verb: "reload_logs", doing: "reopening the logs of", done: "logs reopened" };
     act(home, words, request(vec!["all".to_owned()], false), args.json).await
 }

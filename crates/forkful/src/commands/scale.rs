@@ -8,10 +8,11 @@ use super::targets::{apps, client_for, expand};
 use crate::cli::ScaleArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::output::format;
 
 pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
     let change = Change::parse(&args.number).ok_or_else(|| {
-        Failure::new(Exit::WrongUse, format!("`{}` is no number of workers", args.number))
+        Failure::new(Exit::WrongUse, format!("invalid worker count `{}`", args.number))
             .hint("write a number from 1, `max`, or a change as +2 or -1")
     })?;
     let targets = expand(home, vec![args.target], &[]).await?;
@@ -22,7 +23,9 @@ pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
         let error = format!("an app has 1 to {INSTANCES_MAX} workers, but this would make {wanted}");
         return Err(Failure::new(Exit::WrongUse, error).hint("`forkful stop` stops all workers of an app"));
     };
-    let words = Words { verb: "scale", doing: "scaling", done: &format!("scaled to {instances}") };
+    let workers = format::count(usize::from(instances), "worker");
+    let words =
+        Words { verb: "scale", doing: "scaling", done: &format!("scaled from {present} to {workers}") };
     let request = ActionRequest { instances: Some(instances), ..request(targets, args.no_wait) };
     act(home, words, request, args.json).await
 }

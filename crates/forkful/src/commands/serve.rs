@@ -57,7 +57,7 @@ fn directory(cwd: &Path, path: &Path) -> Result<PathBuf, Failure> {
     let absolute = cwd.join(path);
     let fault = match std::fs::metadata(&absolute) {
         Ok(metadata) if metadata.is_dir() => return Ok(absolute),
-        Ok(_) => anyhow::anyhow!("it is no directory"),
+        Ok(_) => anyhow::anyhow!("it is not a directory"),
         Err(error) => anyhow::Error::new(error),
     };
     let error = fault.context(format!("cannot serve {}", path.display()));

@@ -10,7 +10,7 @@ use crate::home::Home;
 
 pub(super) async fn run(home: &Home, args: SignalArgs) -> Result<Exit, Failure> {
     let Some(number) = forkful_os::signal_number(&args.signal) else {
-        return Err(Failure::new(Exit::WrongUse, format!("`{}` is no signal", args.signal))
+        return Err(Failure::new(Exit::WrongUse, format!("unknown signal `{}`", args.signal))
             .hint("write it as SIGUSR2, USR2 or 12; `kill -l` lists them"));
     };
     let done = format!("got {}", forkful_os::signal_name(number));

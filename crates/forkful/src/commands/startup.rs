@@ -47,7 +47,7 @@ pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     for command in &plan.enable {
         perform(command)?;
     }
-    output::say(&format!("{} is there: the daemon starts with the machine\n", plan.file.display()))?;
+    output::say(&format!("{} is installed: the daemon starts at boot\n", plan.file.display()))?;
     if let Some(hint) = &plan.hint {
         output::note(hint);
     }
@@ -57,7 +57,7 @@ pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
 pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     let plan = plan(home, args)?;
     if !plan.file.exists() {
-        output::say(&format!("{} is not there: nothing starts with the machine\n", plan.file.display()))?;
+        output::say(&format!("{} does not exist: nothing starts at boot\n", plan.file.display()))?;
         return Ok(Exit::Done);
     }
     if plan.needs_root && !is_root() {
@@ -73,7 +73,7 @@ pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
         }
     }
     fs_err::remove_file(&plan.file).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-    output::say(&format!("{} is gone: nothing starts with the machine any more\n", plan.file.display()))?;
+    output::say(&format!("{} is removed: nothing starts at boot any more\n", plan.file.display()))?;
     Ok(Exit::Done)
 }
 
@@ -115,8 +115,7 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
     let own = users::user_by_id(rustix::process::geteuid().as_raw());
     let user = match &args.user {
         Some(name) => Some(users::find_user(name).ok_or_else(|| {
-            Failure::new(Exit::WrongUse, format!("there is no user `{name}`"))
-                .hint("`getent passwd` lists them")
+            Failure::new(Exit::WrongUse, format!("unknown user `{name}`")).hint("`getent passwd` lists them")
         })?),
         None => own.clone(),
     };
@@ -176,7 +175,7 @@ fn systemd(service: &Service, of_system: bool) -> Plan {
         let config = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty());
         config.map_or_else(|| service.user_home.join(".config"), PathBuf::from).join("systemd/user")
     };
-    let linger = "your units end when you log out, and start when you log in; `loginctl enable-linger` has them start with the machine and stay";
+    let linger = "your units start when you log in and end when you log out; `loginctl enable-linger` starts them at boot and keeps them running";
     Plan {
         file: folder.join(&unit),
         text: templates::systemd(service),

@@ -56,7 +56,7 @@ pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
                 // The library draws the place over several lines; its last one says what is wrong.
                 let told = fault.to_string();
                 let what = told.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                format!("{target} is no regular expression: {what}")
+                format!("invalid regular expression {target}: {what}")
             }
         },
     };

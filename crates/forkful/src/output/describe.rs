@@ -86,16 +86,24 @@ fn restart(definition: &AppDefinition) -> String {
     text
 }
 
+/// `10 min`, `1 s`, `500 ms`.
+fn words_bound(milliseconds: u64) -> String {
+    let text = bound(milliseconds);
+    let at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    format!("{number} {}", if unit == "m" { "min" } else { unit })
+}
+
 /// Nothing for an app that is not restarted in the first place.
 fn gives_up(definition: &AppDefinition) -> String {
     if !definition.autorestart {
         return String::new();
     }
     format!(
-        "after {} within {} that came in the first {} of a life",
+        "after {} in {}, each after less than {}",
         count(definition.max_restarts as usize, "exit"),
-        bound(definition.restart_window_ms),
-        bound(definition.min_uptime_ms)
+        words_bound(definition.restart_window_ms),
+        words_bound(definition.min_uptime_ms)
     )
 }
 
@@ -175,9 +183,13 @@ impl Lines {
         }
         let unstable = match worker.unstable_restarts {
             0 => String::new(),
-            number => format!(", {number} unstable"),
+            number => format!(" ({number} unstable)"),
         };
-        self.pair("restarts", &format!("{}{unstable}", worker.restarts));
+        let crashes = match worker.crashes {
+            0 => String::new(),
+            number => format!(", {number} after a crash"),
+        };
+        self.pair("restarts", &format!("{}{crashes}{unstable}", worker.restarts));
         self.pair("last renewal", worker.renewed.as_deref().unwrap_or_default());
         self.pair("health", worker.health_fault.as_deref().unwrap_or_default());
         if let Some(delay) = worker.loop_delay_ms {

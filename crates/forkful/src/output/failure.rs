@@ -9,7 +9,15 @@ use crate::exit::{Exit, Failure};
 pub(crate) fn report(failure: &Failure) {
     let causes: Vec<String> = failure.error.chain().skip(1).map(ToString::to_string).collect();
     let error = failure.error.to_string();
-    talk(&text(Paint::stderr(), &error, &causes, &[], failure.hint.as_deref()));
+    let hint = failure.hint.as_deref().or_else(|| is_full_disk(failure).then_some(FULL_DISK_HINT));
+    talk(&text(Paint::stderr(), &error, &causes, &[], hint));
+}
+
+const FULL_DISK_HINT: &str = "free some space; `df -h` shows full disks";
+
+fn is_full_disk(failure: &Failure) -> bool {
+    let kinds = failure.error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    kinds.map(std::io::Error::kind).any(|kind| kind == std::io::ErrorKind::StorageFull)
 }
 
 /// A fault of the command line as our own kind of error. `--help` and `--version`, which clap counts
@@ -34,14 +42,50 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     let rendered = error.render().to_string();
     let mut parts = rendered.split("\n\n").map(str::trim);
     let what = parts.next().unwrap_or_default();
+    let what =
+        what.strip_prefix("error: ").unwrap_or(what).replace("unrecognized subcommand", "unknown command");
     let tips: Vec<&str> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
     let usage = parts.find_map(|part| part.strip_prefix("Usage: "));
-    let hint = match (tips.is_empty(), usage) {
-        (false, _) => tips.join("; "),
-        (true, Some(usage)) => format!("the usage is `{usage}`; --help says more"),
-        (true, None) => "--help says more".to_owned(),
+    let hint = match (did_you_mean(error), tips.is_empty(), usage) {
+        (Some(suggestion), ..) => suggestion,
+        (None, false, _) => tips.join("; "),
+        (None, true, Some(usage)) => format!("the usage is `{usage}`; `--help` shows more"),
+        (None, true, None) => "the command's `--help` describes its options".to_owned(),
     };
-    Failure::new(Exit::WrongUse, what.strip_prefix("error: ").unwrap_or(what)).hint(hint)
+    Failure::new(Exit::WrongUse, what).hint(hint)
+}
+
+/// Similar commands, options or values, the most similar one first.
+fn did_you_mean(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    const KINDS: [(ContextKind, ContextKind); 3] = [
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ];
+    let (word, found) = KINDS.iter().find_map(|(given, suggested)| {
+        let ContextValue::String(word) = error.get(*given)? else { return None };
+        match error.get(*suggested)? {
+            ContextValue::String(one) => Some((word, vec![one.as_str()])),
+            ContextValue::Strings(several) => Some((word, several.iter().map(String::as_str).collect())),
+            _ => None,
+        }
+    })?;
+    let (best, others) = by_similarity(word, found);
+    Some(match others.as_slice() {
+        [] => format!("did you mean `{best}`?"),
+        others => format!("did you mean `{best}`? Similar: {}", others.join(", ")),
+    })
+}
+
+/// The most similar word, and those that are hardly less similar.
+fn by_similarity<'a>(word: &str, mut found: Vec<&'a str>) -> (&'a str, Vec<&'a str>) {
+    let distance = |other: &str| strsim::damerau_levenshtein(word, other);
+    // A word that was broken off is completed.
+    found.sort_by_key(|other| (!other.starts_with(word), distance(other), other.len()));
+    let best = found.first().copied().unwrap_or_default();
+    let close = distance(best) + 1;
+    (best, found.into_iter().skip(1).filter(|other| distance(other) <= close).collect())
 }
 
 /// A command or an option that PM2 has, and that is not here.
@@ -80,4 +124,18 @@ pub(crate) fn text(
         add(format_args!("\n{} {}", paint.cyan("hint:"), visible(hint)));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_similarity;
+
+    #[test]
+    fn the_most_similar_word_comes_first() {
+        let found =
+            vec!["startOrRestart", "startOrReload", "unstartup", "status", "restart", "startup", "start"];
+        assert_eq!(by_similarity("strat", found), ("start", vec![]));
+        assert_eq!(by_similarity("relod", vec!["reset", "reload"]), ("reload", vec![]));
+        assert_eq!(by_similarity("sta", vec!["stop", "start"]), ("start", vec!["stop"]));
+    }
 }

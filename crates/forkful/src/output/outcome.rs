@@ -15,6 +15,8 @@ pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> Strin
     let mut text = String::new();
     for app in reply.apps.iter().filter(|app| app.ok) {
         let workers = match app.pm_ids.len() {
+            // Said already, as in "scaled from 2 to 4 workers".
+            _ if done.contains(" worker") => String::new(),
             0 => String::new(),
             number => format!(" ({})", count(number, "worker")),
         };

@@ -26,6 +26,15 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Shows another message from now on.
+    pub(crate) fn say(&self, message: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message);
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = self.bar.take() {

@@ -9,6 +9,7 @@ use forkful_core::spec::NAMESPACE_DEFAULT;
 use super::format;
 use super::look::look;
 use super::paint::Paint;
+use crate::package_version::Versions;
 
 pub(crate) use sort::Sort;
 
@@ -25,51 +26,79 @@ const GAP: u16 = 2;
 /// Status words have a column of this width at most where there is no frame.
 const WAITING: &str = "waiting";
 
-/// A column, and when a narrow terminal loses it: the highest number goes first, 0 never.
+/// From this width on there is room for ports and for the reason of a failure.
+const WIDE: u16 = 120;
+/// From this width on there is room for everything.
+const VERY_WIDE: u16 = 160;
+
+/// Notes below the table; more would hide it.
+const NOTES_MAX: usize = 5;
+
+/// The least width of the column of reasons.
+const REASON_WIDTH_MIN: usize = 20;
+
+/// What a cell is made of.
+struct Line<'a> {
+    app: &'a AppRows,
+    worker: &'a WorkerRow,
+    now_ms: u64,
+    version: String,
+}
+
+/// A column, when a narrow terminal loses it (the highest number goes first, 0 never), and how wide a terminal must be
+/// to get it at all.
 struct Column {
     title: &'static str,
     dropped: u8,
+    wide: u16,
     alignment: CellAlignment,
-    text: fn(&AppRows, &WorkerRow, u64) -> String,
+    text: fn(&Line) -> String,
+}
+
+const fn column(
+    title: &'static str,
+    dropped: u8,
+    wide: u16,
+    alignment: CellAlignment,
+    text: fn(&Line) -> String,
+) -> Column {
+    Column { title, dropped, wide, alignment, text }
 }
 
 /// The first round in which a column goes that is worth more than a frame.
 const FRAME_GOES: u8 = 3;
 
-const COLUMNS: [Column; 10] = [
-    Column { title: "id", dropped: 0, alignment: CellAlignment::Right, text: |_, w, _| w.pm_id.to_string() },
-    Column { title: "name", dropped: 0, alignment: CellAlignment::Left, text: |a, _, _| name(a) },
-    Column {
-        title: "namespace",
-        dropped: 7,
-        alignment: CellAlignment::Left,
-        text: |a, _, _| format::visible(&a.namespace),
-    },
-    Column { title: "mode", dropped: 6, alignment: CellAlignment::Left, text: |a, _, _| a.mode.to_string() },
-    Column { title: "pid", dropped: 5, alignment: CellAlignment::Right, text: |_, w, _| pid(w) },
-    Column {
-        title: "uptime",
-        dropped: 4,
-        alignment: CellAlignment::Right,
-        text: |_, w, now| uptime(w.pid, w.started_at_ms, now),
-    },
-    Column {
-        title: "↺",
-        dropped: 2,
-        alignment: CellAlignment::Right,
-        text: |_, w, _| w.restarts.to_string(),
-    },
-    Column { title: "status", dropped: 0, alignment: CellAlignment::Left, text: |_, w, _| status(w.status) },
-    Column { title: "cpu", dropped: 1, alignment: CellAlignment::Right, text: |_, w, _| cpu(w) },
-    Column { title: "mem", dropped: 1, alignment: CellAlignment::Right, text: |_, w, _| memory(w) },
-];
+const COLUMNS: [Column; 16] = {
+    use CellAlignment::{Left, Right};
+    [
+        column("id", 0, 0, Right, |line| line.worker.pm_id.to_string()),
+        column("name", 0, 0, Left, |line| format::visible(&line.app.name)),
+        column("namespace", 7, 0, Left, |line| format::visible(&line.app.namespace)),
+        column("version", 11, VERY_WIDE, Left, |line| format::visible(&line.version)),
+        column("mode", 6, 0, Left, |line| line.app.mode.to_string()),
+        column("pid", 5, 0, Right, |line| pid(line.worker)),
+        column("port", 8, WIDE, Left, |line| ports(line.app)),
+        column("uptime", 4, 0, Right, |line| uptime(line.worker.pid, line.worker.started_at_ms, line.now_ms)),
+        column("↺", 2, 0, Right, |line| asked_restarts(line.worker).to_string()),
+        column("crashes", 2, 0, Right, |line| line.worker.crashes.to_string()),
+        column("status", 0, 0, Left, |line| status(line.worker.status)),
+        column("cpu", 1, 0, Right, |line| cpu(line.worker)),
+        column("mem", 1, 0, Right, |line| memory(line.worker)),
+        column("user", 12, VERY_WIDE, Left, |line| user(line.app)),
+        column("watch", 10, VERY_WIDE, Left, |line| if line.app.watch { "on" } else { "off" }.to_owned()),
+        column("reason", 3, WIDE, Left, |line| reason(line.worker)),
+    ]
+};
 
 const NAME_COLUMN: usize = 1;
 const NAMESPACE_COLUMN: usize = 2;
-const STATUS_COLUMN: usize = 7;
+const VERSION_COLUMN: usize = 3;
+const CRASHES_COLUMN: usize = 9;
+const STATUS_COLUMN: usize = 10;
+const REASON_COLUMN: usize = 15;
 
 /// Rounds in which columns go; the first is the number of the column that goes first.
-const ROUNDS: std::ops::RangeInclusive<u8> = 1..=7;
+const ROUNDS: std::ops::RangeInclusive<u8> = 1..=12;
 
 /// A worker's line.
 struct Row {
@@ -125,11 +154,14 @@ pub(crate) fn workers(list: &AppTable, now_ms: u64, shape: &TableShape) -> Strin
     let mut found: Vec<(&AppRows, &WorkerRow)> =
         list.apps.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker))).collect();
     shape.sort.apply(&mut found, now_ms);
+    let is_very_wide = shape.width.is_some_and(|width| width >= VERY_WIDE);
+    let mut versions = is_very_wide.then(Versions::default);
     let mut rows: Vec<Row> = found
         .into_iter()
-        .map(|(app, worker)| Row {
-            status: worker.status,
-            cells: COLUMNS.each_ref().map(|column| (column.text)(app, worker, now_ms)),
+        .map(|(app, worker)| {
+            let version = versions.as_mut().and_then(|versions| versions.of(&app.script)).unwrap_or_default();
+            let line = Line { app, worker, now_ms, version };
+            Row { status: worker.status, cells: COLUMNS.each_ref().map(|column| (column.text)(&line)) }
         })
         .collect();
     let (frame, shown) = fit(&mut rows, shape);
@@ -183,8 +215,18 @@ fn draw(rows: &[Row], frame: Frame, shown: &[usize], paint: Paint) -> String {
 /// The frame and the columns that fit.
 fn fit(rows: &mut [Row], shape: &TableShape) -> (Frame, Vec<usize>) {
     let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
-    if rows.iter().all(|row| row.cells[NAMESPACE_COLUMN] == NAMESPACE_DEFAULT) {
-        shown.retain(|&index| index != NAMESPACE_COLUMN);
+    // A pipe gets what it always got.
+    let width = shape.width.unwrap_or_default();
+    shown.retain(|&index| COLUMNS[index].wide <= width);
+    let says_nothing = |index: usize| match index {
+        NAMESPACE_COLUMN => width < VERY_WIDE && all(rows, index, NAMESPACE_DEFAULT),
+        CRASHES_COLUMN => all(rows, index, "0"),
+        VERSION_COLUMN | REASON_COLUMN => all(rows, index, ""),
+        _ => false,
+    };
+    shown.retain(|&index| !says_nothing(index));
+    if shown.contains(&REASON_COLUMN) {
+        shorten_waiting(rows);
     }
     let wanted = if shape.plain { Frame::None } else { Frame::Drawn };
     let Some(width) = shape.width.map(usize::from) else { return (wanted, shown) };
@@ -192,18 +234,24 @@ fn fit(rows: &mut [Row], shape: &TableShape) -> (Frame, Vec<usize>) {
         && let Some(shown) = dropped(&shown, rows, width, Frame::Drawn, FRAME_GOES)
     {
         cut_names(rows, &shown, width, Frame::Drawn);
+        cut_reasons(rows, &shown, width, Frame::Drawn);
         return (Frame::Drawn, shown);
     }
-    for row in rows.iter_mut().filter(|row| row.status == Status::WaitingRestart) {
-        row.cells[STATUS_COLUMN] = WAITING.to_owned();
-    }
+    shorten_waiting(rows);
     let least = || (0..COLUMNS.len()).filter(|&index| COLUMNS[index].dropped == 0).collect();
     let shown = dropped(&shown, rows, width, Frame::None, 1).unwrap_or_else(least);
     cut_names(rows, &shown, width, Frame::None);
+    cut_reasons(rows, &shown, width, Frame::None);
     (Frame::None, shown)
 }
 
-/// Columns of which so many went that the rest fits; `None` when one would have to go whose number is below `least`.
+fn shorten_waiting(rows: &mut [Row]) {
+    for row in rows.iter_mut().filter(|row| row.status == Status::WaitingRestart) {
+        row.cells[STATUS_COLUMN] = WAITING.to_owned();
+    }
+}
+
+/// The columns that fit; `None` when a column would have to go whose number is below `least`.
 fn dropped(shown: &[usize], rows: &[Row], width: usize, frame: Frame, least: u8) -> Option<Vec<usize>> {
     let mut shown = shown.to_vec();
     for round in ROUNDS.rev() {
@@ -226,15 +274,23 @@ fn fits(shown: &[usize], rows: &[Row], width: usize, frame: Frame) -> bool {
     width >= beside_names(shown, rows, frame) + column_width(NAME_COLUMN, rows).min(enough)
 }
 
+fn all(rows: &[Row], column: usize, text: &str) -> bool {
+    rows.iter().all(|row| row.cells[column] == text)
+}
+
 fn column_width(column: usize, rows: &[Row]) -> usize {
     let title = COLUMNS[column].title.chars().count();
     rows.iter().map(|row| row.cells[column].chars().count()).fold(title, usize::max)
 }
 
-/// What everything takes but the names.
+/// What everything takes but the names; reasons can be cut.
 fn beside_names(shown: &[usize], rows: &[Row], frame: Frame) -> usize {
     let others = shown.iter().filter(|&&index| index != NAME_COLUMN);
-    let text: usize = others.map(|&index| column_width(index, rows)).sum();
+    let width = |index: usize| match index {
+        REASON_COLUMN => column_width(index, rows).min(REASON_WIDTH_MIN),
+        _ => column_width(index, rows),
+    };
+    let text: usize = others.map(|&index| width(index)).sum();
     text + match frame {
         // Each column has a space on both sides and a line; one more line closes the table.
         Frame::Drawn => 3 * shown.len() + 1,
@@ -245,15 +301,72 @@ fn beside_names(shown: &[usize], rows: &[Row], frame: Frame) -> usize {
 fn cut_names(rows: &mut [Row], shown: &[usize], width: usize, frame: Frame) {
     let width = width.saturating_sub(beside_names(shown, rows, frame)).max(NAME_WIDTH_MIN);
     for row in rows {
-        let name = &mut row.cells[NAME_COLUMN];
-        if name.chars().count() > width {
-            *name = name.chars().take(width - 1).chain(['…']).collect();
-        }
+        cut(&mut row.cells[NAME_COLUMN], width);
     }
 }
 
-fn name(app: &AppRows) -> String {
-    format::visible(&app.name)
+/// Reasons get what is left behind all other columns.
+fn cut_reasons(rows: &mut [Row], shown: &[usize], width: usize, frame: Frame) {
+    let taken = beside_names(shown, rows, frame) + column_width(NAME_COLUMN, rows);
+    let least = column_width(REASON_COLUMN, rows).min(REASON_WIDTH_MIN);
+    let width = least + width.saturating_sub(taken);
+    for row in rows {
+        cut(&mut row.cells[REASON_COLUMN], width);
+    }
+}
+
+fn cut(text: &mut String, width: usize) {
+    if text.chars().count() > width {
+        *text = text.chars().take(width - 1).chain(['…']).collect();
+    }
+}
+
+/// Why apps do not run, where the table has no room for it: a note for each app.
+pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
+    if shape.width.is_some_and(|width| width >= WIDE) {
+        return Vec::new();
+    }
+    let note = |app: &AppRows| {
+        let worker = app.workers.iter().find(|worker| !reason(worker).is_empty())?;
+        let (name, id) = (format::visible(&app.name), worker.pm_id);
+        Some(format!(
+            "{name}: worker {id} is {}: {}; `forkful describe {name}` shows more",
+            status(worker.status),
+            reason(worker)
+        ))
+    };
+    list.apps.iter().filter_map(note).take(NOTES_MAX).collect()
+}
+
+/// The ports and paths that the app listens on: `3000`, `3000 3001`, `/run/api.sock`.
+fn ports(app: &AppRows) -> String {
+    let short = |address: &String| {
+        let place = address.split_once("://").map_or(address.as_str(), |(_, place)| place);
+        if place.starts_with('/') { place } else { place.rsplit(':').next().unwrap_or(place) }.to_owned()
+    };
+    let mut found: Vec<String> = app.listening.iter().map(short).collect();
+    found.dedup();
+    if found.is_empty() { "-".to_owned() } else { format::visible(&found.join(" ")) }
+}
+
+/// Restarts and reloads that somebody or a rule asked for.
+fn asked_restarts(worker: &WorkerRow) -> u32 {
+    worker.restarts.saturating_sub(worker.crashes)
+}
+
+fn user(app: &AppRows) -> String {
+    let uid = app.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    forkful_os::procinfo::user_name(uid).unwrap_or_else(|| uid.to_string())
+}
+
+/// Only of workers that do not do what they should.
+fn reason(worker: &WorkerRow) -> String {
+    match worker.status {
+        Status::Errored | Status::WaitingRestart => {
+            format::visible(worker.reason.as_deref().unwrap_or_default())
+        }
+        Status::Online | Status::Launching | Status::Stopping | Status::Stopped => String::new(),
+    }
 }
 
 fn pid(worker: &WorkerRow) -> String {
@@ -300,136 +413,4 @@ fn colour(status: Status) -> Color {
 }
 
 #[cfg(test)]
-mod tests {
-    use insta::assert_snapshot;
-
-    use super::*;
-
-    fn list() -> AppTable {
-        let app = |name: &str, workers: serde_json::Value| serde_json::json!({ "name": name, "namespace": "default", "mode": "cluster", "workers": workers });
-        let worker = |pm_id: u32, pid: Option<u32>, status: &str| {
-            serde_json::json!({
-                "pm_id": pm_id, "pid": pid, "status": status, "restarts": pm_id * 11, "started_at_ms": 1000,
-                "cpu_percent": 12.34, "memory_bytes": 47_080_000,
-            })
-        };
-        serde_json::from_value(serde_json::json!({ "apps": [
-            app("api", serde_json::json!([worker(0, Some(4711), "online"), worker(2, None, "waiting restart")])),
-            app("a name\u{1b}[31m that is rather long", serde_json::json!([worker(1, None, "errored")])),
-        ] }))
-        .unwrap()
-    }
-
-    fn shape(width: Option<u16>) -> TableShape {
-        TableShape { width, height: None, plain: false, paint: Paint::plain(), sort: Sort::default() }
-    }
-
-    fn table(width: Option<u16>) -> String {
-        workers(&list(), 3_601_000, &shape(width))
-    }
-
-    #[test]
-    fn workers_come_by_id_and_what_has_no_process_has_no_numbers() {
-        assert_snapshot!(table(None), @r"
-        ┌────┬──────────────────────────────────────┬─────────┬──────┬────────┬────┬─────────────────┬───────┬──────────┐
-        │ id ┆ name                                 ┆ mode    ┆ pid  ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
-        ╞════╪══════════════════════════════════════╪═════════╪══════╪════════╪════╪═════════════════╪═══════╪══════════╡
-        │  0 ┆ api                                  ┆ cluster ┆ 4711 ┆     1h ┆  0 ┆ online          ┆ 12.3% ┆ 44.9 MiB │
-        │  1 ┆ a name\u{1b}[31m that is rather long ┆ cluster ┆    - ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
-        │  2 ┆ api                                  ┆ cluster ┆    - ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
-        └────┴──────────────────────────────────────┴─────────┴──────┴────────┴────┴─────────────────┴───────┴──────────┘
-        ");
-    }
-
-    #[test]
-    fn a_group_is_shown_where_there_are_several() {
-        let mut list = list();
-        list.apps[0].namespace = "web".to_owned();
-        assert_snapshot!(workers(&list, 3_601_000, &shape(Some(140))), @r"
-        ┌────┬──────────────────────────────────────┬───────────┬─────────┬──────┬────────┬────┬─────────────────┬───────┬──────────┐
-        │ id ┆ name                                 ┆ namespace ┆ mode    ┆ pid  ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
-        ╞════╪══════════════════════════════════════╪═══════════╪═════════╪══════╪════════╪════╪═════════════════╪═══════╪══════════╡
-        │  0 ┆ api                                  ┆ web       ┆ cluster ┆ 4711 ┆     1h ┆  0 ┆ online          ┆ 12.3% ┆ 44.9 MiB │
-        │  1 ┆ a name\u{1b}[31m that is rather long ┆ default   ┆ cluster ┆    - ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
-        │  2 ┆ api                                  ┆ web       ┆ cluster ┆    - ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
-        └────┴──────────────────────────────────────┴───────────┴─────────┴──────┴────────┴────┴─────────────────┴───────┴──────────┘
-        ");
-    }
-
-    #[test]
-    fn narrow_terminals_lose_columns_then_the_frame_and_then_parts_of_names() {
-        assert_eq!(table(Some(200)), table(None));
-        let tables = [100, 80, 60, 40, 10].map(|width| format!("{width}\n{}", table(Some(width))));
-        assert_snapshot!(tables.join(""), @r"
-        100
-        ┌────┬─────────────────────────┬─────────┬──────┬────────┬────┬─────────────────┬───────┬──────────┐
-        │ id ┆ name                    ┆ mode    ┆ pid  ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
-        ╞════╪═════════════════════════╪═════════╪══════╪════════╪════╪═════════════════╪═══════╪══════════╡
-        │  0 ┆ api                     ┆ cluster ┆ 4711 ┆     1h ┆  0 ┆ online          ┆ 12.3% ┆ 44.9 MiB │
-        │  1 ┆ a name\u{1b}[31m that … ┆ cluster ┆    - ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
-        │  2 ┆ api                     ┆ cluster ┆    - ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
-        └────┴─────────────────────────┴─────────┴──────┴────────┴────┴─────────────────┴───────┴──────────┘
-        80
-        ┌────┬──────────────────────┬────────┬────┬─────────────────┬───────┬──────────┐
-        │ id ┆ name                 ┆ uptime ┆ ↺  ┆ status          ┆ cpu   ┆ mem      │
-        ╞════╪══════════════════════╪════════╪════╪═════════════════╪═══════╪══════════╡
-        │  0 ┆ api                  ┆     1h ┆  0 ┆ online          ┆ 12.3% ┆ 44.9 MiB │
-        │  1 ┆ a name\u{1b}[31m th… ┆      - ┆ 11 ┆ errored         ┆     - ┆        - │
-        │  2 ┆ api                  ┆      - ┆ 22 ┆ waiting restart ┆     - ┆        - │
-        └────┴──────────────────────┴────────┴────┴─────────────────┴───────┴──────────┘
-        60
-        id  name           pid  uptime   ↺  status     cpu       mem
-         0  api           4711      1h   0  online   12.3%  44.9 MiB
-         1  a name\u{1b…     -       -  11  errored      -         -
-         2  api              -       -  22  waiting      -         -
-        40
-        id  name        status     cpu       mem
-         0  api         online   12.3%  44.9 MiB
-         1  a name\u{…  errored      -         -
-         2  api         waiting      -         -
-        10
-        id  name      status
-         0  api       online
-         1  a name\…  errored
-         2  api       waiting
-        ");
-        for width in [38, 40, 50, 60, 70, 80, 90, 100, 110, 120] {
-            let widest = table(Some(width)).lines().map(|line| line.chars().count()).max().unwrap();
-            assert!(widest <= usize::from(width), "{widest} > {width}");
-        }
-    }
-
-    #[test]
-    fn a_low_terminal_says_how_many_workers_it_leaves_out() {
-        let low = |height, plain| {
-            workers(&list(), 0, &TableShape { height: Some(height), plain, ..shape(Some(60)) })
-        };
-        assert_eq!(low(7, false), low(24, false));
-        assert!(low(3, true).ends_with("2 workers more\n"), "{}", low(3, true));
-        assert!(low(1, true).ends_with("3 workers more\n"), "{}", low(1, true));
-        for height in 2..8 {
-            assert!(low(height, true).lines().count() <= usize::from(height));
-            assert!(
-                low(height, false).lines().count() <= usize::from(height).max(5),
-                "{}",
-                low(height, false)
-            );
-        }
-    }
-
-    #[test]
-    fn rows_are_ordered_by_a_field() {
-        let ids = |sort: &str| {
-            let shape = TableShape { plain: true, sort: sort.parse().unwrap(), ..shape(None) };
-            let table = workers(&list(), 3_601_000, &shape);
-            let first = |line: &str| line.split_whitespace().next().unwrap().to_owned();
-            table.lines().skip(1).map(first).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(ids("id:desc"), "2 1 0");
-        assert_eq!(ids("name"), "1 0 2");
-        assert_eq!(ids("status:desc"), "2 0 1");
-        assert_eq!(ids("uptime:desc"), "0 1 2");
-        assert_eq!(ids("restarts:desc"), "2 1 0");
-        assert_eq!(ids("cpu"), "0 1 2");
-    }
-}
+mod tests;

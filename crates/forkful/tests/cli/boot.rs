@@ -143,13 +143,13 @@ fn service_files_are_shown_and_need_rights() {
     assert_snapshot!(shown(&["startup", "systemd", "--user", "no-such-user"]), @"
     exit: 2
     --- stderr
-    error: there is no user `no-such-user`
+    error: unknown user `no-such-user`
 
     hint: `getent passwd` lists them
     ");
     assert_snapshot!(shown(&["unstartup", "systemd", "--system", "--service-name", "forkful-not-there"]), @"
     exit: 0
     --- stdout
-    /etc/systemd/system/forkful-not-there.service is not there: nothing starts with the machine
+    /etc/systemd/system/forkful-not-there.service does not exist: nothing starts at boot
     ");
 }

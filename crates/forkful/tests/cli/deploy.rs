@@ -347,7 +347,7 @@ fn wrong_words_are_explained() {
     assert_snapshot!(shop.deploy(&["live", "steup"]), @"
     exit: 2
     --- stderr
-    error: `steup` is no order
+    error: unknown order `steup`
 
     hint: orders are setup, update, revert, list, curr, prev, exec and ref
     ");

@@ -22,6 +22,15 @@ pub(crate) fn rows(table: &str) -> Vec<[String; 4]> {
         .collect()
 }
 
+/// All commands that users see, as completion offers them.
+pub(crate) fn verbs(sandbox: &Sandbox) -> Vec<String> {
+    let offered = stdout(&sandbox.run(&["complete", "--", ""]));
+    let verbs: Vec<String> =
+        offered.lines().filter_map(|line| line.split_once('\t')).map(|(verb, _)| verb.to_owned()).collect();
+    assert!(verbs.len() > 40, "{offered}");
+    verbs
+}
+
 #[test]
 fn commands_that_work_exist_and_those_that_exist_are_told_of() {
     let sandbox = Sandbox::new();
@@ -36,11 +45,8 @@ fn commands_that_work_exist_and_those_that_exist_are_told_of() {
             assert_ne!(sandbox.run(&[pm2, "--help"]).status.code(), Some(0), "{pm2} exists, but is {state}");
         }
     }
-    let help = stdout(&sandbox.run(&["--help"]));
-    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let verbs = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    for verb in verbs.filter_map(|line| line.split_whitespace().next()).filter(|verb| *verb != "help") {
-        assert!(rows.iter().any(|[_, ours, ..]| ours == verb), "{verb} is not in the table");
+    for verb in verbs(&sandbox) {
+        assert!(rows.iter().any(|[_, ours, ..]| *ours == verb), "{verb} is not in the table");
     }
 }
 
@@ -131,7 +137,7 @@ fn a_command_that_is_gone_is_answered_with_one_sentence() {
         `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
     `unmonitor` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
         `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
-    `web` is not there, in PM2 no more either
+    `web` does not exist; current versions of PM2 do not have it either
         `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
     `deepUpdate` would install packages by itself
         `npm install -g forkful` installs a version
@@ -141,20 +147,20 @@ fn a_command_that_is_gone_is_answered_with_one_sentence() {
         `forkful start app.js --node-args=--heap-prof` profiles an app
     `profile:cpu` looks into PM2's own JavaScript
         `forkful start app.js --node-args=--cpu-prof` profiles an app
-    `inspect` is not there
+    `inspect` does not exist
         `forkful start app.js --node-args=--inspect` opens an app's inspector
     `imonit` was PM2's older terminal page
         `forkful monit`
-    `slist` is not there
-        `forkful report` prints what the system is
-    `sysinfos` is not there
-        `forkful report` prints what the system is
+    `slist` does not exist
+        `forkful report` describes the system
+    `sysinfos` does not exist
+        `forkful report` describes the system
     `gracefulReload` is what `reload` always does
         `forkful reload`
-    `create` is not there
-        `forkful init` writes a configuration to begin with
-    `examples` is not there
-        `--help` of each command has examples
+    `create` does not exist
+        `forkful init` writes a first config file
+    `examples` does not exist
+        `forkful <command> --help` shows examples
     "#);
 }
 

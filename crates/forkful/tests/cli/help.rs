@@ -8,87 +8,45 @@ fn help_of_the_command() {
     assert_snapshot!(Sandbox::new().transcript(&["--help"]), @"
     exit: 0
     --- stdout
-    Runs a Node.js app on every core, and keeps it up
+    Runs Node.js apps on every core, and keeps them up
 
-    Usage: forkful <COMMAND>
+    Usage: forkful <COMMAND> [OPTIONS]
 
-    Commands:
-      start       Start apps: scripts, command lines, config files, or apps by name
-      stop        Stop apps; they stay in the list
-      restart     Stop apps and start them again [alias: startOrRestart]
-      reload      Replace an app's workers one by one, without losing a request [alias: startOrReload]
-      delete      Stop apps and forget them [alias: del]
-      scale       Change an app's number of workers
-      list        Show all workers [aliases: ls, l, ps, status]
-      jlist       Show all workers as JSON in PM2's shape
-      prettylist  Show the same as JavaScript would print it
-      describe    Show everything about an app [aliases: desc, info, show]
-      monit       Watch apps, workers and their output on one screen; restart, reload and stop them
-                  [aliases: dash, dashboard]
-      logs        Show and follow the output of apps [alias: log]
-      flush       Empty the log files of apps
-      reloadLogs  Open all log files anew, after another program moved them [alias: reload-logs]
-      signal      Send a signal to the workers of apps [alias: sendSignal]
-      trigger     Perform an action that an app has registered with `@pm2/io`
-      send        Write a line to the stdin of an app's workers
-      attach      Write to a worker's stdin and see its output, line by line
-      reset       Set the restart counters of apps to zero
-      ping        Ask whether the daemon is there
-      kill        Stop all apps and end the daemon
-      update      Replace the daemon by one of this program's version, with the same apps
-      run         Run apps in the foreground, without a daemon: for containers, systemd and development
-      serve       Serve the files of a directory over HTTP [alias: expose]
-      bench       Load-test a server and check whether the results are reliable
-      compare     Compare two setups: one process and a cluster, or anything else
-      tune        Find the best number of workers and size of the thread pool by measurement
-      experiment  Reproduce a published Node.js multi-core benchmark
-      save        Save what should run, to come back to it; at every change it is saved by itself
-                  [alias: dump]
-      resurrect   Start what was saved and does not run
-      cleardump   Forget what was saved
-      import      Take over the apps of another process manager
-      startup     Have the daemon, and the apps that ran, start with the machine
-      unstartup   The reverse of `startup`
-      set         Keep a setting
-      multiset    Keep several settings
-      get         Show settings
-      unset       Forget a setting
-      conf        Show a setting, or keep it [alias: config]
-      init        Write a configuration to begin with [alias: ecosystem]
-      validate    Say what a configuration comes to, or what is wrong with it
-      deploy      Bring an app to other machines, by ssh and git
-      id          Print the ids of the workers of apps
-      pid         Print the process ids of the workers of apps, or the daemon's
-      env         Show the environment of the workers of apps
-      report      Print what a bug report should hold
-      completion  Print the completion script of a shell
-      help        Print this message or the help of the given subcommand(s)
+    Apps
+      start      Start scripts, command lines, config files, or existing apps
+      stop       Stop apps
+      restart    Stop apps and start them again
+      reload     Replace an app's workers one by one without losing a request
+      scale      Change the number of an app's workers
+      delete     Stop apps and remove them from the list
+      run        Run apps in the foreground: for containers, systemd and development
+      also: deploy, serve, signal, trigger, send, attach, reset
 
-    Options:
-      -h, --help     Print help
-      -V, --version  Print version
+    Logs and status
+      list       Show all workers
+      describe   Show everything about an app
+      monit      Watch and control apps, workers and their output on one screen
+      logs       Show and follow the output of apps
+      also: flush, env, id, pid, ping, report
 
-    Examples:
-      forkful start app.js -i max        one worker per core, one port, restarts
-      forkful list                       the table of workers
-      forkful logs api                   follow the output
-      forkful reload api                 new code without a lost request
-      forkful delete all && forkful kill stop everything
+    Measure
+      bench      Load-test a server and check whether the results are reliable
+      compare    Compare two setups by load test, such as one process and a cluster
+      tune       Find the best number of workers and thread-pool size by measurement
+      experiment Reproduce a published Node.js multi-core benchmark
 
-    With each command: `--silent` (`-s`) says nothing but errors and what was asked for, `--no-color`
-    leaves colours out.
+    Setup
+      init       Write a first config file
+      validate   Check a config and show the resolved apps
+      startup    Start the daemon and its apps at boot
+      import     Import the apps of PM2
+      completion Print the completion script of a shell
+      also: unstartup, save, resurrect, cleardump, set, get, unset, update, kill
 
-    Exit codes:
-      0  done
-      1  an app failed, or the action did not succeed
-      2  the command line or the configuration is wrong
-      3  no such app
-      4  the daemon cannot be reached or started, or is of another version
-      5  bench: an expectation was missed
-      6  bench: what was measured cannot be trusted
-      7  bench: the target cannot be reached
-      `forkful run` ends with the app's own code (128 + n after signal n)
+    PM2 compatibility
+      jlist, prettylist, multiset, conf, reloadLogs
 
+    `forkful <COMMAND> --help` shows options and examples; `-s` prints only errors and results.
     Files and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).
     ");
 }
@@ -98,18 +56,19 @@ fn help_of_start() {
     assert_snapshot!(Sandbox::new().transcript(&["start", "--help"]), @r#"
     exit: 0
     --- stdout
-    Start apps: scripts, command lines, config files, or apps by name
+    Start scripts, command lines, config files, or existing apps
 
     Usage: forkful start [OPTIONS] [SCRIPT|CONFIG|APP]... [-- <ARGS>...]
 
     Arguments:
       [SCRIPT|CONFIG|APP]...  Scripts, programs, quoted command lines, config files (`-` for JSON from
-                              stdin), or what names apps
+                              stdin), or existing apps (name, id, pattern)
       [ARGS]...               Arguments of the script
 
     Options:
           --no-wait                Return at once instead of when the apps are ready
-      -f, --force                  Start it once more, under another name, though it is running
+      -f, --force                  Start a second copy, under another name, of a script that runs
+                                   already
           --json                   Print JSON
           --attach                 Follow the apps' output when they are started
           --no-daemon              Run in the foreground, as `forkful run` does
@@ -140,23 +99,21 @@ fn help_of_start() {
 
     Readiness:
           --wait-ready                 The app says `process.send('ready')` when it is ready
-          --listen-timeout <DURATION>  Time that a worker has to become ready (3 s; a reload: 30 s)
+          --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
+                                       s)
 
     Stopping:
-      -k, --kill-timeout <DURATION>   From the first signal to SIGKILL
+      -k, --kill-timeout <DURATION>   Time from the first signal to SIGKILL
           --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
-          --drain-timeout <DURATION>  Time that requests under way have at a reload
+          --drain-timeout <DURATION>  Time for open requests to finish at a reload
 
     Restarting:
           --no-autorestart
               Do not restart workers that exit
-          --autorestart
-              Restart every worker that exits, even a program that ends with code 0 right after its
-              start
           --max-restarts <NUMBER>
-              Unstable exits before the app is given up
+              Unstable exits before the app is not restarted any more
           --min-uptime <DURATION>
-              A worker that lived for less was unstable
+              An exit before this uptime counts as unstable
           --restart-delay <DURATION>
               Pause before each restart
           --exp-backoff-restart-delay <DURATION>
@@ -166,35 +123,33 @@ fn help_of_start() {
 
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
-          --ignore-watch <PATTERNS>     What is not watched
+          --ignore-watch <PATTERNS>     Paths that are not watched
           --ext <EXTENSIONS>            Watch only files with these extensions
-          --watch-delay <SECONDS>       How long nothing more may change before the reload: seconds, or
-                                        a text as 500ms
-          --max-memory-restart <BYTES>  Reload a worker that takes more memory
-          --max-requests <NUMBER>       Reload a worker that has answered about so many requests
-          --max-age <DURATION>          Reload a worker that is about so old
+          --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
+          --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
+          --max-requests <NUMBER>       Reload workers after roughly this number of requests
+          --max-age <DURATION>          Reload workers after roughly this age
       -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
-          --health <PATH>               Ask workers at this path or URL whether they still work; `tcp`
-                                        for a connection alone
+          --health <PATH>               Health check at this path or URL; `tcp` only connects
           --shutdown-with-message       Ask a worker to stop by a message instead of a signal
           --no-treekill                 Send the first signal of a stop to the worker alone, not to its
                                         descendants
 
     Grouping and environment:
-          --namespace <NAME>      A group that commands can name instead of its apps
+          --namespace <NAME>      Group of apps that commands can address together
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
           --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
                                   these texts; `true` for all
       -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
-          --no-autostart          Make the app without starting it
-          --depends-on <NAMES>    Apps that are ready before this one is started
+          --no-autostart          Add the app to the list without starting it
+          --depends-on <NAMES>    Apps that must be ready before this app starts
       -x, --execute-command       Run in fork mode
           --source-map-support    Stack traces name the sources
       -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
 
     Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
-    Durations are milliseconds, or texts as 500ms, 10s, 2m.
+    Durations are milliseconds, or strings such as 500ms, 10s, 2m.
     Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
     goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
     come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
@@ -208,8 +163,8 @@ fn help_of_start() {
       PORT=3000 forkful start app.js --name api -- --verbose
       forkful start "python3 -m http.server" --name files
       forkful start forkful.config.js --only api --env production
-      forkful start api                                  an app that exists, once more
-      forkful start api -i 4 --update-env                with other options, this environment
+      forkful start api                                  an existing app
+      forkful start api -i 4 --update-env                with other options and this environment
       forkful start all
     "#);
 }
@@ -219,7 +174,7 @@ fn help_of_reload() {
     assert_snapshot!(Sandbox::new().transcript(&["reload", "--help"]), @r#"
     exit: 0
     --- stdout
-    Replace an app's workers one by one, without losing a request
+    Replace an app's workers one by one without losing a request
 
     Usage: forkful reload [OPTIONS] <APP|CONFIG>... [-- <ARGS>...]
 
@@ -229,9 +184,9 @@ fn help_of_reload() {
       [ARGS]...        Arguments of the script
 
     Options:
-          --no-wait                Return at once instead of when it is done
+          --no-wait                Return at once instead of when the action is done
           --json                   Print JSON
-          --attach                 Follow the apps' output when it is done
+          --attach                 Follow the apps' output afterwards
       -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
                                    less
       -n, --name <NAME>            The app's name; by default the script's without its extension
@@ -259,23 +214,21 @@ fn help_of_reload() {
 
     Readiness:
           --wait-ready                 The app says `process.send('ready')` when it is ready
-          --listen-timeout <DURATION>  Time that a worker has to become ready (3 s; a reload: 30 s)
+          --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
+                                       s)
 
     Stopping:
-      -k, --kill-timeout <DURATION>   From the first signal to SIGKILL
+      -k, --kill-timeout <DURATION>   Time from the first signal to SIGKILL
           --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
-          --drain-timeout <DURATION>  Time that requests under way have at a reload
+          --drain-timeout <DURATION>  Time for open requests to finish at a reload
 
     Restarting:
           --no-autorestart
               Do not restart workers that exit
-          --autorestart
-              Restart every worker that exits, even a program that ends with code 0 right after its
-              start
           --max-restarts <NUMBER>
-              Unstable exits before the app is given up
+              Unstable exits before the app is not restarted any more
           --min-uptime <DURATION>
-              A worker that lived for less was unstable
+              An exit before this uptime counts as unstable
           --restart-delay <DURATION>
               Pause before each restart
           --exp-backoff-restart-delay <DURATION>
@@ -285,29 +238,27 @@ fn help_of_reload() {
 
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
-          --ignore-watch <PATTERNS>     What is not watched
+          --ignore-watch <PATTERNS>     Paths that are not watched
           --ext <EXTENSIONS>            Watch only files with these extensions
-          --watch-delay <SECONDS>       How long nothing more may change before the reload: seconds, or
-                                        a text as 500ms
-          --max-memory-restart <BYTES>  Reload a worker that takes more memory
-          --max-requests <NUMBER>       Reload a worker that has answered about so many requests
-          --max-age <DURATION>          Reload a worker that is about so old
+          --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
+          --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
+          --max-requests <NUMBER>       Reload workers after roughly this number of requests
+          --max-age <DURATION>          Reload workers after roughly this age
       -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
-          --health <PATH>               Ask workers at this path or URL whether they still work; `tcp`
-                                        for a connection alone
+          --health <PATH>               Health check at this path or URL; `tcp` only connects
           --shutdown-with-message       Ask a worker to stop by a message instead of a signal
           --no-treekill                 Send the first signal of a stop to the worker alone, not to its
                                         descendants
 
     Grouping and environment:
-          --namespace <NAME>      A group that commands can name instead of its apps
+          --namespace <NAME>      Group of apps that commands can address together
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
           --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
                                   these texts; `true` for all
       -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
-          --no-autostart          Make the app without starting it
-          --depends-on <NAMES>    Apps that are ready before this one is started
+          --no-autostart          Add the app to the list without starting it
+          --depends-on <NAMES>    Apps that must be ready before this app starts
       -x, --execute-command       Run in fork mode
           --source-map-support    Stack traces name the sources
       -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
@@ -353,18 +304,50 @@ fn help_of_logs() {
           --timestamp [<FORM>]  Begin lines with the time, in this form (tokens of Moment.js), where it
                                 is known
           --highlight [<TEXT>]  Show this text in another colour
-          --nostream            End after the lines that are there
+          --nostream            Print the existing lines and exit
       -f, --follow              Show new lines as they come, as is the default
       -h, --help                Print help
 
-    Lines that were set aside by rotation are read too, compressed ones as well. Who reads more slowly
-    than lines come misses some, and is told how many.
+    Rotated files are read, too, compressed files as well. Slow readers miss lines; the count is shown.
 
     Examples:
       forkful logs                       follow all apps
       forkful logs api --lines 100
       forkful logs '/^api-/' --highlight timeout
-      forkful logs api --err --nostream  the last lines of stderr, then end
+      forkful logs api --err --nostream  print the last lines of stderr and exit
       forkful logs --json | jq -r 'select(.type == "err") | .message'
     "#);
+}
+
+#[test]
+fn short_help_of_start_shows_what_most_people_need() {
+    let told = Sandbox::new().transcript(&["start", "-h"]);
+    assert!(told.lines().count() <= 50, "{}", told.lines().count());
+    for word in [
+        "--instances",
+        "--max-memory-restart",
+        "--watch",
+        "`forkful start --help` shows all options",
+        "Examples:",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert!(!told.contains("--exp-backoff-restart-delay"), "{told}");
+    let whole = Sandbox::new().transcript(&["start", "--help"]);
+    assert!(whole.contains("--exp-backoff-restart-delay"), "{whole}");
+    let reload = Sandbox::new().transcript(&["reload", "-h"]);
+    assert!(
+        reload.contains("`forkful reload --help` shows all options") && !reload.contains("--health"),
+        "{reload}"
+    );
+}
+
+#[test]
+fn the_overview_fits_on_a_screen() {
+    let told = Sandbox::new().transcript(&["--help"]);
+    // Two lines are the transcript's own.
+    assert!(told.lines().count() <= 40 + 2, "{told}");
+    for hidden in ["guard", "daemon,", "serve-files", "complete,"] {
+        assert!(!told.contains(hidden), "{hidden}");
+    }
 }

@@ -56,7 +56,12 @@ fn a_home_of_another_user_is_refused() {
     fs_err::remove_dir(sandbox.home()).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("belongs to user id "), "{text}");
-    assert!(text.contains("hint: run as that user, or set FORKFUL_HOME to a directory of yours"), "{text}");
+    assert!(
+        text.contains(
+            "hint: run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -100,7 +105,7 @@ fn without_any_home_the_variable_is_named() {
     --- stderr
     error: neither FORKFUL_HOME nor HOME is set
 
-    hint: set FORKFUL_HOME to a directory of yours
+    hint: set FORKFUL_HOME to a directory that you own
     ");
 }
 

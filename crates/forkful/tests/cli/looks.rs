@@ -66,7 +66,7 @@ fn the_table_after_an_action_is_as_it_was_asked_for() {
     --- stderr
     error: invalid value 'size' for '--sort <FIELD[:desc]>': expected one of id, name, namespace, pid, cpu, memory, uptime, status, restarts
 
-    hint: --help says more
+    hint: the command's `--help` describes its options
     ");
 }
 
@@ -87,7 +87,7 @@ fn the_output_is_followed_after_a_start_and_a_restart() {
     --- stderr
     error: the argument '--attach' cannot be used with '--json'
 
-    hint: the usage is `forkful reload --attach <APP|CONFIG>... [-- <ARGS>...]`; --help says more
+    hint: the usage is `forkful reload --attach <APP|CONFIG>... [-- <ARGS>...]`; `--help` shows more
     ");
     assert_snapshot!(settled(&sandbox.transcript(&["restart", "nothing", "--attach"])), @"
     exit: 3
@@ -114,7 +114,7 @@ fn without_a_daemon_it_runs_in_the_foreground() {
     --- stderr
     error: invalid value 'soon' for '--delay <SECONDS>': expected a number of seconds
 
-    hint: --help says more
+    hint: the command's `--help` describes its options
     ");
 }
 
@@ -138,7 +138,7 @@ fn only_files_with_these_extensions_are_watched() {
     assert_snapshot!(sandbox.transcript(&["start", "app.js", "--name", "x", "--watch", "--ext", "*.js"]), @r#"
     exit: 2
     --- stderr
-    error: --ext "*.js" is no extension
+    error: invalid extension --ext "*.js"
 
     hint: write it as --ext js,json
     "#);

@@ -9,6 +9,7 @@ mod bench_tools;
 mod blocks;
 mod boot;
 mod changes;
+mod completion;
 mod configs;
 mod deploy;
 mod docs;

@@ -43,15 +43,15 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     --- stdout
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     --- stderr
-    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
     exit: 0
     --- stdout
     []
     --- stderr
-    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
     exit: 3
     --- stderr
-    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
     error: no app or id is called `api`
 
     hint: `forkful list` shows all apps
@@ -61,7 +61,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    warning: the daemon has ended without being told to, see [sandbox]/home/daemon.log; `forkful resurrect` starts what ran
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
     exit: 0
     --- stdout
     api resurrected (1 worker)

@@ -334,7 +334,7 @@ fn faults_of_the_settings_are_told() {
     exit: 2
     --- stderr
     error: cannot serve site/app.js
-    caused by: it is no directory
+    caused by: it is not a directory
 
     hint: name a directory, as in `forkful serve public`; the port comes after it
     ");

@@ -212,7 +212,7 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
     error: `open` belongs to PM2's online service; Forkful has no account and sends nothing anywhere
     hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
-    error: `web` is not there, in PM2 no more either
+    error: `web` does not exist; current versions of PM2 do not have it either
     hint: `forkful list` and `forkful describe` show apps, `forkful jlist` and `GET /v1/events` tell other programs
     error: `install-otel` would install packages by itself
     hint: install OpenTelemetry with npm, and load it with `--node-args "--require …"`
@@ -257,15 +257,15 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     error: `imonit` was PM2's older terminal page
     hint: `forkful monit`
     error: `slist` is not there
-    hint: `forkful report` prints what the system is
+    hint: `forkful report` describes the system
     error: `sysinfos` is not there
-    hint: `forkful report` prints what the system is
+    hint: `forkful report` describes the system
     error: `gracefulReload` is what `reload` always does
     hint: `forkful reload`
     error: `create` is not there
-    hint: `forkful init` writes a configuration to begin with
+    hint: `forkful init` writes a first config file
     error: `examples` is not there
-    hint: `--help` of each command has examples
+    hint: `forkful <command> --help` shows examples
     "#);
     // A word that nobody knows is answered as before.
     assert!(sandbox.transcript(&["pluss"]).contains("unrecognized subcommand 'pluss'"));

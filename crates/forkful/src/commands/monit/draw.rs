@@ -17,7 +17,7 @@ use crate::output::format;
 const ROWS_FOR_DETAILS: u16 = 30;
 
 /// Lines of the details, with their frame.
-const DETAILS: u16 = 7;
+const DETAILS: u16 = 9;
 
 /// The output gets at least so many lines.
 const OUTPUT_MIN: u16 = 4;
@@ -103,17 +103,22 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
         format::count(workers().count(), "worker"),
         format::bytes(memory)
     );
-    let line = match &state.fault {
-        Some(fault) => Line::styled(fault.clone(), theme.fault()),
-        None => Line::raw(text),
+    let line = match (&state.told, &state.fault) {
+        // What was done is told here, so that the keys stay in sight.
+        (Some(told), _) => {
+            let style = if told.is_fault { theme.fault() } else { theme.colour(Color::Green) };
+            Line::styled(told.text.clone(), style)
+        }
+        (None, Some(fault)) => Line::styled(fault.clone(), theme.fault()),
+        (None, None) => Line::raw(text),
     };
     frame.render_widget(line, area);
 }
 
-/// What is being written, what was done, or which keys there are.
+/// What is being written, or which keys there are.
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
-    let line = match (&state.mode, &state.told) {
-        (Mode::Filter, _) => {
+    let line = match &state.mode {
+        Mode::Filter => {
             let (what, text) = match state.focus {
                 Focus::Apps => ("apps", &state.app_filter),
                 Focus::Output => ("lines", &state.output.filter),
@@ -124,18 +129,27 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
                 Span::styled("  enter keeps, esc clears", theme.quiet()),
             ])
         }
-        (_, Some(told)) => {
-            let style = if told.is_fault { theme.fault() } else { theme.colour(Color::Green) };
-            Line::styled(told.text.clone(), style)
-        }
-        (_, None) => Line::styled(keys(area.width), theme.quiet()),
+        Mode::Look | Mode::Help | Mode::Confirm(_) => Line::styled(keys(area.width), theme.quiet()),
     };
     frame.render_widget(line, area);
 }
 
 /// As much of the keys as there is room for.
 fn keys(width: u16) -> String {
-    let keys = ["q quit", "? help", "r restart", "l reload", "s stop", "/ filter", "tab output", "↑↓ choose"];
+    let keys = [
+        "q quit",
+        "? help",
+        "r restart",
+        "l reload",
+        "s stop",
+        "t start",
+        "/ filter",
+        "tab output",
+        "+- scale",
+        "o sort",
+        "d delete",
+        "↑↓ choose",
+    ];
     let mut text = String::new();
     for key in keys {
         if text.chars().count() + key.chars().count() + 2 > usize::from(width) {

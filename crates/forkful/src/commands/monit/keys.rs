@@ -2,7 +2,10 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use forkful_core::spec::INSTANCES_MAX;
+
 use super::state::{Action, Choice, Focus, Mode, Row, State, Verb};
+use crate::output::format::count;
 
 /// How far a page of the list goes.
 const PAGE: usize = 10;
@@ -54,6 +57,11 @@ fn look(state: &mut State, key: KeyCode) -> Option<Effect> {
         KeyCode::Char('r') => ask(state, Verb::Restart),
         KeyCode::Char('l') => ask(state, Verb::Reload),
         KeyCode::Char('s') => ask(state, Verb::Stop),
+        KeyCode::Char('t') => ask(state, Verb::Start),
+        KeyCode::Char('d') => ask(state, Verb::Delete),
+        KeyCode::Char('+') => scale(state, 1),
+        KeyCode::Char('-') => scale(state, -1),
+        KeyCode::Char('o') => state.order = state.order.next(),
         KeyCode::Tab | KeyCode::BackTab => {
             state.focus = match state.focus {
                 Focus::Apps => Focus::Output,
@@ -97,6 +105,17 @@ fn write_filter(state: &mut State, key: KeyCode) {
         _ => {}
     }
     filtered(state);
+}
+
+/// One worker more or less of the chosen app, if the user says so.
+fn scale(state: &mut State, change: i32) {
+    let rows = state.rows();
+    let Some(row) = state.chosen_index().and_then(|index| rows.get(index)) else { return };
+    let (name, present) = (row.app().definition.name.clone(), row.app().workers.len());
+    let wanted = i32::try_from(present).ok().and_then(|present| u16::try_from(present + change).ok());
+    let Some(number) = wanted.filter(|number| (1..=INSTANCES_MAX).contains(number)) else { return };
+    let whom = format!("{name} from {present} to {}", count(usize::from(number), "worker"));
+    state.mode = Mode::Confirm(Action { verb: Verb::Scale(number), target: Choice::App(name), whom });
 }
 
 /// Nothing is done before the user has said yes.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use forkful_api::types::{AppList, AppView, LogLine, WorkerView};
 
+use super::history::History;
 use super::plain::plain;
 
 /// Lines of output that are kept; older ones are in the files.
@@ -27,10 +28,63 @@ pub(super) struct State {
     pub(super) mode: Mode,
     /// What became of the last thing that was done.
     pub(super) told: Option<Told>,
+    /// The order of the apps.
+    pub(super) order: Order,
+    /// CPU and memory of each line in the last minute.
+    pub(super) history: History,
+}
+
+/// The order of the apps in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Order {
+    /// As `forkful list` has them.
+    #[default]
+    Id,
+    Name,
+    Cpu,
+    Memory,
+    Restarts,
+}
+
+impl Order {
+    /// What the key for the order changes to.
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Id => Self::Name,
+            Self::Name => Self::Cpu,
+            Self::Cpu => Self::Memory,
+            Self::Memory => Self::Restarts,
+            Self::Restarts => Self::Id,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Restarts => "restarts",
+        }
+    }
+
+    /// Large numbers first.
+    fn apply(self, apps: &mut [&AppView]) {
+        let cpu = |app: &AppView| app.workers.iter().map(|worker| worker.cpu_percent).sum::<f32>();
+        let memory = |app: &AppView| app.workers.iter().map(|worker| worker.memory_bytes).sum::<u64>();
+        let restarts = |app: &AppView| app.workers.iter().map(|worker| worker.restarts).sum::<u32>();
+        match self {
+            Self::Id => {}
+            Self::Name => apps.sort_by(|one, other| one.definition.name.cmp(&other.definition.name)),
+            Self::Cpu => apps.sort_by(|one, other| cpu(other).total_cmp(&cpu(one))),
+            Self::Memory => apps.sort_by_key(|app| std::cmp::Reverse(memory(app))),
+            Self::Restarts => apps.sort_by_key(|app| std::cmp::Reverse(restarts(app))),
+        }
+    }
 }
 
 /// What a line of the list means.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Choice {
     App(String),
     Worker(u32),
@@ -78,34 +132,47 @@ pub(super) struct Action {
 /// What can be done from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
+    Start,
     Restart,
     Reload,
     Stop,
+    Delete,
+    /// To this number of workers.
+    Scale(u16),
 }
 
 impl Verb {
     /// The API's word.
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Start => "start",
             Self::Restart => "restart",
             Self::Reload => "reload",
             Self::Stop => "stop",
+            Self::Delete => "delete",
+            Self::Scale(_) => "scale",
         }
     }
 
     pub(super) fn doing(self) -> &'static str {
         match self {
+            Self::Start => "starting",
             Self::Restart => "restarting",
             Self::Reload => "reloading",
             Self::Stop => "stopping",
+            Self::Delete => "deleting",
+            Self::Scale(_) => "scaling",
         }
     }
 
     pub(super) fn done(self) -> &'static str {
         match self {
+            Self::Start => "started",
             Self::Restart => "restarted",
             Self::Reload => "reloaded",
             Self::Stop => "stopped",
+            Self::Delete => "deleted",
+            Self::Scale(_) => "scaled",
         }
     }
 }
@@ -224,7 +291,9 @@ impl State {
             let workers = view.workers.iter().filter(move |_| several);
             std::iter::once(Row::App(view)).chain(workers.map(move |worker| Row::Worker(view, worker)))
         };
-        self.list.apps.iter().filter(is_wanted).flat_map(of_app).collect()
+        let mut apps: Vec<&AppView> = self.list.apps.iter().filter(is_wanted).collect();
+        self.order.apply(&mut apps);
+        apps.into_iter().flat_map(of_app).collect()
     }
 
     /// The number of the chosen line.
@@ -235,6 +304,7 @@ impl State {
 
     /// The daemon's list has come.
     pub(super) fn take_list(&mut self, list: AppList, now_ms: u64) {
+        self.history.take(&list);
         self.list = list;
         self.now_ms = now_ms;
         self.fault = None;
@@ -251,8 +321,10 @@ impl State {
         if self.chosen_index().is_none() {
             self.chosen = self.rows().first().map(|row| row.choice());
         }
+        // A question about the app of a chosen worker stays while the app is there.
+        let is_there = |target: &Choice| self.rows().iter().any(|row| row.choice() == *target);
         if let Mode::Confirm(action) = &self.mode
-            && Some(&action.target) != self.chosen.as_ref()
+            && !is_there(&action.target)
         {
             self.mode = Mode::Look;
         }

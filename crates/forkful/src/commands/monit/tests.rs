@@ -38,10 +38,10 @@ fn list() -> AppList {
     serde_json::from_value(serde_json::json!({ "apps": [
         app("api", "web", "cluster", &["tcp://127.0.0.1:3000"], serde_json::json!([
             worker(0, Some(4711), "online", None),
-            worker(1, None, "waiting restart", Some("restart 2 in a row after exit code 1")),
+            worker(1, None, "waiting restart", Some("2nd consecutive restart; last exit code 1")),
         ])),
         app("mail", "jobs", "fork", &[], serde_json::json!([
-            worker(2, None, "errored", Some("16 unstable exits, the last with exit code 1")),
+            worker(2, None, "errored", Some("16 unstable exits in 10 min; last exit code 1")),
         ])),
     ] }))
     .unwrap()
@@ -305,7 +305,7 @@ fn apps_are_filtered_by_name_and_group() {
     typed(&mut state, "nothing");
     keys(&mut state, &[KeyCode::Enter]);
     assert_eq!((state.rows().len(), &state.chosen, &state.mode), (0, &None, &Mode::Look));
-    assert!(screen(&state, 80, 24).contains("no app is called so; esc shows all"));
+    assert!(screen(&state, 80, 24).contains("no app has this in its name; esc shows all apps"));
     keys(&mut state, &[KeyCode::Esc]);
     assert_eq!((state.rows().len(), state.chosen_index()), (4, Some(0)));
 }
@@ -351,8 +351,46 @@ fn output_is_bounded() {
 }
 
 #[test]
-fn what_was_done_is_told() {
+fn what_was_done_is_told_beside_the_keys() {
     let mut state = state();
     state.told = Some(Told { text: "api restarted".to_owned(), is_fault: false });
-    assert!(screen(&state, 80, 24).ends_with("api restarted\n"));
+    let screen = screen(&state, 80, 24);
+    assert!(screen.starts_with("api restarted\n"), "{screen}");
+    assert!(screen.lines().last().unwrap().starts_with("q quit  ? help"), "{screen}");
+}
+
+#[test]
+fn apps_are_started_scaled_and_deleted_after_a_yes() {
+    let mut state = state();
+    let api = Choice::App("api".to_owned());
+    let done =
+        |verb, target: Choice, whom: &str| Some(Effect::Act(Action { verb, target, whom: whom.to_owned() }));
+    assert_eq!(typed(&mut state, "ty"), done(Verb::Start, api.clone(), "api (2 workers)"));
+    assert_eq!(typed(&mut state, "dn"), None);
+    assert_eq!(typed(&mut state, "dy"), done(Verb::Delete, api.clone(), "api (2 workers)"));
+    let scaled = done(Verb::Scale(3), api.clone(), "api from 2 to 3 workers");
+    assert_eq!(typed(&mut state, "+y"), scaled);
+    assert_eq!(typed(&mut state, "j+y"), scaled, "a worker's app is scaled");
+    assert_eq!(typed(&mut state, "-y"), done(Verb::Scale(1), api, "api from 2 to 1 worker"));
+    typed(&mut state, "G-");
+    assert_eq!(state.mode, Mode::Look, "the last worker goes by `stop`");
+}
+
+#[test]
+fn apps_are_sorted() {
+    let mut state = state();
+    let names = |state: &State| -> Vec<String> {
+        state
+            .rows()
+            .iter()
+            .filter(|row| matches!(row, super::state::Row::App(_)))
+            .map(|row| row.app().definition.name.clone())
+            .collect()
+    };
+    assert_eq!(names(&state), ["api", "mail"]);
+    typed(&mut state, "oooo");
+    assert_eq!((state.order.name(), names(&state)), ("restarts", vec!["mail".to_owned(), "api".to_owned()]));
+    assert!(screen(&state, 80, 24).contains("apps by restarts"));
+    typed(&mut state, "o");
+    assert_eq!(names(&state), ["api", "mail"]);
 }

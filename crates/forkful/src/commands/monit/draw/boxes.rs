@@ -7,20 +7,31 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
+use super::super::history::{Sample, bars};
 use super::super::state::{Action, Row, State};
 use super::Theme;
 use crate::output::format;
 
+/// Seconds that the graphs show.
+const GRAPH_WIDTH: usize = 40;
+
+/// Lines of the details above the graphs.
+const DETAIL_LINES: u16 = 5;
+
 /// Keys and what they do.
-const KEYS: [(&str, &str); 10] = [
+const KEYS: [(&str, &str); 14] = [
     ("↑ ↓  PgUp PgDn", "choose, or scroll the output"),
     ("← →", "long lines of output"),
     ("tab", "between apps and output"),
     ("end", "follow the output again"),
     ("/", "filter the pane; esc clears"),
-    ("r", "restart what is chosen"),
-    ("l", "reload it"),
-    ("s", "stop it"),
+    ("o", "sort by name, cpu, memory or restarts"),
+    ("r", "restart the chosen app or worker"),
+    ("l", "reload"),
+    ("s", "stop"),
+    ("t", "start"),
+    ("+ -", "one worker more or less"),
+    ("d", "delete"),
     ("?", "this help"),
     ("q  Ctrl-C", "quit; the apps run on"),
 ];
@@ -58,8 +69,26 @@ pub(super) fn details(frame: &mut Frame<'_>, area: Rect, state: &State, theme: T
     let block = Block::bordered().title(" details ").border_style(theme.frame(false));
     let rows = state.rows();
     let row = state.chosen_index().and_then(|index| rows.get(index).copied());
-    let lines = row.map(detail_lines).unwrap_or_default();
+    let mut lines = row.map(detail_lines).unwrap_or_default();
+    lines.truncate(usize::from(DETAIL_LINES));
+    lines.extend(row.map(|row| graphs(state, row)).unwrap_or_default());
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
+}
+
+/// CPU and memory of the last minute.
+fn graphs(state: &State, row: Row<'_>) -> Vec<Line<'static>> {
+    let samples: Vec<Sample> = state.history.of(&row.choice()).collect();
+    let Some(last) = samples.last() else { return Vec::new() };
+    let cpu: Vec<f64> = samples.iter().map(|sample| f64::from(sample.cpu_percent)).collect();
+    let memory: Vec<f64> = samples.iter().map(|sample| sample.memory_bytes as f64).collect();
+    let graph = |values: &[f64], least: f64| bars(values, GRAPH_WIDTH, least);
+    vec![
+        pair("cpu", &format!("{:<GRAPH_WIDTH$} {:.1}%", graph(&cpu, 100.0), last.cpu_percent)),
+        pair(
+            "memory",
+            &format!("{:<GRAPH_WIDTH$} {}", graph(&memory, 1.0), format::bytes(last.memory_bytes)),
+        ),
+    ]
 }
 
 fn detail_lines(row: Row<'_>) -> Vec<Line<'static>> {
@@ -69,7 +98,7 @@ fn detail_lines(row: Row<'_>) -> Vec<Line<'static>> {
     let command = format!("{script} {}", shown_arguments(&definition.args).join(" "));
     let mut lines = vec![
         pair("script", command.trim_end()),
-        pair("mode", &format!("{}, group {}", definition.mode, definition.namespace)),
+        pair("mode", &format!("{}, namespace {}", definition.mode, definition.namespace)),
     ];
     if !app.listening.is_empty() {
         lines.push(pair("listening", &app.listening.join(", ")));

@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Block, Cell, HighlightSpacing, Paragraph, Row as TableRow, Table, TableState};
 
-use super::super::state::{Focus, Row, State};
+use super::super::state::{Focus, Order, Row, State};
 use super::Theme;
 use crate::output::{format, table};
 
@@ -39,13 +39,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Them
     if !state.app_filter.is_empty() {
         title = format!(" apps with \"{}\" ", state.app_filter);
     }
+    if state.order != Order::Id {
+        title.push_str(&format!("by {} ", state.order.name()));
+    }
     let block = Block::bordered().title(title).border_style(theme.frame(has_focus));
     let rows = state.rows();
     if rows.is_empty() {
         let text = if state.app_filter.is_empty() {
-            "there are no apps; `forkful start app.js` starts one"
+            "no apps; `forkful start app.js` starts an app"
         } else {
-            "no app is called so; esc shows all"
+            "no app has this in its name; esc shows all apps"
         };
         return frame.render_widget(Paragraph::new(text).block(block), area);
     }

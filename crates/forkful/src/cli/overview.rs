@@ -1,0 +1,156 @@
+//! `forkful --help` on one screen: the commands in groups. `-h` after a command with many options shows only those that
+//! most people need; `--help` shows all of them.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory, FromArgMatches};
+
+use super::Cli;
+
+/// A heading, the commands with a line each, and those that are only named.
+pub(crate) struct Group {
+    pub(crate) heading: &'static str,
+    pub(crate) commands: &'static [&'static str],
+    pub(crate) more: &'static [&'static str],
+}
+
+/// Every visible command is in one of them.
+pub(crate) const GROUPS: [Group; 5] = [
+    Group {
+        heading: "Apps",
+        commands: &["start", "stop", "restart", "reload", "scale", "delete", "run"],
+        more: &["deploy", "serve", "signal", "trigger", "send", "attach", "reset"],
+    },
+    Group {
+        heading: "Logs and status",
+        commands: &["list", "describe", "monit", "logs"],
+        more: &["flush", "env", "id", "pid", "ping", "report"],
+    },
+    Group { heading: "Measure", commands: &["bench", "compare", "tune", "experiment"], more: &[] },
+    Group {
+        heading: "Setup",
+        commands: &["init", "validate", "startup", "import", "completion"],
+        more: &["unstartup", "save", "resurrect", "cleardump", "set", "get", "unset", "update", "kill"],
+    },
+    Group {
+        heading: "PM2 compatibility",
+        commands: &[],
+        more: &["jlist", "prettylist", "multiset", "conf", "reloadLogs"],
+    },
+];
+
+/// Options that `-h` shows of the commands that take an app's options.
+const COMMON_OPTIONS: [&str; 18] = [
+    "instances",
+    "name",
+    "cwd",
+    "env",
+    "update_env",
+    "only",
+    "interpreter",
+    "node_args",
+    "balance",
+    "no_autorestart",
+    "wait_ready",
+    "watch",
+    "max_memory_restart",
+    "cron_restart",
+    "attach",
+    "no_daemon",
+    "force",
+    "json",
+];
+
+/// Commands with so many options that `-h` shows only some.
+pub(crate) const LONG_COMMANDS: [&str; 4] = ["start", "restart", "reload", "run"];
+
+const FOOTER: &str = "\
+`forkful <COMMAND> --help` shows options and examples; `-s` prints only errors and results.
+Files and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).";
+
+/// The command line as clap knows it, with our own overview.
+pub(crate) fn command() -> Command {
+    let command = Cli::command();
+    let text = overview(&command);
+    command.override_help(text)
+}
+
+/// What this process was asked for.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    let command = match long_command_in_short(&words) {
+        Some(verb) => command().mut_subcommand(verb, in_short),
+        None => command(),
+    };
+    let mut matches = command.try_get_matches_from(std::iter::once(name).chain(words))?;
+    Cli::from_arg_matches_mut(&mut matches)
+}
+
+/// The command of [`LONG_COMMANDS`] of which `-h` is asked.
+fn long_command_in_short(words: &[OsString]) -> Option<&'static str> {
+    let own = words.iter().take_while(|word| *word != "--");
+    if !own.clone().any(|word| word == "-h") {
+        return None;
+    }
+    let verb = own.clone().find(|word| !word.to_string_lossy().starts_with('-'))?;
+    LONG_COMMANDS.into_iter().find(|name| verb == name)
+}
+
+fn in_short(command: Command) -> Command {
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let examples = examples.find("Examples:").map_or("", |at| &examples[at..]).to_owned();
+    let verb = command.get_name().to_owned();
+    command
+        .mut_args(|arg| {
+            let is_common = arg.is_positional() || COMMON_OPTIONS.contains(&arg.get_id().as_str());
+            if is_common { arg.help_heading(None) } else { arg.hide(true) }
+        })
+        .after_help(format!("`forkful {verb} --help` shows all options.\n\n{examples}"))
+}
+
+fn overview(command: &Command) -> String {
+    let mut text = String::from("Runs Node.js apps on every core, and keeps them up\n\n");
+    text.push_str("Usage: forkful <COMMAND> [OPTIONS]\n");
+    for group in &GROUPS {
+        writeln!(text, "\n{}", group.heading).expect("a String takes everything");
+        for name in group.commands {
+            let found = command.find_subcommand(name).and_then(Command::get_about);
+            let about = found.map(ToString::to_string).unwrap_or_default();
+            let about = about.split("; ").next().unwrap_or_default();
+            writeln!(text, "  {name:11}{about}").expect("a String takes everything");
+        }
+        if !group.more.is_empty() {
+            let label = if group.commands.is_empty() { "" } else { "also: " };
+            writeln!(text, "  {label}{}", group.more.join(", ")).expect("a String takes everything");
+        }
+    }
+    writeln!(text, "\n{FOOTER}").expect("a String takes everything");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visible_command_is_in_one_group() {
+        let command = Cli::command();
+        let mut known: Vec<&str> =
+            command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|group| group.commands.iter().chain(group.more).copied()).collect();
+        known.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, known);
+    }
+
+    #[test]
+    fn the_overview_fits_on_a_screen() {
+        let text = overview(&Cli::command());
+        assert!(text.lines().count() <= 40, "{}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+}

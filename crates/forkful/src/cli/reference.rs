@@ -1,0 +1,125 @@
+//! Writes docs/CLI.md from the command line as clap knows it, and holds the page equal to it. `UPDATE_DOCS=1` writes it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::{Arg, Command};
+
+use super::overview;
+
+const INTRODUCTION: &str = "\
+# Command reference
+
+Generated from `forkful --help`; `UPDATE_DOCS=1 cargo test -p forkful reference` writes it again. The keys of config files are in
+[FROM-PM2.md](FROM-PM2.md).
+
+With each command: `-s`, `--silent` prints only errors and results, `--no-color` leaves colours out, `-h` prints a short help and
+`--help` all of it. Commands that take `--json` print JSON to stdout and nothing else.
+
+## Exit codes
+| code | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | an app failed, or the action did not succeed |
+| 2 | the command line or the configuration is wrong |
+| 3 | no such app |
+| 4 | the daemon cannot be reached or started, or is of another version |
+| 5 | `bench`: an expectation was missed |
+| 6 | `bench`: the results are not reliable |
+| 7 | `bench`: the target cannot be reached |
+| other | `forkful run` ends with the app's own code (128 + n after signal n) |
+";
+
+fn page() -> String {
+    let mut command = overview::command();
+    command.build();
+    let mut text = INTRODUCTION.to_owned();
+    for group in &overview::GROUPS {
+        write!(text, "\n## {}\n", group.heading).unwrap();
+        for name in group.commands.iter().chain(group.more) {
+            section(&mut text, command.find_subcommand_mut(name).unwrap(), name);
+        }
+    }
+    text
+}
+
+fn section(text: &mut String, command: &mut Command, path: &str) {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    write!(text, "\n### forkful {path}\n{about}.\n").unwrap();
+    let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`{alias}`")).collect();
+    if !aliases.is_empty() {
+        write!(text, "\nAlso: {}.\n", aliases.join(", ")).unwrap();
+    }
+    let usage = command.render_usage().to_string();
+    write!(text, "\n```\n{}\n```\n", usage.trim_start_matches("Usage: ")).unwrap();
+    let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help";
+    let arguments: Vec<&Arg> = command.get_arguments().filter(shown).collect();
+    if !arguments.is_empty() {
+        text.push_str("\n| argument or option | meaning |\n| --- | --- |\n");
+        for argument in arguments {
+            writeln!(text, "| {} | {} |", spelling(argument), meaning(argument)).unwrap();
+        }
+    }
+    if let Some(after) = command.get_after_help() {
+        let after = after.to_string();
+        let (words, examples) = after.split_once("Examples:\n").unwrap_or((after.as_str(), ""));
+        if !words.trim().is_empty() {
+            write!(text, "\n{}\n", words.trim().replace('<', "&lt;")).unwrap();
+        }
+        if !examples.trim().is_empty() {
+            let lines: Vec<&str> =
+                examples.trim_end().lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
+            write!(text, "\n```sh\n{}\n```\n", lines.join("\n")).unwrap();
+        }
+    }
+    let inner: Vec<String> = command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+        .map(|sub| sub.get_name().to_owned())
+        .collect();
+    for name in inner {
+        let path = format!("{path} {name}");
+        section(text, command.find_subcommand_mut(&name).unwrap(), &path);
+    }
+}
+
+/// `-i, --instances <NUMBER>`, `[APP|CONFIG]...`.
+fn spelling(argument: &Arg) -> String {
+    let text = argument.to_string().replace('|', "\\|");
+    match argument.get_short() {
+        Some(short) if argument.get_long().is_some() => format!("`-{short}, {text}`"),
+        _ => format!("`{text}`"),
+    }
+}
+
+fn meaning(argument: &Arg) -> String {
+    let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let values: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .filter(|_| argument.get_action().takes_values())
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if !values.is_empty() {
+        write!(text, ": {}", values.join(", ")).unwrap();
+    }
+    let defaults = argument.get_default_values();
+    if !defaults.is_empty() && !argument.is_hide_default_value_set() && argument.get_action().takes_values() {
+        let defaults: Vec<String> =
+            defaults.iter().map(|value| value.to_string_lossy().into_owned()).collect();
+        write!(text, " (default `{}`)", defaults.join(" ")).unwrap();
+    }
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}
+
+#[test]
+fn the_reference_is_what_the_command_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CLI.md");
+    let page = page();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs_err::write(&path, &page).unwrap();
+    }
+    let found = fs_err::read_to_string(&path).unwrap_or_default();
+    assert!(found == page, "docs/CLI.md is stale: UPDATE_DOCS=1 cargo test -p forkful reference");
+}

@@ -1,0 +1,13 @@
+# Completion of forkful for fish.
+function __forkful_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    for line in ($words[1] complete -- $words[2..] "$current" 2>/dev/null)
+        if test "$line" = ":files"
+            __fish_complete_path "$current"
+        else
+            echo -- $line
+        end
+    end
+end
+complete -c forkful -f -k -a '(__forkful_complete)'

@@ -1,0 +1,108 @@
+//! Completion in real shells: what Tab offers for the apps of a running daemon.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::sandbox::{Sandbox, done, stdout};
+
+/// A script that a shell runs with `forkful` in its PATH; its stdout. `None` where the shell is not installed.
+fn shell(sandbox: &Sandbox, program: &str, args: &[&str], script: &str) -> Option<String> {
+    let bin = sandbox.work().join("bin");
+    if !bin.exists() {
+        fs_err::create_dir(&bin).unwrap();
+        symlink(env!("CARGO_BIN_EXE_forkful"), bin.join("forkful")).unwrap();
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new(program)
+        .args(args)
+        .arg(script)
+        .current_dir(sandbox.work())
+        .env("PATH", format!("{}:{path}", bin.display()))
+        .env("HOME", sandbox.work())
+        .env("FORKFUL_HOME", sandbox.home())
+        .output();
+    match output {
+        Ok(output) => Some(stdout(&output)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => panic!("{program}: {error}"),
+    }
+}
+
+/// What bash would offer for a line.
+fn bash(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let script = format!(
+        "source <(forkful completion bash); COMP_WORDS=({}); COMP_CWORD={}; _forkful 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        quoted.join(" "),
+        words.len() - 1
+    );
+    let told = shell(sandbox, "bash", &["--norc", "-c"], &script).expect("bash is there");
+    told.lines().map(str::to_owned).collect()
+}
+
+fn started() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "setInterval(() => {}, 1000)");
+    done(&sandbox, &["start", "server.js", "--name", "api", "--no-wait"]);
+    done(
+        &sandbox,
+        &["start", "server.js", "--name", "worker", "--namespace", "jobs", "--force", "--no-wait"],
+    );
+    sandbox
+}
+
+#[test]
+fn bash_offers_apps_first_and_flags_only_after_a_dash() {
+    let sandbox = started();
+    let offered = bash(&sandbox, &["forkful", "reload", ""]);
+    assert_eq!(offered[..6], ["api", "worker", "jobs", "0", "1", "all"], "{offered:?}");
+    assert!(offered.contains(&"server.js".to_owned()), "a file may be a config: {offered:?}");
+    assert!(!offered.iter().any(|word| word.starts_with('-')), "{offered:?}");
+    assert_eq!(bash(&sandbox, &["forkful", "stop", "w"]), ["worker"]);
+    assert!(bash(&sandbox, &["forkful", "start", "ser"]).contains(&"server.js".to_owned()));
+    let flags = bash(&sandbox, &["forkful", "reload", "--max-"]);
+    assert!(flags.contains(&"--max-memory-restart".to_owned()), "{flags:?}");
+}
+
+#[test]
+fn bash_offers_commands_without_internal_ones() {
+    let sandbox = Sandbox::new();
+    let offered = bash(&sandbox, &["forkful", ""]);
+    assert_eq!(offered[..3], ["start", "stop", "restart"]);
+    for hidden in ["api", "guard", "daemon", "serve-files", "complete"] {
+        assert!(!offered.contains(&hidden.to_owned()), "{hidden}");
+    }
+    assert!(bash(&sandbox, &["forkful", "experiment", "fib"]).contains(&"fibonacci".to_owned()));
+    assert!(!sandbox.home().exists(), "Tab starts no daemon and makes no home");
+}
+
+#[test]
+fn fish_offers_apps_with_their_state() {
+    let sandbox = started();
+    let script = "forkful completion fish | source; complete -C 'forkful reload '";
+    let Some(told) = shell(&sandbox, "fish", &["--no-config", "-c"], script) else { return };
+    let offered: Vec<&str> = told.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    for word in ["api", "worker", "jobs", "all"] {
+        assert!(offered.contains(&word), "{told}");
+    }
+    assert!(told.contains("1 × fork"), "{told}");
+    let commands = shell(
+        &sandbox,
+        "fish",
+        &["--no-config", "-c"],
+        "forkful completion fish | source; complete -C 'forkful rel'",
+    );
+    assert!(commands.unwrap().starts_with("reload"));
+}
+
+#[test]
+fn zsh_takes_the_script() {
+    let sandbox = started();
+    // What the completion system would call is replaced, so that no terminal is needed.
+    let script = "compdef() { : }; _describe() { print -l -- \"${(@P)3}\" }; _files() { print FILES }; \
+                  source <(forkful completion zsh); words=(forkful reload ''); CURRENT=3; _forkful";
+    let Some(told) = shell(&sandbox, "zsh", &["-f", "-c"], script) else { return };
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines.first().is_some_and(|line| line.starts_with("api:1 × fork")), "{told}");
+    assert_eq!(lines.last(), Some(&"FILES"), "{told}");
+}
