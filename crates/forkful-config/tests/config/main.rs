@@ -14,6 +14,7 @@ mod formats;
 #[cfg(test)]
 mod interpreters;
 #[cfg(test)]
+mod reference;
 mod resolve;
 #[cfg(test)]
 mod scripts;

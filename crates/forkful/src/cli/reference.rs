@@ -11,7 +11,7 @@ const INTRODUCTION: &str = "\
 # Command reference
 
 Generated from `forkful --help`; `UPDATE_DOCS=1 cargo test -p forkful reference` writes it again. The keys of config files are in
-[FROM-PM2.md](FROM-PM2.md).
+[CONFIG.md](CONFIG.md).
 
 With each command: `-s`, `--silent` prints only errors and results, `--no-color` leaves colours out, `-h` prints a short help and
 `--help` all of it. Commands that take `--json` print JSON to stdout and nothing else.

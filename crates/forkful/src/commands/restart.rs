@@ -129,12 +129,13 @@ async fn scale(
         let Some(outcome) = reply.apps.iter_mut().find(|outcome| outcome.name == *name && outcome.ok) else {
             continue;
         };
-        if !list.apps.iter().any(is_other) {
-            continue;
-        }
+        let Some(present) = list.apps.iter().find(|app| is_other(app)) else { continue };
+        let present = present.workers.len();
         let request = ActionRequest { instances: Some(*instances), ..request(vec![new_name.clone()], !wait) };
         for scaled in client.action("scale", &request).await?.apps {
-            outcome.notes.push(format!("scaled to {}", count(usize::from(*instances), "worker")));
+            outcome
+                .notes
+                .push(format!("scaled from {present} to {}", count(usize::from(*instances), "worker")));
             outcome.notes.extend(scaled.notes);
             if !scaled.ok {
                 *outcome = AppOutcome { notes: std::mem::take(&mut outcome.notes), ..scaled };

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, AppView, StartRequest, Status, WorkerView};
+use forkful_api::types::{
+    ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, WorkerView,
+};
 use forkful_config::AppOptions;
 use forkful_core::spec::AppSpec;
 
@@ -102,11 +104,14 @@ pub(super) fn done(no_wait: bool) -> &'static str {
 
 /// `starting api: 2 workers…`
 pub(super) fn doing(apps: &[AppDefinition]) -> String {
+    // An app in fork mode announces nothing: it is up when it has stayed up for `min_uptime`.
+    let only_forks = apps.iter().all(|app| app.mode == ModeKind::Fork && !app.wait_ready);
+    let waiting = if only_forks { " checking that it stays up" } else { " waiting until it is ready" };
     let apps: Vec<String> = apps
         .iter()
         .map(|app| format!("{}: {}", app.name, count(usize::from(app.instances), "worker")))
         .collect();
-    format!("starting {}…", apps.join(", "))
+    format!("starting {}…{waiting}", apps.join(", "))
 }
 
 /// All apps that the command line of `start` or `run` names, complete.

@@ -329,9 +329,12 @@ pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
     let note = |app: &AppRows| {
         let worker = app.workers.iter().find(|worker| !reason(worker).is_empty())?;
         let (name, id) = (format::visible(&app.name), worker.pm_id);
+        let state = match worker.status {
+            Status::WaitingRestart => "waiting for a restart".to_owned(),
+            other => status(other),
+        };
         Some(format!(
-            "{name}: worker {id} is {}: {}; `forkful describe {name}` shows more",
-            status(worker.status),
+            "{name}: worker {id} is {state}: {}; `forkful describe {name}` shows more",
             reason(worker)
         ))
     };
@@ -365,7 +368,9 @@ fn reason(worker: &WorkerRow) -> String {
         Status::Errored | Status::WaitingRestart => {
             format::visible(worker.reason.as_deref().unwrap_or_default())
         }
-        Status::Online | Status::Launching | Status::Stopping | Status::Stopped => String::new(),
+        Status::Online | Status::Launching | Status::Stopping | Status::Stopped | Status::Finished => {
+            String::new()
+        }
     }
 }
 

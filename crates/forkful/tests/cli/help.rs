@@ -108,18 +108,13 @@ fn help_of_start() {
           --drain-timeout <DURATION>  Time for open requests to finish at a reload
 
     Restarting:
-          --no-autorestart
-              Do not restart workers that exit
-          --max-restarts <NUMBER>
-              Unstable exits before the app is not restarted any more
-          --min-uptime <DURATION>
-              An exit before this uptime counts as unstable
-          --restart-delay <DURATION>
-              Pause before each restart
-          --exp-backoff-restart-delay <DURATION>
-              First step of a pause that grows with each restart
-          --stop-exit-codes <CODES>
-              Exit codes after which a worker stays stopped
+          --no-autorestart                        Do not restart workers that exit
+          --autorestart                           Also restart programs that exit with code 0
+          --max-restarts <NUMBER>                 Unstable exits before restarts end
+          --min-uptime <DURATION>                 An exit before this uptime counts as unstable
+          --restart-delay <DURATION>              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
 
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
@@ -223,18 +218,13 @@ fn help_of_reload() {
           --drain-timeout <DURATION>  Time for open requests to finish at a reload
 
     Restarting:
-          --no-autorestart
-              Do not restart workers that exit
-          --max-restarts <NUMBER>
-              Unstable exits before the app is not restarted any more
-          --min-uptime <DURATION>
-              An exit before this uptime counts as unstable
-          --restart-delay <DURATION>
-              Pause before each restart
-          --exp-backoff-restart-delay <DURATION>
-              First step of a pause that grows with each restart
-          --stop-exit-codes <CODES>
-              Exit codes after which a worker stays stopped
+          --no-autorestart                        Do not restart workers that exit
+          --autorestart                           Also restart programs that exit with code 0
+          --max-restarts <NUMBER>                 Unstable exits before restarts end
+          --min-uptime <DURATION>                 An exit before this uptime counts as unstable
+          --restart-delay <DURATION>              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
 
     Renewing workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths

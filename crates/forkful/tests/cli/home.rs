@@ -37,7 +37,7 @@ fn a_home_that_is_a_file_is_refused() {
     assert_snapshot!(sandbox.transcript(&["list"]), @"
     exit: 2
     --- stderr
-    error: [sandbox]/home is no directory
+    error: [sandbox]/home is not a directory
 
     hint: set FORKFUL_HOME to a directory
     ");

@@ -344,7 +344,7 @@ fn faults_of_the_settings_are_told() {
     error: the following required arguments were not provided:
       --basic-auth-password <PASSWORD>
 
-    hint: the usage is `forkful serve --basic-auth-username <NAME> --basic-auth-password <PASSWORD> [PATH] [PORT]`; --help says more
+    hint: the usage is `forkful serve --basic-auth-username <NAME> --basic-auth-password <PASSWORD> [PATH] [PORT]`; `--help` shows more
     ");
 }
 

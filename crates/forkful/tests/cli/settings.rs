@@ -93,7 +93,7 @@ fn settings_that_make_no_sense_change_nothing() {
     assert_snapshot!(sandbox.transcript(&["set", "", "x"]), @r#"
     exit: 2
     --- stderr
-    error: "" is no key; expected 1 to 256 letters without spaces
+    error: invalid key ""; expected 1 to 256 letters without spaces
 
     hint: a key is a module and a name, as in `forkful set pm2-logrotate:max_size 50M`
     "#);
@@ -252,23 +252,23 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     hint: `forkful start app.js --node-args=--heap-prof` profiles an app
     error: `profile:cpu` looks into PM2's own JavaScript
     hint: `forkful start app.js --node-args=--cpu-prof` profiles an app
-    error: `inspect` is not there
+    error: `inspect` does not exist
     hint: `forkful start app.js --node-args=--inspect` opens an app's inspector
     error: `imonit` was PM2's older terminal page
     hint: `forkful monit`
-    error: `slist` is not there
+    error: `slist` does not exist
     hint: `forkful report` describes the system
-    error: `sysinfos` is not there
+    error: `sysinfos` does not exist
     hint: `forkful report` describes the system
     error: `gracefulReload` is what `reload` always does
     hint: `forkful reload`
-    error: `create` is not there
+    error: `create` does not exist
     hint: `forkful init` writes a first config file
-    error: `examples` is not there
+    error: `examples` does not exist
     hint: `forkful <command> --help` shows examples
     "#);
     // A word that nobody knows is answered as before.
-    assert!(sandbox.transcript(&["pluss"]).contains("unrecognized subcommand 'pluss'"));
+    assert!(sandbox.transcript(&["pluss"]).contains("unknown command 'pluss'"));
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn what_is_no_target_is_told() {
     assert_snapshot!(all.join(""), @"
     exit: 2
     --- stderr
-    error: /(/ is no regular expression: unclosed group
+    error: invalid regular expression /(/: unclosed group
 
     hint: a target between slashes is a pattern of names, as in '/^api-/'
     exit: 3

@@ -105,7 +105,7 @@ fn the_screen_at_80_by_24() {
     │ 1 GET /29 200                                                                │
     │ 0 GET /30 200                                                                │
     └──────────────────────────────────────────────────────────────────────────────┘
-    q quit  ? help  r restart  l reload  s stop  / filter  tab output  ↑↓ choose
+    q quit  ? help  r restart  l reload  s stop  t start  / filter  tab output
     ");
 }
 
@@ -124,14 +124,14 @@ fn the_screen_at_120_by_40_has_details() {
     └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
     ┌ details ─────────────────────────────────────────────────────────────────────────────────────────────────────────────┐
     │ script     /srv/api.js --token [redacted]                                                                            │
-    │ mode       cluster, group web                                                                                        │
+    │ mode       cluster, namespace web                                                                                    │
     │ listening  tcp://127.0.0.1:3000                                                                                      │
-    │ why        restart 2 in a row after exit code 1                                                                      │
+    │ why        2nd consecutive restart; last exit code 1                                                                 │
     │ last exit  exit code 1                                                                                               │
+    │ cpu        ▂                                        12.3%                                                            │
+    │ memory     █                                        44.9 MiB                                                         │
     └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
     ┌ output of api ──────────────────────────────────────────────────────────────────────────────────────────── following ┐
-    │ 1 GET /9 200                                                                                                         │
-    │ 0 GET /10 200                                                                                                        │
     │ 1 GET /11 200                                                                                                        │
     │ 0 GET /12 200                                                                                                        │
     │ 1 GET /13 200                                                                                                        │
@@ -153,7 +153,7 @@ fn the_screen_at_120_by_40_has_details() {
     │ 1 GET /29 200                                                                                                        │
     │ 0 GET /30 200                                                                                                        │
     └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
-    q quit  ? help  r restart  l reload  s stop  / filter  tab output  ↑↓ choose
+    q quit  ? help  r restart  l reload  s stop  t start  / filter  tab output  +- scale  o sort  d delete  ↑↓ choose
     ");
 }
 
@@ -195,26 +195,26 @@ fn help_and_questions_lie_over_the_panes() {
     ┌ apps ────────────────────────────────────────────────────────────────────────┐
     │ name                        id status       cpu       mem   ↺     loop uptime│
     │>api                            1/2 up     24.7%  89.8 MiB   7   1.3 ms       │
-    │   slot 0                     0 online     12.3%  44.9 MiB   0   1.3 ms     1h│
-    │   slot 1                     1 waiting        -         -   7        -      -│
-    │ mail         ┌ keys ──────────────────────────────────────────┐      -      -│
-    └──────────────│ ↑ ↓  PgUp PgDn  choose, or scroll the output   │──────────────┘
-    ┌ output of api│ ← →             long lines of output           │─── following ┐
-    │ 0 GET /18 200│ tab             between apps and output        │              │
-    │ 1 GET /19 200│ end             follow the output again        │              │
-    │ 0 GET /20 200│ /               filter the pane; esc clears    │              │
-    │ 1 GET /21 200│ r               restart what is chosen         │              │
-    │ 0 GET /22 200│ l               reload it                      │              │
-    │ 1 GET /23 200│ s               stop it                        │              │
-    │ 0 GET /24 200│ ?               this help                      │              │
-    │ 1 GET /25 200│ q  Ctrl-C       quit; the apps run on          │              │
-    │ 0 GET /26 200└────────────────────────────────────────────────┘              │
-    │ 1 GET /27 200                                                                │
-    │ 0 GET /28 200                                                                │
+    │   slot 0     ┌ keys ──────────────────────────────────────────┐ 1.3 ms     1h│
+    │   slot 1     │ ↑ ↓  PgUp PgDn  choose, or scroll the output   │      -      -│
+    │ mail         │ ← →             long lines of output           │      -      -│
+    └──────────────│ tab             between apps and output        │──────────────┘
+    ┌ output of api│ end             follow the output again        │─── following ┐
+    │ 0 GET /18 200│ /               filter the pane; esc clears    │              │
+    │ 1 GET /19 200│ o               sort by the next field         │              │
+    │ 0 GET /20 200│ r               restart the app or worker      │              │
+    │ 1 GET /21 200│ l               reload                         │              │
+    │ 0 GET /22 200│ s               stop                           │              │
+    │ 1 GET /23 200│ t               start                          │              │
+    │ 0 GET /24 200│ + -             one worker more or less        │              │
+    │ 1 GET /25 200│ d               delete                         │              │
+    │ 0 GET /26 200│ ?               this help                      │              │
+    │ 1 GET /27 200│ q  Ctrl-C       quit; the apps run on          │              │
+    │ 0 GET /28 200└────────────────────────────────────────────────┘              │
     │ 1 GET /29 200                                                                │
     │ 0 GET /30 200                                                                │
     └──────────────────────────────────────────────────────────────────────────────┘
-    q quit  ? help  r restart  l reload  s stop  / filter  tab output  ↑↓ choose
+    q quit  ? help  r restart  l reload  s stop  t start  / filter  tab output
     ");
     typed(&mut state, "x");
     typed(&mut state, "r");
@@ -234,7 +234,7 @@ fn help_and_questions_lie_over_the_panes() {
     │ 1 GET /29 200                                            │
     │ 0 GET /30 200                                            │
     └──────────────────────────────────────────────────────────┘
-    q quit  ? help  r restart  l reload  s stop  / filter
+    q quit  ? help  r restart  l reload  s stop  t start
     ");
 }
 
@@ -245,14 +245,14 @@ fn without_apps_and_without_a_daemon_it_says_so() {
     assert_snapshot!(screen(&state, 60, 10), @"
     forkful  0 apps, 0 of 0 workers running  cpu 0.0%  mem 0 B
     ┌ apps ────────────────────────────────────────────────────┐
-    │there are no apps; `forkful start app.js` starts one      │
+    │no apps; `forkful start app.js` starts an app             │
     │                                                          │
     └──────────────────────────────────────────────────────────┘
     ┌ output ──────────────────────────────────────────────────┐
     │                                                          │
     │                                                          │
     └──────────────────────────────────────────────────────────┘
-    q quit  ? help  r restart  l reload  s stop  / filter
+    q quit  ? help  r restart  l reload  s stop  t start
     ");
     state.lose("no daemon is running; this waits for one".to_owned());
     assert!(screen(&state, 60, 10).starts_with("no daemon is running; this waits for one\n"));
