@@ -202,10 +202,10 @@ impl<'a> Lines<'a> {
 
     /// The part of these bytes that is in their first line.
     pub(crate) fn spot(&self, bytes: Range<usize>) -> Spot {
-        let start = self.text.floor_char_boundary(bytes.start);
+        let start = self.character_start(bytes.start);
         let line = self.starts.partition_point(|first| *first <= start);
         let whole = self.bytes_of(line);
-        let end = self.text.floor_char_boundary(bytes.end).min(whole.end).max(start);
+        let end = self.character_start(bytes.end).min(whole.end).max(start);
         let before = self.text.get(whole.start..start).unwrap_or_default();
         Spot { line, column: Some(before.chars().count() + 1), start, end }
     }
@@ -216,6 +216,11 @@ impl<'a> Lines<'a> {
         let text = self.text.get(bytes.clone()).unwrap_or_default();
         let start = bytes.start + (text.len() - text.trim_start().len());
         Spot { line, column: None, start, end: bytes.end.max(start) }
+    }
+
+    /// Where the character that holds this byte starts.
+    fn character_start(&self, byte: usize) -> usize {
+        (0..=byte.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0)
     }
 
     /// The bytes of a line without its end.

@@ -40,7 +40,8 @@ fn is_secret(name: &str) -> bool {
 /// Masks strings and numbers under such names; whether there was one.
 fn hide(json: &mut Value) -> bool {
     match json {
-        Value::Array(items) => items.iter_mut().fold(false, |found, item| hide(item) || found),
+        // Counted, so that every item is looked at.
+        Value::Array(items) => items.iter_mut().map(hide).filter(|found| *found).count() > 0,
         Value::Object(entries) => entries.iter_mut().fold(false, |found, (name, value)| {
             if is_secret(name) && !value.is_null() {
                 *value = Value::from(MASK);

@@ -242,7 +242,9 @@ impl<F: Files> Shelf<F> {
         let folder = self.home.path().to_owned();
         let mut names: Vec<String> =
             self.files.names(&folder)?.into_iter().filter_map(|name| name.into_string().ok()).collect();
-        names.retain(|name| name.starts_with("state.previous-") && name.ends_with(".json"));
+        names.retain(|name| {
+            name.strip_prefix("state.previous-").is_some_and(|rest| rest.strip_suffix(".json").is_some())
+        });
         names.sort();
         Ok(names.into_iter().map(|name| folder.join(name)).collect())
     }
