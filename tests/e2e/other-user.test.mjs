@@ -1,12 +1,14 @@
 // Apps of another user under a root daemon: what the daemon does for them in the file system.
 import assert from 'node:assert/strict';
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, existsSync, lchownSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 import { differentAnswers } from './lib/http.mjs';
 import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
 
 const NOBODY = 65534;
 
@@ -32,7 +34,7 @@ test('its workers find the agent, whom the home is closed to', { skip }, async (
   writeFileSync(script, APP);
   const socket = join(forkful.directory, 'open', 'app.sock');
   mkdirSync(dirname(socket));
-  await forkful.ok(['start', script, '--name', 'other', '-i', '2', '--uid', String(NOBODY)], { env: { SOCKET: socket } });
+  await forkful.ok(['start', script, '--name', 'other', '-i', '2', '--uid', String(NOBODY), '--env', `SOCKET=${socket}`]);
   const before = await differentAnswers(socket);
   for (const answer of before) assert.match(answer, / 65534$/);
   await forkful.ok(['reload', 'other']);
@@ -52,7 +54,7 @@ test("the file of its unix socket is the user's, and nobody else's file is touch
   chownSync(folder, NOBODY, NOBODY);
   writeFileSync(join(victim, 'app.sock'), 'keep', { mode: 0o600 });
   const socket = join(folder, 'app.sock');
-  await forkful.ok(['start', script, '--name', 'other', '-i', '2', '--uid', String(NOBODY)], { env: { SOCKET: socket } });
+  await forkful.ok(['start', script, '--name', 'other', '-i', '2', '--uid', String(NOBODY), '--env', `SOCKET=${socket}`]);
   for (const answer of await differentAnswers(socket)) assert.match(answer, / 65534$/);
   const { uid, mode } = statSync(socket);
   assert.deepEqual([uid, mode & 0o222], [NOBODY, 0o222]);
@@ -64,4 +66,71 @@ test("the file of its unix socket is the user's, and nobody else's file is touch
   assert.equal(readFileSync(join(victim, 'app.sock'), 'utf8'), 'keep');
   assert.equal(statSync(join(victim, 'app.sock')).mode & 0o777, 0o600);
   assert.equal(existsSync(join(moved, 'app.sock')), false);
+});
+
+/** The environment of a process, as it was started. @param {number} pid */
+function environment(pid) {
+  const pairs = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean);
+  return Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]));
+}
+
+test("root's environment stays root's, and the user's own variables are set", { skip }, async (t) => {
+  const forkful = await openSandbox(t);
+  const script = join(forkful.directory, 'idle.cjs');
+  writeFileSync(script, 'setInterval(() => {}, 1e6);');
+  const env = { DATABASE_URL: 'postgres://root:secret@db/x', LC_TIME: 'C', KEEP_ME: '1' };
+  const started = await forkful.ok(['start', script, '--name', 'other', '--uid', String(NOBODY), '--env', 'WRITTEN=2'], { env });
+  assert.match(started.stderr, /DATABASE_URL/);
+  assert.doesNotMatch(started.stderr, /secret/);
+  const seen = async () => environment((await forkful.jlist('other'))[0].pid);
+  const first = await seen();
+  assert.deepEqual([first.DATABASE_URL, first.KEEP_ME, first.E2E_CONTROL], [undefined, undefined, undefined]);
+  assert.deepEqual([first.LC_TIME, first.WRITTEN, first.LOGNAME === first.USER], ['C', '2', true]);
+  assert.notEqual(first.HOME, process.env.HOME);
+  assert.ok(first.SHELL && first.PATH);
+  await forkful.ok(['restart', 'other', '--update-env'], { env });
+  assert.equal((await seen()).DATABASE_URL, undefined);
+
+  // The one way to pass everything, by wish.
+  await forkful.ok(['start', script, '--name', 'open', '--uid', String(NOBODY), '--filter-env', 'false'], { env });
+  assert.equal(environment((await forkful.jlist('open'))[0].pid).KEEP_ME, '1');
+});
+
+test('an environment file that its user has replaced stops only its app', { skip }, async (t) => {
+  const forkful = await openSandbox(t);
+  const folder = join(forkful.directory, 'app');
+  mkdirSync(folder);
+  chownSync(folder, NOBODY, NOBODY);
+  const script = join(forkful.directory, 'idle.cjs');
+  writeFileSync(script, 'setInterval(() => {}, 1e6);');
+  const file = join(folder, '.env');
+  writeFileSync(file, 'COLOUR=blue\n');
+  chownSync(file, NOBODY, NOBODY);
+  await forkful.ok(['start', script, '--name', 'other', '--uid', String(NOBODY), '--env-file', file]);
+  await forkful.ok(['start', script, '--name', 'well']);
+  const secret = join(forkful.directory, 'secret');
+  writeFileSync(secret, 'STOLEN=1\n', { mode: 0o600 });
+
+  const replacements = {
+    'a fifo': () => execFileSync('mkfifo', [file]),
+    "a link to root's file": () => { symlinkSync(secret, file); lchownSync(file, NOBODY, NOBODY); },
+    'a device': () => symlinkSync('/dev/zero', file),
+  };
+  for (const [what, replace] of Object.entries(replacements)) {
+    const pid = await forkful.daemonPid();
+    process.kill(pid, 'SIGKILL');
+    await waitUntil('the daemon to end', () => !existsSync(`/proc/${pid}`));
+    rmSync(file);
+    replace();
+    if (what !== 'a fifo') lchownSync(file, NOBODY, NOBODY);
+    const outcome = await forkful.fails(['resurrect']);
+    assert.match(outcome.stdout, /well resurrected/, what);
+    assert.match(outcome.stderr, /other: its environment file .*\.env cannot be read/, what);
+    assert.deepEqual((await forkful.jlist()).map(({ name }) => name), ['well'], what);
+  }
+  rmSync(file);
+  writeFileSync(file, 'COLOUR=green\n');
+  await forkful.ok(['resurrect']);
+  const seen = environment((await forkful.jlist('other'))[0].pid);
+  assert.deepEqual([seen.COLOUR, seen.STOLEN], ['green', undefined]);
 });

@@ -137,8 +137,12 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     let mut warnings = Vec::new();
     let namespace = faults.take(names::namespace(options));
     let cwd = faults.take(working_directory(options, context))?;
-    let (mut env, env_sources) = faults.take(environment::of_app(options, context, &cwd, &mut warnings))?;
-    let run_as = faults.take(upkeep::run_as(options, &mut env));
+    let mut own = BTreeMap::new();
+    let run_as = faults.take(upkeep::run_as(options, &mut own));
+    let user = run_as.as_ref().and_then(Option::as_ref);
+    let (mut env, env_sources) =
+        faults.take(environment::of_app(options, context, &cwd, user, &mut warnings))?;
+    env.extend(own);
     let variables = faults.take(upkeep::variables(options, &env));
     let mut found = faults.take(script::locate(options, context, &cwd, &env, &mut warnings))?;
     warnings.extend(statics::address_warning(options, &env));

@@ -15,6 +15,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forkful_os::identity::LockFile;
 
@@ -110,8 +111,35 @@ impl Home {
     }
 }
 
+/// The agent's file as workers of some user find it. Making it is left to the threads that start processes.
+#[derive(Debug, Clone)]
+pub(crate) enum AgentPlace {
+    /// In the home, for workers of the daemon's own user.
+    Home(Home),
+    /// Where other users may read it.
+    ForOthers,
+}
+
+impl AgentPlace {
+    /// Where it is, or will be.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Home(home) => agent_path(&home.path),
+            Self::ForOthers => agent_path(Path::new(AGENT_FOR_OTHERS)),
+        }
+    }
+
+    /// Makes it if it is not there: Node.js would refuse to start without a file that it is told to load.
+    pub(crate) fn install(&self) -> io::Result<PathBuf> {
+        match self {
+            Self::Home(home) => home.install_agent(),
+            Self::ForOthers => install_agent_for_others(),
+        }
+    }
+}
+
 /// The same for workers of other users, to whom the home is closed. Only root starts these.
-pub(crate) fn install_agent_for_others() -> io::Result<PathBuf> {
+fn install_agent_for_others() -> io::Result<PathBuf> {
     let folder = Path::new(AGENT_FOR_OTHERS);
     match fs_err::create_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -128,15 +156,22 @@ pub(crate) fn install_agent_for_others() -> io::Result<PathBuf> {
     install_agent_in(folder, 0o644)
 }
 
-fn install_agent_in(folder: &Path, mode: u32) -> io::Result<PathBuf> {
+/// One name for each text of the agent.
+fn agent_path(folder: &Path) -> PathBuf {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     AGENT.hash(&mut hasher);
-    let path = folder.join(format!("agent-{:016x}.cjs", hasher.finish()));
+    folder.join(format!("agent-{:016x}.cjs", hasher.finish()))
+}
+
+fn install_agent_in(folder: &Path, mode: u32) -> io::Result<PathBuf> {
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    let path = agent_path(folder);
     if path.exists() {
         return Ok(path);
     }
-    let draft = folder.join(format!("agent-{}.tmp", std::process::id()));
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = folder.join(format!("agent-{}-{number}.tmp", std::process::id()));
     fs_err::write(&draft, AGENT)?;
     // Whatever the umask is.
     fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;

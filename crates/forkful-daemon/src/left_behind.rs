@@ -8,14 +8,13 @@
 //! **Invariant:** only the holder of the home's lock ends anything.
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use forkful_os::identity::LockFile;
 use forkful_os::tree::{Instance as DaemonInstance, Marks, Snapshot};
-use fs_err::os::unix::fs::OpenOptionsExt as _;
 
 use crate::Home;
 
@@ -36,12 +35,15 @@ pub(crate) fn take_over(home: &Home) -> Marks {
     }
     remove_dead_sockets(home);
     let marks = Marks::new();
-    let note = home.instance();
-    let noted = fs_err::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&note);
-    if let Err(error) = noted.and_then(|mut file| writeln!(file, "{}", marks.instance())) {
+    note_instance(home, &marks.instance().to_string());
+    marks
+}
+
+/// Notes what this daemon's workers are known by.
+pub(crate) fn note_instance(home: &Home, instance: &str) {
+    if let Err(error) = crate::store::write_note(&home.instance(), format!("{instance}\n").as_bytes()) {
         log_line!("forkful: what this daemon starts would outlive it if it were killed: {error}");
     }
-    marks
 }
 
 /// Ends what a daemon that was killed has left behind, without another daemon: says how many processes it were. `None`
@@ -57,6 +59,13 @@ pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
     let _gone = fs_err::remove_file(home.socket());
     leave(home);
     Ok(ended)
+}
+
+/// How many processes of a daemon that was killed still run without one.
+pub fn count_left_behind(home: &Home) -> usize {
+    let Ok(before) = fs_err::read_to_string(home.instance()) else { return 0 };
+    let Some(instance) = DaemonInstance::parse(before.trim()) else { return 0 };
+    Snapshot::take(&HashSet::new()).map_or(0, |snapshot| snapshot.of_instance(instance).len())
 }
 
 /// The number of left processes, in words.

@@ -9,6 +9,7 @@
 //! - `left_behind`: what a daemon that was killed did not take with it · `panic`: a fault of its own ends it
 //! - `service_environment`: what a service's apps need and what is not saved
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
+//! - `home_keeper`: what happens when the daemon's folder is removed under it
 //! - `own_log`: what the supervisor itself has to say
 //! - [`logs`]: workers' output, on threads of its own
 // See `own_log`: a write to stderr that fails or waits would end or stop the supervisor.
@@ -26,6 +27,7 @@ mod events;
 pub mod fuzzing;
 mod guard;
 pub mod home;
+mod home_keeper;
 mod left_behind;
 pub mod logs;
 mod notify;
@@ -42,5 +44,5 @@ mod worker_message;
 
 pub use guard::guard;
 pub use home::Home;
-pub use left_behind::{clear_left_behind, in_words as left_behind_in_words};
+pub use left_behind::{clear_left_behind, count_left_behind, in_words as left_behind_in_words};
 pub use run::{DaemonOptions, ForegroundOptions, run_daemon, run_foreground};

@@ -14,6 +14,7 @@ use crate::engine::Started;
 use crate::engine::{self, Engine, EngineOptions, Signals};
 use crate::guard::Guard;
 use crate::home::Home;
+use crate::home_keeper::{self, Hold};
 use crate::left_behind;
 use crate::notify::ServiceManager;
 use crate::own_log;
@@ -86,6 +87,7 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
     prepare_process();
     forkful_os::process::ignore_hangup()?;
     let marks = left_behind::take_over(&home);
+    let instance = marks.instance().to_string();
     on_loop(async move {
         // One that has started nothing leaves nothing behind.
         let leave = |_: &io::Error| left_behind::leave(&home);
@@ -100,7 +102,9 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
         let (mut engine, mut back) = Engine::new(options).inspect_err(leave)?;
         let (sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGUSR2])?;
-        let server = tokio::task::spawn_local(server::serve(listener, sender));
+        let server = tokio::task::spawn_local(server::serve(listener, sender.clone()));
+        let hold = Hold::new(home.clone(), instance, lock, server);
+        let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
         tell("ready\n");
         let manager = ServiceManager::from_environment().map(Rc::new);
         let revived = resurrect.then(|| engine.resurrect_now());
@@ -111,16 +115,20 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
         if let Some(manager) = &manager {
             manager.tell("STOPPING=1");
         }
-        let _gone = fs_err::remove_file(home.socket());
+        keeper.abort();
+        let _ended = keeper.await;
+        if !hold.is_lost() {
+            let _gone = fs_err::remove_file(home.socket());
+        }
         // Every note and every state is written before the next daemon may come.
         drop(engine);
-        if outcome.is_ok() {
+        if outcome.is_ok() && !hold.is_lost() {
             left_behind::leave(&home);
         }
         // Replies that are under way reach their clients; then the next daemon may come.
         drop(commands);
-        let _ended = server.await;
-        drop(lock);
+        hold.finish().await;
+        drop(hold);
         outcome
     })
 }
@@ -208,7 +216,7 @@ fn on_loop<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::task::LocalSet::new().block_on(&runtime, work)
 }
 
-fn bind_socket(home: &Home) -> io::Result<tokio::net::UnixListener> {
+pub(crate) fn bind_socket(home: &Home) -> io::Result<tokio::net::UnixListener> {
     let path = home.socket();
     // We hold the lock, so a socket that is there belongs to a daemon that is gone.
     let _gone = fs_err::remove_file(&path);

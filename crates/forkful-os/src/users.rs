@@ -20,6 +20,8 @@ pub struct User {
     pub gid: u32,
     /// Home directory.
     pub home: String,
+    /// Login shell.
+    pub shell: String,
 }
 
 /// The user of a name or id. An id that the system has no name for is taken as it is, with the group of the same number.
@@ -28,7 +30,8 @@ pub fn find_user(text: &str) -> Option<User> {
         return Some(user);
     }
     let uid: u32 = text.parse().ok()?;
-    let unnamed = || User { name: text.to_owned(), uid, gid: uid, home: "/".to_owned() };
+    let unnamed =
+        || User { name: text.to_owned(), uid, gid: uid, home: "/".to_owned(), shell: "/bin/sh".to_owned() };
     Some(user_by_id(uid).unwrap_or_else(unnamed))
 }
 
@@ -64,6 +67,7 @@ fn lookup_user(
             uid: entry.pw_uid,
             gid: entry.pw_gid,
             home: text_at(entry.pw_dir),
+            shell: text_at(entry.pw_shell),
         })
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forkful_api::types::{AppChange, AppDefinition, AppView, ModeKind, RuntimeKind};
 use forkful_config::{AppOptions, WatchOption};
+use forkful_core::spec::environment::is_for_other_users;
 use serde_json::{Map, Value};
 
 use crate::cli::AppOptionArgs;
@@ -85,8 +86,17 @@ impl<'a> Wanted<'a> {
             definition,
             env: self.env(),
             env_name: self.block(present),
-            caller_env: if self.update_env { self.specs.caller_env().clone() } else { BTreeMap::new() },
+            caller_env: self.caller_env(present),
         })
+    }
+
+    /// What an app gets of the caller's environment.
+    fn caller_env(&self, present: &AppDefinition) -> BTreeMap<String, String> {
+        let mut env = if self.update_env { self.specs.caller_env().clone() } else { BTreeMap::new() };
+        if present.is_of_another_user(rustix::process::geteuid().as_raw()) {
+            env.retain(|name, _| is_for_other_users(name));
+        }
+        env
     }
 
     /// The variables that are written for the app.

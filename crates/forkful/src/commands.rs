@@ -46,6 +46,7 @@ mod stop;
 mod targets;
 mod trigger;
 mod tune;
+mod unsaved;
 mod update;
 mod validate;
 
@@ -60,7 +61,6 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Init(args) => init::run(&args),
         Verb::Deploy(args) => deploy::run(&args),
         Verb::Validate(args) => validate::run(&args),
-        Verb::Startup(args) => startup::run(&Home::locate()?, &args),
         Verb::Unstartup(args) => startup::remove(&Home::locate()?, &args),
         Verb::Run(args) => run::run(&args),
         Verb::Start(args) if args.no_daemon => run::foreground(&args.app),
@@ -112,6 +112,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Pid(args) => pid::run(&home, &args).await,
             Verb::Env(args) => env::run(&home, &args).await,
             Verb::Report(_) => report::run(&home).await,
+            Verb::Startup(args) => startup::run(&home, &args).await,
             Verb::Save(args) => save::run(&home, &args).await,
             Verb::Resurrect(args) => resurrect::run(&home, &args).await,
             Verb::Cleardump(args) => cleardump::run(&home, &args).await,
@@ -123,7 +124,6 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Init(_)
             | Verb::Deploy(_)
             | Verb::Validate(_)
-            | Verb::Startup(_)
             | Verb::Unstartup(_)
             | Verb::Completion(_)
             | Verb::Run(_)

@@ -42,8 +42,13 @@ pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
     if client.is_none() && home.daemon().is_abandoned() {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
+            let left = match forkful_daemon::count_left_behind(&home.daemon()) {
+                0 => String::new(),
+                1 => " 1 process of its apps still runs, and ends with the next daemon;".to_owned(),
+                left => format!(" {left} processes of its apps still run, and end with the next daemon;"),
+            };
             crate::output::warn(&format!(
-                "the daemon stopped unexpectedly, see {}; `forkful resurrect` starts its apps again",
+                "the daemon stopped unexpectedly, see {};{left} `forkful resurrect` starts its apps again",
                 home.daemon_log().display()
             ));
         });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -143,6 +144,33 @@ pub struct AppDefinition {
     /// Apps that are ready before this one starts.
     #[serde(default)]
     pub depends_on: Vec<String>,
+}
+
+impl AppDefinition {
+    /// Whether its workers run as another user than this one.
+    pub fn is_of_another_user(&self, own_uid: u32) -> bool {
+        self.run_as.as_ref().is_some_and(|user| user.uid != own_uid)
+    }
+
+    /// Replaces the secrets among its arguments, for output that others may see.
+    pub fn redact_arguments(&mut self) {
+        for arguments in [&mut self.args, &mut self.program_args] {
+            *arguments = shown_arguments(arguments);
+        }
+        if let Some(script) = &mut self.script {
+            // The shell's command line, of apps that have one.
+            let words: Vec<String> = script.split(' ').map(str::to_owned).collect();
+            *script = shown_arguments(&words).join(" ");
+        }
+    }
+
+    /// Variables of the caller's shell that the app is likely to need and that no saved state holds.
+    pub fn unsaved_variables(&self) -> Vec<&str> {
+        let sources = &self.env_sources;
+        let is_unsaved =
+            |name: &&String| !sources.keep_inherited && !is_harmless(name) && looks_app_specific(name);
+        sources.inherited.iter().filter(is_unsaved).map(String::as_str).collect()
+    }
 }
 
 fn default_namespace() -> String {

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use forkful_core::spec::environment::parse_env_file;
-use forkful_core::spec::{EnvBlocks, EnvSources};
+use forkful_core::spec::environment::{
+    ENV_FILE_BYTES_MAX, is_for_other_users, looks_app_specific, parse_env_file,
+};
+use forkful_core::spec::{EnvBlocks, EnvSources, RunAs};
+
+use forkful_os::behalf::read_whole;
 
 use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Place, Warning};
@@ -16,9 +20,6 @@ use crate::tree::quoted;
 /// Variables by which Node finds its own IPC channel. A caller that is itself a Node child must not
 /// pass them on: a worker would open a descriptor that is not its channel.
 const CHANNEL_VARIABLES: &[&str] = &["NODE_CHANNEL_FD", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_UNIQUE_ID"];
-
-/// The most bytes of a `.env` file.
-const ENV_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The environment of this process as apps get it: as it is, without Node's channel variables and
 /// without what is not UTF-8, of which a warning tells.
@@ -80,11 +81,12 @@ pub(super) fn of_app(
     options: &AppOptions,
     context: &Context,
     cwd: &Path,
+    run_as: Option<&RunAs>,
     warnings: &mut Vec<Warning>,
 ) -> Result<(BTreeMap<String, String>, EnvSources), ConfigError> {
     let mut env = context.caller_env.clone();
     strip_channel(&mut env);
-    filter(options, &mut env);
+    let withheld = filter(options, run_as, &mut env);
     let mut layers = Layers {
         sources: EnvSources {
             inherited: env.keys().cloned().collect(),
@@ -110,6 +112,20 @@ pub(super) fn of_app(
                 message: format!("has no `env_{name}`: it gets its `env` alone"),
             }),
         }
+    }
+    let withheld: Vec<String> = withheld
+        .into_iter()
+        .filter(|name| looks_app_specific(name) && !layers.env.contains_key(name))
+        .collect();
+    if !withheld.is_empty() {
+        warnings.push(Warning {
+            place: options.app_place(),
+            message: format!(
+                "runs as another user and does not get {} of this environment: write what it needs in its `env` or \
+                 `env_file`, or pass everything with `filter_env: false`",
+                withheld.join(", ")
+            ),
+        });
     }
     if !named.is_empty() {
         layers.sources.blocks = EnvBlocks { common, named };
@@ -147,7 +163,15 @@ impl Layers {
     }
 }
 
-fn filter(options: &AppOptions, env: &mut BTreeMap<String, String>) {
+/// Leaves out what the app is not to have of the caller's environment; yields what another user's app does not get
+/// by default.
+fn filter(options: &AppOptions, run_as: Option<&RunAs>, env: &mut BTreeMap<String, String>) -> Vec<String> {
+    let is_others = run_as.is_some_and(|user| user.uid != rustix::process::geteuid().as_raw());
+    let mut withheld = Vec::new();
+    if is_others && options.filter_env != Some(FilterEnv::Nothing) {
+        withheld.extend(env.keys().filter(|name| !is_for_other_users(name)).cloned());
+        env.retain(|name, _| is_for_other_users(name));
+    }
     match &options.filter_env {
         None | Some(FilterEnv::Nothing) => {}
         Some(FilterEnv::Everything) => env.clear(),
@@ -156,16 +180,16 @@ fn filter(options: &AppOptions, env: &mut BTreeMap<String, String>) {
             env.retain(|name, _| !parts.iter().any(|part| name.contains(part.as_str())));
         }
     }
+    withheld
 }
 
 fn read_env_file(options: &AppOptions, file: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
     let failed =
         |source| ConfigError::EnvFile { place: options.place("env_file"), file: file.to_owned(), source };
-    let length = std::fs::metadata(file).map_err(failed)?.len();
-    if length > ENV_FILE_BYTES_MAX {
-        return Err(failed(std::io::Error::other(format!("it has more than {ENV_FILE_BYTES_MAX} bytes"))));
-    }
-    let text = fs_err::read_to_string(file).map_err(failed)?;
+    // A fifo does not block the command of root, and a link of the app's user does not lead it to another's file.
+    let bytes = read_whole(file, ENV_FILE_BYTES_MAX).map_err(failed)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
     parse_env_file(&text).map_err(|fault| ConfigError::EnvFileSyntax {
         file: file.to_owned(),
         line: fault.line,

@@ -100,7 +100,7 @@ pub(super) fn variables(
     })
 }
 
-/// Whom the workers run as; `None` when that is this process's own user. Sets HOME, USER and LOGNAME
+/// Whom the workers run as; `None` when that is this process's own user. Sets HOME, USER, LOGNAME and SHELL
 /// where the app's own `env` does not.
 pub(super) fn run_as(
     options: &AppOptions,
@@ -135,7 +135,9 @@ pub(super) fn run_as(
     }
     let groups = user.as_ref().map_or_else(|| vec![gid], |user| users::groups_of(&user.name, gid));
     if let Some(user) = &user {
-        for (name, value) in [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)] {
+        let own =
+            [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name), ("SHELL", &user.shell)];
+        for (name, value) in own {
             if !options.env.contains_key(name) {
                 env.insert(name.to_owned(), value.clone());
             }

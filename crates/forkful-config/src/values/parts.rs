@@ -88,6 +88,9 @@ pub(crate) fn filter_env(node: &Node) -> Checked<FilterEnv> {
     match &node.value {
         Value::Bool(true) => Ok(FilterEnv::Everything),
         Value::Bool(false) => Ok(FilterEnv::Nothing),
+        // From the command line.
+        Value::Text(text) if text == "true" => Ok(FilterEnv::Everything),
+        Value::Text(text) if text == "false" => Ok(FilterEnv::Nothing),
         Value::List(items) if items.is_empty() => Ok(FilterEnv::Nothing),
         Value::List(_) => names(node).map(FilterEnv::Containing),
         Value::Text(name) if !name.is_empty() => Ok(FilterEnv::Named(name.clone())),

@@ -68,6 +68,119 @@ pub fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
 }
 
+/// What an app of another user gets of the caller's environment, beside the locale.
+const FOR_OTHER_USERS: &[&str] = &[
+    "COLORTERM",
+    "FORCE_COLOR",
+    "FORKFUL_HOME",
+    "HOST",
+    "HOSTNAME",
+    "LANG",
+    "LANGUAGE",
+    "NODE_ENV",
+    "NO_COLOR",
+    "PATH",
+    "PORT",
+    "TERM",
+    "TZ",
+    "UV_THREADPOOL_SIZE",
+];
+
+/// Whether a variable of the caller's environment goes to an app that runs as another user. The caller is root then,
+/// and what else is in its environment may be meant for root alone.
+pub fn is_for_other_users(name: &str) -> bool {
+    FOR_OTHER_USERS.contains(&name) || name.starts_with("LC_")
+}
+
+/// Variables of a terminal and of a shell itself.
+const SHELL_VARIABLES: &[&str] = &[
+    "_",
+    "COLORTERM",
+    "COLUMNS",
+    "DISPLAY",
+    "EDITOR",
+    "FORKFUL_HOME",
+    "INIT_CWD",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LINES",
+    "MANPATH",
+    "PAGER",
+    "PS1",
+    "SHELL",
+    "SHLVL",
+    "STY",
+    "TERM",
+    "VISUAL",
+];
+
+/// Beginnings of such names.
+const SHELL_STARTS: &[&str] =
+    &["HIST", "LC_", "LESS", "NVM_", "SYSTEMD_", "TERM_", "TMUX", "WAYLAND_", "WSL", "npm_"];
+
+/// Whether a variable belongs to a login, a terminal or a tool: it differs from shell to shell, and no app means it.
+pub fn belongs_to_login(name: &str) -> bool {
+    LOGIN_VARIABLES.contains(&name)
+        || SHELL_VARIABLES.contains(&name)
+        || LOGIN_STARTS.iter().chain(SHELL_STARTS).any(|start| name.starts_with(start))
+}
+
+/// Words in the names of variables that apps read: their databases, brokers and services.
+const APP_WORDS: &[&str] = &[
+    "AMQP",
+    "AWS",
+    "AZURE",
+    "DATABASE",
+    "DB",
+    "ELASTIC",
+    "KAFKA",
+    "MAIL",
+    "MONGO",
+    "MONGODB",
+    "MYSQL",
+    "PG",
+    "PGDATABASE",
+    "PGHOST",
+    "PGUSER",
+    "POSTGRES",
+    "RABBITMQ",
+    "REDIS",
+    "S3",
+    "SENTRY",
+    "SMTP",
+    "STRIPE",
+];
+
+/// Variables with a secret's name that belong to a login, a desktop or a tool, and not to an app.
+const LOGIN_VARIABLES: &[&str] = &[
+    "DESKTOP_SESSION",
+    "GDMSESSION",
+    "ICEAUTHORITY",
+    "MAIL",
+    "MAILCHECK",
+    "MAILPATH",
+    "PWD",
+    "OLDPWD",
+    "SESSION_MANAGER",
+    "TERM_SESSION_ID",
+    "WINDOWID",
+    "XAUTHORITY",
+];
+
+/// Beginnings of such names.
+const LOGIN_STARTS: &[&str] = &[
+    "BASH_", "CARGO", "DBUS_", "GNOME_", "GPG_", "KDE_", "KRB5", "LS_", "RUSTUP_", "SSH_", "SUDO_",
+    "VSCODE_", "XDG_",
+];
+
+/// Whether a variable of a shell is one that an app is likely to need, by its name: a secret, a database, a service.
+pub fn looks_app_specific(name: &str) -> bool {
+    if LOGIN_VARIABLES.contains(&name) || LOGIN_STARTS.iter().any(|start| name.starts_with(start)) {
+        return false;
+    }
+    has_secret_name(name) || name.to_ascii_uppercase().split('_').any(|word| APP_WORDS.contains(&word))
+}
+
 /// Words in the name of a variable or option that tell of a secret.
 const SECRET_WORDS: &[&str] = &[
     "pass",
@@ -79,6 +192,9 @@ const SECRET_WORDS: &[&str] = &[
     "apikey",
     "accesskey",
     "dsn",
+    "connectionstring",
+    "connstr",
+    "webhook",
     "session",
     "cookie",
     "salt",
@@ -104,8 +220,44 @@ pub fn has_secret_name(name: &str) -> bool {
         })
 }
 
-/// Whether a value looks like a secret, whatever it is called: a URL with a password, a JSON web
-/// token, a private key, or a key as well-known services make them.
+/// Parts of URLs that whoever knows them may post to.
+const WEBHOOKS: &[&str] = &[
+    "://hooks.slack.com/",
+    "://discord.com/api/webhooks/",
+    "://discordapp.com/api/webhooks/",
+    ".webhook.office.com/",
+    "://hooks.zapier.com/",
+    "://api.telegram.org/bot",
+];
+
+/// Names of the parts of a connection string, or of a URL's query, that hold a secret.
+const SECRET_PARTS: &[&str] = &[
+    "password",
+    "pwd",
+    "accountkey",
+    "sharedaccesskey",
+    "sharedaccesssignature",
+    "sharedsecret",
+    "secret",
+    "token",
+    "accesstoken",
+    "apikey",
+    "sig",
+];
+
+/// Whether a value has parts as `Password=…;` or `?token=…`.
+fn has_secret_part(value: &str) -> bool {
+    let is_list = value.contains("://") || value.contains(';');
+    is_list
+        && value.split([';', '?', '&']).filter_map(|part| part.split_once('=')).any(|(name, value)| {
+            let name: String =
+                name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+            !value.is_empty() && SECRET_PARTS.contains(&name.as_str())
+        })
+}
+
+/// Whether a value looks like a secret, whatever it is called: a URL with a password, a connection string with one, a
+/// webhook, a JSON web token, a private key, or a key as well-known services make them.
 pub fn looks_secret(value: &str) -> bool {
     let has_userinfo = value.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -132,7 +284,8 @@ pub fn looks_secret(value: &str) -> bool {
         "-----BEGIN",
     ];
     let is_known_key = STARTS.iter().any(|start| value.starts_with(start) && value.len() > start.len() + 11);
-    has_userinfo || is_web_token || is_known_key
+    let is_webhook = WEBHOOKS.iter().any(|webhook| value.contains(webhook));
+    has_userinfo || is_web_token || is_known_key || is_webhook || has_secret_part(value)
 }
 
 /// A variable's value as it may be shown.
@@ -167,6 +320,9 @@ pub fn shown_arguments(arguments: &[String]) -> Vec<String> {
         })
         .collect()
 }
+
+/// The most bytes of a `.env` file.
+pub const ENV_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A fault of a `.env` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,6 +403,65 @@ fn quoted_value(text: &str) -> Quoted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connection_strings_and_webhooks_are_secrets_whatever_they_are_called() {
+        for (name, value) in [
+            ("CONNECTION_STRING", "anything"),
+            ("SQLCONNSTR_main", "anything"),
+            ("SLACK_WEBHOOK", "x"),
+            ("A", "Server=tcp:db;Database=a;User ID=u;Password=p;"),
+            ("A", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=abc=="),
+            ("A", "Endpoint=sb://x/;SharedAccessKeyName=k;SharedAccessKey=v="),
+            ("A", "https://hooks.slack.com/services/T0/B0/abc"),
+            ("A", "https://discord.com/api/webhooks/1/abc"),
+            ("A", "https://example.com/hook?token=abc"),
+            ("A", "https://blob.example.com/a?sv=1&sig=abc%3D"),
+            ("A", "amqp://u:p@host"),
+        ] {
+            assert_eq!(shown_value(name, value), REDACTED, "{name}={value}");
+        }
+        for (name, value) in [
+            ("A", "https://example.com/?page=2"),
+            ("A", "a=b;c=d"),
+            ("A", "password=x"),
+            ("A", "http://localhost:3000"),
+            ("CONNECTIONS_MAX", "5"),
+        ] {
+            assert_eq!(shown_value(name, value), value, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn an_app_of_another_user_gets_the_locale_and_the_path_and_no_more() {
+        for name in ["PATH", "LANG", "LC_ALL", "TZ", "TERM", "NODE_ENV", "PORT"] {
+            assert!(is_for_other_users(name), "{name}");
+        }
+        for name in
+            ["DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "HOME", "SSH_AUTH_SOCK", "NODE_OPTIONS", "LD_PRELOAD"]
+        {
+            assert!(!is_for_other_users(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_an_app_is_likely_to_need_is_told_from_what_a_login_has() {
+        for name in ["DATABASE_URL", "REDIS_HOST", "API_KEY", "SMTP_PORT", "DB", "STRIPE_SECRET", "db_name"] {
+            assert!(looks_app_specific(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "SSH_AUTH_SOCK",
+            "XDG_SESSION_ID",
+            "MAIL",
+            "PWD",
+            "EDITOR",
+            "LS_COLORS",
+            "DBUS_SESSION_BUS_ADDRESS",
+        ] {
+            assert!(!looks_app_specific(name), "{name}");
+        }
+    }
 
     #[test]
     fn env_files_are_read_as_node_does() {

@@ -22,6 +22,8 @@ pub enum Keep {
         /// Answered when the apps are started.
         reply: Reply<ActionReply>,
     },
+    /// The home was made anew: what belongs into it is written again.
+    Rewrite,
     /// `POST /v1/cleardump`.
     Clear {
         /// Answered at once.

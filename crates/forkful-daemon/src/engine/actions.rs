@@ -15,6 +15,7 @@ use super::app::{AppId, EndStep, Later, ListenFault};
 use super::jobs::JobId;
 use super::launch::other_user;
 use super::{Answered, Engine, TicketUse};
+use crate::home::AgentPlace;
 
 /// A disconnected worker may finish what it does after its last response before it is signalled.
 const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
@@ -120,20 +121,13 @@ impl Engine {
         }
     }
 
-    /// The agent's file for workers of an app, which must be able to read it: Node would refuse to start without a file
-    /// that it is told to load.
-    pub(super) fn agent_for(&mut self, app: AppId) -> Option<PathBuf> {
+    /// The agent's file for workers of an app, which must be able to read it.
+    pub(super) fn agent_for(&self, app: AppId) -> Option<AgentPlace> {
         let spec = &self.apps.get(&app).filter(|entry| entry.spec.agent)?.spec;
         if other_user(spec).is_some() {
-            return crate::home::install_agent_for_others()
-                .map_err(|error| log_line!("forkful: drains of {} are less exact: {error}", spec.name))
-                .ok();
+            return Some(AgentPlace::ForOthers);
         }
-        if self.agent.as_ref().is_some_and(|agent| !agent.exists()) {
-            // Somebody has cleaned up.
-            self.agent = self.home.install_agent().ok();
-        }
-        self.agent.clone()
+        self.agent.as_ref().map(|_installed| AgentPlace::Home(self.home.clone()))
     }
 
     /// Puts the process id of a worker into its file, once.
@@ -237,7 +231,7 @@ impl Engine {
     }
 
     /// Keeps the note of the apps' unix sockets true, as far as new ones go.
-    fn note_sockets(&mut self) {
+    pub(super) fn note_sockets(&mut self) {
         let files = self.apps.values().flat_map(|entry| entry.primary.socket_files());
         let files: BTreeSet<PathBuf> = files.map(Path::to_owned).collect();
         if !self.echo && !files.is_subset(&self.noted_sockets) {

@@ -33,6 +33,7 @@ impl Engine {
             Command::Start { request, reply } => self.start(request, reply),
             Command::Keep(Keep::Save { request, reply }) => self.save(&request, reply),
             Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(request, reply),
+            Command::Keep(Keep::Rewrite) => self.rewrite_home(),
             Command::Keep(Keep::Clear { reply }) => self.clear_saved(reply),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
             Command::List { measure, reply } => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use forkful_api::saved::{ClearReply, SAVED_FORMAT, SaveReply, SaveRequest, SavedApp, SavedName, SavedState};
 use forkful_api::types::{AppDefinition, AppOutcome, ErrorCode};
 use forkful_core::spec::AppSpec;
+use forkful_core::spec::environment::looks_app_specific;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -107,8 +108,15 @@ impl Engine {
             let name = &carried.name;
             format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
         });
+        let missing = self.apps.values().filter_map(|app| {
+            let (name, names) = (&app.spec.name, missing_variables(&app.spec)?);
+            Some(format!(
+                "{name} runs without {names}, whose values were not saved: `forkful restart {name} --update-env` \
+                 from a shell that has them"
+            ))
+        });
         let fault = persistence.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));
-        carried.chain(fault).chain(self.log_faults()).collect()
+        carried.chain(missing).chain(fault).chain(self.log_faults()).collect()
     }
 
     /// The state as it is saved, or why it cannot be.
@@ -162,6 +170,15 @@ impl Engine {
         });
     }
 
+    /// The home was made anew: everything that was in it is written again.
+    pub(crate) fn rewrite_home(&mut self) {
+        self.noted_sockets.clear();
+        self.note_sockets();
+        self.note_change();
+        // Nobody waits for it.
+        drop(self.logs.reopen());
+    }
+
     /// `cleardump`: forgets what was saved, but for what runs now.
     pub(crate) fn clear_saved(&mut self, reply: Reply<ClearReply>) {
         let Some(persistence) = &self.persistence else {
@@ -212,6 +229,15 @@ impl Engine {
     pub(crate) fn carried(&self, name: &str) -> Option<&Carried> {
         self.persistence.as_ref()?.carried.iter().find(|carried| carried.name == name)
     }
+}
+
+/// Variables of a shell that an app had, is likely to need, and does not have.
+fn missing_variables(spec: &AppSpec) -> Option<String> {
+    let launch = &spec.launch;
+    let is_missing = |name: &&String| !launch.env.contains_key(*name) && looks_app_specific(name);
+    let names: Vec<&str> =
+        launch.env_sources.inherited.iter().filter(is_missing).map(String::as_str).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn to_text(value: &impl serde::Serialize) -> String {

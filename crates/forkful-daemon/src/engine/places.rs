@@ -189,6 +189,10 @@ impl Engine {
         if entry.places.is_empty() {
             self.cancel_reloads(app, SlotVerb::Delete);
             self.apps.remove(&app);
+            if self.apps.is_empty() {
+                // As under PM2: nobody can mean an older worker by its id any more.
+                self.next_pm_id = 0;
+            }
         } else {
             Rc::make_mut(&mut entry.spec).instances = left as u16;
         }

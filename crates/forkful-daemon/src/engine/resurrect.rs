@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use forkful_api::saved::{ResurrectRequest, SavedApp, UnknownKey};
 use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, ErrorCode, ErrorReply};
 use forkful_core::spec::AppSpec;
-use forkful_core::spec::environment::parse_env_file;
+use forkful_core::spec::environment::{ENV_FILE_BYTES_MAX, is_for_other_users, parse_env_file};
+use forkful_os::behalf;
 use tokio::sync::oneshot;
 
 use super::commands::{answer, refuse};
@@ -188,7 +190,8 @@ impl Engine {
         }
         let value = app.entry(&unknown);
         let empty = BTreeMap::new();
-        let env = [request.env_of.get(&name).unwrap_or(&empty), &request.env];
+        let before = request.env_of.get(&name).unwrap_or(&empty);
+        let env = Values { before, caller: &request.env };
         match spec_of(app.definition, files, &env) {
             Ok((spec, mut notes)) => {
                 if !unknown.is_empty() {
@@ -269,10 +272,15 @@ fn read_aside(definition: &AppDefinition) -> Option<io::Result<Reading>> {
     if paths.is_empty() {
         return None;
     }
+    let rights = definition.run_as.as_ref().map(|user| behalf::Rights {
+        uid: user.uid,
+        gid: user.gid,
+        groups: user.groups.clone(),
+    });
     let (tell, told) = oneshot::channel();
     let thread = thread::Builder::new().name("env files".to_owned()).spawn(move || {
         // Who has waited long enough does not want to know any more.
-        let _gone = tell.send(read_env_files(&paths));
+        let _gone = tell.send(read_env_files(&paths, rights.as_ref()));
     });
     Some(thread.map(|_detached| told))
 }
@@ -290,26 +298,57 @@ async fn in_time(reading: Option<io::Result<Reading>>) -> EnvFiles {
     EnvFiles { fault: Some(fault), ..EnvFiles::default() }
 }
 
-fn read_env_files(paths: &[String]) -> EnvFiles {
+/// Reads the files as regular files of a bounded size, without waiting and without links that the app's user may have
+/// placed. A file that is gone or is no `.env` file is left out and told; anything else keeps the app from starting.
+fn read_env_files(paths: &[String], user: Option<&behalf::Rights>) -> EnvFiles {
     let mut found = EnvFiles::default();
     for path in paths {
-        match fs_err::read_to_string(path).map_err(|error| error.to_string()).and_then(|text| {
-            parse_env_file(&text).map_err(|fault| format!("line {}: {}", fault.line, fault.message))
-        }) {
-            Ok(variables) => found.variables.extend(variables),
+        let why = match read_env_file(Path::new(path), user) {
+            Ok(text) => match parse_env_file(&text) {
+                Ok(variables) => {
+                    found.variables.extend(variables);
+                    continue;
+                }
+                Err(fault) => format!("line {}: {}", fault.line, fault.message),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => error.to_string(),
             Err(error) => {
-                found.notes.push(format!("{path} cannot be read, so its variables are missing: {error}"));
+                found.fault = Some(format!("its environment file {path} cannot be read: {error}"));
+                return found;
             }
-        }
+        };
+        found.notes.push(format!("{path} cannot be read, so its variables are missing: {why}"));
     }
     found
+}
+
+fn read_env_file(path: &Path, user: Option<&behalf::Rights>) -> io::Result<String> {
+    let read = || behalf::read_whole(path, ENV_FILE_BYTES_MAX);
+    let bytes = match (read(), user) {
+        // A folder that is closed to root, as those of FUSE are.
+        (Err(error), Some(user))
+            if error.kind() == io::ErrorKind::PermissionDenied && !behalf::is_refusal(&error) =>
+        {
+            behalf::as_user(user, read)?
+        }
+        (read, _) => read?,
+    };
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Where values come from that were not saved.
+struct Values<'a> {
+    /// What the app had under the daemon before.
+    before: &'a BTreeMap<String, String>,
+    /// What the caller has.
+    caller: &'a BTreeMap<String, String>,
 }
 
 /// A spec from what was saved: values that were not come from the `.env` files and from `env`.
 fn spec_of(
     mut definition: AppDefinition,
     files: EnvFiles,
-    env: &[&BTreeMap<String, String>],
+    env: &Values<'_>,
 ) -> Result<(AppSpec, Vec<String>), String> {
     let EnvFiles { variables: mut from_files, mut notes, fault } = files;
     if let Some(fault) = fault {
@@ -322,11 +361,14 @@ fn spec_of(
         }
     }
     let mut missing = Vec::new();
+    // As for a new app: what is in the caller's environment may not be meant for another user.
+    let withholds = definition.is_of_another_user(forkful_os::identity::euid());
+    let from_caller = |name: &String| env.caller.get(name).filter(|_| !withholds || is_for_other_users(name));
     for variable in &definition.env_sources.inherited {
         if definition.env.contains_key(variable) {
             continue;
         }
-        match env.iter().find_map(|env| env.get(variable)) {
+        match env.before.get(variable).or_else(|| from_caller(variable)) {
             Some(value) => drop(definition.env.insert(variable.clone(), value.clone())),
             None => missing.push(variable.clone()),
         }

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,7 @@ use super::app::{AppId, Later, Process};
 use super::launch::{Ends, Identity, prepare};
 use super::readiness::SOCKET_LOOK_FIRST;
 use super::{Back, Engine};
+use crate::home::AgentPlace;
 use crate::logs::{LineStyle, StreamSpec};
 
 /// From the order of a start until its program is executed. A program on a slow network file system takes a second.
@@ -66,10 +67,19 @@ pub(super) struct Stuck {
     what: String,
 }
 
+/// Leaves a file out that Node.js is told to load and that is not there.
+fn leave_out(argv: &mut Vec<String>, path: &Path) {
+    let place = argv.windows(2).position(|pair| pair[0] == "--require" && Path::new(&pair[1]) == path);
+    if let Some(at) = place {
+        argv.drain(at..at + 2);
+    }
+}
+
 impl Engine {
     /// Begins the start of a slot's process.
     pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         let agent = self.agent_for(app);
+        let agent_path = agent.as_ref().map(AgentPlace::path);
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.workers_started += 1;
         let worker = WorkerId(entry.workers_started);
@@ -82,13 +92,15 @@ impl Engine {
             pm_id: place.pm_id,
             worker: worker.0,
             mark,
-            agent: agent.as_deref(),
+            agent: agent_path.as_deref(),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
             takes_input: entry.spec.mode == Mode::Fork && !self.echo,
         };
         self.logs.begin_process(place.pm_id);
         match prepare(&entry.spec, &identity) {
-            Ok((plan, ends)) => self.begin_start((app, slot, generation), plan, ends, mark, worker),
+            Ok((plan, ends)) => {
+                self.begin_start((app, slot, generation), (plan, agent), ends, mark, worker);
+            }
             Err(error) => {
                 let why = format!("no descriptors for its pipes: {error}");
                 self.fail_start((app, slot, generation), &error, why);
@@ -114,8 +126,16 @@ impl Engine {
     }
 
     /// Has a thread start a process.
-    fn begin_start(&mut self, whose: Whose, plan: SpawnPlan, ends: Ends, mark: Mark, worker: WorkerId) {
+    fn begin_start(
+        &mut self,
+        whose: Whose,
+        plan: (SpawnPlan, Option<AgentPlace>),
+        ends: Ends,
+        mark: Mark,
+        worker: WorkerId,
+    ) {
         let (app, slot, generation) = whose;
+        let (mut plan, agent) = plan;
         let is_the_same = |stuck: &&Stuck| (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd);
         if let Some(stuck) = self.stuck.iter().find(is_the_same) {
             let why = format!("{}: an earlier start still waits for it", stuck.what);
@@ -138,6 +158,12 @@ impl Engine {
         };
         let back = self.back.clone();
         let order = Box::new(move || {
+            if let Some(agent) = agent
+                && let Err(error) = agent.install()
+            {
+                log_line!("forkful: drains are less exact without the agent: {error}");
+                leave_out(&mut plan.argv, &agent.path());
+            }
             let result = process::spawn_watched(plan, &flight);
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Started { number, result });

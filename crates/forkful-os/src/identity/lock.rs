@@ -14,7 +14,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// A lock that is held until dropped. The file stays: removing it would let two processes lock two files of one name.
 #[derive(Debug)]
 pub struct LockFile {
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 impl LockFile {
@@ -33,10 +33,16 @@ impl LockFile {
                 // A full disk must not keep the daemon from starting; the text is for people only.
                 let _ = ftruncate(&file, 0);
                 let _ = rustix::io::pwrite(&file, format!("{}\n", std::process::id()).as_bytes(), 0);
-                return Ok(Some(Self { _file: file }));
+                return Ok(Some(Self { file }));
             }
         }
         Err(Errno::AGAIN.into())
+    }
+
+    /// Which file is locked: its device and its number there.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let locked = rustix::fs::fstat(&self.file)?;
+        Ok((locked.st_dev, locked.st_ino))
     }
 
     /// Whether the process that the file names lives and has the file open: a look that keeps nobody from taking the

@@ -12,8 +12,9 @@ use crate::output::{self, describe, format};
 pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failure> {
     let targets = expand(home, args.targets.clone(), &[]).await?;
     let mut client = client_for(home, &targets).await?;
-    let found = AppList { apps: apps(&mut client, &targets).await?, notes: Vec::new() };
+    let mut found = AppList { apps: apps(&mut client, &targets).await?, notes: Vec::new() };
     if args.json {
+        found.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
         output::print_json(&found)?;
     } else {
         let now_ms = format::now_ms();

@@ -17,7 +17,9 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
         return watch::run(home, shape).await;
     }
     if args.json {
-        output::print_json(&apps(home).await?)?;
+        let mut list = apps(home).await?;
+        list.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
+        output::print_json(&list)?;
     } else {
         let list = table(home).await?;
         output::print(&table::workers(&list, format::now_ms(), &shape))?;

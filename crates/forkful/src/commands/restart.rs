@@ -45,6 +45,7 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
         groups.push((if args.no_wait { words.doing } else { words.done }, reply));
     }
     if !new.is_empty() {
+        super::unsaved::tell(&new);
         let _progress = Progress::start(super::start::doing(&new));
         let request = StartRequest { apps: new, wait: !args.no_wait };
         groups.push((super::start::done(args.no_wait), client.start(&request).await?));
@@ -72,6 +73,7 @@ pub(super) async fn again(
     doing: &str,
 ) -> Result<ActionReply, Failure> {
     let Again { definitions, targets, no_wait } = known;
+    let named = targets.clone();
     let (changes, mut targets) = changes(client, wanted, targets).await?;
     targets.extend(definitions.iter().map(|definition| definition.name.clone()));
     let _progress = Progress::start(format!("{doing} {}…", targets.join(", ")));
@@ -79,6 +81,11 @@ pub(super) async fn again(
     let request = ActionRequest { definitions, changes, ..request(targets, no_wait) };
     let mut reply = client.action(verb, &request).await?;
     scale(client, &numbers, &mut reply, !no_wait).await?;
+    if !wanted.update_env && !named.is_empty() {
+        // A name that has changed is found no more; then there is no hint.
+        let apps = super::targets::apps(client, &named).await.unwrap_or_default();
+        super::unsaved::tell_of_new(client, wanted.specs.caller_env(), &apps, verb).await;
+    }
     Ok(reply)
 }
 

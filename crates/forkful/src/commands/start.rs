@@ -71,6 +71,7 @@ pub(super) async fn perform(
     let mut client = connection::needed(home).await?;
     let mut groups = Vec::new();
     if !plan.new.is_empty() {
+        super::unsaved::tell(&plan.new);
         let _progress = Progress::start(doing(&plan.new));
         let request = StartRequest { apps: plan.new, wait: !no_wait };
         groups.push((done(no_wait), client.start(&request).await?));

@@ -33,7 +33,7 @@ struct Plan {
     warnings: Vec<String>,
 }
 
-pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     let plan = plan(home, args)?;
     plan.warnings.iter().for_each(|warning| output::warn(warning));
     if args.print {
@@ -41,6 +41,7 @@ pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if plan.needs_root && !is_root() {
+        super::unsaved::tell_of_running(home).await;
         return show_commands(&plan);
     }
     write(&plan)?;
@@ -51,6 +52,7 @@ pub(super) fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
     if let Some(hint) = &plan.hint {
         output::note(hint);
     }
+    super::unsaved::tell_of_running(home).await;
     Ok(Exit::Done)
 }
 

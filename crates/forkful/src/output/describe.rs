@@ -32,6 +32,7 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     lines.pair("stop", &stop(definition));
     lines.pair("agent", if definition.agent { "preloaded" } else { "off" });
     lines.names("environment", &app.env_names);
+    lines.names("missing", &missing(app));
     for dispatch in &app.dispatch {
         lines.pair(
             "dispatch",
@@ -51,6 +52,12 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
         lines.worker(worker, now_ms);
     }
     lines.text
+}
+
+/// Variables that the app had from a shell and does not have now, because their values were not saved.
+fn missing(app: &AppView) -> Vec<String> {
+    let inherited = app.definition.env_sources.inherited.iter();
+    inherited.filter(|name| !app.env_names.contains(name)).cloned().collect()
 }
 
 fn mode(definition: &AppDefinition) -> String {

@@ -43,15 +43,15 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     --- stdout
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
     exit: 0
     --- stdout
     []
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
     exit: 3
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
     error: no app or id is called `api`
 
     hint: `forkful list` shows all apps
@@ -61,7 +61,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
     exit: 0
     --- stdout
     api resurrected (1 worker)
@@ -272,14 +272,14 @@ fn saving_and_clearing_have_their_answers() {
     --- stdout
     server resurrected (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 1 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 0 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");
     assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
     exit: 0
     --- stdout
     server resurrected
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 1 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 0 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
     note: server: exists already: left as it is
     ");
@@ -435,4 +435,54 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
 
     hint: it must be what `pm2 save` wrote
     ");
+}
+
+#[test]
+fn variables_of_the_shell_that_are_not_saved_are_told_by_name() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let mut start = sandbox.command(&["start", "server.js", "--name", "api"]);
+    start.env("DATABASE_URL", "postgres://u:secret@db/x").env("EDITOR", "vi").env("PORT", "3000");
+    assert_snapshot!(settled(&sandbox.told(&start.output().unwrap())), @"
+    exit: 0
+    --- stdout
+    api started (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    note: api: the value of DATABASE_URL comes from this shell and is not saved: it is missing after a crash or a reboot. Write it into a file that `env_file` names, or keep it with `save_env: true` or `forkful save --with-env`
+    ");
+    let mut restart = sandbox.command(&["restart", "api"]);
+    restart
+        .env("DATABASE_URL", "postgres://u:other@db/x")
+        .env("FOO", "1")
+        .env("EDITOR", "vi")
+        .env("PORT", "3000");
+    let told = sandbox.told(&restart.output().unwrap());
+    let note = "note: api keeps its environment: DATABASE_URL, FOO of this shell do not reach it; `forkful restart api --update-env`";
+    assert!(told.contains(note), "{told}");
+    let mut updated = sandbox.command(&["restart", "api", "--update-env"]);
+    updated.env("FOO", "1").env("PORT", "3000");
+    let told = sandbox.told(&updated.output().unwrap());
+    assert!(!told.contains("keeps its environment"), "{told}");
+    crash(&sandbox);
+    let told = sandbox.transcript(&["resurrect"]);
+    assert!(told.contains("starts without values that were not saved: DATABASE_URL"), "{told}");
+    let told = sandbox.transcript(&["list"]);
+    assert!(told.contains("note: api runs without DATABASE_URL"), "{told}");
+    let described = sandbox.transcript(&["describe", "api"]);
+    let missing = described.lines().find(|line| line.contains("missing")).unwrap();
+    assert!(missing.contains("DATABASE_URL"), "{described}");
+    assert!(!described.contains("secret") && !described.contains("other@"), "{described}");
+}
+
+#[test]
+fn arguments_in_json_lists_hide_secrets_as_those_of_pm2_do() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.run(&["start", "server.js", "--name", "api", "--", "--token", "hunter2", "--port", "80"]);
+    for args in [["list", "--json"].as_slice(), &["describe", "api", "--json"], &["jlist"]] {
+        let told = sandbox.transcript(args);
+        assert!(told.contains("[redacted]") && !told.contains("hunter2"), "{args:?}: {told}");
+    }
 }

@@ -188,3 +188,94 @@ fn resurrect_while_everything_runs_says_so() {
         assert!(answer.await.unwrap().is_err(), "nothing is there and nothing is saved");
     });
 }
+
+#[test]
+fn an_env_file_that_is_a_fifo_keeps_only_its_app_from_starting() {
+    locally(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".env");
+        fs_err::write(&file, "COLOUR=blue\n").unwrap();
+        let mut world = World::new();
+        for name in ["a", "b"] {
+            let mut spec = spec(name, SLEEP, 1);
+            spec.autostart = false;
+            if name == "a" {
+                spec.launch.env.insert("COLOUR".to_owned(), "blue".to_owned());
+                spec.launch.env_sources.from_files.insert("COLOUR".to_owned());
+                spec.launch.env_sources.files.push(file.clone());
+            }
+            world.engine.start_now(vec![spec]);
+        }
+        world.turn_until_answered().await;
+        let home = killed(world);
+        assert!(!state(&home).to_string().contains("blue"), "values of files are not saved");
+
+        fs_err::remove_file(&file).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        let of = |name: &str| reply.apps.iter().find(|app| app.name == name).unwrap();
+        assert!(of("b").ok, "{reply:?}");
+        let error = of("a").error.as_deref().unwrap();
+        assert!(error.contains("its environment file") && error.contains(".env cannot be read"), "{error}");
+        let home = killed(world);
+        assert_eq!(names(&state(&home)), ["b", "a"]);
+
+        // As soon as it is a file again, the next one starts the app, with what it says now.
+        fs_err::remove_file(&file).unwrap();
+        fs_err::write(&file, "COLOUR=green\n").unwrap();
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps.iter().all(|app| app.ok));
+        let a = world.engine.find("a").unwrap();
+        assert_eq!(world.engine.apps[&a].spec.launch.env["COLOUR"], "green");
+        world.close().await;
+    });
+}
+
+#[test]
+fn ids_begin_at_0_again_when_no_app_is_left() {
+    locally(async {
+        let mut world = World::new();
+        stopped_app(&mut world, "a").await;
+        stopped_app(&mut world, "b").await;
+        world.action(Verb::Delete, "a");
+        world.turn_until_answered().await;
+        stopped_app(&mut world, "c").await;
+        let ids = |engine: &Engine| -> Vec<u32> {
+            engine.apps.values().flat_map(|app| app.places.values()).map(|place| place.pm_id).collect()
+        };
+        assert_eq!(ids(&world.engine), [1, 2], "while there is one, no id is given twice");
+        world.close().await;
+        stopped_app(&mut world, "d").await;
+        assert_eq!(ids(&world.engine), [0]);
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_variable_that_was_not_saved_is_named_as_long_as_it_is_missing() {
+    locally(async {
+        let mut world = World::new();
+        let mut spec = spec("a", SLEEP, 1);
+        spec.autostart = false;
+        spec.launch.env.insert("DATABASE_URL".to_owned(), "postgres://u:p@h/d".to_owned());
+        spec.launch.env_sources.inherited.insert("DATABASE_URL".to_owned());
+        world.engine.start_now(vec![spec]);
+        world.turn_until_answered().await;
+        assert!(world.engine.notes().is_empty());
+        let home = killed(world);
+        assert!(!state(&home).to_string().contains("postgres"));
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        assert!(reply.apps[0].notes[0].contains("DATABASE_URL"), "{reply:?}");
+        assert!(world.engine.notes()[0].contains("DATABASE_URL"), "{:?}", world.engine.notes());
+        world.close().await;
+    });
+}

@@ -1,0 +1,193 @@
+//! Keeps a daemon reachable when its home is removed or moved away under it: it makes the home anew, with lock, socket,
+//! notes and state, before a command finds none and starts a second daemon beside the one that lives.
+//!
+//! The kernel tells of the removal (inotify), so that nothing is looked at while nothing happens.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use forkful_os::identity::LockFile;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::Home;
+use crate::command::{Command, Keep};
+use crate::{left_behind, run, server};
+
+/// How long a removal that has begun may go on before what is missing is made anew: `rm -r` removes the folder last.
+const SETTLE: Duration = Duration::from_millis(50);
+/// Pause between two tries to make the home anew.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a living daemon holds of its home.
+pub(crate) struct Hold {
+    pub(crate) home: Home,
+    /// What its workers are known by.
+    pub(crate) instance: String,
+    lock: RefCell<LockFile>,
+    servers: RefCell<Vec<JoinHandle<()>>>,
+    /// What this process writes to stderr is the log of the home.
+    logs_here: bool,
+    /// Another daemon has the home now.
+    is_lost: Cell<bool>,
+}
+
+impl Hold {
+    pub(crate) fn new(home: Home, instance: String, lock: LockFile, server: JoinHandle<()>) -> Rc<Self> {
+        let (lock, servers) = (RefCell::new(lock), RefCell::new(vec![server]));
+        let logs_here = own_log_identity().is_some_and(|own| identity(&home.daemon_log()) == Some(own));
+        Rc::new(Self { home, instance, lock, servers, logs_here, is_lost: Cell::new(false) })
+    }
+
+    /// Whether the files of the home are another daemon's.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.get()
+    }
+
+    /// Waits until all replies have reached their clients.
+    pub(crate) async fn finish(&self) {
+        for server in self.servers.take() {
+            // A server that panicked has nobody to tell.
+            let _ended = server.await;
+        }
+    }
+
+    /// Makes anew what is missing; `false` when another daemon was faster.
+    fn restore(&self, commands: &mpsc::Sender<Command>) -> io::Result<bool> {
+        let home = &self.home;
+        if home.path().parent().is_some_and(|parent| !parent.is_dir()) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the folder around it is gone, too"));
+        }
+        home.create()?;
+        if identity(&home.lock()) != self.lock_identity() {
+            match LockFile::acquire(&home.lock())? {
+                Some(lock) => drop(self.lock.replace(lock)),
+                None => return Ok(false),
+            }
+        }
+        if self.logs_here && identity(&home.daemon_log()) != own_log_identity() {
+            reopen_own_log(home)?;
+        }
+        left_behind::note_instance(home, &self.instance);
+        let listener = run::bind_socket(home)?;
+        let server = tokio::task::spawn_local(server::serve(listener, commands.clone()));
+        self.servers.borrow_mut().push(server);
+        Ok(true)
+    }
+
+    fn lock_identity(&self) -> Option<(u64, u64)> {
+        self.lock.borrow().identity().ok()
+    }
+}
+
+/// Watches over the home for as long as the daemon lives.
+pub(crate) async fn keep(hold: Rc<Hold>, commands: mpsc::Sender<Command>) {
+    loop {
+        let place = || (identity(hold.home.path()), identity(&hold.home.socket()));
+        let present = place();
+        let watch = match Watch::on(hold.home.path()) {
+            Ok(watch) => watch,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Watch::default(),
+            Err(error) => return log_line!("forkful: the home is not watched: {error}"),
+        };
+        while place() == present && present.1.is_some() {
+            if let Err(error) = watch.changed().await {
+                return log_line!("forkful: the home is not watched any more: {error}");
+            }
+            while identity(hold.home.path()) == present.0 && timeout(SETTLE, watch.changed()).await.is_ok() {}
+        }
+        if !restored(&hold, &commands).await {
+            return;
+        }
+        // The engine is gone only when the daemon ends.
+        let _gone = commands.send(Command::Keep(Keep::Rewrite)).await;
+    }
+}
+
+/// Tries until the home is there; `false` when it is another daemon's.
+async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
+    let path = hold.home.path().display();
+    let mut is_told = false;
+    loop {
+        match hold.restore(commands) {
+            Ok(true) => {
+                log_line!("forkful: {path} or its socket was removed under this daemon: it is made anew");
+                return true;
+            }
+            Ok(false) => {
+                hold.is_lost.set(true);
+                let pid = std::process::id();
+                log_line!(
+                    "forkful: {path} was removed, and another daemon has it now; `kill {pid}` ends this one"
+                );
+                return false;
+            }
+            Err(error) if !is_told => {
+                log_line!("forkful: {path} was removed and cannot be made anew: {error}; it is tried again");
+                is_told = true;
+            }
+            Err(_) => {}
+        }
+        sleep(RETRY_PAUSE).await;
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs_err::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// The file that stderr is.
+fn own_log_identity() -> Option<(u64, u64)> {
+    rustix::fs::fstat(rustix::stdio::stderr()).ok().map(|found| (found.st_dev, found.st_ino))
+}
+
+/// What this process writes to its log goes into the home that is there now.
+fn reopen_own_log(home: &Home) -> io::Result<()> {
+    use fs_err::os::unix::fs::OpenOptionsExt as _;
+    let log = fs_err::OpenOptions::new().append(true).create(true).mode(0o600).open(home.daemon_log())?;
+    rustix::stdio::dup2_stderr(&log)?;
+    rustix::stdio::dup2_stdout(&log)?;
+    Ok(())
+}
+
+/// Tells of removals in a folder, and of its own. The default one watches nothing and tells at once.
+#[derive(Default)]
+struct Watch(Option<AsyncFd<OwnedFd>>);
+
+impl Watch {
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe for types that may close early; an OwnedFd cannot"
+    )]
+    fn on(folder: &Path) -> io::Result<Self> {
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let what = WatchFlags::DELETE | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
+        inotify::add_watch(&fd, folder, what)?;
+        Ok(Self(Some(AsyncFd::with_interest(fd, Interest::READABLE)?)))
+    }
+
+    /// Waits for the next news, and takes all that is there.
+    async fn changed(&self) -> io::Result<()> {
+        let Some(fd) = &self.0 else { return Ok(()) };
+        let mut guard = fd.readable().await?;
+        let mut news = [0; 4096];
+        loop {
+            match rustix::io::read(fd.as_fd(), &mut news) {
+                Ok(0) | Err(rustix::io::Errno::AGAIN) => break,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        guard.clear_ready();
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Variables of the caller's shell and what becomes of them: that their values are not saved, when apps start and when
+//! the daemon is made to start at boot; and that they do not reach an app that keeps its environment. Names only:
+//! values are never told.
+
+use std::collections::BTreeMap;
+
+use forkful_api::client::Client;
+use forkful_api::types::{AppDefinition, AppView};
+use forkful_core::spec::environment::{belongs_to_login, is_for_other_users};
+
+use crate::home::Home;
+use crate::output;
+
+/// The most names that one note lists.
+const NAMES_SHOWN: usize = 8;
+
+/// Tells of apps that would start without some of their variables after a crash or at boot.
+pub(super) fn tell(apps: &[AppDefinition]) {
+    for note in notes(apps.iter()) {
+        output::note(&note);
+    }
+}
+
+/// The same for the apps that run, if a daemon does.
+pub(super) async fn tell_of_running(home: &Home) {
+    let Ok((mut client, _)) = Client::connect(&home.socket()).await else { return };
+    let Ok(list) = client.list().await else { return };
+    for note in notes(list.apps.iter().map(|app| &app.definition)) {
+        output::note(&note);
+    }
+}
+
+fn notes<'a>(apps: impl Iterator<Item = &'a AppDefinition>) -> Vec<String> {
+    let mut by_names: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    for app in apps {
+        let names = app.unsaved_variables();
+        if names.is_empty() {
+            continue;
+        }
+        match by_names.iter_mut().find(|(known, _)| *known == names) {
+            Some((_, apps)) => apps.push(&app.name),
+            None => by_names.push((names, vec![&app.name])),
+        }
+    }
+    let note = |(names, apps): (Vec<&str>, Vec<&str>)| {
+        format!(
+            "{}: the value of {} comes from this shell and is not saved: it is missing after a crash or a reboot. \
+             Write it into a file that `env_file` names, or keep it with `save_env: true` or `forkful save --with-env`",
+            apps.join(", "),
+            shortened(&names)
+        )
+    };
+    by_names.into_iter().map(note).collect()
+}
+
+/// Tells of variables of this shell that are new to apps which keep their environment.
+pub(super) async fn tell_of_new(
+    client: &mut Client,
+    caller: &BTreeMap<String, String>,
+    apps: &[AppView],
+    verb: &str,
+) {
+    for app in apps {
+        let name = &app.definition.name;
+        // A daemon of another version may not tell; then there is no hint.
+        let Ok(reply) = client.environment(name, true).await else { return };
+        let Some(present) = reply.apps.get(name) else { continue };
+        let is_others = app.definition.is_of_another_user(rustix::process::geteuid().as_raw());
+        let new = new_names(caller, present, &app.definition, is_others);
+        if !new.is_empty() {
+            output::note(&format!(
+                "{name} keeps its environment: {} of this shell {} not reach it; `forkful {verb} {name} --update-env` \
+                 takes this environment over",
+                shortened(&new),
+                if new.len() == 1 { "does" } else { "do" },
+            ));
+        }
+    }
+}
+
+/// What `--update-env` would change: what the app does not have, and what it has from a shell with another value.
+fn new_names<'a>(
+    caller: &'a BTreeMap<String, String>,
+    present: &BTreeMap<String, String>,
+    app: &AppDefinition,
+    is_others: bool,
+) -> Vec<&'a str> {
+    let inherited = &app.env_sources.inherited;
+    let is_new = |(name, value): &(&String, &String)| match present.get(*name) {
+        None => true,
+        Some(known) => known != *value && inherited.contains(*name),
+    };
+    caller
+        .iter()
+        .filter(is_new)
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !belongs_to_login(name) && (!is_others || is_for_other_users(name)))
+        .collect()
+}
+
+fn shortened(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
