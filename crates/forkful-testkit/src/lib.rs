@@ -158,7 +158,7 @@ pub fn replay(name: &str, target: impl Fn(&[u8])) {
     assert!(!paths.is_empty(), "no input in {}", folder.display());
     let spoil = Spoil { tokens: JSON_TOKENS, places: 4, span: 12, copies: 4, pile: 40 };
     for path in paths {
-        let seed = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let seed = fs_err::read(&path).unwrap_or_else(|error| panic!("{error}"));
         let mut chance = Chance(SEED);
         for copy in 0..=SPOILT_COPIES {
             let mut bytes = seed.clone();
