@@ -1,28 +1,56 @@
 //! Memory of this process that it need not keep.
+//!
+//! Only pages that nobody wrote to are given back: they are the file's pages of the page cache before and after, and a change
+//! of the file in place shows in them at once whether or not they were given back. The kernel does the same when memory is
+//! short. A page with a private copy (a relocation of code, a debugger's breakpoint) is kept, with its whole segment.
+//!
+//! Not `MADV_PAGEOUT`, which does nothing for files that the process may not write to, nor `MADV_COLD`, which only sorts.
 
 use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 
 /// Gives back the pages of code and constants that are mapped: what is needed again is mapped again, from the
 /// page cache, in blocks of 64 KiB by a microsecond's fault each. After a start, or a long list of commands, most of
 /// what was mapped is not needed again. Says how many bytes of mappings were given back.
 pub fn forget_code() -> usize {
-    let mut given_back = 0_usize;
+    // Without it nothing tells which pages were written to, and nothing is given back.
+    let Ok(pages) = File::open("/proc/self/pagemap") else { return 0 };
+    let mut walk = Walk { pages, given_back: 0 };
     // SAFETY: the callback is given the pointer that is passed here, which outlives the call, and unwinds never.
-    unsafe { libc::dl_iterate_phdr(Some(forget_object), (&raw mut given_back).cast()) };
-    given_back
+    unsafe { libc::dl_iterate_phdr(Some(forget_object), (&raw mut walk).cast()) };
+    walk.given_back
+}
+
+struct Walk {
+    /// What is behind each page of the process, see `Documentation/admin-guide/mm/pagemap.rst`.
+    pages: File,
+    given_back: usize,
+}
+
+/// An entry of `pagemap`: the page is in memory · in swap · of a file and not a private copy.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_A_FILE: u64 = 1 << 61;
+
+/// Whether no page of a range has a private copy. What cannot be told counts as one.
+fn is_unwritten(pages: &File, range: &Range<usize>, page: usize) -> bool {
+    let mut entries = vec![0; range.len() / page * 8];
+    pages.read_exact_at(&mut entries, (range.start / page * 8) as u64).is_ok()
+        && entries.as_chunks::<8>().0.iter().all(|entry| {
+            let entry = u64::from_ne_bytes(*entry);
+            entry & (PRESENT | SWAPPED) == 0 || entry & OF_A_FILE != 0
+        })
 }
 
 /// For each loaded object: its segments that are not writable have nothing that their file does not have.
 /// What the loader writes to and protects afterwards (`RELRO`) is a part of a writable segment.
-unsafe extern "C" fn forget_object(
-    info: *mut libc::dl_phdr_info,
-    _: usize,
-    given_back: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn forget_object(info: *mut libc::dl_phdr_info, _: usize, walk: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description of an object that stays loaded during the call.
     let info = unsafe { &*info };
     // SAFETY: the pointer that `forget_code` passed, used by nobody else meanwhile.
-    let given_back = unsafe { &mut *given_back.cast::<usize>() };
+    let walk = unsafe { &mut *walk.cast::<Walk>() };
     if info.dlpi_phdr.is_null() {
         return 0;
     }
@@ -46,11 +74,14 @@ unsafe extern "C" fn forget_object(
         if end <= begin || header.p_filesz != header.p_memsz {
             continue;
         }
-        // SAFETY: whole pages of a private mapping of a file that were never written to: reading them again gives
-        // the same bytes. Nothing is unmapped.
+        if !is_unwritten(&walk.pages, &(begin..end), page) {
+            continue;
+        }
+        // SAFETY: whole pages of a private mapping of a file without private copies: the next read maps the same page of
+        // the page cache again. Nothing is unmapped.
         let result = unsafe { libc::madvise(begin as *mut c_void, end - begin, libc::MADV_DONTNEED) };
         if result == 0 {
-            *given_back += end - begin;
+            walk.given_back += end - begin;
         }
     }
     0
@@ -64,6 +95,70 @@ mod tests {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+    }
+
+    /// Pages of a file, mapped as the loader maps code.
+    struct Mapped {
+        file: tempfile::NamedTempFile,
+        at: *mut u8,
+        bytes: usize,
+    }
+
+    impl Mapped {
+        fn new() -> Self {
+            let bytes = 2 * rustix::param::page_size();
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), vec![b'a'; bytes]).unwrap();
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let fd = std::os::fd::AsRawFd::as_raw_fd(file.as_file());
+            // SAFETY: a new mapping at a place that the kernel chooses.
+            let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_PRIVATE, fd, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            Self { file, at: at.cast(), bytes }
+        }
+
+        fn first(&self) -> u8 {
+            // SAFETY: the mapping lives as long as this; volatile, since the file may change.
+            unsafe { self.at.read_volatile() }
+        }
+
+        fn is_unwritten(&self) -> bool {
+            let begin = self.at as usize;
+            let pages = File::open("/proc/self/pagemap").unwrap();
+            super::is_unwritten(&pages, &(begin..begin + self.bytes), rustix::param::page_size())
+        }
+
+        fn change_the_file(&self, byte: u8) {
+            use std::os::unix::fs::FileExt as _;
+            self.file.as_file().write_all_at(&[byte], 0).unwrap();
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: mapped by `new` and used by nobody else.
+            unsafe { libc::munmap(self.at.cast(), self.bytes) };
+        }
+    }
+
+    #[test]
+    fn a_page_with_a_private_copy_is_not_given_back() {
+        let mapped = Mapped::new();
+        assert!(mapped.is_unwritten(), "never touched");
+        assert_eq!(mapped.first(), b'a');
+        assert!(mapped.is_unwritten(), "only read");
+        // SAFETY: the mapping may be written to, and has no other reference.
+        unsafe { mapped.at.write_volatile(b'b') };
+        assert!(!mapped.is_unwritten());
+    }
+
+    #[test]
+    fn a_file_that_changes_in_place_shows_in_unwritten_pages_without_being_forgotten() {
+        let mapped = Mapped::new();
+        assert_eq!(mapped.first(), b'a');
+        mapped.change_the_file(b'c');
+        assert_eq!(mapped.first(), b'c');
+        assert!(mapped.is_unwritten());
     }
 
     #[test]

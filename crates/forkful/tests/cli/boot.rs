@@ -99,10 +99,12 @@ fn a_second_service_of_one_home_does_not_begin() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", "require('http').createServer(() => {}).listen(0);");
     sandbox.run(&["start", "server.js"]);
-    assert_snapshot!(sandbox.transcript(&["daemon", "--resurrect"]), @"
+    // The daemon's own messages begin with the time.
+    let time = regex::Regex::new(r"(?m)^\d{4}-\d\d-\d\dT[\d:.]+Z ").unwrap();
+    assert_snapshot!(time.replace_all(&sandbox.transcript(&["daemon", "--resurrect"]), "[time] "), @"
     exit: 4
     --- stderr
-    forkful: another daemon holds [sandbox]/home/forkful.lock
+    [time] forkful: another daemon holds [sandbox]/home/forkful.lock
     error: another daemon holds [sandbox]/home/forkful.lock
     ");
 }
