@@ -272,17 +272,22 @@ fn logs_of_the_past_in_each_style() {
     assert_eq!(follower.next_line(), "got SIGUSR2\n");
     drop(follower);
     let past = |args: &[&str]| done(&sandbox, &[&["logs", "ticker", "--nostream"][..], args].concat());
-    assert_eq!(past(&["--out"]), "ticker | ticking\n");
+    assert_eq!(past(&["--out"]), "0|ticker | ticking\n");
     assert_eq!(past(&["--err", "--raw"]), "got SIGUSR2\n");
     let line: Value = serde_json::from_str(past(&["--out", "--json"]).trim_end()).unwrap();
     assert_eq!(
         (&line["app_name"], &line["type"], &line["message"]),
         (&"ticker".into(), &"out".into(), &"ticking".into())
     );
-    assert_eq!(past(&["--out", "--format"]), "app=ticker type=out message=ticking\n");
-    assert_eq!(past(&["--out", "--timestamp", "YYYY", "--highlight", "tick"]), "ticker | ticking\n");
+    let formatted = past(&["--out", "--format"]);
+    assert!(
+        formatted.starts_with("timestamp=")
+            && formatted.ends_with(" app=ticker id=0 type=out message=ticking\n"),
+        "{formatted}"
+    );
+    assert_eq!(past(&["--out", "--timestamp", "[at]", "--highlight", "tick"]), "at 0|ticker | ticking\n");
     assert_eq!(past(&["--lines", "0"]), "");
-    assert_eq!(done(&sandbox, &["logs", "/^tick/", "--nostream", "--out"]), "ticker | ticking\n");
+    assert_eq!(done(&sandbox, &["logs", "/^tick/", "--nostream", "--out"]), "0|ticker | ticking\n");
     let none = sandbox.transcript(&["logs", "/^tock/", "--nostream"]);
     assert!(!none.starts_with("exit: 0") && none.contains("/^tock/"), "{none}");
     let wrong = sandbox.transcript(&["logs", "/(/", "--nostream"]);
@@ -302,7 +307,7 @@ fn a_follower_gets_the_last_lines_and_new_ones() {
     sandbox.write("ticker.js", TICKER);
     done(&sandbox, &["start", "ticker.js"]);
     let mut follower = follow(&sandbox, &["logs", "ticker"]);
-    assert_eq!(follower.next_line(), "ticker | ticking\n");
+    assert_eq!(follower.next_line(), "0|ticker | ticking\n");
     done(&sandbox, &["signal", "12", "0"]);
     assert_eq!(follower.next_line(), "0|ticker | got SIGUSR2\n");
     drop(follower);
