@@ -105,8 +105,8 @@ describe('endings', { concurrency: 3 }, () => {
     await remove('slow');
   });
 
-  test('an app that ends with 0 is started again, and slowed down too', async () => {
-    const { lives } = await begin('zero', () => { setTimeout(() => process.exit(0), 20); }, { max_restarts: 4, min_uptime: '5s', restart_delay: 10 });
+  test('an app that ends with 0 and is to be restarted is started again, and slowed down too', async () => {
+    const { lives } = await begin('zero', () => { setTimeout(() => process.exit(0), 20); }, { autorestart: true, max_restarts: 4, min_uptime: '5s', restart_delay: 10 });
     const end = await until('zero', 'it to be given up', ({ status }) => status === 'errored');
     assert.equal(end.exit_code, 0);
     assert.match(end.reason, /4 unstable exits .*; last exit code 0/);
@@ -117,7 +117,7 @@ describe('endings', { concurrency: 3 }, () => {
   test('an app that has nothing to do, and is meant to be a job, is done', async () => {
     const { code } = await begin('job', () => { console.log('done'); }, { stop_exit_codes: [0] });
     assert.equal(code, 0);
-    const end = await until('job', 'its end', ({ status }) => status === 'stopped');
+    const end = await until('job', 'its end', ({ status }) => status === 'finished');
     assert.deepEqual([end.exit_code, end.restarts], [0, 0]);
     await remove('job');
   });
@@ -179,7 +179,7 @@ describe('endings', { concurrency: 3 }, () => {
     assert.equal(code, FAILED, stderr);
     assert.match(stderr, /absent\.sh/);
     const end = await until('absent', 'it to be given up', ({ status }) => status === 'errored');
-    assert.match(end.reason, /the last with a start that failed: cannot execute .*absent\.sh: No such file/);
+    assert.match(end.reason, /last start failed: cannot execute .*absent\.sh: No such file/);
     await remove('absent');
   });
 });
