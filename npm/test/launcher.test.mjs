@@ -69,6 +69,23 @@ for (const [way, command] of Object.entries(WAYS)) {
   });
 }
 
+test('a signal that comes while the native program is started is handed on', async (t) => {
+  const { write, env } = sandbox(t);
+  const standIn = write('stand-in', STAND_IN);
+  chmodSync(standIn, 0o755);
+  // The signal comes as early as one can: before anything else happens after the start.
+  const early = `delete process.execve; process.argv.splice(1, 0, 'x'); const processes = require('node:child_process'); const { spawn } = processes;
+    processes.spawn = (...given) => {
+      const child = spawn(...given);
+      child.kill = ((kill) => (signal) => { if (signal === 'SIGTERM') process.stdout.write('handed on\\n'); return kill.call(child, 'SIGKILL'); })(child.kill);
+      process.kill(process.pid, 'SIGTERM');
+      return child;
+    };
+    require(process.env.LAUNCHER)`;
+  const ended = spawnSync(process.execPath, ['-e', early, 'stay'], { env: { ...env, FORKFUL_BIN: standIn, LAUNCHER }, encoding: 'utf8', timeout: 60_000 });
+  assert.match(ended.stdout, /handed on/, ended.stderr);
+});
+
 test('a shell becomes the native program: one process, the same pid', async (t) => {
   const { write, env } = sandbox(t);
   const standIn = write('stand-in', STAND_IN);
