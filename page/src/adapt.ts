@@ -5,7 +5,7 @@ import { createdAt, prefixed } from './adapt/common';
 import { adaptCompare } from './adapt/compare';
 import { adaptExperiment } from './adapt/experiment';
 import { adaptTune } from './adapt/tune';
-import { asList, asObject, asText, at, isObject, type Document, type JsonObject } from './document';
+import { asList, asObject, asText, at, isObject, type Document, type JsonObject, type TrustCheck } from './document';
 import { readChecks, readPairs, readPlots, readTables, tableOfObjects } from './read';
 
 const TITLES: Record<string, string> = {
@@ -24,13 +24,21 @@ export function adapt(value: unknown): Document {
   page.tables.push(...readTables(json.tables));
   page.plots.push(...readPlots(json.plots));
   if (page.headline === '') page.headline = asText(at(json, 'trust', 'text'));
+  if (page.trustworthy === false) page.checks = withoutWarning(page);
   page.details = eachOnce(page);
   return page;
 }
 
+const plain = (text: string): string => text.toLowerCase().replace(/[.\s]+$/, '');
+
+/** Checks whose meaning stands in the warning have their name and sign alone. */
+function withoutWarning(page: Document): TrustCheck[] {
+  const warning = plain(page.trustText);
+  return page.checks.map((check) => (warning.includes(plain(check.meaning)) ? { ...check, meaning: '' } : check));
+}
+
 /** Details that say what no other part of the page says: the headline, the warning and the trust box have their own place. */
 function eachOnce(page: Document): string[] {
-  const plain = (text: string): string => text.toLowerCase().replace(/[.\s]+$/, '');
   const said = [page.headline, page.trustText, ...page.checks.map((check) => check.meaning)].map(plain).filter(Boolean);
   return page.details.filter((detail) => {
     const text = plain(detail);

@@ -5,9 +5,7 @@ mod columns;
 use columns::{Align, Columns};
 
 use crate::compare::milliseconds;
-use crate::document::{
-    ArmDocument, CompareDocument, Heading, Latency, Level, Machine, PlanDocument, Trust, TuneDocument,
-};
+use crate::document::{ArmDocument, CompareDocument, Heading, Latency, Machine, PlanDocument, TuneDocument};
 use crate::tune::tail;
 
 /// Width of wrapped sentences.
@@ -27,7 +25,7 @@ pub fn compare(document: &CompareDocument) -> String {
         text.push('\n');
         text.push_str(&latency_table(&document.arms));
     }
-    bullets(&mut text, &document.heading, &document.trust);
+    bullets(&mut text, &document.heading);
     text.push('\n');
     paragraph(&mut text, &how(&document.plan, &document.heading));
     text
@@ -43,7 +41,7 @@ pub fn tune(document: &TuneDocument) -> String {
     paragraph(&mut text, &sentence(&document.heading.headline));
     text.push('\n');
     text.push_str(&candidates_table(document));
-    bullets(&mut text, &document.heading, &document.trust);
+    bullets(&mut text, &document.heading);
     if let Some(patch) = &document.patch {
         text.push('\n');
         let verb = if patch.applied { "Written to" } else { "For" };
@@ -173,13 +171,12 @@ fn latency_row(arm: &ArmDocument, latency: &Latency) -> [String; 7] {
     ]
 }
 
-fn bullets(text: &mut String, heading: &Heading, trust: &Trust) {
-    let warnings = trust.notes.iter().filter(|note| note.level == Level::Warning).map(|note| &note.text);
-    let all: Vec<&String> = warnings.chain(&heading.details).collect();
-    if !all.is_empty() {
+/// What is worth knowing beside the table. Warnings are not here: the first line of an untrusted result has them.
+fn bullets(text: &mut String, heading: &Heading) {
+    if !heading.details.is_empty() {
         text.push('\n');
     }
-    for item in all {
+    for item in &heading.details {
         let wrapped = wrap(&sentence(item), WIDTH - 2);
         for (index, line) in wrapped.iter().enumerate() {
             text.push_str(if index == 0 { "- " } else { "  " });

@@ -377,6 +377,9 @@ fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dy
         .filter(|(entry, _)| entry.candidate.workers == fewest)
         .map(|(entry, rate)| (entry.candidate.pool, rate.unwrap_or_default()))
         .collect();
+    if scan.len() < 2 {
+        return;
+    }
     let throughputs: Vec<f64> = scan.iter().map(|(_, throughput)| *throughput).collect();
     raced.pool_matters = pool_matters(&throughputs);
     if !raced.pool_matters {

@@ -115,8 +115,7 @@ pub(super) fn run(
         ok: None,
         value: counted(requests, "key"),
         limit: String::new(),
-        meaning: "Single requests are told one by one, as the report did; they make no percentile."
-            .to_owned(),
+        meaning: "Each request is listed, as in the report; six requests make no percentile.".to_owned(),
     });
     document.plan = json!({"rounds": rounds, "bytes": 512, "digest": "SHA-512", "fast_rate": FAST_RATE});
     Ok(document)

@@ -270,7 +270,8 @@ fn details(
             raced.race.rounds()
         ));
     }
-    if !raced.pool_matters {
+    let pools = raced.race.entries().iter().map(|entry| entry.candidate.pool);
+    if !raced.pool_matters && pools.collect::<std::collections::BTreeSet<_>>().len() > 1 {
         details.push("the size of the thread pool makes no difference for this route".to_owned());
     }
     let tail = tail(table);

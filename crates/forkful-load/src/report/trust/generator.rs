@@ -68,7 +68,7 @@ pub(super) fn bottleneck(plan: &Plan, report: &Report, workers: &Workers) -> Opt
         Some(busy) if busy > MACHINE_FULL => {
             format!("all CPUs of the machine together are {} busy", percent(busy))
         }
-        _ => "it is elsewhere: a database, a timer, a lock, too few connections".to_owned(),
+        _ => "the limit is elsewhere: a database, a timer, a lock, too few connections".to_owned(),
     };
     Some(Check {
         key: "bottleneck",

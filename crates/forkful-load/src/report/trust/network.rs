@@ -61,7 +61,7 @@ fn one_each(report: &Report, files: u64) -> Option<Check> {
 fn without_descriptor(requests: u64) -> Check {
     Check {
         key: "connections",
-        name: "requests that could not connect for want of a descriptor",
+        name: "requests that could not connect: no free descriptor",
         level: Level::Fault,
         value: thousands(requests),
         limit: "none".to_owned(),

@@ -268,7 +268,7 @@ fn in_a_closed_loop_somebody_is_busy_or_the_limit_is_elsewhere() {
     };
     let idle = [Some(4.0), Some(8.4)];
     let table: [(&[Option<f64>], Change, Option<Level>, &str); 9] = [
-        (&idle, |_, _| {}, Some(Level::Note), "; it is elsewhere: a database"),
+        (&idle, |_, _| {}, Some(Level::Note), "; the limit is elsewhere: a database"),
         (&[Some(4.0), Some(8.6)], |_, _| {}, Some(Level::Fine), ""),
         (&idle, |_, report| report.threads[0].busy = 0.86, Some(Level::Fine), ""),
         (
