@@ -156,6 +156,7 @@ fn reopen_own_log(home: &Home) -> io::Result<()> {
     let log = fs_err::OpenOptions::new().append(true).create(true).mode(0o600).open(home.daemon_log())?;
     rustix::stdio::dup2_stderr(&log)?;
     rustix::stdio::dup2_stdout(&log)?;
+    crate::own_log::reopen();
     Ok(())
 }
 

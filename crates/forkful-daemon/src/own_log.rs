@@ -53,6 +53,8 @@ struct Desk {
     dropped: u64,
     /// The thread writes a line.
     is_writing: bool,
+    /// Where the next lines go: stderr is another file now.
+    reopened: Option<Output>,
 }
 
 /// Starts the thread that writes; `has_times` puts the time before each line.
@@ -66,6 +68,13 @@ pub(crate) fn start(has_times: bool) {
     });
     if let (Some(log), Ok(thread)) = (LOG.get(), started) {
         let _first = log.writer.set(thread.thread().id());
+    }
+}
+
+/// What is queued from now on goes to what stderr is now.
+pub(crate) fn reopen() {
+    if let (Some(log), Ok(output)) = (LOG.get(), Output::of(io::stderr().as_fd())) {
+        log.desk().reopened = Some(output);
     }
 }
 
@@ -178,6 +187,9 @@ impl OwnLog {
                 desk = self.queued.wait(desk).unwrap_or_else(PoisonError::into_inner);
             }
             let Some(text) = desk.waiting.pop_front() else { continue };
+            if let Some(output) = desk.reopened.take() {
+                pen = Pen { output, torn: false };
+            }
             desk.bytes -= text.len();
             desk.is_writing = true;
             let dropped = desk.dropped;
