@@ -102,6 +102,8 @@ export interface WorkerView {
   pid: number | null;
   status: Status;
   restarts: number;
+  /** Unexpected exits that led to a restart or to giving up; part of `restarts`. */
+  crashes: number;
   unstable_restarts: number;
   started_at_ms: number | null;
   cpu_percent: number;
