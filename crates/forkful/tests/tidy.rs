@@ -93,7 +93,8 @@ fn nothing_depends_on_one_machine() {
     let homes = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
     let is_of_a_machine = |word: &str| {
         let at_home = homes.iter().any(|home| word.starts_with(home.as_str()));
-        let is_example = ["/home/ann", "/home/logs/"].iter().any(|example| word.starts_with(example));
+        let is_example =
+            ["/home/ann", "/home/logs/", "/home/state."].iter().any(|example| word.starts_with(example));
         at_home && !is_example || word.starts_with(&format!("{root}/"))
     };
     let faults = files().into_iter().flat_map(|(name, text)| {
@@ -108,15 +109,19 @@ fn nothing_depends_on_one_machine() {
 
 /// Where the daemon opens, renames or removes files by their path, and why neither an app nor another user can write
 /// there. Everything else goes through `forkful_os::behalf`.
-const BY_PATH: [(&str, &str); 8] = [
+const BY_PATH: [(&str, &str); 9] = [
     (
         "forkful-daemon/src/home.rs",
         "the home is its owner's alone, and /run/forkful root's; both are checked",
     ),
+    ("forkful-daemon/src/home_keeper.rs", "in the home"),
     ("forkful-daemon/src/left_behind.rs", "in the home"),
     ("forkful-daemon/src/run.rs", "in the home"),
     ("forkful-daemon/src/store/", "in the home"),
-    ("forkful-daemon/src/engine/resurrect.rs", "`.env` files by the names that the operator gave"),
+    (
+        "forkful-daemon/src/service_environment.rs",
+        "in the home, without waiting, a regular file of a bounded size",
+    ),
     (
         "forkful-daemon/src/engine/app.rs",
         "asks whether a log is a file before the app is taken, and opens nothing",

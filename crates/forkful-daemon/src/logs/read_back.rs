@@ -10,10 +10,14 @@ use super::file::Snapshot;
 use super::follow::{OUR_NAME, TailFile};
 use super::lines::{Chunk, ReadBack};
 use super::order::{Mark, parts};
+use super::stream::lines_of;
 use super::tail::last_lines;
 
 /// Bytes that one request reads back from all its files together; more than the longest line.
 pub(super) const TAIL_BYTES_MAX: usize = 32 << 20;
+
+/// How a time stands before a line, in UTC.
+const STAMP_FORM: &[u8] = b"0000-00-00T00:00:00.000Z: ";
 
 /// A file of a request, as it was when the request came.
 #[derive(Debug)]
@@ -71,11 +75,36 @@ fn answer(files: Vec<BackFile>, lines: usize) -> Vec<ReadBack> {
             }
         }
     }
-    if unordered.windows(2).any(|two| two[0].app == two[1].app) {
+    if let Some(by_stamp) = in_order_of_stamps(&unordered) {
+        unordered = by_stamp;
+    } else if unordered.windows(2).any(|two| two[0].app == two[1].app) {
         unordered.insert(0, note("older lines come file by file, for their order is not known"));
     }
     ordered.sort_by_key(|(number, _)| *number);
     unordered.into_iter().chain(ordered.into_iter().map(|(_, read)| read)).collect()
+}
+
+/// The same lines in the order of the times that stand before them, if one stands before each (`time: true`).
+fn in_order_of_stamps(reads: &[ReadBack]) -> Option<Vec<ReadBack>> {
+    let mut lines = Vec::new();
+    for (number, read) in reads.iter().enumerate() {
+        for line in lines_of(&read.bytes) {
+            lines.push((line.get(..STAMP_FORM.len()).filter(|stamp| is_stamp(stamp))?, number, line));
+        }
+    }
+    // This form of time sorts as text. Stable, so that lines of one file stay as they are.
+    lines.sort_by_key(|(stamp, ..)| *stamp);
+    let runs = lines.chunk_by(|(_, one, _), (_, other, _)| one == other).map(|run| {
+        let ReadBack { app, pm_id, stream, at_ms, .. } = &reads[run[0].1];
+        let bytes = run.iter().map(|(.., line)| *line).collect::<Vec<_>>().concat();
+        ReadBack { app: app.clone(), pm_id: *pm_id, stream: *stream, at_ms: *at_ms, bytes }
+    });
+    Some(runs.collect())
+}
+
+fn is_stamp(bytes: &[u8]) -> bool {
+    let fits = |(found, form): (&u8, &u8)| if *form == b'0' { found.is_ascii_digit() } else { found == form };
+    bytes.iter().zip(STAMP_FORM).all(fits)
 }
 
 /// A line of our own among those that are read back.

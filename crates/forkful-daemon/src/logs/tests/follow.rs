@@ -77,6 +77,23 @@ fn last_lines_of_both_streams_come_in_their_order_with_their_times() {
 }
 
 #[test]
+fn lines_of_before_that_begin_with_their_time_come_in_its_order() {
+    let bench = Bench::new();
+    let (out, err) = (bench.path("out.log"), bench.path("err.log"));
+    let line = |second: u32, text: &str| format!("2026-01-31T23:59:0{second}.000Z: {text}\n");
+    fs_err::write(&out, line(1, "a") + &line(3, "c") + &line(4, "d")).unwrap();
+    fs_err::write(&err, line(2, "b") + &line(4, "e")).unwrap();
+    let texts = || -> Vec<String> {
+        let mut lines = bench.subscribe(&[&out, &err], 9, false);
+        std::iter::from_fn(|| lines.blocking_recv()).map(|line| line.line).collect()
+    };
+    let ends: Vec<_> = texts().iter().map(|line| line[line.len() - 1..].to_owned()).collect();
+    assert_eq!(ends, ["a", "b", "c", "d", "e"]);
+    fs_err::write(&err, "without a time\n").unwrap();
+    assert_eq!(texts()[0], FILE_BY_FILE);
+}
+
+#[test]
 fn lines_with_a_time_look_the_same_when_they_are_read_back_and_when_they_are_new() {
     let bench = Bench::new();
     for (name, format) in [("raw.log", LineFormat::Raw), ("json.log", LineFormat::Json)] {
