@@ -193,9 +193,12 @@ describe('the end of the daemon', () => {
   }
 
   test('a daemon that a worker has started is none of its processes', async (t) => {
+    // Before the sandbox's own clean-up: hooks run in order.
+    let endOther = async () => {};
+    t.after(() => endOther());
     const forkful = await sandbox(t);
     const other = join(forkful.directory, 'other');
-    t.after(() => forkful.run(['kill'], { env: { FORKFUL_HOME: other } }));
+    endOther = () => forkful.run(['kill'], { env: { FORKFUL_HOME: other } });
     const script = join(forkful.directory, 'starts.sh');
     const begun = join(forkful.directory, 'begun');
     writeFileSync(script, `FORKFUL_HOME=${other} ${binary()} start "sleep 1000" --name inner && touch ${begun}\nexec sleep 1000\n`);

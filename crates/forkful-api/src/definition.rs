@@ -188,6 +188,8 @@ impl From<&AppSpec> for AppDefinition {
             cron_restart: spec.renewal.cron.as_ref().map(|cron| cron.as_str().to_owned()),
             health: spec.health.as_ref().map(Into::into),
             depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
+            memory_max_bytes: spec.limits.memory_bytes,
+            cpu_max_millicores: spec.limits.millicores,
         }
     }
 }
@@ -218,6 +220,7 @@ impl TryFrom<AppDefinition> for AppSpec {
         };
         let logs = check.logs(&definition)?;
         let renewal = check.renewal(&definition)?;
+        let limits = check.limits(&definition)?;
         let variables = check.variables(&definition)?;
         check.env(&definition.env)?;
         check.texts("program_args", &definition.program_args)?;
@@ -243,6 +246,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             renewal,
             health: definition.health.map(|health| check.health(health)).transpose()?,
             depends_on: check.depends_on(definition.depends_on)?,
+            limits,
             launch,
             instances: definition.instances,
             mode: definition.mode.into(),

@@ -20,7 +20,7 @@ pub use upkeep::{
     EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition,
     WatchDefinition, WatchIgnoreDefinition,
 };
-pub use view::{AppView, DispatchView, Status, WorkerView};
+pub use view::{AppUsage, AppView, DispatchView, Status, WorkerView};
 
 /// The version of this API; the command and the daemon must agree on it.
 pub const API_VERSION: u32 = 1;

@@ -39,6 +39,8 @@ pub enum Kind {
     Environment,
     /// Bytes, or a text with a unit.
     Bytes,
+    /// Cores, or a share of one in percent.
+    Cores,
     /// A cron pattern, or 0 for none.
     Cron,
     /// `true`, or what of the environment is left out.
@@ -89,6 +91,7 @@ impl Kind {
             Self::Balance => "\"auto\", \"direct\", \"exact\", \"shared\", \"sticky\"",
             Self::Environment => "object",
             Self::Bytes => "bytes, or \"200M\"",
+            Self::Cores => "cores, or \"150%\"",
             Self::Cron => "cron pattern, or 0",
             Self::FilterEnv => "true, name, or list",
             Self::User => "name or number",

@@ -178,6 +178,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         variables: variables?,
         watch: upkeep::watch(options, &cwd, context, &mut warnings),
         renewal: upkeep::renewal(options),
+        limits: upkeep::limits(options),
         health: upkeep::health(options),
         depends_on: depends_on?,
         launch: Launch {

@@ -71,6 +71,7 @@ fn of_kind(kind: Kind) -> Value {
         }
         Kind::ExecMode => json!({ "enum": ["cluster", "fork", "cluster_mode", "fork_mode"] }),
         Kind::Duration => number_or_text(r"^\s*[0-9.]+\s*(ms|s|m|min|h|d)?\s*$"),
+        Kind::Cores => number_or_text(r"^\s*[0-9.]+\s*%?\s*$"),
         Kind::Bytes => number_or_text(r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$"),
         Kind::Count => json!({ "type": "integer", "minimum": 0 }),
         Kind::Port => json!({ "type": "integer", "minimum": 0, "maximum": 65535 }),

@@ -14,7 +14,7 @@ use crate::tree::{Node, Spot, Value};
 
 pub use parts::parse_bytes;
 pub(crate) use parts::{
-    bytes, cron, date_format, filter_env, flag_or_path, health, large_count, log_type, names, paths,
+    bytes, cores, cron, date_format, filter_env, flag_or_path, health, large_count, log_type, names, paths,
     positive_duration, variable_name, watch, watch_ignore, watch_options,
 };
 pub use rotation::set_log_rotation;

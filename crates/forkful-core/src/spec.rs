@@ -67,6 +67,8 @@ pub struct AppSpec {
     pub health: Option<HealthCheck>,
     /// Apps that are ready before this one is started, and stopped after it.
     pub depends_on: Vec<AppName>,
+    /// What all its processes together may use.
+    pub limits: ResourceLimits,
 }
 
 /// Variables that differ from worker to worker.
@@ -150,6 +152,15 @@ pub enum Balance {
     Shared,
     /// By client address, in the kernel.
     Sticky,
+}
+
+/// What all processes of an app together may use, by its control group; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResourceLimits {
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Thousandths of a core.
+    pub millicores: Option<u32>,
 }
 
 /// What happens after a worker's exit that nobody asked for.

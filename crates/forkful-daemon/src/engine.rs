@@ -8,6 +8,7 @@
 //! - `app`: what is kept of an app · `places`: apps and slots come and go
 //! - `commands`: what clients ask for · `targets`: of whom · `jobs`: what still owes them an answer
 //! - `actions`: what the core decides, performed · `launch`: one process · `starting`: its start · `exits`: processes end
+//! - `groups`: control groups, limits and the kernel's figures
 //! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
 //! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved ·
 //!   `resurrect`: the way back
@@ -24,6 +25,7 @@ mod dependencies;
 mod exit_tail;
 mod exits;
 mod faults;
+mod groups;
 mod jobs;
 mod launch;
 mod log_request;
@@ -59,6 +61,7 @@ use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
 use forkful_core::slot::{Event, Exit, Generation, Outcome, Ticket};
 use forkful_core::spec::AppSpec;
+use forkful_os::cgroup::Groups;
 use forkful_os::closed::ClosedConnections;
 use forkful_os::process::{Child, Flight, SpawnError};
 use forkful_os::reactor::{self, Interest, Reactor};
@@ -217,6 +220,8 @@ pub(crate) struct Engine {
     work: Work,
     /// The threads that start processes.
     starter: Starter,
+    /// Where the apps' control groups are made, if they can be.
+    groups: Option<Groups>,
     pending: BTreeMap<(AppId, u16, Generation), starting::Pending>,
     stuck: Vec<starting::Stuck>,
     /// Since when starts fail for want of descriptors or memory.
@@ -285,6 +290,7 @@ impl Engine {
             pid_files: PidFiles::default(),
             work: Work::default(),
             starter: Starter::default(),
+            groups: Groups::make(options.marks.instance()),
             pending: BTreeMap::new(),
             stuck: Vec::new(),
             short_since: None,

@@ -111,6 +111,22 @@ fn remove_dead_sockets(home: &Home) {
 
 /// Ends every process of another daemon's workers; says how many there were.
 pub(crate) fn end(instance: DaemonInstance) -> usize {
+    let mut ended = end_marked(instance);
+    // Those that have shed every mark are in the groups still.
+    let began = Instant::now();
+    let mut pause = LOOKS.0;
+    loop {
+        let left = forkful_os::cgroup::clear_left_behind(instance);
+        if left == 0 || began.elapsed() > PATIENCE {
+            return ended;
+        }
+        ended = ended.max(left);
+        thread::sleep(pause);
+        pause = (pause * 2).min(LOOKS.1);
+    }
+}
+
+fn end_marked(instance: DaemonInstance) -> usize {
     let began = Instant::now();
     let mut asked = HashSet::new();
     let mut pause = LOOKS.0;

@@ -85,6 +85,7 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
         return Ok(());
     };
     prepare_process();
+    forkful_os::cgroup::leave_others();
     forkful_os::process::ignore_hangup()?;
     let marks = left_behind::take_over(&home);
     let instance = marks.instance().to_string();

@@ -91,6 +91,7 @@ fn plan() -> Result<SpawnPlan> {
         channel: None,
         run_as: None,
         mark: None,
+        groups: None,
     })
 }
 

@@ -5,6 +5,8 @@
 
 mod cgroup;
 
+pub(crate) use cgroup::own_groups;
+
 use std::fmt;
 use std::path::Path;
 

@@ -8,6 +8,7 @@
 
 pub mod behalf;
 mod bpf;
+pub mod cgroup;
 pub mod channel;
 pub mod clock;
 pub mod closed;

@@ -41,6 +41,8 @@ pub struct SpawnPlan {
     pub run_as: Option<RunAs>,
     /// A number that it and all that it starts carry for life: see [`crate::tree::Mark`].
     pub mark: Option<crate::tree::Mark>,
+    /// The control groups that it joins, with all that it starts.
+    pub groups: Option<crate::cgroup::Membership>,
 }
 
 /// A user and groups for a process; only root can give others than its own.
@@ -63,6 +65,8 @@ pub enum SpawnStep {
     Descriptors,
     /// The kernel made no process.
     Clone,
+    /// Its control group could not be joined.
+    Group,
     /// No new session.
     Session,
     /// The other user's or group's rights could not be taken on.
@@ -100,6 +104,7 @@ impl SpawnError {
             }
             SpawnStep::Descriptors => format!("cannot prepare the descriptors for {path}"),
             SpawnStep::Clone => format!("cannot make a process for {path}"),
+            SpawnStep::Group => format!("cannot put {path} into its control group"),
             SpawnStep::Session => format!("cannot give {path} a session of its own"),
             SpawnStep::User => format!("cannot start {path} as another user"),
             SpawnStep::ChangeDirectory => format!("cannot enter the working directory {path}"),

@@ -36,6 +36,7 @@ pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) 
         channel: None,
         run_as: None,
         mark: None,
+        groups: None,
     };
     (plan, read)
 }

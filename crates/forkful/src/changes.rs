@@ -199,6 +199,8 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
         shutdown_with_message => "shutdown_with_message";
         treekill => "treekill";
         max_memory_restart => "max_memory_bytes";
+        memory_max => "memory_max_bytes";
+        cpu_max => "cpu_max_millicores";
         max_requests => "max_requests";
         max_age => "max_age_ms";
         cron_restart => "cron_restart";

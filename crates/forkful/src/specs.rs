@@ -371,6 +371,8 @@ fn set_renewal(options: &mut AppOptions, args: &RenewalArgs) -> Result<(), Failu
     let texts = [
         ("watch_delay", &watch_delay),
         ("max_memory_restart", &args.max_memory_restart),
+        ("memory_max", &args.memory_max),
+        ("cpu_max", &args.cpu_max),
         ("max_requests", &args.max_requests),
         ("max_age", &args.max_age),
         ("cron_restart", &args.cron_restart),

@@ -6,7 +6,7 @@ use forkful_core::date_format::DateFormat;
 use forkful_core::logs::{AnsiPolicy, LineFormat};
 use forkful_core::spec::{
     AppName, CronPattern, EnvBlocks, EnvSources, HealthCheck, HealthProbe, LogSpec, Namespace, Renewal,
-    RunAs, Watch, WatchIgnore, WatchPolling, WorkerVariables,
+    ResourceLimits, RunAs, Watch, WatchIgnore, WatchPolling, WorkerVariables,
 };
 
 use super::{Check, DURATION_MS_MAX, DefinitionError, millis, text};
@@ -17,6 +17,10 @@ use crate::types::{
 
 /// The most paths, patterns or dependencies in one definition.
 const LIST_MAX: u64 = 4096;
+/// Less memory holds no program: the kernel would kill each at its start.
+const MEMORY_MAX_LEAST: u64 = 1 << 20;
+/// The kernel's least share, in thousandths of a core.
+const CPU_MAX_LEAST: u32 = 10;
 
 impl From<&EnvSources> for EnvSourcesDefinition {
     fn from(sources: &EnvSources) -> Self {
@@ -131,6 +135,19 @@ impl Check<'_> {
             disabled: definition.disable_logs,
             ansi: if definition.log_strip_ansi { AnsiPolicy::Strip } else { AnsiPolicy::Keep },
             rotation: definition.log_rotate.as_ref().map(|rotation| self.rotation(rotation)).transpose()?,
+        })
+    }
+
+    pub(super) fn limits(&self, definition: &AppDefinition) -> Result<ResourceLimits, DefinitionError> {
+        if let Some(bytes) = definition.memory_max_bytes {
+            self.range("memory_max_bytes", bytes, MEMORY_MAX_LEAST, u64::MAX)?;
+        }
+        if let Some(millicores) = definition.cpu_max_millicores {
+            self.range("cpu_max_millicores", millicores, CPU_MAX_LEAST, u32::MAX)?;
+        }
+        Ok(ResourceLimits {
+            memory_bytes: definition.memory_max_bytes,
+            millicores: definition.cpu_max_millicores,
         })
     }
 

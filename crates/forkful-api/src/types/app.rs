@@ -144,6 +144,12 @@ pub struct AppDefinition {
     /// Apps that are ready before this one starts.
     #[serde(default)]
     pub depends_on: Vec<String>,
+    /// Memory that all its processes together may use.
+    #[serde(default)]
+    pub memory_max_bytes: Option<u64>,
+    /// Thousandths of a core that all its processes together may use.
+    #[serde(default)]
+    pub cpu_max_millicores: Option<u32>,
 }
 
 impl AppDefinition {

@@ -17,10 +17,27 @@ pub struct AppView {
     pub listening: Vec<String>,
     /// When the app was created.
     pub created_at_ms: u64,
+    /// What all its processes use, by the kernel's accounts; only where the daemon can make control groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<AppUsage>,
     /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
     pub dispatch: Vec<DispatchView>,
     /// Its workers by slot.
     pub workers: Vec<WorkerView>,
+}
+
+/// What all processes of an app use, from its control group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AppUsage {
+    /// Memory, without the part of the page cache that is not in use.
+    pub memory_bytes: Option<u64>,
+    /// CPU, as a share of one core, between the last two looks.
+    pub cpu_percent: Option<f32>,
+    /// CPU time since the app's first start.
+    pub cpu_time_ms: Option<u64>,
+    /// How often the kernel has killed one of its processes because memory ran out.
+    pub out_of_memory_kills: u64,
 }
 
 /// Counters of one listening address.

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_core::spec::{
-    HEALTH_FAILURES_DEFAULT, HealthCheck, Renewal, RunAs, Watch, WatchIgnore, WatchPolling, WorkerVariables,
+    HEALTH_FAILURES_DEFAULT, HealthCheck, Renewal, ResourceLimits, RunAs, Watch, WatchIgnore, WatchPolling,
+    WorkerVariables,
 };
 use forkful_os::users;
 
@@ -60,6 +61,11 @@ pub(super) fn renewal(options: &AppOptions) -> Renewal {
         max_age: options.max_age,
         cron: options.cron_restart.clone().flatten(),
     }
+}
+
+/// What all processes together may use.
+pub(super) fn limits(options: &AppOptions) -> ResourceLimits {
+    ResourceLimits { memory_bytes: options.memory_max, millicores: options.cpu_max }
 }
 
 /// How a worker is checked.

@@ -33,6 +33,24 @@ pub(crate) fn bytes(node: &Node) -> Checked<u64> {
     }
 }
 
+/// CPU: a number of cores, or a share of one as `150%`; in thousandths of a core.
+pub(crate) fn cores(node: &Node) -> Checked<u32> {
+    const EXPECTED: &str = r#"a number of cores as 1.5, or a text as "150%", from 0.01 to 4096"#;
+    let cores = match &node.value {
+        Value::Number(number) => Some(number.value),
+        Value::Text(text) => {
+            let text = text.trim();
+            match text.strip_suffix('%') {
+                Some(percent) => percent.trim_end().parse::<f64>().ok().map(|percent| percent / 100.0),
+                None => text.parse().ok(),
+            }
+        }
+        _ => None,
+    };
+    let cores = cores.filter(|cores| (0.01..=4096.0).contains(cores)).ok_or(Refusal::new(node, EXPECTED))?;
+    Ok((cores * 1000.0).round() as u32)
+}
+
 /// `200M`, `1.5 GB`, `4096`: units of 1024, as PM2 has them.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();

@@ -13,6 +13,7 @@ use forkful_core::Time;
 use forkful_core::rollout::{ReloadQueue, Rollout};
 use forkful_core::slot::{Exit, Generation, Policy, Slot, State};
 use forkful_core::spec::AppSpec;
+use forkful_os::cgroup::{AppGroup, WorkerGroup};
 use forkful_os::process::Child;
 
 use super::dependencies::Held;
@@ -43,6 +44,12 @@ pub(crate) struct App {
     pub(crate) unknown_keys: Vec<forkful_api::saved::UnknownKey>,
     /// Things to do later, in order of time.
     pub(crate) later: BTreeMap<(Time, u64), Later>,
+    /// Its control group, once a worker was started.
+    pub(crate) group: Option<AppGroup>,
+    /// The CPU time of all its processes.
+    pub(crate) cpu: CpuSample,
+    /// How often the kernel had killed one of its processes for want of memory, when that was looked at last.
+    pub(crate) out_of_memory_kills: u64,
 }
 
 /// A reload that waits for its turn.
@@ -87,6 +94,8 @@ pub(crate) struct Place {
     pub(crate) processes: BTreeMap<Generation, Process>,
     pub(crate) deadline: Option<Time>,
     pub(crate) last_exit: Option<Exit>,
+    /// Why the last process ended, where its exit does not say it.
+    pub(crate) exit_cause: Option<String>,
     /// Why the last listen was refused.
     pub(crate) listen_fault: Option<ListenFault>,
     /// When it was last looked up who has the port of a refused listen.
@@ -126,6 +135,8 @@ pub(crate) struct Process {
     pub(crate) stdin: Option<Stdin>,
     /// The file that holds its process id.
     pub(crate) pid_file: Option<PathBuf>,
+    /// Its control group, with all that it started.
+    pub(crate) group: Option<WorkerGroup>,
     pub(crate) spawned: Time,
     /// Since when it has been seen to listen by itself, while its readiness is awaited.
     pub(crate) own_socket_since: Option<Time>,

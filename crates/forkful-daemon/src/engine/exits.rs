@@ -20,6 +20,8 @@ const TREE_LOOK: Duration = Duration::from_millis(5);
 /// A process in an uninterruptible wait cannot be killed; it is not waited for longer than this.
 const TREE_WAIT_MAX: Duration = Duration::from_secs(2);
 
+const SIGKILL: i32 = 9;
+
 impl Engine {
     /// A pidfd is readable: the process has ended.
     pub(crate) fn on_process_ended(&mut self, watch: u64) {
@@ -59,17 +61,25 @@ impl Engine {
             return;
         };
         let Some(ended) = process.ended.clone() else { return };
-        let is_clear =
-            orphans_since.is_none_or(|since| self.kill_tree(app, slot, generation, since) == Some(0));
+        // The group knows those, too, that have shed every mark.
+        let is_group_clear = process.group.as_ref().is_none_or(|group| group.kill() == 0);
+        let is_clear = is_group_clear
+            && orphans_since.is_none_or(|since| self.kill_tree(app, slot, generation, since) == Some(0));
         if !is_clear && now < ended.give_up {
             self.later(app, TREE_LOOK, Later::ClearTree(slot, generation));
             return;
         }
+        let was_killed = ended.exit == Exit::Signal(SIGKILL);
         let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
         if place.is_some_and(|place| place.shrinks_with(generation) && !place.slot.leaving.is_empty()) {
             // The slot goes away with the last of them; the one that drains must not be hurried by that.
             self.later(app, LEAVER_LOOK, Later::ClearTree(slot, generation));
             return;
+        }
+        let cause = self.out_of_memory(app).filter(|_| was_killed);
+        if let Some(cause) = &cause {
+            let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
+            log_line!("forkful: {name} worker {slot}: {cause}");
         }
         let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {
             return;
@@ -81,6 +91,7 @@ impl Engine {
             }
             let _reaped = process.child.try_wait(true);
         }
+        place.exit_cause = cause;
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
         // A worker that went by a scale-down must not be taken for a crashed one, and started again.

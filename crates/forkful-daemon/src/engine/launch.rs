@@ -66,6 +66,7 @@ pub(crate) fn prepare(spec: &AppSpec, identity: &Identity<'_>) -> io::Result<(Sp
         channel: child_channel,
         run_as: spec.launch.run_as.as_ref().map(run_as),
         mark: Some(identity.mark),
+        groups: None,
     };
     Ok((plan, Ends { channel, cookie, stdin, stdout, stderr }))
 }

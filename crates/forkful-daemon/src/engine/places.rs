@@ -40,6 +40,9 @@ impl Engine {
             reload: None,
             reloads: forkful_core::rollout::ReloadQueue::default(),
             held: None,
+            group: None,
+            cpu: super::app::CpuSample::default(),
+            out_of_memory_kills: 0,
             upkeep: super::upkeep::AppUpkeep::default(),
             unknown_keys: Vec::new(),
             later: BTreeMap::new(),
@@ -83,6 +86,7 @@ impl Engine {
             processes: BTreeMap::new(),
             deadline: None,
             last_exit: None,
+            exit_cause: None,
             listen_fault: None,
             owner_looked_at: None,
             exit_tail: ExitTail::default(),
@@ -188,7 +192,9 @@ impl Engine {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         if entry.places.is_empty() {
             self.cancel_reloads(app, SlotVerb::Delete);
-            self.apps.remove(&app);
+            if let Some(group) = self.apps.remove(&app).and_then(|entry| entry.group) {
+                group.remove();
+            }
             if self.apps.is_empty() {
                 // As under PM2: nobody can mean an older worker by its id any more.
                 self.next_pm_id = 0;

@@ -17,6 +17,7 @@ use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Event, Generation};
 use forkful_core::spec::Mode;
+use forkful_os::cgroup::WorkerGroup;
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
 use forkful_os::tree::{self, Mark};
 use tokio::sync::oneshot;
@@ -45,14 +46,21 @@ const EMFILE: i32 = 24;
 /// A process's place: its app, its slot, and which of the slot's processes it is.
 type Whose = (AppId, u16, Generation);
 
+/// What is known of a process before it is there.
+struct Known {
+    /// Our ends of what connects it.
+    ends: Ends,
+    mark: Mark,
+    worker: WorkerId,
+    /// Goes away with a start that fails.
+    group: Option<WorkerGroup>,
+}
+
 /// A start under way.
 pub(super) struct Pending {
     number: u64,
     flight: Arc<Flight>,
-    /// Our ends of what connects the process.
-    pub(super) ends: Ends,
-    pub(super) mark: Mark,
-    pub(super) worker: WorkerId,
+    known: Known,
     program: PathBuf,
     cwd: PathBuf,
     pub(super) deadline: Time,
@@ -98,9 +106,15 @@ impl Engine {
         };
         self.logs.begin_process(place.pm_id);
         match prepare(&entry.spec, &identity) {
-            Ok((plan, ends)) => {
-                self.begin_start((app, slot, generation), (plan, agent), ends, mark, worker);
-            }
+            Ok((mut plan, ends)) => match self.join_group(app, mark) {
+                Ok(joined) => {
+                    let (group, membership) = joined.unzip();
+                    plan.groups = membership;
+                    let known = Known { ends, mark, worker, group };
+                    self.begin_start((app, slot, generation), (plan, agent), known);
+                }
+                Err(why) => self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why))),
+            },
             Err(error) => {
                 let why = format!("no descriptors for its pipes: {error}");
                 self.fail_start((app, slot, generation), &error, why);
@@ -126,14 +140,7 @@ impl Engine {
     }
 
     /// Has a thread start a process.
-    fn begin_start(
-        &mut self,
-        whose: Whose,
-        plan: (SpawnPlan, Option<AgentPlace>),
-        ends: Ends,
-        mark: Mark,
-        worker: WorkerId,
-    ) {
+    fn begin_start(&mut self, whose: Whose, plan: (SpawnPlan, Option<AgentPlace>), known: Known) {
         let (app, slot, generation) = whose;
         let (mut plan, agent) = plan;
         let is_the_same = |stuck: &&Stuck| (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd);
@@ -148,9 +155,7 @@ impl Engine {
         let pending = Pending {
             number,
             flight: Arc::clone(&flight),
-            ends,
-            mark,
-            worker,
+            known,
             program: plan.program.clone(),
             cwd: plan.cwd.clone(),
             deadline: now + START_DEADLINE,
@@ -220,7 +225,7 @@ impl Engine {
     /// The program of a start runs: from now on it is a process of its slot.
     fn take_over(&mut self, (app, slot, generation): Whose, child: Child, pending: Pending) {
         let now = self.clock.now();
-        let Pending { ends, mark, worker, .. } = pending;
+        let Known { ends, mark, worker, group } = pending.known;
         let remote = ends.remote_of(&child);
         let Ends { channel, stdin, stdout, stderr, .. } = ends;
         if let Err(error) = self.watch_process(&child.pidfd, app, slot, generation) {
@@ -251,6 +256,7 @@ impl Engine {
             mark,
             stdin: stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
             pid_file: None,
+            group,
             spawned: now,
             own_socket_since: None,
             ended: None,
@@ -389,6 +395,7 @@ impl Pending {
                 format!("cannot enter the working directory {}", self.cwd.display())
             }
             SpawnStep::Arguments
+            | SpawnStep::Group
             | SpawnStep::Descriptors
             | SpawnStep::Clone
             | SpawnStep::Session

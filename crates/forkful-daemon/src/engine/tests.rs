@@ -136,6 +136,7 @@ fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
         renewal: forkful_core::spec::Renewal::default(),
         health: None,
         depends_on: Vec::new(),
+        limits: forkful_core::spec::ResourceLimits::default(),
         launch: Launch {
             program: command[0].into(),
             program_args: command[1..].iter().map(|argument| (*argument).to_owned()).collect(),

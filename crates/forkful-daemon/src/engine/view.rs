@@ -65,6 +65,7 @@ impl Engine {
 
     fn view_of(&mut self, id: AppId, only: Option<u16>) -> Option<AppView> {
         let now = self.clock.now();
+        let usage = self.usage(id);
         let entry = self.apps.get_mut(&id)?;
         let (definition, env_names) = public_definition(&entry.spec);
         let dispatch: Vec<DispatchView> = entry
@@ -92,6 +93,7 @@ impl Engine {
             env_names,
             listening: dispatch.iter().map(|view| view.address.clone()).collect(),
             created_at_ms: entry.created_at_ms,
+            usage,
             dispatch,
             workers,
         })
@@ -138,7 +140,10 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &Log
         memory_bytes,
         out_log_path: place.out_file.to_string_lossy().into_owned(),
         error_log_path: place.error_file.to_string_lossy().into_owned(),
-        last_exit: last_exit.map(ToString::to_string),
+        last_exit: last_exit.map(|exit| match &place.exit_cause {
+            Some(cause) => format!("{exit}: {cause}"),
+            None => exit.to_string(),
+        }),
         exit_code: last_exit.and_then(|exit| match exit {
             Exit::Code(code) => Some(*code),
             Exit::Signal(signal) => Some(128 + signal),
@@ -189,7 +194,8 @@ fn status(place: &Place) -> Status {
 /// Why a worker is in its state; the cause comes first, where it is known.
 fn reason(place: &mut Place) -> Option<String> {
     let listen = place.listen_fault.as_ref().map(|fault| fault.error.clone());
-    let because = |text: String, tail: &mut ExitTail| match listen.as_deref().or_else(|| tail.cause()) {
+    let known = place.exit_cause.clone().or_else(|| listen.clone());
+    let because = |text: String, tail: &mut ExitTail| match known.as_deref().or_else(|| tail.cause()) {
         Some(cause) => format!("{cause} ({text})"),
         None => text,
     };

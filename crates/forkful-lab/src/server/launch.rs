@@ -116,6 +116,7 @@ fn plain(options: &Options<'_>, command: &Command, argv: Vec<String>) -> Result<
         channel: None,
         run_as: None,
         mark: None,
+        groups: None,
     };
     let child = spawn(plan).map_err(|source| LabError::Spawn { arm: options.arm.name.clone(), source })?;
     Ok(Launched { tree: Tree::of_child(child), backend: Backend::Child, ready_file: None })

@@ -29,6 +29,33 @@ struct Mount {
     controllers: Option<Vec<String>>,
 }
 
+/// A group that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnGroup {
+    /// Version 1: the hierarchy's controllers. Version 2: none.
+    pub(crate) controllers: Vec<String>,
+    /// Its directory.
+    pub(crate) path: PathBuf,
+}
+
+/// The groups that this process is in, one in each mounted hierarchy, as far as they can be seen.
+pub(crate) fn own_groups(root: &Path) -> Vec<OwnGroup> {
+    let memberships = read_text(&root.join("proc/self/cgroup")).map(|t| parse_memberships(&t));
+    let mounts = read_text(&root.join("proc/self/mountinfo")).map(|t| parse_mounts(&t));
+    let (Some(memberships), Some(mounts)) = (memberships, mounts) else { return Vec::new() };
+    let of = |membership: Membership| {
+        let mount =
+            mounts.iter().find(|mount| match (&mount.controllers, membership.controllers.first()) {
+                (None, None) => true,
+                (Some(mounted), Some(first)) => mounted.contains(first),
+                (None, Some(_)) | (Some(_), None) => false,
+            })?;
+        let (path, _) = ancestors(root, mount, &membership.path).into_iter().next()?;
+        Some(OwnGroup { controllers: membership.controllers, path })
+    };
+    memberships.into_iter().filter_map(of).collect()
+}
+
 /// All limits of all groups that this process is in, their ancestors included.
 pub(super) fn limits(root: &Path) -> Vec<CoreLimit> {
     let memberships = read_text(&root.join("proc/self/cgroup")).map(|t| parse_memberships(&t));

@@ -51,6 +51,7 @@ pub fn spawn_detached(
         channel: Some(program_end),
         run_as: None,
         mark: None,
+        groups: None,
     })?;
     Ok(Detached { child, ready })
 }

@@ -42,7 +42,9 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
     let run_as = plan.run_as.clone();
     let mark = plan.mark;
     let image = Image::prepare(&plan).map_err(|source| error(SpawnStep::Arguments, source))?;
+    let groups_required = plan.groups.as_ref().is_some_and(|groups| groups.is_required);
     let files = Files::prepare(plan).map_err(|source| error(SpawnStep::Descriptors, source))?;
+    let groups: Vec<RawFd> = files.groups.iter().map(AsRawFd::as_raw_fd).collect();
     let orders = Orders {
         program: &image.program,
         cwd: &image.cwd,
@@ -56,6 +58,8 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         scheduling: priority::original_attributes(),
         run_as: run_as.as_ref(),
         flight,
+        groups: &groups,
+        groups_required,
         failure: MaybeUninit::zeroed(),
     };
     if flight.is_cancelled() {
@@ -126,6 +130,7 @@ struct Files {
     stdout: OwnedFd,
     stderr: OwnedFd,
     channel: Option<OwnedFd>,
+    groups: Vec<OwnedFd>,
 }
 
 impl Files {
@@ -139,6 +144,13 @@ impl Files {
             stdout: out_of_the_way(plan.stdout)?,
             stderr: out_of_the_way(plan.stderr)?,
             channel: plan.channel.map(out_of_the_way).transpose()?,
+            groups: plan
+                .groups
+                .map(|groups| groups.files)
+                .unwrap_or_default()
+                .into_iter()
+                .map(out_of_the_way)
+                .collect::<io::Result<_>>()?,
         })
     }
 
@@ -169,6 +181,9 @@ struct Orders<'a> {
     scheduling: Option<libc::sched_attr>,
     run_as: Option<&'a RunAs>,
     flight: &'a Flight,
+    /// Open `cgroup.procs` files, at numbers that none of the child's final descriptors has.
+    groups: &'a [RawFd],
+    groups_required: bool,
     failure: MaybeUninit<Failure>,
 }
 
@@ -185,6 +200,7 @@ const FAILED_SESSION: c_int = 2;
 const FAILED_DIRECTORY: c_int = 3;
 const FAILED_EXECUTE: c_int = 4;
 const FAILED_USER: c_int = 5;
+const FAILED_GROUP: c_int = 6;
 
 /// The step of a number; `None` is no failure, or no child so far.
 pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
@@ -194,6 +210,7 @@ pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
         FAILED_SESSION => Some(SpawnStep::Session),
         FAILED_DIRECTORY => Some(SpawnStep::ChangeDirectory),
         FAILED_USER => Some(SpawnStep::User),
+        FAILED_GROUP => Some(SpawnStep::Group),
         _ => Some(SpawnStep::Execute),
     }
 }
@@ -293,6 +310,14 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
     // SAFETY: async-signal-safe calls with valid arguments, as far as the orders are.
     unsafe {
         reset_dispositions();
+        orders.flight.note_step(FAILED_GROUP);
+        for group in orders.groups {
+            // 0 is whoever writes.
+            let joined = libc::write(*group, c"0".as_ptr().cast::<c_void>(), 1);
+            if joined < 0 && orders.groups_required {
+                return FAILED_GROUP;
+            }
+        }
         if libc::setsid() < 0 {
             return FAILED_SESSION;
         }

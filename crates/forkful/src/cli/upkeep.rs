@@ -59,6 +59,12 @@ pub(crate) struct RenewalArgs {
     /// Reload workers that use more memory, such as 300M.
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_memory_restart: Option<String>,
+    /// Memory limit of all processes of the app together, such as 512M.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_max: Option<String>,
+    /// CPU limit of all processes together, such as 1.5 or 150%.
+    #[arg(long, value_name = "CORES")]
+    pub(crate) cpu_max: Option<String>,
     /// Reload workers after roughly this number of requests.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_requests: Option<String>,

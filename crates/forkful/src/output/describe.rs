@@ -31,6 +31,8 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     lines.pair("ready", &ready(definition));
     lines.pair("stop", &stop(definition));
     lines.pair("agent", if definition.agent { "preloaded" } else { "off" });
+    lines.pair("memory_max", &memory_max(app));
+    lines.pair("cpu_max", &cpu_max(app));
     lines.names("environment", &app.env_names);
     lines.names("missing", &missing(app));
     for dispatch in &app.dispatch {
@@ -58,6 +60,24 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
 fn missing(app: &AppView) -> Vec<String> {
     let inherited = app.definition.env_sources.inherited.iter();
     inherited.filter(|name| !app.env_names.contains(name)).cloned().collect()
+}
+
+/// A limit, and how much of it is used; nothing for an app without one.
+fn memory_max(app: &AppView) -> String {
+    let Some(most) = app.definition.memory_max_bytes else { return String::new() };
+    match app.usage.as_ref().and_then(|usage| usage.memory_bytes) {
+        Some(used) => format!("{} for all processes, {} used", bytes(most), bytes(used)),
+        None => format!("{} for all processes", bytes(most)),
+    }
+}
+
+fn cpu_max(app: &AppView) -> String {
+    let Some(most) = app.definition.cpu_max_millicores else { return String::new() };
+    let most = format!("{} cores for all processes", f64::from(most) / 1000.0);
+    match app.usage.as_ref().and_then(|usage| usage.cpu_percent) {
+        Some(used) => format!("{most}, {:.2} used", used / 100.0),
+        None => most,
+    }
 }
 
 fn mode(definition: &AppDefinition) -> String {

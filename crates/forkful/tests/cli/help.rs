@@ -122,6 +122,8 @@ fn help_of_start() {
           --ext <EXTENSIONS>            Watch only files with these extensions
           --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
           --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
+          --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
+          --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
           --max-requests <NUMBER>       Reload workers after roughly this number of requests
           --max-age <DURATION>          Reload workers after roughly this age
       -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
@@ -232,6 +234,8 @@ fn help_of_reload() {
           --ext <EXTENSIONS>            Watch only files with these extensions
           --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
           --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
+          --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
+          --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
           --max-requests <NUMBER>       Reload workers after roughly this number of requests
           --max-age <DURATION>          Reload workers after roughly this age
       -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]

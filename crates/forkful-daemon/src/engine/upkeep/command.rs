@@ -91,6 +91,7 @@ fn start(
         channel: None,
         run_as: launch.run_as.as_ref().map(super::super::launch::run_as),
         mark: Some(mark),
+        groups: None,
     };
     process::spawn_watched(plan, flight).map_err(|error| error.to_string())
 }

@@ -1,0 +1,102 @@
+//! The control groups of apps: joined by each process before its program runs, emptied when its worker has ended.
+//!
+//! Without a hierarchy that can be written to there are none, and only limits are refused.
+
+use forkful_core::spec::{AppSpec, ResourceLimits};
+use forkful_os::cgroup::{GroupLimits, Membership, WorkerGroup};
+use forkful_os::tree::Mark;
+
+use super::Engine;
+use super::app::{AppId, CpuSample};
+use forkful_api::types::AppUsage;
+
+/// A thousandth of a core is the unit of `cpu_max`.
+const MILLICORES: f64 = 1000.0;
+/// Two looks at an app's CPU time are at least so far apart, in milliseconds.
+const CPU_SAMPLE_MS_MIN: u128 = 500;
+
+impl Engine {
+    /// Makes the group of a worker that is about to start, in that of its app. The text says which limit cannot be had.
+    pub(super) fn join_group(
+        &mut self,
+        app: AppId,
+        mark: Mark,
+    ) -> Result<Option<(WorkerGroup, Membership)>, String> {
+        let Some(entry) = self.apps.get_mut(&app) else { return Ok(None) };
+        let limits = entry.spec.limits;
+        let Some(groups) = &self.groups else {
+            return match limit_names(&entry.spec) {
+                None => Ok(None),
+                Some(names) => Err(format!(
+                    "{names} cannot be kept: this system lets the daemon make no control group \
+                     (it needs root, or a service with `Delegate=yes`)"
+                )),
+            };
+        };
+        let made = groups.app(
+            &format!("app-{}", app.0),
+            GroupLimits {
+                memory_bytes: limits.memory_bytes,
+                cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
+            },
+        );
+        let joined = made.map_err(|error| (error.to_string(), error.source)).and_then(|group| {
+            let joined = group.worker(&mark.to_string());
+            entry.group = Some(group);
+            joined.map_err(|error| ("cannot make its control group".to_owned(), error))
+        });
+        match joined {
+            Ok(joined) => Ok(Some(joined)),
+            // A start matters more than its group.
+            Err(_) if limits == ResourceLimits::default() => Ok(None),
+            Err((what, error)) => Err(format!("{what}: {error}")),
+        }
+    }
+
+    /// What all processes of an app use, by the kernel's accounts.
+    pub(super) fn usage(&mut self, app: AppId) -> Option<AppUsage> {
+        let now = self.clock.now();
+        let entry = self.apps.get_mut(&app)?;
+        let group = entry.group.as_ref()?;
+        let usage = group.usage();
+        if let Some(used) = usage.cpu_time {
+            let passed = now.since(entry.cpu.at);
+            if passed.as_millis() >= CPU_SAMPLE_MS_MIN {
+                let percent = used.saturating_sub(entry.cpu.used).as_secs_f32()
+                    / passed.as_secs_f32().max(0.001)
+                    * 100.0;
+                entry.cpu = CpuSample { pid: 0, at: now, used, percent };
+            }
+        }
+        Some(AppUsage {
+            memory_bytes: usage.memory_bytes,
+            cpu_percent: usage.cpu_time.map(|_| entry.cpu.percent),
+            cpu_time_ms: usage.cpu_time.map(|time| time.as_millis() as u64),
+            out_of_memory_kills: group.out_of_memory_kills(),
+        })
+    }
+
+    /// Whether the kernel has killed a process of an app for want of memory since this was asked last; in words.
+    pub(super) fn out_of_memory(&mut self, app: AppId) -> Option<String> {
+        let entry = self.apps.get_mut(&app)?;
+        let kills = entry.group.as_ref()?.out_of_memory_kills();
+        let is_new = kills > std::mem::replace(&mut entry.out_of_memory_kills, kills);
+        let why = match entry.spec.limits.memory_bytes {
+            Some(bytes) => {
+                format!("the kernel killed it: its app had used all of its `memory_max` of {bytes} bytes")
+            }
+            None => "the kernel killed it: memory had run out".to_owned(),
+        };
+        is_new.then_some(why)
+    }
+}
+
+/// The limits that an app asks for.
+fn limit_names(spec: &AppSpec) -> Option<&'static str> {
+    match (spec.limits.memory_bytes, spec.limits.millicores) {
+        (None, None) => None,
+        (Some(_), None) => Some("`memory_max`"),
+        (None, Some(_)) => Some("`cpu_max`"),
+        (Some(_), Some(_)) => Some("`memory_max` and `cpu_max`"),
+    }
+}

@@ -1,0 +1,347 @@
+//! A control group for each app, with a group below it for each of its processes' trees (cgroups(7), the kernel's
+//! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`).
+//!
+//! A process cannot leave its group without rights that apps do not have, so that a group knows the descendants that shed
+//! every other mark. Version 2 is used where it can be written to (a service with `Delegate=yes`, or root); of version 1
+//! the freezer serves instead. Memory and CPU come from version 2 where its controllers are there, else from version 1.
+//! Where no hierarchy can be written to there are no groups, and nothing depends on them but limits.
+//!
+//! Everything here is a few reads and writes of kernel files, without waiting; only joining may wait, and happens in the
+//! child (see [`Membership`]).
+
+mod hierarchy;
+mod kill;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::tree::Instance;
+use hierarchy::{Hierarchies, Tree, Version};
+
+/// The groups of one supervisor.
+#[derive(Debug)]
+pub struct Groups {
+    trees: Hierarchies,
+}
+
+/// The group of one app.
+#[derive(Debug)]
+pub struct AppGroup {
+    /// Where its processes are found.
+    members: Tree,
+    memory: Option<Tree>,
+    cpu_time: Option<Tree>,
+    cpu_limit: Option<Tree>,
+    has_limits: bool,
+    limits_cores: bool,
+}
+
+/// The group of one worker and all that it starts.
+#[derive(Debug)]
+pub struct WorkerGroup {
+    tree: Tree,
+}
+
+/// Open files by which a child joins its groups before it executes its program.
+#[derive(Debug)]
+pub struct Membership {
+    pub(crate) files: Vec<OwnedFd>,
+    /// A child that cannot join does not start: it would run without its limits.
+    pub(crate) is_required: bool,
+}
+
+/// What an app may use; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct GroupLimits {
+    /// Bytes of memory, of all its processes.
+    pub memory_bytes: Option<u64>,
+    /// Cores: 1.5 is the time of one core and a half.
+    pub cores: Option<f64>,
+}
+
+/// What an app uses, by the kernel's accounts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupUsage {
+    /// Memory without the part of the page cache that is not in use.
+    pub memory_bytes: Option<u64>,
+    /// Since the group was made.
+    pub cpu_time: Option<Duration>,
+}
+
+/// A limit that cannot be set.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set {what}")]
+pub struct LimitError {
+    /// Which.
+    pub what: &'static str,
+    /// Why.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Microseconds over which CPU time is given out; the kernel's own default.
+const CPU_PERIOD_US: u64 = 100_000;
+
+impl Groups {
+    /// Makes the place for the groups of a supervisor; `None` where no hierarchy can be written to.
+    pub fn make(instance: Instance) -> Option<Self> {
+        Hierarchies::prepare(Path::new("/"));
+        Hierarchies::find(Path::new("/"))?.below(&folder_of(instance)).map(|trees| Self { trees })
+    }
+
+    /// Makes the group of an app, or gives the one that there is other limits. What cannot be made in one hierarchy is left
+    /// out.
+    pub fn app(&self, name: &str, limits: GroupLimits) -> Result<AppGroup, LimitError> {
+        let below = |tree: &Option<Tree>| tree.as_ref().and_then(|tree| tree.below(name).ok());
+        let failed = |what| move |source| LimitError { what, source };
+        let members = self.trees.members.below(name).map_err(failed("up its control group"))?;
+        let group = AppGroup {
+            members,
+            memory: below(&self.trees.memory),
+            cpu_time: below(&self.trees.cpu_time),
+            cpu_limit: below(&self.trees.cpu_limit),
+            has_limits: limits != GroupLimits::default(),
+            limits_cores: limits.cores.is_some(),
+        };
+        let memory = group.limit_memory(limits.memory_bytes);
+        let cores = group.limit_cores(limits.cores);
+        // That there is no limit needs no controller.
+        if limits.memory_bytes.is_some() {
+            memory.map_err(failed("its memory limit"))?;
+        }
+        if limits.cores.is_some() {
+            cores.map_err(failed("its CPU limit"))?;
+        }
+        Ok(group)
+    }
+}
+
+impl Drop for Groups {
+    /// Removes the supervisor's groups, which are empty by now.
+    fn drop(&mut self) {
+        for tree in self.trees.all() {
+            remove_all(&tree.path);
+        }
+    }
+}
+
+/// Kills every process in the groups of another supervisor, and removes the groups once they are empty. Says how many
+/// processes were there.
+pub fn clear_left_behind(instance: Instance) -> usize {
+    let Some(trees) = Hierarchies::find(Path::new("/")) else { return 0 };
+    let folder = folder_of(instance);
+    let mut killed = 0;
+    for tree in trees.all() {
+        let left = Tree { path: tree.path.join(&folder), version: tree.version };
+        if left.path.is_dir() {
+            killed += kill::everything_below(&left);
+            remove_all(&left.path);
+        }
+    }
+    killed
+}
+
+/// Moves this process out of the groups of another supervisor's worker, which would end it with that worker: for a daemon
+/// that a worker has started. Where that is not permitted it stays.
+pub fn leave_others() {
+    let own = std::process::id().to_string();
+    for group in crate::cores::own_groups(Path::new("/")) {
+        if let Some(outside) = outside(&group.path) {
+            let version = if group.controllers.is_empty() { Version::Two } else { Version::One };
+            let tree = |path: PathBuf| Tree { path, version };
+            // A group of version 2 whose controllers are passed on takes no process, but then has the other one.
+            let _refused = tree(outside.clone())
+                .write("cgroup.procs", &own)
+                .or_else(|_| tree(outside.join(hierarchy::LEAF)).write("cgroup.procs", &own));
+        }
+    }
+}
+
+/// The group around those of the outermost supervisor, for a group of a worker's.
+fn outside(path: &Path) -> Option<PathBuf> {
+    let is_supervisors = |folder: &&Path| {
+        let name = folder.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+        name.strip_prefix(FOLDER_PREFIX).is_some_and(|instance| Instance::parse(instance).is_some())
+    };
+    path.ancestors().filter(is_supervisors).last()?.parent().map(Path::to_owned)
+}
+
+/// What the folder of a supervisor's groups begins with.
+const FOLDER_PREFIX: &str = "forkful-";
+
+fn folder_of(instance: Instance) -> String {
+    format!("{FOLDER_PREFIX}{instance}")
+}
+
+impl AppGroup {
+    /// Makes the group of a worker, and what lets a child join it.
+    pub fn worker(&self, name: &str) -> io::Result<(WorkerGroup, Membership)> {
+        let tree = self.members.below(name)?;
+        // Joining costs a start some time, so that a group without a use is left out.
+        let cpu_limit = self.cpu_limit.as_ref().filter(|_| self.limits_cores);
+        let others = [self.memory.as_ref(), self.cpu_time.as_ref(), cpu_limit];
+        let others = others.into_iter().flatten().filter(|other| other.version == Version::One);
+        let mut files = vec![tree.procs()?];
+        for other in others {
+            match other.procs() {
+                Ok(file) => files.push(file),
+                // Figures are worth less than a start.
+                Err(_) if !self.has_limits => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((WorkerGroup { tree }, Membership { files, is_required: self.has_limits }))
+    }
+
+    /// What its processes use.
+    pub fn usage(&self) -> GroupUsage {
+        GroupUsage {
+            memory_bytes: self.memory.as_ref().and_then(memory_of),
+            cpu_time: self.cpu_time.as_ref().and_then(cpu_time_of),
+        }
+    }
+
+    /// How often the kernel has killed one of its processes because memory ran out.
+    pub fn out_of_memory_kills(&self) -> u64 {
+        let of = |tree: &Tree| match tree.version {
+            Version::Two => tree.field("memory.events", "oom_kill"),
+            Version::One => tree.field("memory.oom_control", "oom_kill"),
+        };
+        self.memory.as_ref().and_then(of).unwrap_or(0)
+    }
+
+    /// Removes it, once no process is in it.
+    pub fn remove(&self) {
+        let others = [&self.memory, &self.cpu_time, &self.cpu_limit];
+        for tree in others.into_iter().flatten().chain([&self.members]) {
+            remove_all(&tree.path);
+        }
+    }
+
+    fn limit_memory(&self, bytes: Option<u64>) -> io::Result<()> {
+        let tree = self.memory.as_ref().ok_or_else(|| no_controller("memory"))?;
+        let (file, none) = match tree.version {
+            Version::Two => ("memory.max", "max"),
+            Version::One => ("memory.limit_in_bytes", "-1"),
+        };
+        tree.write(file, &bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()))
+    }
+
+    fn limit_cores(&self, cores: Option<f64>) -> io::Result<()> {
+        let tree = self.cpu_limit.as_ref().ok_or_else(|| no_controller("cpu"))?;
+        // The kernel's least quota is a millisecond.
+        let quota =
+            cores.map(|cores| ((cores * CPU_PERIOD_US as f64).round().max(1000.0) as u64).to_string());
+        match tree.version {
+            Version::Two => {
+                tree.write("cpu.max", &format!("{} {CPU_PERIOD_US}", quota.as_deref().unwrap_or("max")))
+            }
+            Version::One => {
+                tree.write("cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
+                tree.write("cpu.cfs_quota_us", quota.as_deref().unwrap_or("-1"))
+            }
+        }
+    }
+}
+
+impl WorkerGroup {
+    /// Whether a process is in it, or below it.
+    pub fn is_populated(&self) -> bool {
+        kill::is_populated(&self.tree)
+    }
+
+    /// Kills every process in it and below it; says how many there were.
+    pub fn kill(&self) -> usize {
+        kill::everything_below(&self.tree)
+    }
+}
+
+impl Drop for WorkerGroup {
+    /// Removes it; with a process in it, it stays until its app's group goes.
+    fn drop(&mut self) {
+        remove_all(&self.tree.path);
+    }
+}
+
+fn no_controller(name: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("the `{name}` controller is not delegated to this process"),
+    )
+}
+
+fn memory_of(tree: &Tree) -> Option<u64> {
+    let (used, cached) = match tree.version {
+        Version::Two => (tree.number("memory.current")?, tree.field("memory.stat", "inactive_file")),
+        Version::One => {
+            (tree.number("memory.usage_in_bytes")?, tree.field("memory.stat", "total_inactive_file"))
+        }
+    };
+    Some(used.saturating_sub(cached.unwrap_or(0)))
+}
+
+fn cpu_time_of(tree: &Tree) -> Option<Duration> {
+    match tree.version {
+        Version::Two => tree.field("cpu.stat", "usage_usec").map(Duration::from_micros),
+        Version::One => tree.number("cpuacct.usage").map(Duration::from_nanos),
+    }
+}
+
+/// Removes a group and the groups below it, as far as no process is in them.
+fn remove_all(path: &Path) {
+    for below in folders(path) {
+        remove_all(&below);
+    }
+    // One that is in use stays: the next supervisor looks again.
+    let _stays = fs::remove_dir(path);
+}
+
+/// The groups directly below one.
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
+}
+
+impl Tree {
+    fn below(&self, name: &str) -> io::Result<Self> {
+        let path = self.path.join(name);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => Ok(Self { path, version: self.version }),
+        }
+    }
+
+    fn procs(&self) -> io::Result<OwnedFd> {
+        Ok(OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?.into())
+    }
+
+    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+        use std::io::Write as _;
+        // One write: the kernel takes each as a whole.
+        OpenOptions::new().write(true).open(self.path.join(file))?.write_all(text.as_bytes())
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        use std::io::Read as _;
+        let mut text = String::new();
+        File::open(self.path.join(file)).ok()?.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        self.read(file)?.trim().parse().ok()
+    }
+
+    /// Of lines `name number`.
+    fn field(&self, file: &str, name: &str) -> Option<u64> {
+        let text = self.read(file)?;
+        let mut fields = text.lines().filter_map(|line| line.split_once(' '));
+        fields.find(|(field, _)| *field == name)?.1.trim().parse().ok()
+    }
+}

@@ -1,0 +1,137 @@
+//! Which hierarchies this process may make groups in.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::cores::own_groups;
+
+/// Of which version a hierarchy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+/// A group, with all below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tree {
+    pub(super) path: PathBuf,
+    pub(super) version: Version,
+}
+
+/// Where groups are made, by what they are good for.
+#[derive(Debug)]
+pub(super) struct Hierarchies {
+    pub(super) members: Tree,
+    pub(super) memory: Option<Tree>,
+    pub(super) cpu_time: Option<Tree>,
+    pub(super) cpu_limit: Option<Tree>,
+}
+
+impl Hierarchies {
+    /// Those that this process is in and may write to.
+    pub(super) fn find(root: &Path) -> Option<Self> {
+        let own = own_groups(root);
+        let two = own.iter().find(|group| group.controllers.is_empty());
+        // A supervisor that has gone into its leaf makes its groups beside it.
+        let two = two.map(|group| without_leaf(&group.path)).and_then(|path| writable(&path, Version::Two));
+        let one = |controller: &str| {
+            let group = own.iter().find(|group| group.controllers.iter().any(|name| name == controller))?;
+            writable(&group.path, Version::One)
+        };
+        let delegated = two.as_ref().map(passed_on).unwrap_or_default();
+        let two_with =
+            |controller: &str| two.clone().filter(|_| delegated.iter().any(|name| name == controller));
+        Some(Self {
+            memory: two_with("memory").or_else(|| one("memory")),
+            // Version 2 counts CPU time without a controller.
+            cpu_time: two.clone().or_else(|| one("cpuacct")),
+            cpu_limit: two_with("cpu").or_else(|| one("cpu")),
+            members: two.or_else(|| one("freezer"))?,
+        })
+    }
+
+    /// Has the memory and CPU controllers of version 2 passed on to new groups, where this process's group has them. A group
+    /// whose controllers are passed on holds no processes (the root is an exception), so that a process which is alone in
+    /// its group, as under a service manager, moves to a group below it.
+    pub(super) fn prepare(root: &Path) {
+        let own = own_groups(root);
+        let two =
+            own.iter().find(|group| group.controllers.is_empty()).map(|group| without_leaf(&group.path));
+        let Some(tree) = two.and_then(|path| writable(&path, Version::Two)) else { return };
+        let available = tree.read("cgroup.controllers").unwrap_or_default();
+        let wanted = |name: &&str| available.split_ascii_whitespace().any(|has| has == *name);
+        let wanted: Vec<&str> = CONTROLLERS.into_iter().filter(wanted).collect();
+        if wanted.is_empty() || pass_on(&tree, &wanted) {
+            return;
+        }
+        let own_pid = std::process::id().to_string();
+        let is_alone = tree.read("cgroup.procs").is_some_and(|text| text.lines().eq([own_pid.as_str()]));
+        if is_alone
+            && let Ok(leaf) = tree.below(LEAF)
+            && leaf.write("cgroup.procs", &own_pid).is_ok()
+        {
+            pass_on(&tree, &wanted);
+        }
+    }
+
+    /// The same one level further down, made where it is not there. `None` when processes could not be found again.
+    pub(super) fn below(&self, name: &str) -> Option<Self> {
+        let below = |tree: &Option<Tree>| tree.as_ref().and_then(|tree| tree.below(name).ok());
+        let trees = Self {
+            members: self.members.below(name).ok()?,
+            memory: below(&self.memory),
+            cpu_time: below(&self.cpu_time),
+            cpu_limit: below(&self.cpu_limit),
+        };
+        if trees.members.version == Version::Two {
+            // As the level above has them.
+            let passed = passed_on(&self.members);
+            let passed: Vec<&str> =
+                CONTROLLERS.into_iter().filter(|name| passed.iter().any(|has| has == name)).collect();
+            pass_on(&trees.members, &passed);
+        }
+        Some(trees)
+    }
+
+    /// Each once.
+    pub(super) fn all(&self) -> Vec<&Tree> {
+        let mut all = vec![&self.members];
+        for tree in [&self.memory, &self.cpu_time, &self.cpu_limit].into_iter().flatten() {
+            if !all.contains(&tree) {
+                all.push(tree);
+            }
+        }
+        all
+    }
+}
+
+/// The controllers that limits and figures need.
+const CONTROLLERS: [&str; 2] = ["memory", "cpu"];
+
+/// The group of a supervisor that had to make room for its apps' groups.
+pub(super) const LEAF: &str = "forkful-daemon";
+
+fn without_leaf(path: &Path) -> PathBuf {
+    if path.ends_with(LEAF) { path.parent().unwrap_or(path).to_owned() } else { path.to_owned() }
+}
+
+/// The group, if other groups can be made in it.
+fn writable(path: &Path, version: Version) -> Option<Tree> {
+    let may = |path: &Path, what| access(path, what).is_ok();
+    let is_writable = may(path, Access::WRITE_OK | Access::EXEC_OK);
+    (is_writable && may(&path.join("cgroup.procs"), Access::WRITE_OK))
+        .then(|| Tree { path: path.to_owned(), version })
+}
+
+/// Says whether all of them are passed on to the groups below.
+fn pass_on(tree: &Tree, controllers: &[&str]) -> bool {
+    controllers.iter().all(|name| tree.write("cgroup.subtree_control", &format!("+{name}")).is_ok())
+}
+
+/// The controllers that groups below this one have.
+fn passed_on(tree: &Tree) -> Vec<String> {
+    let passed = tree.read("cgroup.subtree_control").unwrap_or_default();
+    passed.split_ascii_whitespace().map(str::to_owned).collect()
+}

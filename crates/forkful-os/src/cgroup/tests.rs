@@ -1,0 +1,117 @@
+//! With real groups, where this machine lets us make some (as root, as a rule).
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::process::{Child, SpawnPlan, spawn};
+use crate::testing::{Guarded, shell, wait_exit, wait_until};
+
+fn groups() -> Option<(Instance, Groups)> {
+    let instance = Instance::random();
+    let groups = Groups::make(instance);
+    if groups.is_none() {
+        eprintln!("skipped: no control group can be made here");
+    }
+    Some((instance, groups?))
+}
+
+/// Starts a shell in a group.
+fn start_in(group: Membership, script: &str) -> Guarded {
+    let (mut plan, _output): (SpawnPlan, _) = shell(script, &[("PATH", "/usr/bin:/bin")]);
+    plan.groups = Some(group);
+    Guarded(spawn(plan).unwrap())
+}
+
+/// What a shell leaves that has shed session, environment, limit and parent.
+const SHEDS: &str = "env -i setsid prlimit --locks=unlimited sleep 1000 >/dev/null 2>&1 & sleep 0.1; exit 0";
+
+#[test]
+fn a_group_knows_what_has_shed_every_other_mark() {
+    let Some((_, groups)) = groups() else { return };
+    let app = groups.app("app", GroupLimits::default()).unwrap();
+    let (one, membership) = app.worker("one").unwrap();
+    let (other, _) = app.worker("other").unwrap();
+    let child = start_in(membership, SHEDS);
+    assert_eq!(wait_exit(&child.0), crate::process::Exit::Code(0));
+    assert!(one.is_populated() && !other.is_populated());
+    assert!(one.kill() >= 1);
+    wait_until("all of them to be gone", || !one.is_populated());
+    assert_eq!(other.kill(), 0);
+    let path = one.tree.path.clone();
+    drop(one);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_a_supervisor_has_left_behind_is_found_by_its_instance() {
+    let Some((instance, groups)) = groups() else { return };
+    let app = groups.app("app", GroupLimits::default()).unwrap();
+    let (worker, membership) = app.worker("one").unwrap();
+    let folders: Vec<PathBuf> = groups.trees.all().iter().map(|tree| tree.path.clone()).collect();
+    let child = start_in(membership, SHEDS);
+    wait_exit(&child.0);
+    // As a supervisor that is killed: nothing is removed.
+    std::mem::forget(worker);
+    std::mem::forget(groups);
+    assert_eq!(clear_left_behind(Instance::random()), 0);
+    assert!(clear_left_behind(instance) >= 1);
+    wait_until("the groups to be gone", || {
+        clear_left_behind(instance);
+        folders.iter().all(|folder| !folder.exists())
+    });
+}
+
+#[test]
+fn a_process_that_wants_more_than_its_app_may_have_is_killed_and_counted() {
+    let Some((_, groups)) = groups() else { return };
+    let limits = GroupLimits { memory_bytes: Some(32 << 20), cores: Some(0.5) };
+    let app = match groups.app("app", limits) {
+        Ok(app) => app,
+        Err(error) => return eprintln!("skipped: {error}: {}", error.source),
+    };
+    let (_worker, membership) = app.worker("one").unwrap();
+    assert!(membership.is_required);
+    // A shell that doubles a text until there is no room.
+    let child: Guarded = start_in(membership, "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done");
+    let _: &Child = &child.0;
+    assert_eq!(wait_exit(&child.0), crate::process::Exit::Signal(libc::SIGKILL, false));
+    assert!(app.out_of_memory_kills() >= 1);
+    let usage = app.usage();
+    assert!(usage.cpu_time.is_some_and(|time| !time.is_zero()) && usage.memory_bytes.is_some(), "{usage:?}");
+    // Limits can be taken away again.
+    groups.app("app", GroupLimits::default()).unwrap();
+    let tree = app.memory.as_ref().unwrap();
+    let file = if tree.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" };
+    assert_ne!(tree.read(file).unwrap().trim(), (32 << 20).to_string());
+}
+
+#[test]
+fn a_child_that_must_join_and_cannot_does_not_start() {
+    let null = || -> OwnedFd { OpenOptions::new().read(true).open("/dev/null").unwrap().into() };
+    for (is_required, starts) in [(true, false), (false, true)] {
+        let (mut plan, _output) = shell("exit 3", &[]);
+        plan.groups = Some(Membership { files: vec![null()], is_required });
+        match spawn(plan) {
+            Ok(child) => {
+                let child = Guarded(child);
+                assert!(starts);
+                assert_eq!(wait_exit(&child.0), crate::process::Exit::Code(3));
+            }
+            Err(error) => assert_eq!((starts, error.step), (false, crate::process::SpawnStep::Group)),
+        }
+    }
+}
+
+#[test]
+fn the_way_out_of_a_workers_group_is_known() {
+    let cases = [
+        ("/sys/fs/cgroup/unified/forkful-1f/app-1/1f-2", Some("/sys/fs/cgroup/unified")),
+        ("/sys/fs/cgroup/a/forkful-1f/app-1/1f-2/forkful-2e/app-1/x", Some("/sys/fs/cgroup/a")),
+        ("/sys/fs/cgroup/system.slice/forkful-daemon", None),
+        ("/sys/fs/cgroup/forkful.service", None),
+        ("/", None),
+    ];
+    for (path, expected) in cases {
+        assert_eq!(outside(Path::new(path)), expected.map(PathBuf::from), "{path}");
+    }
+}

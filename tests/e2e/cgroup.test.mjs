@@ -1,0 +1,101 @@
+// Control groups of apps: what sheds every mark is found, limits hold and are told, the kernel's figures are shown. Where
+// no group can be made, limits are refused.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { NEWEST, nodeBinary } from './lib/nodes.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const NODE = nodeBinary(NEWEST);
+
+/** Double-forks a process that carries nothing of its worker any more, and goes on. */
+const SHEDS = '(env -i setsid prlimit --locks=unlimited sleep "$NAP" >/dev/null 2>&1 &)\nexec sleep 1000\n';
+
+const usage = async (forkful, name) => JSON.parse((await forkful.ok(['describe', name, '--json'])).stdout).apps[0].usage;
+
+/** An app whose worker leaves a process behind; says so where there are no groups. */
+async function shedding(t, nap) {
+  const forkful = await sandbox(t);
+  const script = join(forkful.directory, 'sheds.sh');
+  writeFileSync(script, SHEDS);
+  const file = join(forkful.directory, 'forkful.config.json');
+  writeFileSync(file, JSON.stringify({ apps: [{ name: 'sheds', script, interpreter: 'sh', env: { NAP: nap } }] }));
+  await forkful.ok(['start', file, '--no-wait']);
+  const left = () => forkful.processes(`sleep ${nap}`);
+  await waitUntil('the process to be there', () => left().length === 1);
+  t.after(() => { for (const { pid } of left()) process.kill(pid, 'SIGKILL'); });
+  const hasGroup = (await usage(forkful, 'sheds')) !== undefined;
+  if (!hasGroup) t.skip('no control group can be made here');
+  return { forkful, left, hasGroup };
+}
+
+test('a stop ends what has shed every mark', async (t) => {
+  const { forkful, left, hasGroup } = await shedding(t, '87654.321');
+  if (!hasGroup) return;
+  await forkful.ok(['stop', 'sheds']);
+  assert.deepEqual(left(), []);
+});
+
+test('a crash of the worker ends it, too', async (t) => {
+  const { forkful, left, hasGroup } = await shedding(t, '87654.322');
+  if (!hasGroup) return;
+  const [before] = left();
+  process.kill((await forkful.jlist('sheds'))[0].pid, 'SIGKILL');
+  await waitUntil('the next one', () => { const [now] = left(); return now && now.pid !== before.pid; });
+  assert.equal(left().length, 1);
+});
+
+test('the next daemon ends what a killed one has left in its groups, and removes them', async (t) => {
+  const { forkful, left, hasGroup } = await shedding(t, '87654.323');
+  if (!hasGroup) return;
+  const instance = readFileSync(join(forkful.home, 'instance'), 'utf8').trim();
+  const find = () => spawnSync('find', ['/sys/fs/cgroup', '-name', `forkful-${instance}`]).stdout.toString();
+  assert.notEqual(find(), '');
+  process.kill(await forkful.daemonPid(), 'SIGKILL');
+  await waitUntil('the daemon to end', async () => (await forkful.run(['ping'])).code !== 0);
+  await forkful.ok(['kill']);
+  assert.deepEqual(left(), []);
+  assert.equal(find(), '');
+});
+
+test('limits hold, and a process that the kernel kills is told with its reason', async (t) => {
+  const forkful = await sandbox(t);
+  const script = forkful.script(({ require }) => {
+    const kept = [];
+    require('process').on('SIGUSR2', () => { for (;;) kept.push(Buffer.alloc(8 << 20, 1)); });
+    setInterval(() => {}, 1000);
+  });
+  const start = ['start', script, '--name', 'limited', '--interpreter', NODE, '--memory-max', '200M', '--cpu-max', '50%'];
+  const { code, stderr } = await forkful.run(start);
+  if (code !== 0) {
+    assert.match(stderr, /`memory_max` and `cpu_max` cannot be kept: this system lets the daemon make no control group|cannot set its (memory|CPU) limit/);
+    return t.skip(stderr);
+  }
+  const before = await usage(forkful, 'limited');
+  assert.ok(before.memory_bytes > 1 << 20 && before.memory_bytes < 200 << 20, JSON.stringify(before));
+  assert.ok(before.cpu_time_ms > 0);
+  const { stdout } = await forkful.ok(['describe', 'limited']);
+  assert.match(stdout, /memory_max +200/);
+  const [worker] = await forkful.jlist('limited');
+  process.kill(worker.pid, 'SIGUSR2');
+  await waitUntil('the next worker', async () => { const [now] = await forkful.jlist('limited'); return now.pid > 0 && now.pid !== worker.pid; }, 30_000);
+  const app = JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0];
+  assert.match(app.workers[0].last_exit, /SIGKILL: the kernel killed it: its app had used all of its `memory_max` of 209715200 bytes/);
+  assert.ok(app.usage.out_of_memory_kills >= 1);
+  // Another limit holds for the next process.
+  await forkful.ok(['restart', 'limited', '--memory-max', '300M']);
+  assert.equal(JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0].definition.memory_max_bytes, 300 << 20);
+});
+
+test('faulty limits are refused', async (t) => {
+  const forkful = await sandbox(t);
+  for (const option of [['--memory-max', '0'], ['--memory-max', 'much'], ['--cpu-max', '0'], ['--cpu-max', '-1']]) {
+    const { code } = await forkful.fails(['start', 'sleep 1000', ...option.slice(0, 1).map((name) => `${name}=${option[1]}`)]);
+    assert.equal(code, 2);
+  }
+  assert.ok(!existsSync(join(forkful.home, 'forkful.sock')) || (await forkful.jlist()).length === 0);
+});
