@@ -161,7 +161,7 @@ fn an_app_can_be_renamed() {
     --- stderr
     error: --env-file cannot be changed of an app that exists
 
-    hint: `forkful delete web` and start it anew, or restart it by a config file that says so
+    hint: `forkful delete web` and start it again, or restart it with a config file that changes it
     exit: 2
     --- stderr
     error: --only chooses apps of a config file, and none is named

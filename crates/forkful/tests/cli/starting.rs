@@ -164,7 +164,7 @@ fn what_names_no_app_is_refused() {
     hint: `forkful list` shows all apps
     exit: 2
     --- stderr
-    error: /(/ is no regular expression: unclosed group
+    error: invalid regular expression /(/: unclosed group
 
     hint: a target between slashes is a pattern of names, as in '/^api-/'
     exit: 3
@@ -186,7 +186,7 @@ fn what_names_no_app_is_refused() {
     --- stderr
     error: --uid cannot be changed of an app that exists
 
-    hint: `forkful delete mail` and start it anew, or restart it by a config file that says so
+    hint: `forkful delete mail` and start it again, or restart it with a config file that changes it
     exit: 3
     --- stderr
     error: there are no apps
