@@ -45,10 +45,13 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
         groups.push((if args.no_wait { words.doing } else { words.done }, reply));
     }
     if !new.is_empty() {
-        super::unsaved::tell(&new);
-        let _progress = Progress::start(super::start::doing(&new));
         let request = StartRequest { apps: new, wait: !args.no_wait };
-        groups.push((super::start::done(args.no_wait), client.start(&request).await?));
+        let reply = {
+            let _progress = Progress::start(super::start::doing(&request.apps));
+            client.start(&request).await?
+        };
+        super::unsaved::tell(&request.apps, &reply);
+        groups.push((super::start::done(args.no_wait), reply));
     }
     let told = Told { json: args.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await

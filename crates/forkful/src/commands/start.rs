@@ -71,10 +71,13 @@ pub(super) async fn perform(
     let mut client = connection::needed(home).await?;
     let mut groups = Vec::new();
     if !plan.new.is_empty() {
-        super::unsaved::tell(&plan.new);
-        let _progress = Progress::start(doing(&plan.new));
         let request = StartRequest { apps: plan.new, wait: !no_wait };
-        groups.push((done(no_wait), client.start(&request).await?));
+        let reply = {
+            let _progress = Progress::start(doing(&request.apps));
+            client.start(&request).await?
+        };
+        super::unsaved::tell(&request.apps, &reply);
+        groups.push((done(no_wait), reply));
     }
     if !plan.existing.is_empty() || !plan.again.is_empty() {
         let known = Again { definitions: plan.again, targets: plan.existing, no_wait };

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use forkful_api::client::Client;
-use forkful_api::types::{AppDefinition, AppView};
+use forkful_api::types::{ActionReply, AppDefinition, AppView};
 use forkful_core::spec::environment::{belongs_to_login, is_for_other_users};
 
 use crate::home::Home;
@@ -14,9 +14,12 @@ use crate::output;
 /// The most names that one note lists.
 const NAMES_SHOWN: usize = 8;
 
-/// Tells of apps that would start without some of their variables after a crash or at boot.
-pub(super) fn tell(apps: &[AppDefinition]) {
-    for note in notes(apps.iter()) {
+/// Tells of apps that have started and would start without some of their variables after a crash or at boot. An app that
+/// failed has an error to tell, and nothing comes before that.
+pub(super) fn tell(apps: &[AppDefinition], reply: &ActionReply) {
+    let has_started =
+        |app: &&AppDefinition| reply.apps.iter().any(|outcome| outcome.ok && outcome.name == app.name);
+    for note in notes(apps.iter().filter(has_started)) {
         output::note(&note);
     }
 }
