@@ -64,6 +64,10 @@ export type Changes = Partial<Omit<App, 'cwd'>> & How & {
 export interface AppOutcome {
   name: string;
   ok: boolean;
+  /** All its workers have ended with code 0 and are not started again. */
+  finished: boolean;
+  /** It was left alone, because nothing has changed. */
+  unchanged: boolean;
   /** Ids of the workers that were touched. */
   pm_ids: number[];
   error: string | null;

@@ -105,6 +105,16 @@ describe('endings', { concurrency: 3 }, () => {
     await remove('slow');
   });
 
+  test('an app that ends with 0 right after its start is finished', async () => {
+    const { code, stdout, lives } = await begin('once', () => { setTimeout(() => process.exit(0), 20); });
+    assert.equal(code, 0);
+    assert.match(stdout, /once finished/);
+    const end = await until('once', 'its end', ({ status }) => status === 'finished');
+    assert.deepEqual([end.exit_code, end.restarts, lives().length], [0, 0, 1]);
+    assert.equal((await forkful.jlist('once'))[0].pm2_env.status, 'stopped');
+    await remove('once');
+  });
+
   test('an app that ends with 0 and is to be restarted is started again, and slowed down too', async () => {
     const { lives } = await begin('zero', () => { setTimeout(() => process.exit(0), 20); }, { autorestart: true, max_restarts: 4, min_uptime: '5s', restart_delay: 10 });
     const end = await until('zero', 'it to be given up', ({ status }) => status === 'errored');

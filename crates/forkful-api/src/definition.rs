@@ -31,6 +31,9 @@ pub const DURATION_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
 /// The most arguments, environment variables or exit codes in one definition; the kernel's `ARG_MAX` is met much earlier.
 pub const ITEMS_MAX: usize = 65_536;
 
+/// The most settings whose origins are kept; there are fewer keys.
+const ORIGINS_MAX: usize = 256;
+
 /// The largest signal number that Linux knows.
 pub const SIGNAL_MAX: i32 = 64;
 
@@ -190,6 +193,7 @@ impl From<&AppSpec> for AppDefinition {
             depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
             memory_max_bytes: spec.limits.memory_bytes,
             cpu_max_millicores: spec.limits.millicores,
+            origins: spec.origins.clone(),
         }
     }
 }
@@ -247,6 +251,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             health: definition.health.map(|health| check.health(health)).transpose()?,
             depends_on: check.depends_on(definition.depends_on)?,
             limits,
+            origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
             launch,
             instances: definition.instances,
             mode: definition.mode.into(),

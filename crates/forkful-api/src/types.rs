@@ -9,6 +9,8 @@ mod target_list;
 mod upkeep;
 mod view;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use app::{AppDefinition, BalanceKind, ModeKind, RuntimeKind};
@@ -49,6 +51,9 @@ pub struct StartRequest {
     pub apps: Vec<AppDefinition>,
     /// Reply only when each app is ready or has failed.
     pub wait: bool,
+    /// Make the apps, but leave all their workers stopped, whatever `autostart` says.
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 /// `POST /v1/actions/{verb}`; `scale` and `signal` need a field of their own.
@@ -74,6 +79,10 @@ pub struct ActionRequest {
     /// `restart`, `reload`: new values for apps that keep the rest.
     #[serde(default)]
     pub changes: Vec<AppChange>,
+    /// `reload` with `definitions`: when a file of an app's code last changed, by the app's name, in milliseconds since
+    /// 1970. An app that is named here keeps its processes when these are younger and its definition is the same.
+    #[serde(default)]
+    pub code_changed_at_ms: BTreeMap<String, u64>,
 }
 
 /// The verbs of `POST /v1/actions/{verb}`.
@@ -124,6 +133,9 @@ pub struct AppOutcome {
     /// Whether all its workers have ended with code 0 and are not started again.
     #[serde(default)]
     pub finished: bool,
+    /// Whether it was left alone, because nothing has changed.
+    #[serde(default)]
+    pub unchanged: bool,
     /// Ids of the workers that were touched.
     pub pm_ids: Vec<u32>,
     /// Why not, when `ok` is false; one sentence without a full stop.

@@ -3,7 +3,7 @@
 
 mod parts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -196,6 +196,8 @@ pub struct AppOptions {
     pub deploy_env: BTreeMap<String, BTreeMap<String, String>>,
     /// The configuration file that these options came from; `None` for the command line.
     pub origin: Option<Origin>,
+    /// Keys that the command line gave.
+    pub overlaid: BTreeSet<&'static str>,
 }
 
 macro_rules! take_given {
@@ -203,6 +205,7 @@ macro_rules! take_given {
         $(if $from.$field.is_some() {
             $into.$field = $from.$field;
             $into.forget_origin(stringify!($field));
+            $into.overlaid.insert(stringify!($field));
         })*
     };
 }
@@ -256,10 +259,38 @@ impl AppOptions {
                 block.remove(name);
             }
         }
+        if !over.env.is_empty() {
+            self.overlaid.insert("env");
+        }
         self.env.extend(over.env);
         for (name, block) in over.env_blocks {
             self.env_blocks.entry(name).or_default().extend(block);
         }
+    }
+
+    /// These options as the command line's own: no file says anything else.
+    #[must_use]
+    pub fn of_command_line(self) -> Self {
+        let serves_files = self.serves_files;
+        let mut options = Self { serves_files, ..Self::default() };
+        options.overlay(self);
+        options
+    }
+
+    /// Where each key was given, as [`AppSpec::origins`](forkful_core::spec::AppSpec::origins) has it.
+    pub(crate) fn origins(&self) -> BTreeMap<String, String> {
+        let of_file = self.origin.iter().flat_map(|origin| {
+            let file = origin.file.display();
+            origin.keys.iter().map(move |(key, given)| {
+                let place = match given.at {
+                    Some(at) => format!("{file}:{}", at.line),
+                    None => format!("{file}: {}", join_key(&origin.app, &given.written)),
+                };
+                (key.clone(), place)
+            })
+        });
+        let of_command_line = self.overlaid.iter().map(|key| ((*key).to_owned(), "command line".to_owned()));
+        of_file.chain(of_command_line).collect()
     }
 
     fn forget_origin(&mut self, key: &str) {

@@ -181,6 +181,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         limits: upkeep::limits(options),
         health: upkeep::health(options),
         depends_on: depends_on?,
+        origins: options.origins(),
         launch: Launch {
             program: found.program,
             program_args: found.program_args,

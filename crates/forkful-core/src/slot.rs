@@ -379,6 +379,19 @@ impl Slot {
         self.current().into_iter().chain(successor).chain(leaving)
     }
 
+    /// Exits in a row that nobody asked for and after which it was started again; 0 once a process has lived for
+    /// [`STABLE_LIFE`](crate::restart::STABLE_LIFE), and when none is wanted.
+    pub fn crashes_in_a_row(&self, now: Time) -> u32 {
+        let is_settled = match &self.state {
+            State::Online(running) | State::Replacing { old: running, .. } => {
+                now.since(running.started) >= crate::restart::STABLE_LIFE
+            }
+            State::Stopped { .. } | State::Stopping { .. } => true,
+            State::Starting { .. } | State::Backoff { .. } | State::Failed { .. } => false,
+        };
+        if is_settled { 0 } else { self.counters.in_a_row }
+    }
+
     /// Whether nothing runs and nothing is planned.
     pub fn is_at_rest(&self) -> bool {
         matches!(self.state, State::Stopped { .. } | State::Failed { .. }) && self.leaving.is_empty()

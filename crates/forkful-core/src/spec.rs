@@ -9,6 +9,7 @@
 pub mod environment;
 mod name;
 mod pid_file;
+mod stays;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 pub use environment::{EnvBlocks, EnvSources};
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
 pub use pid_file::pid_file_of;
+pub use stays::{RunningSince, may_stay};
 pub use upkeep::{
     CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
     Watch, WatchIgnore, WatchPolling,
@@ -69,6 +71,9 @@ pub struct AppSpec {
     pub depends_on: Vec<AppName>,
     /// What all its processes together may use.
     pub limits: ResourceLimits,
+    /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
+    /// "command line". Says nothing about what the app does.
+    pub origins: BTreeMap<String, String>,
 }
 
 /// Variables that differ from worker to worker.

@@ -78,6 +78,11 @@ impl<'a> Wanted<'a> {
             let named = keys(self.options, present);
             definition.extend(after.into_iter().filter(|(key, _)| named.contains(&key.as_str())));
         }
+        let given = after.origins.iter().filter(|(key, _)| key.as_str() != "env");
+        let origins: BTreeMap<&String, &String> = present.origins.iter().chain(given).collect();
+        if !definition.is_empty() {
+            definition.insert("origins".to_owned(), serde_json::json!(origins));
+        }
         if let Some(watch) = watch(self.options, present, &after)? {
             definition.insert("watch".to_owned(), watch);
         }

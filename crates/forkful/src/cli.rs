@@ -249,11 +249,15 @@ pub(crate) struct MonitArgs {}
 #[command(after_help = "\
 Examples:
   forkful describe api
-  forkful show 3 --json")]
+  forkful show 3 --json
+  forkful describe api --show-env      with the names of all environment variables")]
 pub(crate) struct DescribeArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
+    /// Show the names of all environment variables.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) show_env: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

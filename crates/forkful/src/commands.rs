@@ -70,11 +70,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Experiment(args) => experiment::run(&args),
         Verb::ServeFiles => serve::files(),
         Verb::Guard(args) => run::guard(&args),
-        Verb::Set(args) => settings::set(&Home::locate()?, args),
-        Verb::Multiset(args) => settings::multiset(&Home::locate()?, &args),
         Verb::Get(args) => settings::get(&Home::locate()?, &args),
         Verb::Unset(args) => settings::unset(&Home::locate()?, &args),
-        Verb::Conf(args) => settings::conf(&Home::locate()?, args),
         Verb::Daemon(args) => daemon::run(&args),
         verb => talk_to_daemon(verb),
     }
@@ -118,6 +115,9 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Cleardump(args) => cleardump::run(&home, &args).await,
             Verb::Import(args) => import::run(&home, &args).await,
             Verb::Serve(args) => serve::run(&home, &args).await,
+            Verb::Set(args) => settings::set(&home, args).await,
+            Verb::Multiset(args) => settings::multiset(&home, &args).await,
+            Verb::Conf(args) => settings::conf(&home, args).await,
             Verb::Ping(args) => ping::run(&home, &args).await,
             Verb::Kill(args) => kill::run(&home, &args).await,
             Verb::Update(args) => update::run(&home, &args).await,
@@ -133,11 +133,8 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             | Verb::Experiment(_)
             | Verb::ServeFiles
             | Verb::Guard(_)
-            | Verb::Set(_)
-            | Verb::Multiset(_)
             | Verb::Get(_)
             | Verb::Unset(_)
-            | Verb::Conf(_)
             | Verb::Daemon(_) => {
                 unreachable!("these need no connection and are dispatched before")
             }

@@ -243,7 +243,7 @@ impl Specs {
         }
         let mut options = options.clone();
         options.script = Some(script.to_owned());
-        let resolved = forkful_config::resolve(&options, &self.context(None))?;
+        let resolved = forkful_config::resolve(&options.of_command_line(), &self.context(None))?;
         Ok(told(resolved))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forkful_core::spec::environment::{REDACTED, shown_arguments};
+use forkful_core::spec::environment::{REDACTED, is_of_shell, shown_arguments};
 use serde_json::Value;
 
 use crate::types::AppDefinition;
@@ -14,10 +14,7 @@ const NAMES_MAX: usize = 12;
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
 /// Keys that say where the environment came from, or that change by other commands.
-const NOT_TOLD: &[&str] = &["env", "env_sources", "instances"];
-
-/// Variables of shells and terminals, which differ from call to call and say nothing to an app.
-const NOISE: &[&str] = &["_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM"];
+const NOT_TOLD: &[&str] = &["env", "env_sources", "instances", "origins"];
 
 /// One sentence per difference, without a full stop.
 pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
@@ -39,7 +36,7 @@ pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
 
 fn environment(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
     let names = |what: &str, mut names: Vec<&String>| {
-        names.retain(|name| !NOISE.contains(&name.as_str()));
+        names.retain(|name| !is_of_shell(name));
         if names.is_empty() {
             return None;
         }

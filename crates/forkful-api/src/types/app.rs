@@ -150,6 +150,10 @@ pub struct AppDefinition {
     /// Thousandths of a core that all its processes together may use.
     #[serde(default)]
     pub cpu_max_millicores: Option<u32>,
+    /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
+    /// `command line`.
+    #[serde(default)]
+    pub origins: BTreeMap<String, String>,
 }
 
 impl AppDefinition {

@@ -203,6 +203,14 @@ const SECRET_WORDS: &[&str] = &[
 /// Endings of names that tell of a secret, when a name is made of words.
 const SECRET_ENDINGS: &[&str] = &["key", "pwd", "url", "uri"];
 
+/// Variables of shells and terminals, which differ from call to call and mean nothing to an app.
+const OF_SHELL: &[&str] = &["_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM"];
+
+/// Whether a variable is one of a shell or terminal, and means nothing to an app.
+pub fn is_of_shell(name: &str) -> bool {
+    OF_SHELL.contains(&name)
+}
+
 /// What stands for a value that is not shown.
 pub const REDACTED: &str = "[redacted]";
 

@@ -20,6 +20,34 @@ pub const PAUSE_FIRST: Duration = Duration::from_secs(5);
 /// The longest pause.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
+/// Pause between two looks at memory, requests and age.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The shortest pause between two looks at a worker that grows fast: a look costs some 20 µs for each worker.
+pub const LOOK_SOONEST: Duration = Duration::from_millis(50);
+
+/// A worker's memory at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemorySample {
+    /// When it was read.
+    pub at: Time,
+    /// Resident bytes of its process tree.
+    pub bytes: u64,
+}
+
+/// How soon a worker's memory is looked at again: halfway to the moment at which it would pass `limit` if it went on
+/// growing as it did since the look `before`.
+pub fn look_again_after(limit: u64, before: MemorySample, now: MemorySample) -> Duration {
+    let growth = now.bytes.saturating_sub(before.bytes) as f64;
+    let passed = now.at.since(before.at).as_secs_f64();
+    if growth <= 0.0 || passed <= 0.0 || now.bytes > limit {
+        return LOOK_EVERY;
+    }
+    let seconds_left = limit.saturating_sub(now.bytes) as f64 / (growth / passed);
+    let halfway = (seconds_left / 2.0).clamp(LOOK_SOONEST.as_secs_f64(), LOOK_EVERY.as_secs_f64());
+    Duration::from_secs_f64(halfway)
+}
+
 /// What is known of a worker that runs; `None` is not known, and no reason for anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Observed {
@@ -152,6 +180,30 @@ mod tests {
         let age = Renewal { max_age: Some(Duration::from_secs(100)), ..Renewal::default() };
         assert_eq!(due(&age, 0.5, &observed), Some(Cause::Age { age: Duration::from_secs(95) }));
         assert_eq!(due(&age, 0.4, &observed), None);
+    }
+
+    #[test]
+    fn a_worker_that_grows_towards_its_limit_is_looked_at_sooner() {
+        let sample =
+            |ms: u64, bytes: u64| MemorySample { at: Time::from_start(Duration::from_millis(ms)), bytes };
+        let after = |before, now| look_again_after(1_000, before, now);
+        assert_eq!(after(sample(0, 500), sample(1_000, 500)), LOOK_EVERY, "it does not grow");
+        assert_eq!(after(sample(0, 500), sample(1_000, 400)), LOOK_EVERY, "it shrinks");
+        assert_eq!(after(sample(0, 100), sample(1_000, 200)), LOOK_EVERY, "8 s are left");
+        assert_eq!(after(sample(0, 0), sample(1_000, 500)), Duration::from_millis(500));
+        assert_eq!(after(sample(0, 0), sample(100, 500)), LOOK_SOONEST);
+        assert_eq!(after(sample(0, 0), sample(0, 500)), LOOK_EVERY, "no time has passed");
+        assert_eq!(after(sample(0, 0), sample(1_000, 1_001)), LOOK_EVERY, "it is due already");
+        // 400 MB a second towards 150 MB: it is seen before it has twice the limit.
+        let (limit, rate) = (150.0_f64, 400.0);
+        let bytes = |ms: u64| (rate * ms as f64 / 1_000.0) as u64;
+        let (mut before, mut at) = (sample(0, 0), 100);
+        while bytes(at) as f64 <= limit {
+            let now = sample(at, bytes(at));
+            at += look_again_after(limit as u64, before, now).as_millis() as u64;
+            before = now;
+        }
+        assert!((bytes(at) as f64) < 1.3 * limit, "seen at {} of {limit}", bytes(at));
     }
 
     #[test]

@@ -207,6 +207,16 @@ fn a_program_that_ends_with_0_in_its_first_life_is_finished_unless_it_announces_
 }
 
 #[test]
+fn crashes_are_told_until_a_process_has_proven_stable() {
+    let crashed = |state: State| slot(state, None).crashes_in_a_row(at(20_000));
+    let backoff = State::Backoff { attempt: 1, start_at: at(BOUND_MS), last_exit: Exit::Code(1) };
+    assert_eq!(crashed(backoff), 1);
+    assert_eq!(crashed(State::Online(running(0, true))), 1);
+    assert_eq!(slot(State::Online(running(0, true)), None).crashes_in_a_row(at(30_000)), 0);
+    assert_eq!(crashed(State::Stopped { last_exit: Some(Exit::Code(1)) }), 0);
+}
+
+#[test]
 fn a_program_that_served_is_restarted_after_code_0() {
     let mut slot = slot(State::Online(running(0, true)), None);
     slot.counters.in_a_row = 0;

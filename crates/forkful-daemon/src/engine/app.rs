@@ -282,6 +282,22 @@ impl Later {
     }
 }
 
+impl App {
+    /// When its oldest process was started, in wall-clock milliseconds; `None` unless every worker serves.
+    pub(crate) fn oldest_start_ms(&self) -> Option<u64> {
+        let starts = self.places.values().map(|place| match &place.slot.state {
+            State::Online(_) => place.started_at_ms,
+            State::Replacing { .. }
+            | State::Stopped { .. }
+            | State::Starting { .. }
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => None,
+        });
+        starts.collect::<Option<Vec<u64>>>()?.into_iter().min()
+    }
+}
+
 impl Place {
     /// The files that a stream of its worker goes to.
     pub(crate) fn log_paths(&self, stream: LogStream) -> Vec<PathBuf> {

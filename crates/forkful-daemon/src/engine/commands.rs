@@ -8,7 +8,7 @@ use forkful_api::types::{
     ActionReply, ActionRequest, AppChange, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
 };
 use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
-use forkful_core::spec::{AppSpec, INSTANCES_MAX};
+use forkful_core::spec::{AppSpec, INSTANCES_MAX, RunningSince, may_stay};
 use tokio::sync::oneshot;
 
 use super::app::{AppId, Place, ReloadOrder, Whom, log_files};
@@ -71,7 +71,8 @@ impl Engine {
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.new_job(waiting, |reply| reply);
         for spec in specs {
-            self.create(spec, job);
+            let all: Vec<u16> = (0..spec.instances).collect();
+            self.create_with(spec, job, request.stopped.then_some(&all[..]));
         }
         self.answer_at_once(job, at_once);
     }
@@ -149,6 +150,10 @@ impl Engine {
         for (app, slots) in self.in_order(selection) {
             self.join(job, app);
             let spec = specs.remove(&app);
+            let code_changed_ms = self.code_changed_ms(app, &request.code_changed_at_ms);
+            if verb == Verb::Reload && self.leave_alone(app, spec.as_deref(), code_changed_ms, job) {
+                continue;
+            }
             self.tell_changes(job, app, spec.as_deref());
             match verb {
                 Verb::Stop | Verb::Delete => {}
@@ -166,6 +171,33 @@ impl Engine {
             }
         }
         self.answer_at_once(job, at_once);
+    }
+
+    fn code_changed_ms(&self, app: AppId, times: &BTreeMap<String, u64>) -> Option<u64> {
+        times.get(self.apps.get(&app)?.spec.name.as_str()).copied()
+    }
+
+    /// Leaves an app alone that a configuration file has not changed; says whether it did.
+    fn leave_alone(
+        &mut self,
+        app: AppId,
+        spec: Option<&AppSpec>,
+        code_changed_ms: Option<u64>,
+        job: JobId,
+    ) -> bool {
+        let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return false };
+        let oldest_start_ms = entry.oldest_start_ms();
+        let since = RunningSince { oldest_start_ms, code_changed_ms };
+        if !may_stay(&entry.spec, spec, since) {
+            return false;
+        }
+        let pm_ids: Vec<u32> = entry.places.values().map(|place| place.pm_id).collect();
+        if let Some(part) = self.part(job, app) {
+            part.unchanged = true;
+            part.pm_ids = pm_ids;
+            part.note("neither its definition nor its code has changed; `--force` reloads it".to_owned());
+        }
+        true
     }
 
     /// What a configuration file has changed about an app.

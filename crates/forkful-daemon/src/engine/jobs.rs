@@ -46,6 +46,8 @@ pub(crate) struct Part {
     pub(crate) hint: Option<String>,
     /// Workers that have ended with code 0 and rest.
     pub(crate) finished: usize,
+    /// Nothing has changed, and so nothing was done.
+    pub(crate) unchanged: bool,
     /// Workers that ignored the stop signal and were killed.
     pub(crate) killed: Killed,
 }
@@ -139,6 +141,7 @@ impl Part {
             }
         };
         AppOutcome {
+            unchanged: self.unchanged,
             finished: self.finished > 0 && self.finished == self.pm_ids.len(),
             ok: first.is_none(),
             name: self.name,

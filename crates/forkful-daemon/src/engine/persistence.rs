@@ -277,6 +277,7 @@ fn saved_name(spec: &AppSpec) -> SavedName {
 pub(super) fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> AppOutcome {
     AppOutcome {
         finished: false,
+        unchanged: false,
         name: name.to_owned(),
         ok: error.is_none(),
         pm_ids: Vec::new(),

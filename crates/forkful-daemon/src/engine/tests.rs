@@ -109,6 +109,7 @@ fn request(target: &str) -> ActionRequest {
         signal: None,
         definitions: Vec::new(),
         changes: Vec::new(),
+        code_changed_at_ms: std::collections::BTreeMap::new(),
     }
 }
 
@@ -130,6 +131,7 @@ fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
         name: AppName::new(name).unwrap(),
         namespace: forkful_core::spec::Namespace::default(),
         autostart: true,
+        origins: std::collections::BTreeMap::new(),
         pid_file: None,
         variables: forkful_core::spec::WorkerVariables::default(),
         watch: None,

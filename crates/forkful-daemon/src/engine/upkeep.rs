@@ -18,7 +18,7 @@ use forkful_core::Time;
 use forkful_core::slot::{Generation, Report};
 use forkful_core::spec::{AppSpec, WatchIgnore};
 use forkful_core::upkeep::health::Health;
-use forkful_core::upkeep::renewal::{self, Observed, Pause};
+use forkful_core::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
 use forkful_os::procinfo;
 
 use super::app::{App, AppId, Process, ReloadOrder, Whom};
@@ -26,9 +26,6 @@ use super::{Back, Engine};
 use crate::command::Reply;
 use crate::watch::{News, Watcher};
 use cron::Cron;
-
-/// Between two looks at memory and requests.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Loops are measured for so long after somebody wanted to know; he asks again in time, or has gone.
 const MEASURED_FOR: Duration = Duration::from_secs(4);
@@ -65,6 +62,8 @@ struct Current {
     health: Option<Health>,
     question: Option<health::Question>,
     report: Option<AgentReport>,
+    /// Its memory at the last look.
+    memory: Option<MemorySample>,
     /// The loop was found stuck, and said so.
     stuck: bool,
 }
@@ -181,6 +180,7 @@ impl Engine {
                     health: check.as_ref().map(|check| Health::new(check, now)),
                     question: None,
                     report: None,
+                    memory: None,
                     stuck: false,
                 });
             }
@@ -194,7 +194,12 @@ impl Engine {
             return;
         }
         if entry.spec.renewal.max_memory_bytes.is_some() {
-            self.look_at_processes(now);
+            // Looks that come sooner than usual take the trees as they were found before.
+            let is_fresh = |(taken, _): &(Time, _)| now.since(*taken) < LOOK_EVERY / 2;
+            if !self.snapshot.as_ref().is_some_and(is_fresh) {
+                self.look_at_processes(now);
+            }
+            self.look_sooner(app, now);
         }
         let Some(entry) = self.apps.get(&app) else { return };
         let due = entry.places.iter().find_map(|(slot, place)| {
@@ -216,6 +221,32 @@ impl Engine {
                 place.upkeep.pause.on_renewal(now, age);
             }
             self.renew_slot(app, slot, &cause.to_string());
+        }
+    }
+
+    /// Notes how much memory workers have, and looks again sooner at those that may soon have too much.
+    fn look_sooner(&mut self, app: AppId, now: Time) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(limit) = entry.spec.renewal.max_memory_bytes else { return };
+        let samples: Vec<(u16, MemorySample, Duration)> = entry
+            .places
+            .iter()
+            .filter_map(|(slot, place)| {
+                let current = place.upkeep.current.as_ref()?;
+                let process = place.processes.get(&current.generation)?;
+                let sample = MemorySample { at: now, bytes: self.tree_bytes(process)? };
+                let before = current.memory.unwrap_or(MemorySample { at: process.spawned, bytes: 0 });
+                Some((*slot, sample, renewal::look_again_after(limit, before, sample)))
+            })
+            .collect();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        for (slot, sample, after) in samples {
+            if let Some(current) = entry.places.get_mut(&slot).and_then(|place| place.upkeep.current.as_mut())
+            {
+                current.memory = Some(sample);
+            }
+            let again = now + after;
+            entry.upkeep.next_look = entry.upkeep.next_look.map(|next| next.min(again));
         }
     }
 

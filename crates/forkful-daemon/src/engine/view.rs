@@ -15,6 +15,9 @@ use crate::logs::LogService;
 /// Two looks at a process's CPU time are at least so far apart, in milliseconds.
 const CPU_SAMPLE_MS_MIN: u128 = 500;
 
+/// The most crashing workers that a table names.
+const CRASH_NOTES_MAX: usize = 5;
+
 impl Engine {
     /// What an app looks like now.
     pub(crate) fn view(&mut self, id: AppId) -> Option<AppView> {
@@ -45,7 +48,29 @@ impl Engine {
             workers: entry.places.values_mut().map(|place| worker_row(place, now)).collect(),
         });
         let apps = apps.collect();
-        AppTable { apps, notes: self.notes() }
+        let mut notes = self.notes();
+        notes.extend(self.crash_notes());
+        AppTable { apps, notes }
+    }
+
+    /// Workers that crash, which their state alone does not show while they run again.
+    fn crash_notes(&self) -> Vec<String> {
+        let now = self.clock.now();
+        let workers =
+            self.apps.values().flat_map(|entry| entry.places.values().map(move |place| (entry, place)));
+        let crashing = workers.filter_map(|(entry, place)| {
+            let times = match place.slot.crashes_in_a_row(now) {
+                0 => return None,
+                1 => "once".to_owned(),
+                many => format!("{many} times in a row"),
+            };
+            let exit = place.last_exit.as_ref().map_or(String::new(), |exit| format!(", last {}", ending(exit)));
+            let (name, pm_id) = (&entry.spec.name, place.pm_id);
+            Some(format!(
+                "{name}: worker {pm_id} has crashed {times}{exit}; `forkful logs {pm_id} --err` shows its stderr"
+            ))
+        });
+        crashing.take(CRASH_NOTES_MAX).collect()
     }
 
     /// Workers whose lines are lost because a log file cannot be written: of each app the first, and how many more.

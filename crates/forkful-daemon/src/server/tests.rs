@@ -77,6 +77,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
 fn outcome(name: &str, verb: Verb) -> AppOutcome {
     AppOutcome {
         finished: false,
+        unchanged: false,
         name: name.to_owned(),
         ok: true,
         pm_ids: vec![0],
@@ -119,6 +120,7 @@ fn request(targets: &[&str]) -> ActionRequest {
         signal: None,
         definitions: Vec::new(),
         changes: Vec::new(),
+        code_changed_at_ms: std::collections::BTreeMap::new(),
     }
 }
 

@@ -9,12 +9,12 @@ use clap::{Args, ValueEnum};
 Examples:
   forkful init             a small forkful.config.js
   forkful init full        all options, commented
-  forkful ecosystem simple > my.config.js")]
+  forkful init -o forkful.config.toml    as TOML; .json, .yaml, .ts and others too")]
 pub(crate) struct InitArgs {
     /// `simple` (default) or `full`.
     #[arg(value_enum)]
     pub(crate) kind: Option<InitKind>,
-    /// The file; forkful.config.js by default, stdout when that is no terminal.
+    /// The file, whose extension is the format; `-` is stdout. By default forkful.config.js in a terminal, else stdout.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Overwrite an existing file.

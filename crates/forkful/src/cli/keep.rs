@@ -87,13 +87,13 @@ pub(crate) struct ImportPm2Args {
     /// Only the apps of these names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Show what would be started, as a configuration file.
+    /// Print the apps as a configuration file; import nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// With --dry-run: show the values of secrets too.
     #[arg(long)]
     pub(crate) show_env: bool,
-    /// End PM2 and its apps first; they can be started again with `pm2 resurrect`.
+    /// End PM2 and its apps first, then start the apps here. Without it, apps are imported stopped while PM2 runs.
     #[arg(long)]
     pub(crate) stop_pm2: bool,
     /// Print JSON.

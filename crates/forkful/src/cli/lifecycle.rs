@@ -42,6 +42,8 @@ pub(crate) struct TargetArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A config file as target applies what changed in it, and starts the apps in it that are new.
+`reload` leaves apps alone whose definition and files have not changed, unless `--force` is given;
+`restart` restarts all apps.
 When the new version does not become ready, `reload` keeps the old one and exits with 1.
 
 An app that is named otherwise keeps its options and its environment, but for what is given here.
@@ -60,8 +62,8 @@ pub(crate) struct RestartArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
-    /// PM2's users pass it; nothing here has to be forced.
-    #[arg(long, short, hide = true)]
+    /// `reload` of a config file: reload apps too that have not changed.
+    #[arg(long, short)]
     pub(crate) force: bool,
     /// Return at once instead of when the action is done.
     #[arg(long)]

@@ -5,12 +5,13 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The settings of PM2's module pm2-logrotate (max_size, retain, compress), and those of `log_rotate`,
-are the defaults of apps that have no `log_rotate` and are started from then on. Others are kept,
-and do nothing.
+are the defaults of apps that have no `log_rotate` and are started from then on. `APP:KEY` sets the
+environment variable KEY of that app and restarts it. Other settings are only saved.
 
 Examples:
   forkful set pm2-logrotate:max_size 50M
-  forkful set log_rotate:keep 5")]
+  forkful set log_rotate:keep 5
+  forkful set api:LOG_LEVEL debug")]
 pub(crate) struct SetArgs {
     /// A module and a name: `module:name` or `module.name`.
     pub(crate) key: String,

@@ -39,6 +39,7 @@ pub(super) fn request(targets: Vec<String>, no_wait: bool) -> ActionRequest {
         signal: None,
         definitions: Vec::new(),
         changes: Vec::new(),
+        code_changed_at_ms: std::collections::BTreeMap::new(),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failur
     } else {
         let now_ms = format::now_ms();
         let texts: Vec<String> =
-            found.apps.iter().map(|app| describe::app(app, now_ms, Paint::stdout())).collect();
+            found.apps.iter().map(|app| describe::app(app, now_ms, args.show_env, Paint::stdout())).collect();
         output::print(&texts.join("\n"))?;
     }
     Ok(Exit::Done)

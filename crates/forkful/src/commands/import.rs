@@ -1,4 +1,4 @@
-//! `forkful import pm2`: the apps that PM2 runs, or has saved, become apps here.
+//! `forkful import pm2`: takes over the apps that PM2 runs or has saved. While PM2 runs they are imported stopped.
 
 mod pm2;
 
@@ -40,25 +40,29 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     if is_running && args.stop_pm2 {
         stop_pm2(&pm2_home)?;
     }
+    // Two managers of one app would run its jobs twice.
+    let pm2_goes_on = is_running && !args.stop_pm2;
     let mut client = connection::needed(home).await?;
     let known = client.list().await?.apps;
     let (there, new): (Vec<_>, Vec<_>) = definitions
         .into_iter()
         .partition(|definition| known.iter().any(|app| app.definition.name == definition.name));
     for definition in &there {
-        output::note(&format!("{}: exists already: left as it is", definition.name));
+        output::note(&format!("{}: exists already, left unchanged", definition.name));
     }
     let mut reply = ActionReply { apps: Vec::new() };
     if !new.is_empty() {
         let _progress = Progress::start(super::start::doing(&new));
-        reply = client.start(&StartRequest { apps: new, wait: true }).await?;
+        reply = client.start(&StartRequest { apps: new, wait: true, stopped: pm2_goes_on }).await?;
     }
-    if is_running && !args.stop_pm2 {
+    if pm2_goes_on && !reply.apps.is_empty() {
         output::note(
-            "PM2 still runs the same apps; `pm2 kill` ends them, and then `forkful restart all` takes their ports",
+            "PM2 still runs these apps, so they are imported stopped and nothing runs twice; end PM2 with `pm2 kill`, \
+             then `forkful start all`; `forkful import pm2 --stop-pm2` does both",
         );
     }
-    tell(&mut client, vec![("imported", reply)], args.json).await
+    let done = if pm2_goes_on { "imported, stopped" } else { "imported" };
+    tell(&mut client, vec![(done, reply)], args.json).await
 }
 
 fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
@@ -79,9 +83,7 @@ fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec
         match pm2::ask(home, DUMP_BYTES_MAX) {
             Ok(list) => return Ok((list, "PM2".to_owned())),
             Err(fault) => {
-                output::warn(&format!(
-                    "PM2 is running, but its list cannot be read ({fault}): its dump is read instead"
-                ));
+                output::warn(&format!("PM2 is running, but {fault}; its dump is read instead"));
             }
         }
     }

@@ -1,88 +1,65 @@
-//! `forkful init`: a configuration to begin with.
+//! `forkful init`: writes a first configuration, in the format that the file's name says.
+
+mod entry;
+mod write;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use forkful_config::{Support, known_keys};
-
 use crate::cli::{InitArgs, InitKind};
 use crate::exit::{Exit, Failure};
 use crate::output;
+use entry::Package;
+use write::Syntax;
 
 const FILE_DEFAULT: &str = "forkful.config.js";
 
 pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
-    let script = entry_point(Path::new(""));
-    let text = match args.kind.unwrap_or(InitKind::Simple) {
-        InitKind::Simple => simple(&script),
-        InitKind::Full => full(&script),
-    };
+    let package = Package::of(Path::new(""));
+    let kind = args.kind.unwrap_or(InitKind::Simple);
     let path = match &args.output {
-        Some(path) => path.clone(),
-        None if std::io::stdout().is_terminal() => PathBuf::from(FILE_DEFAULT),
-        None => {
-            output::print(&text)?;
-            return Ok(Exit::Done);
-        }
+        Some(path) if path == Path::new("-") => None,
+        Some(path) => Some(path.clone()),
+        None if std::io::stdout().is_terminal() => Some(PathBuf::from(FILE_DEFAULT)),
+        None => None,
     };
+    let Some(path) = path else {
+        output::print(&write::config(Syntax::CommonJs, kind, &package.entry()))?;
+        return Ok(Exit::Done);
+    };
+    let syntax = syntax(&path, package.is_module)?;
     if path.exists() && !args.force {
-        return Err(Failure::new(Exit::WrongUse, format!("{} is there already", path.display()))
+        return Err(Failure::new(Exit::WrongUse, format!("{} exists already", path.display()))
             .hint("`--force` overwrites it, `--output` names another file"));
     }
-    fs_err::write(&path, text).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-    output::say(&format!("{} written; `forkful start` starts it\n", path.display()))?;
+    fs_err::write(&path, write::config(syntax, kind, &package.entry()))
+        .map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    let is_default = forkful_config::find_default(Path::new("")).is_some_and(|found| found == path);
+    let command = if is_default { String::new() } else { format!(" {}", path.display()) };
+    output::say(&format!("{} written; `forkful start{command}` starts it\n", path.display()))?;
     Ok(Exit::Done)
 }
 
-/// The script that this directory's package names, or the usual one.
-fn entry_point(directory: &Path) -> String {
-    let package = fs_err::read_to_string(directory.join("package.json")).unwrap_or_default();
-    let main = serde_json::from_str::<serde_json::Value>(&package)
-        .ok()
-        .and_then(|package| package["main"].as_str().map(str::to_owned))
-        .filter(|main| directory.join(main).is_file());
-    let usual = ["server.js", "app.js", "index.js", "src/index.js"];
-    main.or_else(|| usual.iter().find(|file| directory.join(file).is_file()).map(|file| (*file).to_owned()))
-        .unwrap_or_else(|| "app.js".to_owned())
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
-}
-
-fn simple(script: &str) -> String {
-    format!(
-        "module.exports = {{\n  apps: [{{\n    script: {},\n    instances: 'max',\n    env: {{\n      NODE_ENV: 'development'\n    }},\n    env_production: {{\n      NODE_ENV: 'production'\n    }}\n  }}]\n}}\n",
-        quoted(script)
-    )
-}
-
-/// Every key with its meaning, commented out but for those of the simple one.
-fn full(script: &str) -> String {
-    let mut text = String::from("module.exports = {\n  apps: [{\n");
-    text.push_str(&format!("    // {}\n    script: {},\n", doc("script"), quoted(script)));
-    text.push_str(&format!("\n    // {}\n    instances: 'max',\n", doc("instances")));
-    let shown = known_keys().iter().filter(|key| key.support != Support::Foreign);
-    for key in shown.filter(|key| !matches!(key.name, "script" | "instances" | "env")) {
-        text.push_str(&format!(
-            "\n    // {}\n    // {}: {},\n",
-            key.doc,
-            key.name,
-            key.example.replace('"', "'")
-        ));
+/// What a file of this name holds. A script must be recognised as a configuration by its name.
+fn syntax(path: &Path, is_module: bool) -> Result<Syntax, Failure> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let syntax = match extension {
+        "js" if is_module => Syntax::Module,
+        "js" | "cjs" => Syntax::CommonJs,
+        "mjs" | "ts" | "mts" => Syntax::Module,
+        "json" => Syntax::Json,
+        "yaml" | "yml" => Syntax::Yaml,
+        "toml" => Syntax::Toml,
+        _ => {
+            let error = format!("cannot tell the format of {} from its name", path.display());
+            return Err(Failure::new(Exit::WrongUse, error)
+                .hint("use .js, .cjs, .mjs, .ts, .mts, .json, .yaml, .yml or .toml; `-` is stdout"));
+        }
+    };
+    if forkful_config::is_config(path) {
+        return Ok(syntax);
     }
-    text.push_str(&format!("\n    // {}\n    env: {{\n      NODE_ENV: 'development'\n    }},\n", doc("env")));
-    text.push_str("    env_production: {\n      NODE_ENV: 'production'\n    }\n  }],\n");
-    text.push_str(
-        "\n  // `forkful deploy production setup`, then `forkful deploy production`.\n  \
-         // deploy: {\n  //   production: {\n  //     user: 'node',\n  //     host: ['one.example.com', 'two.example.com'],\n  \
-         //     ref: 'origin/main',\n  //     repo: 'git@example.com:you/app.git',\n  //     path: '/srv/app',\n  \
-         //     'post-deploy': 'npm ci && forkful reload forkful.config.js --env production',\n  \
-         //     health: 'http://127.0.0.1:3000/healthz',\n  //     rollback: true\n  //   }\n  // }\n}\n",
-    );
-    text
-}
-
-fn doc(name: &str) -> &'static str {
-    known_keys().iter().find(|key| key.name == name).map_or("", |key| key.doc)
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let error = format!("`forkful start {}` would start it as a script", path.display());
+    Err(Failure::new(Exit::WrongUse, error).hint(format!("name it {stem}.config.{extension}")))
 }

@@ -1,6 +1,9 @@
 //! `forkful restart`: stops apps and starts them again, with a config file's new definitions if one is
 //! named, or with other options.
 
+mod code;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_api::client::Client;
@@ -40,12 +43,12 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     let wanted = Wanted::of_command_line(&specs, &options, &args.options);
     let mut groups = Vec::new();
     if !targets.is_empty() || !known.is_empty() {
-        let known = Again { definitions: known, targets, no_wait: args.no_wait };
+        let known = Again { definitions: known, targets, no_wait: args.no_wait, force: args.force };
         let reply = again(&mut client, &wanted, known, words.verb, words.doing).await?;
         groups.push((if args.no_wait { words.doing } else { words.done }, reply));
     }
     if !new.is_empty() {
-        let request = StartRequest { apps: new, wait: !args.no_wait };
+        let request = StartRequest { apps: new, wait: !args.no_wait, stopped: false };
         let reply = {
             let _progress = Progress::start(super::start::doing(&request.apps));
             client.start(&request).await?
@@ -65,6 +68,8 @@ pub(super) struct Again {
     pub(super) targets: Vec<String>,
     /// Not until they are ready.
     pub(super) no_wait: bool,
+    /// Reload those too that have not changed.
+    pub(super) force: bool,
 }
 
 /// Restarts or reloads apps, whichever `verb` says, with new definitions or with changes of those they have.
@@ -75,13 +80,15 @@ pub(super) async fn again(
     verb: &str,
     doing: &str,
 ) -> Result<ActionReply, Failure> {
-    let Again { definitions, targets, no_wait } = known;
+    let Again { definitions, targets, no_wait, force } = known;
     let named = targets.clone();
     let (changes, mut targets) = changes(client, wanted, targets).await?;
     targets.extend(definitions.iter().map(|definition| definition.name.clone()));
     let _progress = Progress::start(format!("{doing} {}…", targets.join(", ")));
     let numbers = Number::all(&definitions, &changes);
-    let request = ActionRequest { definitions, changes, ..request(targets, no_wait) };
+    let code_changed_at_ms =
+        if force || verb != "reload" { BTreeMap::new() } else { code_changes(&definitions) };
+    let request = ActionRequest { definitions, changes, code_changed_at_ms, ..request(targets, no_wait) };
     let mut reply = client.action(verb, &request).await?;
     scale(client, &numbers, &mut reply, !no_wait).await?;
     if !wanted.update_env && !named.is_empty() {
@@ -90,6 +97,12 @@ pub(super) async fn again(
         super::unsaved::tell_of_new(client, wanted.specs.caller_env(), &apps, verb).await;
     }
     Ok(reply)
+}
+
+/// When the code of apps last changed, where that is known.
+fn code_changes(definitions: &[AppDefinition]) -> BTreeMap<String, u64> {
+    let known = definitions.iter().filter_map(|app| Some((app.name.clone(), code::changed_at_ms(app)?)));
+    known.collect()
 }
 
 /// How many workers an app is to have.

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use forkful_api::types::{ActionRequest, AppChange};
 use forkful_core::spec::environment::shown_value;
 
+use super::act::{request, tell};
 use crate::cli::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::output::progress::Progress;
 use crate::output::{self, format};
 use crate::settings::{Settings, normal_key, rotation_key};
 
-pub(super) fn set(home: &Home, args: SetArgs) -> Result<Exit, Failure> {
-    keep(home, vec![(args.key, args.value)])
+pub(super) async fn set(home: &Home, args: SetArgs) -> Result<Exit, Failure> {
+    keep(home, vec![(args.key, args.value)]).await
 }
 
-pub(super) fn multiset(home: &Home, args: &MultisetArgs) -> Result<Exit, Failure> {
+pub(super) async fn multiset(home: &Home, args: &MultisetArgs) -> Result<Exit, Failure> {
     let wrong = |what: &str| {
         Failure::new(Exit::WrongUse, format!("{:?} {what}", args.pairs))
             .hint("write keys and values in turn, as in `forkful multiset \"a:b 1 a:c 2\"`")
@@ -23,7 +27,7 @@ pub(super) fn multiset(home: &Home, args: &MultisetArgs) -> Result<Exit, Failure
     if words.is_empty() || !words.len().is_multiple_of(2) {
         return Err(wrong("has a key without a value"));
     }
-    keep(home, words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+    keep(home, words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()).await
 }
 
 pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
@@ -76,37 +80,68 @@ pub(super) fn unset(home: &Home, args: &UnsetArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-pub(super) fn conf(home: &Home, args: ConfArgs) -> Result<Exit, Failure> {
+pub(super) async fn conf(home: &Home, args: ConfArgs) -> Result<Exit, Failure> {
     match args {
-        ConfArgs { key: Some(key), value: Some(value) } => keep(home, vec![(key, value)]),
+        ConfArgs { key: Some(key), value: Some(value) } => keep(home, vec![(key, value)]).await,
         ConfArgs { key, value: _ } => get(home, &GetArgs { key, json: false }),
     }
 }
 
-/// Keeps all of the pairs, or none.
-fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
+/// Keeps all of the pairs, or none, and gives apps the values that are for them.
+async fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
     home.create()?;
     let mut lines = String::new();
-    let mut idle = Vec::new();
     let pairs: Vec<(String, String)> =
         pairs.into_iter().map(|(key, value)| (normal_key(&key), value)).collect();
     for (key, value) in &pairs {
         lines.push_str(&format!("{} {}\n", format::visible(key), format::visible(shown_value(key, value))));
-        if rotation_key(key).is_none() {
-            idle.push(format!("`{key}`"));
-        }
     }
     Settings::change(home.path(), |settings| {
-        pairs.into_iter().try_for_each(|(key, value)| settings.set(key, value))
+        pairs.clone().into_iter().try_for_each(|(key, value)| settings.set(key, value))
     })?;
     output::print(&lines)?;
-    if idle.is_empty() {
+    let (of_rotation, others): (Vec<_>, Vec<_>) =
+        pairs.into_iter().partition(|(key, _)| rotation_key(key).is_some());
+    if !of_rotation.is_empty() {
         output::note("apps without `log_rotate` that are started from now on have this");
-    } else {
-        output::note(&format!(
-            "nothing here acts upon {}: kept, and shown by `forkful get`",
-            idle.join(", ")
-        ));
     }
-    Ok(Exit::Done)
+    if others.is_empty() { Ok(Exit::Done) } else { pass_on(home, others).await }
+}
+
+/// As under PM2, `app:key` sets a variable of an app that exists, and restarts it. Other keys are only kept.
+async fn pass_on(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
+    let mut variables: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut idle = Vec::new();
+    let running = connection::running(home).await?;
+    let mut client = running;
+    let known = match &mut client {
+        Some(client) => client.list().await?.apps,
+        None => Vec::new(),
+    };
+    for (key, value) in pairs {
+        match key.split_once(':').filter(|(name, _)| known.iter().any(|app| app.definition.name == *name)) {
+            Some((name, variable)) => {
+                variables.entry(name.to_owned()).or_default().insert(variable.to_owned(), value);
+            }
+            None => idle.push(format!("`{key}`")),
+        }
+    }
+    if !idle.is_empty() {
+        output::note(&format!("{}: saved; `forkful get` shows it; no app has this name", idle.join(", ")));
+    }
+    let Some(mut client) = client.filter(|_| !variables.is_empty()) else { return Ok(Exit::Done) };
+    let changes = variables.iter().map(|(name, env)| AppChange {
+        name: name.clone(),
+        definition: serde_json::Map::new(),
+        env: env.clone(),
+        env_name: None,
+        caller_env: BTreeMap::new(),
+    });
+    let request =
+        ActionRequest { changes: changes.collect(), ..request(variables.keys().cloned().collect(), false) };
+    let reply = {
+        let _progress = Progress::start("restarting…".to_owned());
+        client.action("restart", &request).await?
+    };
+    tell(&mut client, vec![("restarted", reply)], false).await
 }

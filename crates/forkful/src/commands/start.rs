@@ -71,7 +71,7 @@ pub(super) async fn perform(
     let mut client = connection::needed(home).await?;
     let mut groups = Vec::new();
     if !plan.new.is_empty() {
-        let request = StartRequest { apps: plan.new, wait: !no_wait };
+        let request = StartRequest { apps: plan.new, wait: !no_wait, stopped: false };
         let reply = {
             let _progress = Progress::start(doing(&request.apps));
             client.start(&request).await?
@@ -80,7 +80,7 @@ pub(super) async fn perform(
         groups.push((done(no_wait), reply));
     }
     if !plan.existing.is_empty() || !plan.again.is_empty() {
-        let known = Again { definitions: plan.again, targets: plan.existing, no_wait };
+        let known = Again { definitions: plan.again, targets: plan.existing, no_wait, force: true };
         let (restarted, started) = start_again(&mut client, wanted, known, &plan.running).await?;
         groups.push((done(no_wait), started));
         groups.push((if no_wait { "restarting" } else { "restarted" }, restarted));
@@ -242,6 +242,7 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
     };
     AppOutcome {
         finished: false,
+        unchanged: false,
         name: name.clone(),
         ok: false,
         pm_ids: Vec::new(),

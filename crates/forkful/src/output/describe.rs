@@ -1,5 +1,7 @@
 //! Everything about an app, in lines of a key and a value.
 
+mod settings;
+
 use std::fmt::Write as _;
 
 use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
@@ -12,11 +14,17 @@ use super::table::status;
 /// Width of the column of keys.
 const KEY_WIDTH: usize = 16;
 
+/// Width of the column of keys of settings.
+const SETTING_WIDTH: usize = 26;
+
+/// The widest value of a setting that others are aligned with.
+const GIVEN_WIDTH_MAX: usize = 30;
+
 /// Width that is left for values in 80 columns.
 const VALUE_WIDTH: usize = 80 - KEY_WIDTH - 3;
 
 /// An app and its workers.
-pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
+pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> String {
     let definition = &app.definition;
     let mut lines = Lines { text: String::new(), paint };
     lines.title(&format!("{} ({})", definition.name, count(app.workers.len(), "worker")));
@@ -30,10 +38,9 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
     lines.pair("gives up", &gives_up(definition));
     lines.pair("ready", &ready(definition));
     lines.pair("stop", &stop(definition));
-    lines.pair("agent", if definition.agent { "preloaded" } else { "off" });
     lines.pair("memory_max", &memory_max(app));
     lines.pair("cpu_max", &cpu_max(app));
-    lines.names("environment", &app.env_names);
+    lines.environment(app, show_env);
     lines.names("missing", &missing(app));
     for dispatch in &app.dispatch {
         lines.pair(
@@ -50,6 +57,7 @@ pub(crate) fn app(app: &AppView, now_ms: u64, paint: Paint) -> String {
             ),
         );
     }
+    lines.settings(definition);
     for worker in &app.workers {
         lines.worker(worker, now_ms);
     }
@@ -192,6 +200,72 @@ impl Lines {
             line.push_str(name);
         }
         self.pair(key, &line);
+    }
+
+    /// How many variables there are and where they came from; with their names when these are wanted.
+    fn environment(&mut self, app: &AppView, show_env: bool) {
+        let sources = &app.definition.env_sources;
+        let origin = app.definition.origins.get("env").or_else(|| app.definition.origins.get("port"));
+        let given: Vec<&String> = app
+            .env_names
+            .iter()
+            .filter(|name| !sources.inherited.contains(name) && !sources.from_files.contains(name))
+            .collect();
+        let mut parts = Vec::new();
+        if !given.is_empty() {
+            let names: Vec<&str> = given.iter().map(|name| name.as_str()).collect();
+            let place = origin.map_or(String::new(), |origin| format!(" ({origin})"));
+            parts.push(format!("{}{place}", names.join(", ")));
+        }
+        if !sources.from_files.is_empty() {
+            parts.push(format!("{} from {}", sources.from_files.len(), sources.files.join(", ")));
+        }
+        if !sources.inherited.is_empty() {
+            let hint = if show_env { "" } else { " (--show-env)" };
+            parts.push(format!("{} inherited{hint}", sources.inherited.len()));
+        }
+        self.pair("environment", &parts.join("; "));
+        if show_env {
+            self.names("", &app.env_names);
+        }
+    }
+
+    /// What was given first, with its place; then the defaults, by group.
+    fn settings(&mut self, definition: &AppDefinition) {
+        let all = settings::settings(definition);
+        let (given, defaults): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.origin.is_some());
+        if !given.is_empty() {
+            self.add("");
+            self.title("  settings");
+        }
+        let width = given.iter().map(|setting| setting.value.chars().count()).max().unwrap_or_default();
+        let width = width.min(GIVEN_WIDTH_MAX);
+        for setting in given {
+            let origin = setting.origin.as_deref().unwrap_or_default();
+            let key = self.paint.dim(&format!("{:SETTING_WIDTH$}", setting.key));
+            let origin = self.paint.dim(&visible(origin));
+            self.add(&format!("  {key} {:width$}  {origin}", visible(&setting.value)));
+        }
+        self.add("");
+        self.title("  defaults");
+        let mut groups: Vec<&str> = defaults.iter().map(|setting| setting.group).collect();
+        groups.dedup();
+        for group in groups {
+            let of_group =
+                defaults.iter().filter(|setting| setting.group == group && setting.value != "none");
+            let texts: Vec<String> =
+                of_group.map(|setting| format!("{}={}", setting.key, visible(&setting.value))).collect();
+            self.names(group, &texts);
+            let off: Vec<&str> = defaults
+                .iter()
+                .filter(|setting| setting.group == group && setting.value == "none")
+                .map(|setting| setting.key)
+                .collect();
+            if !off.is_empty() {
+                let names: Vec<String> = std::iter::once("not set:").chain(off).map(str::to_owned).collect();
+                self.names(if texts.is_empty() { group } else { "" }, &names);
+            }
+        }
     }
 
     fn worker(&mut self, worker: &WorkerView, now_ms: u64) {

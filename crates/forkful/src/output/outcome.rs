@@ -20,7 +20,11 @@ pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> Strin
             0 => String::new(),
             number => format!(" ({})", count(number, "worker")),
         };
-        let done = if app.finished { "finished" } else { done };
+        let done = match app {
+            AppOutcome { unchanged: true, .. } => "unchanged, left running",
+            AppOutcome { finished: true, .. } => "finished",
+            _ => done,
+        };
         writeln!(text, "{} {done}{workers}", paint.bold(&visible(&app.name)))
             .expect("a String takes everything");
     }

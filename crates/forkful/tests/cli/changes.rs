@@ -101,7 +101,7 @@ fn options_change_what_they_name_and_nothing_else() {
         .filter(|(key, value)| before[key.as_str()] != **value)
         .map(|(key, _)| key)
         .collect();
-    assert_eq!(changed, ["program_args", "args", "mode", "instances", "max_memory_bytes"]);
+    assert_eq!(changed, ["program_args", "args", "mode", "instances", "max_memory_bytes", "origins"]);
     done(&sandbox, &["reload", "0", "--node-args=null", "--kill-timeout", "5000", "-i", "1"], &[]);
     let last = definition(&sandbox, "api");
     assert_eq!((&last["program_args"], &last["kill_timeout_ms"]), (&serde_json::json!([]), &5000.into()));

@@ -37,7 +37,7 @@ fn a_first_configuration_is_written_and_starts() {
     assert_snapshot!(sandbox.transcript(&["ecosystem", "--output", "forkful.config.js"]), @"
     exit: 2
     --- stderr
-    error: forkful.config.js is there already
+    error: forkful.config.js exists already
 
     hint: `--force` overwrites it, `--output` names another file
     ");
@@ -45,7 +45,7 @@ fn a_first_configuration_is_written_and_starts() {
     assert_snapshot!(full, @"
     exit: 0
     --- stdout
-    full.config.js written; `forkful start` starts it
+    full.config.js written; `forkful start full.config.js` starts it
     ");
     let told = sandbox.transcript(&["validate", "forkful.config.js", "full.config.js"]);
     assert_eq!(told.matches(": cluster, ").count(), 2, "{told}");
@@ -103,6 +103,154 @@ fn a_configuration_is_validated_without_starting_anything() {
         serde_json::from_str(&stdout(&sandbox.run(&["validate", "--schema"]))).unwrap();
     assert_eq!(schema["title"], "Forkful configuration");
     assert!(!crate::sandbox::exists(&sandbox.home()));
+}
+
+#[test]
+fn all_faults_are_shown_at_once_with_their_lines() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let text = "apps:\n  - script: server.js\n    instances: two\n    env: { A: { b: 1 } }\n    intances: 2\n  - script: gone.js\n";
+    sandbox.write("bad.yaml", text);
+    assert_snapshot!(sandbox.transcript(&["validate", "bad.yaml"]), @r#"
+    exit: 2
+    --- stderr
+    warning: bad.yaml:5:5: apps[0].intances is an unknown key, ignored; did you mean `instances`?
+      |
+    5 |     intances: 2
+      |     ^^^^^^^^
+    error: bad.yaml:3:16: apps[0].instances is "two"; expected a number, "max" or a negative number
+      |
+    3 |     instances: two
+      |                ^^^
+
+    error: bad.yaml:4:15: apps[0].env.A is an object; expected a string, a number, true or false
+      |
+    4 |     env: { A: { b: 1 } }
+      |               ^
+
+    error: bad.yaml:6:5: apps[1].script "gone.js" does not exist in [sandbox]/work
+      |
+    6 |   - script: gone.js
+      |     ^^^^^^
+    hint: a script is a file, a program in PATH, or a quoted command line
+
+    bad.yaml: 3 faults
+    "#);
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&sandbox.run(&["validate", "bad.yaml", "--json"]))).unwrap();
+    let places: Vec<_> =
+        json["faults"].as_array().unwrap().iter().map(|f| (&f["line"], &f["column"])).collect();
+    assert_eq!(places, [(&3.into(), &16.into()), (&4.into(), &15.into()), (&6.into(), &5.into())]);
+    let started = sandbox.transcript(&["start", "bad.yaml"]);
+    assert!(started.contains("bad.yaml:3:16:"), "{started}");
+}
+
+#[test]
+fn init_writes_the_format_that_the_name_says() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .write("package.json", r#"{ "main": "lib.js", "scripts": { "start": "node server.js --port 0" } }"#);
+    sandbox.write("server.js", SERVER);
+    for name in ["my.toml", "my.yaml", "my.json", "my.config.mjs", "my.config.cjs", "my.config.js"] {
+        for kind in ["simple", "full"] {
+            let told = sandbox.transcript(&["init", kind, "--force", "-o", name]);
+            assert!(told.contains(&format!("{name} written; `forkful start {name}` starts it")), "{told}");
+            let told = sandbox.transcript(&["validate", name]);
+            assert!(
+                told.starts_with("exit: 0") && told.contains("server: cluster, "),
+                "{name} {kind}: {told}"
+            );
+            assert!(!told.contains("warning"), "{name} {kind}: {told}");
+        }
+    }
+    assert!(fs_err::read_to_string(sandbox.work().join("my.toml")).unwrap().starts_with("[[apps]]\n"));
+    assert_snapshot!(sandbox.transcript(&["init", "-o", "my.ts"]), @"
+    exit: 2
+    --- stderr
+    error: `forkful start my.ts` would start it as a script
+
+    hint: name it my.config.ts
+    ");
+    assert_snapshot!(sandbox.transcript(&["init", "-o", "my.ini"]), @"
+    exit: 2
+    --- stderr
+    error: cannot tell the format of my.ini from its name
+
+    hint: use .js, .cjs, .mjs, .ts, .mts, .json, .yaml, .yml or .toml; `-` is stdout
+    ");
+    let printed = sandbox.transcript(&["init", "-o", "-"]);
+    assert!(printed.contains("module.exports") && !sandbox.work().join("-").exists(), "{printed}");
+}
+
+#[test]
+fn a_setting_of_an_app_reaches_its_environment() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "console.log('level', process.env.LEVEL); setInterval(() => {}, 1000);");
+    crate::sandbox::done(&sandbox, &["start", "app.js"]);
+    assert_snapshot!(settled(&sandbox.transcript(&["set", "app:LEVEL", "debug"])), @"
+    exit: 0
+    --- stdout
+    app:LEVEL debug
+    app restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | app | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    --- stderr
+    note: app: environment: added LEVEL
+    ");
+    wait_until(|| sandbox.transcript(&["logs", "app", "--nostream", "--raw"]).contains("level debug"));
+}
+
+#[test]
+fn a_script_means_every_app_that_runs_it() {
+    let sandbox = Sandbox::new();
+    for file in ["app.js", "other.js"] {
+        sandbox.write(file, "setInterval(() => {}, 1000);");
+    }
+    for args in [&["app.js"][..], &["app.js", "--name", "second"], &["other.js"]] {
+        crate::sandbox::done(&sandbox, &[&["start"], args].concat());
+    }
+    for (verb, done) in
+        [("restart", "restarted"), ("reload", "reloaded"), ("stop", "stopped"), ("delete", "deleted")]
+    {
+        let told = crate::sandbox::done(&sandbox, &[verb, "app.js"]);
+        let lines: Vec<&str> =
+            told.lines().filter(|line| line.contains(done) && line.ends_with("worker)")).collect();
+        assert_eq!(lines, [format!("app {done} (1 worker)"), format!("second {done} (1 worker)")], "{told}");
+    }
+    assert!(sandbox.transcript(&["list"]).contains("other"));
+}
+
+#[test]
+fn a_crash_soon_after_the_start_is_told_by_the_list() {
+    let sandbox = Sandbox::new();
+    // It is up for long enough to count as started.
+    sandbox.write("late.js", "setTimeout(() => { throw new Error('no database'); }, 1500);");
+    sandbox.transcript(&["start", "late.js"]);
+    let list = || sandbox.transcript(&["list"]);
+    wait_until(|| list().contains("note: late: worker 0 has crashed "));
+}
+
+#[test]
+fn a_program_that_has_done_its_work_is_finished() {
+    let sandbox = Sandbox::new();
+    sandbox.write("once.js", "console.log('migrated');");
+    assert_snapshot!(settled(&sandbox.transcript(&["start", "once.js"])), @"
+    exit: 0
+    --- stdout
+    once finished (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | once | fork | - | - | 0 | finished | - | - |
+    --- stderr
+    note: once: worker 0 ended with exit code 0 and is not started again
+    ");
+    assert!(stdout(&sandbox.run(&["jlist"])).contains(r#""status":"stopped""#));
+    // Asked for, it is started again.
+    sandbox.transcript(&["start", "once.js", "--name", "loop", "--autorestart", "--no-wait"]);
+    let restarts = || {
+        let list: serde_json::Value = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
+        list[1]["pm2_env"]["restart_time"].as_u64().unwrap_or_default()
+    };
+    wait_until(|| restarts() > 0);
 }
 
 fn node_path() -> String {

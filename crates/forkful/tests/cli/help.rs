@@ -181,6 +181,7 @@ fn help_of_reload() {
       [ARGS]...        Arguments of the script
 
     Options:
+      -f, --force                  `reload` of a config file: reload apps too that have not changed
           --no-wait                Return at once instead of when the action is done
           --json                   Print JSON
           --attach                 Follow the apps' output afterwards
@@ -258,6 +259,8 @@ fn help_of_reload() {
       -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
 
     A config file as target applies what changed in it, and starts the apps in it that are new.
+    `reload` leaves apps alone whose definition and files have not changed, unless `--force` is given;
+    `restart` restarts all apps.
     When the new version does not become ready, `reload` keeps the old one and exits with 1.
 
     An app that is named otherwise keeps its options and its environment, but for what is given here.

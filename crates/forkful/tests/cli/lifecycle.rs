@@ -244,8 +244,31 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       gives up         after 3 exits in 10 min, each after less than 1 s
       ready            when it runs
       stop             SIGINT, killed after 1600ms, 30s to drain at a reload
-      agent            preloaded
-      environment      FORKFUL_HOME HOME PATH SECRET
+      environment      SECRET (command line); 3 inherited (--show-env)
+
+      settings
+      script                     [work]/ticker.js  command line
+      kill_timeout               1600ms                          command line
+      max_restarts               3                               command line
+      restart_delay              2s                              command line
+      stop_exit_codes            0, 3                            command line
+      time                       true                            command line
+
+      defaults
+      process          agent=true namespace=default instance_var=NODE_APP_INSTANCE
+                       not set: args node_args uid increment_var pid_file
+      workers          instances=1 exec_mode=fork balance=auto
+      starting         autostart=true wait_ready=false
+                       not set: listen_timeout depends_on
+      stopping         kill_signal=SIGINT drain_timeout=30s
+                       shutdown_with_message=false treekill=true
+      restarting       autorestart=true min_uptime=1s
+                       not set: exp_backoff_restart_delay
+      reloading        not set: watch cron_restart max_memory_restart memory_max
+                       cpu_max max_requests max_age health
+      logs             merge_logs=true log_type=raw log_ansi=keep log_rotate=true
+                       disable_logs=false
+                       not set: out_file error_file log_file log_date_format
 
       worker 0 (slot 0)
       status           online

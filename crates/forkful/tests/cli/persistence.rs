@@ -330,6 +330,46 @@ const DUMP: &str = r#"[
 ]"#;
 
 #[test]
+fn nothing_runs_twice_while_pm2_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("job.js", "require('fs').appendFileSync('runs', 'x'); setInterval(() => {}, 1000);");
+    // A PM2 is there when its process and its socket are.
+    let pm2 = sandbox.work().join("pm2");
+    fs_err::create_dir(&pm2).unwrap();
+    fs_err::write(pm2.join("pm2.pid"), std::process::id().to_string()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(pm2.join("rpc.sock")).unwrap();
+    let work = sandbox.work().display().to_string();
+    let list = serde_json::json!([{ "pm2_env": {
+        "name": "job", "pm_id": 0, "pm_exec_path": format!("{work}/job.js"), "pm_cwd": work, "exec_mode": "fork_mode",
+        "exec_interpreter": "node", "status": "online", "env": { "PATH": std::env::var("PATH").unwrap() },
+    } }]);
+    sandbox.write("list.json", &list.to_string());
+    let bin = sandbox.work().join("bin");
+    fs_err::create_dir(&bin).unwrap();
+    let fake = bin.join("pm2");
+    fs_err::write(&fake, format!("#!/bin/sh\ncat {work}/list.json\n")).unwrap();
+    fs_err::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let import = |args: &[&str]| {
+        let mut command = sandbox.command(&["import", "pm2"]);
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let output = command.args(args).env("PM2_HOME", &pm2).env("PATH", path).output().unwrap();
+        settled(&sandbox.told(&output))
+    };
+    assert_snapshot!(import(&[]), @"
+    exit: 0
+    --- stdout
+    job imported, stopped
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | job | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    note: PM2 still runs these apps, so they are imported stopped and nothing runs twice; end PM2 with `pm2 kill`, then `forkful start all`; `forkful import pm2 --stop-pm2` does both
+    ");
+    assert!(!sandbox.work().join("runs").exists(), "the job ran a second time");
+    let started = crate::sandbox::done(&sandbox, &["start", "job"]);
+    assert!(started.contains("online"), "{started}");
+}
+
+#[test]
 fn the_apps_of_pm2_are_taken_over_from_its_dump() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", SERVER);
@@ -423,8 +463,8 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
     | 2 | shell | default | fork | - | - | 0 | stopped | - | - |
     --- stderr
     note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
-    note: api: exists already: left as it is
-    note: shell: exists already: left as it is
+    note: api: exists already, left unchanged
+    note: shell: exists already, left unchanged
     ");
     fs_err::write(pm2.join("dump.pm2"), "[").unwrap();
     assert_snapshot!(import(&[]), @"

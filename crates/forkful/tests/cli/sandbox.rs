@@ -75,7 +75,14 @@ impl Sandbox {
 /// What a command said, without the warning of more workers than cores: whether it comes depends on the machine.
 pub(crate) fn without_core_warning(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.split_inclusive('\n').filter(|line| !line.contains("more workers than cores share")).collect()
+    let mut left_out = false;
+    let is_said = |line: &&str| {
+        // The excerpt of the file below the warning goes with it.
+        let is_excerpt = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).starts_with('|');
+        left_out = line.contains("more workers than cores share") || left_out && is_excerpt;
+        !left_out
+    };
+    text.split_inclusive('\n').filter(is_said).collect()
 }
 
 impl Drop for Sandbox {

@@ -23,7 +23,7 @@ fn settings_are_kept_shown_without_secrets_and_forgotten() {
     --- stdout
     mailer:password [redacted]
     --- stderr
-    note: nothing here acts upon `mailer:password`: kept, and shown by `forkful get`
+    note: `mailer:password`: saved; `forkful get` shows it; no app has this name
     ");
     done(&sandbox, &["multiset", "pm2-logrotate:retain 5 mailer:from 'Ann Other'"]);
     assert_snapshot!(sandbox.transcript(&["get"]), @"

@@ -110,6 +110,45 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
 }
 
 #[test]
+fn a_reload_by_file_leaves_an_unchanged_app_alone() {
+    locally(async {
+        let mut world = World::new();
+        let quick = |seconds: &str| {
+            let mut spec = version(seconds, 2);
+            spec.stop.drain_timeout = Duration::from_millis(50);
+            spec
+        };
+        let app = world.start_spec(quick("1001")).await;
+        let pids = |engine: &Engine| {
+            let places = engine.apps[&app].places.values();
+            places.map(|place| place.current().map(|process| process.child.pid)).collect::<Vec<_>>()
+        };
+        let before = pids(&world.engine);
+        let by_file = |seconds: &str, code_changed_at_ms: u64| ActionRequest {
+            definitions: vec![AppDefinition::from(&quick(seconds))],
+            code_changed_at_ms: [("app".to_owned(), code_changed_at_ms)].into(),
+            ..request("app")
+        };
+        let left = world.ask(Verb::Reload, by_file("1001", 1));
+        world.turn_until_answered().await;
+        let left = told(left).await.apps.remove(0);
+        assert!(left.ok && left.unchanged && left.pm_ids.len() == 2, "{left:?}");
+        assert_eq!(pids(&world.engine), before);
+        // Newer code, or another definition.
+        let newer = world.ask(Verb::Reload, by_file("1001", u64::MAX));
+        world.turn_until_answered().await;
+        assert!(!told(newer).await.apps[0].unchanged);
+        let middle = pids(&world.engine);
+        assert!(middle.iter().all(|pid| !before.contains(pid)));
+        let other = world.ask(Verb::Reload, by_file("1002", 1));
+        world.turn_until_answered().await;
+        assert!(!told(other).await.apps[0].unchanged);
+        assert!(pids(&world.engine).iter().all(|pid| !middle.contains(pid)));
+        world.close().await;
+    });
+}
+
+#[test]
 fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
     locally(async {
         let mut world = World::new();

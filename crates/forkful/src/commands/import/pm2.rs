@@ -82,7 +82,10 @@ pub(super) fn ask(home: &Path, bytes_max: u64) -> Result<Vec<Value>, String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("`pm2 jlist`: {error}"))?;
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "`pm2` is not in PATH".to_owned(),
+            _ => format!("`pm2 jlist` failed: {error}"),
+        })?;
     let mut text = String::new();
     let read = child.stdout.take().map(|pipe| pipe.take(bytes_max).read_to_string(&mut text));
     let status = child.wait().map_err(|error| error.to_string())?;

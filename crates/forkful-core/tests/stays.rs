@@ -1,0 +1,86 @@
+//! When a reload by a configuration file leaves a running app alone.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::collections::BTreeMap;
+
+use forkful_core::logs::LogSpec;
+use forkful_core::spec::{
+    AppName, AppSpec, Balance, EnvSources, Launch, Mode, Namespace, Readiness, Renewal, ResourceLimits,
+    RestartPolicy, RunningSince, Runtime, StopPolicy, WorkerVariables, may_stay,
+};
+
+fn spec() -> AppSpec {
+    AppSpec {
+        name: AppName::new("api").unwrap(),
+        namespace: Namespace::default(),
+        launch: Launch {
+            program: "/usr/bin/node".into(),
+            program_args: Vec::new(),
+            script: Some("/srv/app.js".to_owned()),
+            args: Vec::new(),
+            cwd: "/srv".into(),
+            env: BTreeMap::from([
+                ("PORT".to_owned(), "3000".to_owned()),
+                ("SHLVL".to_owned(), "1".to_owned()),
+            ]),
+            env_sources: EnvSources::default(),
+            run_as: None,
+            runtime: Runtime::Node,
+        },
+        instances: 2,
+        mode: Mode::Cluster,
+        balance: Balance::Auto,
+        restart: RestartPolicy::default(),
+        readiness: Readiness::default(),
+        stop: StopPolicy::default(),
+        logs: LogSpec::default(),
+        agent: true,
+        autostart: true,
+        pid_file: None,
+        variables: WorkerVariables::default(),
+        watch: None,
+        renewal: Renewal::default(),
+        health: None,
+        depends_on: Vec::new(),
+        limits: ResourceLimits::default(),
+        origins: BTreeMap::new(),
+    }
+}
+
+const SINCE: RunningSince = RunningSince { oldest_start_ms: Some(2_000), code_changed_ms: Some(1_000) };
+
+#[test]
+fn an_app_stays_when_neither_its_definition_nor_its_code_has_changed() {
+    let mut same = spec();
+    same.instances = 4;
+    same.launch.env.insert("SHLVL".to_owned(), "2".to_owned());
+    same.launch.env_sources.inherited.insert("TERM".to_owned());
+    same.origins.insert("port".to_owned(), "app.config.js:9".to_owned());
+    assert!(may_stay(&spec(), &same, SINCE));
+}
+
+#[test]
+fn any_other_difference_is_a_change() {
+    let changes: [fn(&mut AppSpec); 4] = [
+        |spec| drop(spec.launch.env.insert("PORT".to_owned(), "3001".to_owned())),
+        |spec| spec.launch.args.push("--verbose".to_owned()),
+        |spec| spec.stop.whole_tree = false,
+        |spec| spec.agent = false,
+    ];
+    for change in changes {
+        let mut after = spec();
+        change(&mut after);
+        assert!(!may_stay(&spec(), &after, SINCE), "{after:?}");
+    }
+}
+
+#[test]
+fn what_is_not_known_counts_as_changed() {
+    let stays = |oldest_start_ms, code_changed_ms| {
+        may_stay(&spec(), &spec(), RunningSince { oldest_start_ms, code_changed_ms })
+    };
+    assert!(!stays(None, Some(1_000)), "a worker does not serve");
+    assert!(!stays(Some(2_000), None), "nobody knows when the code changed");
+    assert!(!stays(Some(2_000), Some(2_000)), "code that changed in the moment of the start may be newer");
+    assert!(!stays(Some(2_000), Some(3_000)));
+}

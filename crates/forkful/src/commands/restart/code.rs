@@ -1,0 +1,75 @@
+//! When the code of an app last changed, as far as its directory tells.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use forkful_api::types::AppDefinition;
+
+/// Files and folders that are looked at; more, and it is not known when the code changed.
+const ENTRIES_MAX: usize = 20_000;
+
+/// Depth of folders that is looked at.
+const DEPTH_MAX: usize = 12;
+
+/// The last change of a file in the app's working directory, or of its script, in milliseconds since 1970; `None` when
+/// that cannot be told. The time of the change of the inode counts, which tools that copy files cannot set back.
+/// Dependencies are told by what npm writes when it installs; log files change without being code.
+pub(super) fn changed_at_ms(definition: &AppDefinition) -> Option<u64> {
+    let mut search = Search { newest: 0, entries: 0 };
+    if let Some(script) = definition.script.as_deref().filter(|script| script.starts_with('/')) {
+        search.take(Path::new(script)).ok();
+    }
+    // A link to the current release is changed by pointing it elsewhere.
+    let link = std::fs::symlink_metadata(&definition.cwd).ok()?;
+    search.note(&link);
+    search.folder(&PathBuf::from(&definition.cwd), 0)?;
+    Some(search.newest)
+}
+
+struct Search {
+    newest: u64,
+    entries: usize,
+}
+
+impl Search {
+    fn note(&mut self, metadata: &std::fs::Metadata) {
+        let ms = metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000);
+        self.newest = self.newest.max(u64::try_from(ms).unwrap_or_default());
+    }
+
+    fn take(&mut self, path: &Path) -> std::io::Result<()> {
+        self.note(&std::fs::metadata(path)?);
+        Ok(())
+    }
+
+    fn folder(&mut self, folder: &Path, depth: usize) -> Option<()> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        for entry in std::fs::read_dir(folder).ok()? {
+            let entry = entry.ok()?;
+            self.entries += 1;
+            if self.entries > ENTRIES_MAX {
+                return None;
+            }
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            if name == "node_modules" {
+                // It need not be there, or npm may not have written it.
+                self.take(&path.join(".package-lock.json")).ok();
+                continue;
+            }
+            if name.starts_with('.') && name != ".env" || name.contains(".log") || name.ends_with(".pid") {
+                continue;
+            }
+            // A file that has gone since changes the answer to "not known".
+            let metadata = entry.metadata().ok()?;
+            if metadata.is_dir() {
+                self.folder(&path, depth + 1)?;
+            } else {
+                self.note(&metadata);
+            }
+        }
+        Some(())
+    }
+}
