@@ -34,6 +34,7 @@ test('its workers find the agent, whom the home is closed to', { skip }, async (
   writeFileSync(script, APP);
   const socket = join(forkful.directory, 'open', 'app.sock');
   mkdirSync(dirname(socket));
+  chownSync(dirname(socket), NOBODY, NOBODY);
   await forkful.ok(['start', script, '--name', 'other', '-i', '2', '--uid', String(NOBODY), '--env', `SOCKET=${socket}`]);
   const before = await differentAnswers(socket);
   for (const answer of before) assert.match(answer, / 65534$/);

@@ -149,6 +149,56 @@ describe('supervision', { concurrency: 3 }, () => {
     await forkful.ok(['delete', 'polite']);
   });
 
+  test('an app that only closes its server when it is to end does end', async () => {
+    const port = await freePort();
+    await forkful.start(({ require }) => {
+      const server = require('http').createServer((_request, response) => response.end('here')).listen(Number(process.env.PORT));
+      process.on('SIGINT', () => server.close());
+    }, { name: 'closing', env: { PORT: String(port) }, options: ['--kill-timeout', '50s'] });
+    await forkful.ok(['stop', 'closing']);
+    const [app] = JSON.parse((await forkful.ok(['describe', 'closing', '--json'])).stdout).apps;
+    assert.deepEqual(app.workers.map((worker) => worker.exit_code), [0, 0]);
+    await forkful.ok(['delete', 'closing']);
+  });
+
+  test('a worker whose event loop does not turn is shown to be blocked, without any traffic', async () => {
+    const released = join(forkful.directory, 'released');
+    const app = await forkful.start(({ require }) => {
+      require('http').createServer(() => {}).listen(0);
+    }, { name: 'stuck', env: { RELEASED: released } });
+    const [first] = await app.workers();
+    const blocked = first.run((path) => {
+      setImmediate(() => { while (!process.getBuiltinModule('fs').existsSync(path)); });
+    }, released);
+    await blocked;
+    const describe = async () => JSON.parse((await forkful.ok(['describe', 'stuck', '--json'])).stdout).apps[0].workers;
+    const shown = await waitUntil('the first worker to be blocked', async () => {
+      const workers = await describe();
+      return workers.some((worker) => worker.pid === first.pid && worker.blocked_ms >= 200) && workers;
+    });
+    assert.equal(shown.find((worker) => worker.pid === first.pid).status, 'online');
+    assert.match((await forkful.ok(['list'])).stdout, /blocked \d+s/);
+    assert.match((await forkful.ok(['describe', 'stuck'])).stdout, /blocked \d+s/);
+    writeFileSync(released, '');
+    await waitUntil('nobody to be blocked', async () => (await describe()).every((worker) => worker.blocked_ms === undefined));
+    rmSync(released);
+    await forkful.ok(['delete', 'stuck']);
+  });
+
+  test('a worker that has closed its servers is shown not to listen', async () => {
+    const port = await freePort();
+    const app = await forkful.start(({ require }) => {
+      const server = require('http').createServer(() => {}).listen(Number(process.env.PORT));
+      globalThis.closeServer = () => server.close();
+    }, { name: 'closed', env: { PORT: String(port) } });
+    for (const worker of await app.workers()) await worker.run(() => { globalThis.closeServer(); });
+    await waitUntil('it to be seen', async () => {
+      const [closed] = JSON.parse((await forkful.ok(['describe', 'closed', '--json'])).stdout).apps;
+      return closed.workers.every((worker) => /^not listening/.test(worker.reason));
+    });
+    await forkful.ok(['delete', 'closed']);
+  });
+
   test('a worker that ignores its signal is killed after kill_timeout', async () => {
     const app = await startIdle('stubborn', ['--kill-timeout', '200ms', '--kill-signal', 'SIGTERM'], ({ report }) => {
       process.on('SIGTERM', () => {});

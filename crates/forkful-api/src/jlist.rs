@@ -37,6 +37,9 @@ pub struct Monit {
     pub memory: u64,
     /// CPU in percent of one core.
     pub cpu: f32,
+    /// For how long its event loop has not turned, in milliseconds, when it counts as blocked. PM2 has no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_ms: Option<u64>,
 }
 
 /// PM2's bag of configuration and state. The names are PM2's.
@@ -205,7 +208,11 @@ fn entry(app: &AppView, worker: &WorkerView) -> JlistEntry {
         pid: worker.pid.unwrap_or(0),
         name: app.definition.name.clone(),
         pm_id: worker.pm_id,
-        monit: Monit { memory: worker.memory_bytes, cpu: (worker.cpu_percent * 10.0).round() / 10.0 },
+        monit: Monit {
+            memory: worker.memory_bytes,
+            cpu: (worker.cpu_percent * 10.0).round() / 10.0,
+            blocked_ms: worker.blocked_ms,
+        },
         pm2_env: pm2_env(app, worker),
     }
 }

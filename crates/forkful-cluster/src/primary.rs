@@ -56,7 +56,7 @@ const LAST_READS_MAX: usize = 64;
 const EINVAL: i32 = 22;
 
 /// What the supervisor tells a primary once.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct PrimaryConfig {
     /// How new connections are spread.
     pub balance: Balance,

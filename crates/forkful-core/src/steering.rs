@@ -4,11 +4,13 @@
 //! - [`Suspicion`]: which workers' loops do not turn, so that they leave the kernel's choice and
 //!   their queues are rescued.
 //! - [`address`]: what becomes of an address that only a leaving worker listens on.
+//! - [`blocked`]: when a worker whose event loop does not turn is called blocked.
 //! - [`queue`]: when the connections in a worker's queue go to another worker.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
 
 pub mod address;
 mod auto;
+pub mod blocked;
 pub mod level;
 pub mod queue;
 mod suspicion;

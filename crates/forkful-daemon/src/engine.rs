@@ -29,6 +29,7 @@ mod groups;
 mod jobs;
 mod launch;
 mod log_request;
+mod look;
 mod persistence;
 mod places;
 mod readiness;
@@ -239,6 +240,7 @@ pub(crate) struct Engine {
     answers: VecDeque<Answered>,
     /// Exits of processes that never began.
     unborn: VecDeque<(AppId, u16, Event)>,
+    looks: Vec<look::Look>,
     replies: Vec<tokio::task::JoinHandle<()>>,
     back: mpsc::UnboundedSender<Back>,
     closes: Option<ClosedConnections>,
@@ -302,6 +304,7 @@ impl Engine {
             jobs: BTreeMap::new(),
             answers: VecDeque::new(),
             unborn: VecDeque::new(),
+            looks: Vec::new(),
             replies: Vec::new(),
             back,
             closes: None,
@@ -423,6 +426,7 @@ impl Engine {
             }
         }
         self.finish_jobs();
+        self.finish_looks();
         self.save_changes();
         self.replies.retain(|reply| !reply.is_finished());
         self.follow_closes();

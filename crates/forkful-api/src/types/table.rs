@@ -65,6 +65,9 @@ pub struct WorkerRow {
     /// Why the worker is in this state, when that needs saying.
     #[serde(default)]
     pub reason: Option<String>,
+    /// For how long its event loop has not turned, in milliseconds, when that is so long that it counts as blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_ms: Option<u64>,
 }
 
 impl From<&AppList> for AppTable {
@@ -101,6 +104,7 @@ impl From<&WorkerView> for WorkerRow {
             cpu_percent: worker.cpu_percent,
             memory_bytes: worker.memory_bytes,
             reason: worker.reason.clone(),
+            blocked_ms: worker.blocked_ms,
         }
     }
 }

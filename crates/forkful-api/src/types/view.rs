@@ -105,6 +105,9 @@ pub struct WorkerView {
     /// How late the event loop was, in milliseconds (99th percentile of the last second), while that is measured.
     #[serde(default)]
     pub loop_delay_ms: Option<f64>,
+    /// For how long its event loop has not turned, in milliseconds, when that is so long that it counts as blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_ms: Option<u64>,
     /// The last lines of stderr; only in `GET /v1/apps/{target}`.
     #[serde(default)]
     pub stderr_tail: Vec<String>,

@@ -283,7 +283,7 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
         AddressKind::Unix => {
             let path = query.address.as_deref().ok_or_else(invalid)?;
             let Query { readable_all, writable_all, .. } = *query;
-            let options = UnixOptions { backlog, readable_all, writable_all, owner: config.owner };
+            let options = UnixOptions { backlog, readable_all, writable_all, owner: config.owner.clone() };
             let (socket, file) = listener::bind_unix(Path::new(path), &options)?;
             Ok(Source::Single { file, socket })
         }

@@ -158,6 +158,7 @@ impl Primary {
         if let Some(hold) = worker.holds.get_mut(&index) {
             hold.listening = true;
         }
+        worker.has_listened = true;
         self.events.push_back(PrimaryEvent::Listening(id));
         self.refresh(index, now);
         self.dispatch_all(now);
@@ -201,7 +202,33 @@ impl Primary {
             self.release(id, index, grace, now);
             self.refresh(index, now);
             self.dispatch_all(now);
+            self.disconnect_if_done(id, now);
         }
+    }
+
+    /// The worker has been told to end.
+    pub fn stopping(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.stopping = true;
+            self.disconnect_if_done(id, now);
+        }
+    }
+
+    /// A worker that is to end and has closed all its servers is let go: its channel alone would hold the process of an
+    /// app that only calls `server.close()`. Node keeps the channel until then, and answers what is under way.
+    fn disconnect_if_done(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stopping
+            && worker.has_closed_all()
+        {
+            Self::disconnect(worker, now);
+            self.watch_write(id);
+        }
+    }
+
+    /// Whether the worker has listened, and listens on nothing any more.
+    pub fn has_closed_all(&self, id: WorkerId) -> bool {
+        self.workers.get(&id).is_some_and(Worker::has_closed_all)
     }
 
     /// A worker lets go of a listening.

@@ -36,6 +36,10 @@ pub(crate) struct Worker {
     pub(crate) stage: Stage,
     /// The agent has said hello.
     pub(crate) agent: bool,
+    /// It has listened on something.
+    pub(crate) has_listened: bool,
+    /// It has been told to end.
+    pub(crate) stopping: bool,
     /// What it listens on, by the listening's index.
     pub(crate) holds: BTreeMap<usize, Hold>,
     /// Connections that it was given and that are not known to be closed.
@@ -91,6 +95,8 @@ impl Worker {
             seq: 0,
             stage: Stage::Closed,
             agent: false,
+            has_listened: false,
+            stopping: false,
             holds: BTreeMap::new(),
             connections: 0,
             last_assigned: 0,
@@ -135,6 +141,11 @@ impl Worker {
     /// Whether new connections of a listening may go to it at all.
     pub(crate) fn serves(&self, listening: usize) -> bool {
         self.stage == Stage::Open && self.holds.get(&listening).is_some_and(|hold| hold.listening)
+    }
+
+    /// Whether it has closed all that it ever listened on.
+    pub(crate) fn has_closed_all(&self) -> bool {
+        self.has_listened && self.holds.is_empty()
     }
 
     /// Whether an answer is overdue: it gets nothing until that comes.

@@ -185,6 +185,34 @@ fn an_address_that_the_new_version_may_still_open_is_kept() {
 }
 
 #[test]
+fn a_worker_that_is_to_end_is_let_go_when_it_has_closed_its_servers() {
+    for closes_first in [false, true] {
+        let (mut world, workers, _) = serving(Balance::Auto, 2);
+        let (id, key) = (WorkerId(workers[0]), world.reply(workers[0], 1).key());
+        assert!(!world.primary.has_closed_all(id));
+        if closes_first {
+            world.worker(workers[0]).close_server(&key);
+            world.settle();
+            assert!(world.primary.has_closed_all(id));
+            assert_eq!(
+                world.workers[&workers[0]].heard_act("disconnect"),
+                0,
+                "it serves nobody, but may again"
+            );
+        }
+        world.primary.stopping(id, world.now);
+        world.settle();
+        assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), usize::from(closes_first));
+        if !closes_first {
+            world.worker(workers[0]).close_server(&key);
+            world.settle();
+        }
+        assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 1);
+        assert_eq!(world.workers[&workers[1]].heard_act("disconnect"), 0);
+    }
+}
+
+#[test]
 fn an_address_stays_while_no_worker_is_there_until_all_is_given_up() {
     let (mut world, workers, address) = serving(Balance::Exact, 1);
     world.kill(workers[0]);

@@ -69,7 +69,11 @@ impl Engine {
         let stop = entry.spec.stop;
         let signal = self.stop_signal.unwrap_or(stop.signal.0);
         let process = entry.process(slot, generation).filter(|process| process.ended.is_none());
-        if let Some(worker) = process.map(|process| process.worker)
+        let worker = process.map(|process| process.worker);
+        if let Some(worker) = worker.filter(|_| entry.spec.mode == Mode::Cluster) {
+            entry.primary.stopping(worker, now);
+        }
+        if let Some(worker) = worker
             && stop.by_message
             && self.stop_signal.is_none()
             && entry.primary.send_message(worker, b"\"shutdown\"", now).is_ok()

@@ -36,14 +36,7 @@ impl Engine {
             Command::Keep(Keep::Rewrite) => self.rewrite_home(),
             Command::Keep(Keep::Clear { reply }) => self.clear_saved(reply),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
-            Command::List { measure, reply } => {
-                if measure {
-                    self.measure_loops();
-                }
-                answer(reply, Ok(self.list()));
-            }
-            Command::Table { reply } => answer(reply, Ok(self.table())),
-            Command::Describe { target, reply } => self.describe(&target, reply),
+            Command::List { .. } | Command::Table { .. } | Command::Describe { .. } => self.look(command),
             Command::Logs { query, reply } => {
                 let lines = self.logs_for(&query);
                 answer(reply, lines);
@@ -52,6 +45,21 @@ impl Engine {
             Command::Kill { reply } => self.kill(Some(reply)),
         }
         self.finish_jobs();
+    }
+
+    /// Answers what asks for the state of workers.
+    pub(super) fn answer_look(&mut self, command: Command) {
+        match command {
+            Command::List { measure, reply } => {
+                if measure {
+                    self.measure_loops();
+                }
+                answer(reply, Ok(self.list()));
+            }
+            Command::Table { reply } => answer(reply, Ok(self.table())),
+            Command::Describe { target, reply } => self.describe(&target, reply),
+            other => self.on_command(other),
+        }
     }
 
     fn start(&mut self, request: StartRequest, reply: Reply<ActionReply>) {

@@ -79,7 +79,11 @@ pub(crate) fn run_as(user: &forkful_core::spec::RunAs) -> RunAs {
 /// The user of an app's workers, when that is another than ours.
 pub(crate) fn other_user(spec: &AppSpec) -> Option<Owner> {
     let user = spec.launch.run_as.as_ref()?;
-    (user.uid != forkful_os::identity::euid()).then_some(Owner { uid: user.uid, gid: user.gid })
+    (user.uid != forkful_os::identity::euid()).then(|| Owner {
+        uid: user.uid,
+        gid: user.gid,
+        groups: user.groups.clone(),
+    })
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -111,7 +111,12 @@ impl Engine {
     /// Has the reactor wake when something is due next.
     pub(super) fn set_timer(&mut self) -> io::Result<()> {
         let apps = self.apps.values().filter_map(App::next_wake).min();
-        let wake = apps.into_iter().chain(self.work.next_wake()).chain(self.next_start_deadline()).min();
+        let wake = apps
+            .into_iter()
+            .chain(self.work.next_wake())
+            .chain(self.next_start_deadline())
+            .chain(self.next_look())
+            .min();
         if wake != self.timer_set {
             self.timer.set(wake.map(|at| at.since(self.clock.now())))?;
             self.timer_set = wake;

@@ -3,8 +3,11 @@
 use forkful_api::types::{
     AppRows, AppTable, AppView, BalanceKind, DispatchView, Status, WorkerRow, WorkerView,
 };
+use forkful_cluster::Primary;
+use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation, Slot, State};
 use forkful_core::spec::Balance;
+use forkful_core::steering::blocked::blocked_for;
 use forkful_os::procinfo;
 
 use super::Engine;
@@ -17,6 +20,9 @@ const CPU_SAMPLE_MS_MIN: u128 = 500;
 
 /// The most crashing workers that a table names.
 const CRASH_NOTES_MAX: usize = 5;
+
+/// Why nothing reaches a worker that is online.
+const NOT_LISTENING: &str = "not listening: the app has closed its servers";
 
 impl Engine {
     /// What an app looks like now.
@@ -45,7 +51,10 @@ impl Engine {
             listening: entry.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
             watch: entry.spec.watch.is_some(),
             uid: entry.spec.launch.run_as.as_ref().map(|user| user.uid),
-            workers: entry.places.values_mut().map(|place| worker_row(place, now)).collect(),
+            workers: {
+                let primary = &entry.primary;
+                entry.places.values_mut().map(|place| worker_row(place, primary, now)).collect()
+            },
         });
         let apps = apps.collect();
         let mut notes = self.notes();
@@ -111,7 +120,7 @@ impl Engine {
             .places
             .iter_mut()
             .filter(|(slot, _)| only.is_none_or(|only| only == **slot))
-            .map(|(slot, place)| worker_view(*slot, place, now, logs))
+            .map(|(slot, place)| worker_view(*slot, place, &entry.primary, now, logs))
             .collect();
         Some(AppView {
             definition,
@@ -125,7 +134,7 @@ impl Engine {
     }
 }
 
-fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
+fn worker_row(place: &mut Place, primary: &Primary, now: Time) -> WorkerRow {
     let pid = place.current().filter(|process| process.ended.is_none()).map(|process| process.child.pid);
     let spawned = place.current().map(|process| process.spawned);
     let (cpu_percent, memory_bytes) = match (pid, spawned) {
@@ -135,7 +144,12 @@ fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
         }
         _ => (0.0, 0),
     };
+    let living = place.current().filter(|process| process.ended.is_none());
+    let closed = status(place) == Status::Online
+        && living.is_some_and(|process| primary.has_closed_all(process.worker));
+    let silent = living.and_then(|process| primary.owes_since(process.worker)).map(|since| now.since(since));
     WorkerRow {
+        blocked_ms: blocked_for(silent).map(|silent| silent.as_millis() as u64),
         pm_id: place.pm_id,
         pid,
         status: status(place),
@@ -144,13 +158,14 @@ fn worker_row(place: &mut Place, now: forkful_core::Time) -> WorkerRow {
         started_at_ms: place.started_at_ms,
         cpu_percent,
         memory_bytes,
-        reason: reason(place),
+        reason: reason(place).or_else(|| closed.then(|| NOT_LISTENING.to_owned())),
     }
 }
 
-fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &LogService) -> WorkerView {
-    let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, reason } =
-        worker_row(place, now);
+fn worker_view(slot: u16, place: &mut Place, primary: &Primary, now: Time, logs: &LogService) -> WorkerView {
+    let row = worker_row(place, primary, now);
+    let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, .. } =
+        row;
     let last_exit = place.last_exit.as_ref();
     WorkerView {
         pm_id,
@@ -174,7 +189,8 @@ fn worker_view(slot: u16, place: &mut Place, now: forkful_core::Time, logs: &Log
             Exit::Signal(signal) => Some(128 + signal),
             Exit::SpawnFailed(_) => None,
         }),
-        reason,
+        reason: row.reason,
+        blocked_ms: row.blocked_ms,
         renewed: place.upkeep.renewed.clone(),
         health_fault: place.upkeep.health_fault().map(str::to_owned),
         loop_delay_ms: place.current().and_then(|process| process.loop_delay_ms(now)),

@@ -12,14 +12,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::single::clamp_backlog;
+use crate::behalf::{Rights, as_user};
 
 /// How a unix socket is bound.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct UnixOptions {
     /// Connections that may wait.
     pub backlog: u32,
@@ -27,18 +28,12 @@ pub struct UnixOptions {
     pub readable_all: bool,
     /// Everybody may write, so that everybody can connect.
     pub writable_all: bool,
-    /// Whose the file will be; ours without one.
+    /// With whose rights the file is made, and whose it will be; ours without one.
     pub owner: Option<Owner>,
 }
 
 /// Another user than ours, for whom a file is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-}
+pub type Owner = Rights;
 
 /// The file of a bound socket. Dropped before the socket, it is removed, unless something else has its name.
 #[derive(Debug)]
@@ -64,7 +59,11 @@ pub fn bind_unix(path: &Path, options: &UnixOptions) -> io::Result<(OwnedFd, Opt
             bind(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;
             None
         }
-        _ => Some(bind_file(&socket, path, options)?),
+        // The path is the app's word: where the app's user may make no file, a daemon of root makes none either.
+        _ => Some(match &options.owner {
+            Some(owner) => as_user(owner, || bind_file(&socket, path, options))?,
+            None => bind_file(&socket, path, options)?,
+        }),
     };
     // Without a listener, the file would only be in the way; it goes with the error.
     listen(&socket, clamp_backlog(options.backlog))?;
@@ -87,10 +86,6 @@ fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result
         return Err(Errno::ACCESS.into());
     }
     let made = SocketFile { path: path.to_owned(), folder, device: found.dev(), inode: found.ino() };
-    if let Some(Owner { uid, gid }) = options.owner {
-        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        rustix::fs::chownat(&file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
-    }
     let wanted = if options.readable_all { 0o444 } else { 0 } | if options.writable_all { 0o222 } else { 0 };
     if wanted != 0 {
         let mode = found.mode() & 0o7777 | wanted;
@@ -186,7 +181,7 @@ mod tests {
     /// Ourselves, which needs no privilege.
     fn ourselves() -> Option<Owner> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Some(Owner { uid, gid })
+        Some(Owner { uid, gid, groups: Vec::new() })
     }
 
     #[test]
@@ -264,12 +259,38 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_533)).unwrap();
         let path = dir.path().join("app.sock");
-        let owner = Some(Owner { uid: 65_534, gid: 65_533 });
+        let owner = Some(Owner { uid: 65_534, gid: 65_533, groups: Vec::new() });
         let made = bind_unix(&path, &UnixOptions { owner, writable_all: true, ..PLAIN }).unwrap();
         let found = std::fs::metadata(&path).unwrap();
         assert_eq!((found.uid(), found.gid(), found.mode() & 0o222), (65_534, 65_533, 0o222));
         drop(made);
+    }
+
+    #[test]
+    fn where_the_owner_may_make_no_file_none_is_made() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root makes files for others");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::os::unix::fs::chown(&own, Some(65_534), Some(65_533)).unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let owner = Some(Owner { uid: 65_534, gid: 65_533, groups: Vec::new() });
+        let options = UnixOptions { owner, ..PLAIN };
+        // As a worker that asks for /run/docker.sock while nobody listens there, or leads there by a link.
+        symlink(dir.path(), own.join("link")).unwrap();
+        for path in [dir.path().join("system.sock"), own.join("link/system.sock")] {
+            let error = bind_unix(&path, &options).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EACCES), "{}", path.display());
+        }
+        assert!(!dir.path().join("system.sock").exists());
+        drop(bind_unix(&own.join("app.sock"), &options).unwrap());
+        assert_eq!(rustix::process::geteuid().as_raw(), 0);
+        std::fs::write(dir.path().join("still-root"), "").unwrap();
     }
 
     #[test]

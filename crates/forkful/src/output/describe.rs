@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
 use forkful_core::spec::environment::shown_arguments;
 
-use super::format::{bound, bytes, count, span, utc, visible};
+use super::format::{bound, bytes, count, quoted, span, utc, visible};
 use super::paint::Paint;
-use super::table::status;
+use super::table::status_of;
 
 /// Width of the column of keys.
 const KEY_WIDTH: usize = 16;
@@ -271,7 +271,7 @@ impl Lines {
     fn worker(&mut self, worker: &WorkerView, now_ms: u64) {
         self.add("");
         self.title(&format!("  worker {} (slot {})", worker.pm_id, worker.slot));
-        self.pair("status", &status(worker.status));
+        self.pair("status", &status_of(worker.status, worker.blocked_ms));
         self.pair("reason", worker.reason.as_deref().unwrap_or_default());
         if let Some(pid) = worker.pid {
             self.pair("pid", &pid.to_string());
@@ -317,7 +317,7 @@ impl Lines {
         if !worker.stderr_tail.is_empty() {
             self.pair("stderr", "the last lines:");
             for line in &worker.stderr_tail {
-                self.add(&format!("    {}", visible(line)));
+                self.add(&format!("    {}", quoted(line)));
             }
         }
     }

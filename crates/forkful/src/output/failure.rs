@@ -1,6 +1,6 @@
 //! The one renderer of errors: `error: …`, `caused by: …`, a blank line, `hint: …`.
 
-use super::format::visible;
+use super::format::{quoted, visible};
 use super::paint::Paint;
 use super::talk;
 use crate::exit::{Exit, Failure};
@@ -109,7 +109,7 @@ pub(crate) fn text(
     hint: Option<&str>,
 ) -> String {
     use std::fmt::Write as _;
-    let mut text = format!("{} {}\n", paint.red("error:"), visible(error));
+    let mut text = format!("{} {}\n", paint.red("error:"), quoted(error));
     let mut add = |line: std::fmt::Arguments| writeln!(text, "{line}").expect("a String takes everything");
     for cause in causes {
         add(format_args!("{} {}", paint.red("caused by:"), visible(cause)));
@@ -117,7 +117,7 @@ pub(crate) fn text(
     if !stderr_tail.is_empty() {
         add(format_args!("{}", paint.bold("last lines of stderr:")));
         for line in stderr_tail {
-            add(format_args!("{}", format!("    {}", visible(line)).trim_end()));
+            add(format_args!("{}", format!("    {}", quoted(line)).trim_end()));
         }
     }
     if let Some(hint) = hint {

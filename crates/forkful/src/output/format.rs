@@ -65,6 +65,30 @@ pub(crate) fn utc(milliseconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
+/// What an app wrote, to be quoted in a message of ours: without its colours, other control characters visible.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' {
+            skip_sequence(&mut rest);
+        } else {
+            plain.push(c);
+        }
+    }
+    visible(&plain)
+}
+
+/// Past a control sequence of ECMA-48 (`ESC [ … letter`), an operating system command (`ESC ] … BEL`), or a
+/// sequence of two characters.
+pub(crate) fn skip_sequence(rest: &mut std::str::Chars<'_>) {
+    match rest.next() {
+        Some('[') => drop(rest.find(|c| ('@'..='~').contains(c))),
+        Some(']') => drop(rest.find(|c| matches!(c, '\u{7}' | '\u{9c}'))),
+        _ => {}
+    }
+}
+
 /// A text from elsewhere (an app's output, a name) with control characters made visible, so that it
 /// cannot move the cursor or hide what is on the screen. Tabs stay.
 pub(crate) fn visible(text: &str) -> String {
@@ -105,6 +129,13 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00:00");
         assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00");
         assert_eq!(utc(1_773_059_405_999), "2026-03-09 12:30:05");
+    }
+
+    #[test]
+    fn colours_of_quoted_output_go() {
+        // As Deno writes its errors.
+        assert_eq!(quoted("\u{1b}[0m\u{1b}[1m\u{1b}[31merror\u{1b}[0m: no\u{7f}"), "error: no\\u{7f}");
+        assert_eq!(quoted("\u{1b}]8;;file:///a\u{7}a.ts\u{1b}]8;;\u{7} \u{1b}"), "a.ts ");
     }
 
     #[test]

@@ -81,7 +81,7 @@ const COLUMNS: [Column; 16] = {
         column("uptime", 4, 0, Right, |line| uptime(line.worker.pid, line.worker.started_at_ms, line.now_ms)),
         column("↺", 2, 0, Right, |line| asked_restarts(line.worker).to_string()),
         column("crashes", 2, 0, Right, |line| line.worker.crashes.to_string()),
-        column("status", 0, 0, Left, |line| status(line.worker.status)),
+        column("status", 0, 0, Left, |line| status_of(line.worker.status, line.worker.blocked_ms)),
         column("cpu", 1, 0, Right, |line| cpu(line.worker)),
         column("mem", 1, 0, Right, |line| memory(line.worker)),
         column("user", 12, VERY_WIDE, Left, |line| user(line.app)),
@@ -392,6 +392,14 @@ fn cpu(worker: &WorkerRow) -> String {
 
 fn memory(worker: &WorkerRow) -> String {
     if worker.pid.is_some() { format::bytes(worker.memory_bytes) } else { "-".to_owned() }
+}
+
+/// A worker's state; in place of "online", that its event loop does not turn, and for how long.
+pub(crate) fn status_of(state: Status, blocked_ms: Option<u64>) -> String {
+    match blocked_ms {
+        Some(ms) if state == Status::Online => format!("blocked {}", format::span(ms.max(1000))),
+        Some(_) | None => status(state),
+    }
 }
 
 /// A state in PM2's words.

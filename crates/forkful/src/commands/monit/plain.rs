@@ -1,6 +1,6 @@
 //! Lines of output as they can stand in a pane: without colours and whatever else would move the cursor.
 
-use crate::output::format::visible;
+use crate::output::format::{skip_sequence, visible};
 
 /// A tab's width at most.
 const TAB: usize = 4;
@@ -32,16 +32,6 @@ pub(super) fn plain(line: &str) -> String {
         }
     }
     visible(text.trim_end_matches('\r')).replace('\n', "\\n")
-}
-
-/// Past a control sequence of ECMA-48 (`ESC [ … letter`), an operating system command (`ESC ] … BEL`), or a
-/// sequence of two characters.
-fn skip_sequence(rest: &mut std::str::Chars<'_>) {
-    match rest.next() {
-        Some('[') => drop(rest.find(|c| ('@'..='~').contains(c))),
-        Some(']') => drop(rest.find(|c| matches!(c, '\u{7}' | '\u{9c}'))),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

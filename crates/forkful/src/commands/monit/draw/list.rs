@@ -108,6 +108,9 @@ fn status_text(row: Row<'_>, _: u64) -> String {
     let short =
         |status| if status == Status::WaitingRestart { "waiting".to_owned() } else { table::status(status) };
     match (row, row.worker()) {
+        (_, Some(worker)) if worker.status == Status::Online && worker.blocked_ms.is_some() => {
+            "blocked".to_owned()
+        }
         (_, Some(worker)) => short(worker.status),
         (Row::App(app), None) => match common_status(app) {
             Some(status) => short(status),
