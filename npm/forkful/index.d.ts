@@ -112,6 +112,8 @@ export interface WorkerView {
   started_at_ms: number | null;
   cpu_percent: number;
   memory_bytes: number;
+  /** For how long its event loop has not turned, when it counts as blocked. */
+  blocked_ms?: number;
   out_log_path: string;
   error_log_path: string;
   last_exit: string | null;
@@ -172,7 +174,7 @@ export interface Process {
   name: string;
   pm2_env: Pm2Env;
   pm_id: number;
-  monit: { memory: number; cpu: number };
+  monit: { memory: number; cpu: number; blocked_ms?: number };
 }
 
 /** PM2's bag of configuration and state; the environment's variables are in it too. */

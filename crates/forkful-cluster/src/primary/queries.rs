@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::steering::address::{LastHolder, is_given_up};
+use forkful_os::procinfo::open_files_limit;
 use serde_json::value::RawValue;
 
 use super::listening::{self, ListenKey, Listening, Source};
@@ -20,10 +21,19 @@ const CLOSED_GRACE: Duration = Duration::from_secs(1);
 pub(super) const EXITED_GRACE: Duration = Duration::from_secs(30);
 /// Listenings of one app; a bound against an app that listens in a loop.
 const LISTENINGS_MAX: usize = 1024;
+/// The sockets of one app are at most this part of the descriptors that the daemon may have: each worker has a socket of
+/// its own for each address, and no app must use up what the others need.
+const SOCKETS_PART: usize = 4;
 
 /// Linux errnos that go into replies.
 const EMFILE: i32 = 24;
 const EADDRINUSE: i32 = 98;
+
+/// How many sockets one app may have.
+fn sockets_max() -> usize {
+    let limit = open_files_limit().soft.and_then(|limit| usize::try_from(limit).ok());
+    limit.map_or(usize::MAX, |limit| limit / SOCKETS_PART)
+}
 
 impl Primary {
     pub(super) fn on_query(&mut self, id: WorkerId, query: &Query, ack: u64, now: Time) {
@@ -81,6 +91,11 @@ impl Primary {
         if listening.push_only() {
             return Ok((index, 0));
         }
+        if self.listenings.values().map(|listening| listening.members.len()).sum::<usize>() >= sockets_max() {
+            self.drop_if_new(index);
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
+        let listening = self.listenings.get_mut(&index).expect("found or inserted above");
         match listening.take_member(id) {
             Ok(member) => Ok((index, member)),
             Err(error) => {

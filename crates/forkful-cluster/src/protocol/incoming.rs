@@ -232,16 +232,27 @@ pub fn parse(line: &[u8]) -> Incoming {
         return Incoming::Ready;
     }
     // Only objects that name a NODE_ command can be internal; everything else is the app's, and is not parsed.
-    if !line.starts_with(b"{") || !contains(line, b"\"NODE_") {
+    if !contains(line, b"\"NODE_") {
         return Incoming::User;
+    }
+    if !line.starts_with(b"{") {
+        return behind_unfinished(line).map_or(Incoming::User, parse);
     }
     match serde_json::from_slice::<Raw<'_>>(line) {
         Ok(raw) => raw.understand(),
         Err(_) => match serde_json::from_slice::<Head<'_>>(line) {
             Ok(Head { cmd: "NODE_CLUSTER", act: "queryServer", seq }) => Incoming::BadQuery { seq },
-            Ok(_) | Err(_) => Incoming::Ignored,
+            Ok(_) | Err(_) => behind_unfinished(line).map_or(Incoming::Ignored, parse),
         },
     }
+}
+
+/// The internal message at the end of a line that is no JSON: somebody has written to the channel without ending the
+/// line, and what Node or the agent says next must not be lost with it (a lost `drained` would hold a reload up).
+fn behind_unfinished(line: &[u8]) -> Option<&[u8]> {
+    const BEGIN: &[u8] = b"{\"cmd\":\"NODE_";
+    let at = line.windows(BEGIN.len()).rposition(|window| window == BEGIN).filter(|at| *at > 0)?;
+    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err().then_some(&line[at..])
 }
 
 /// What stands for a line that is too long to be kept, by its head: a message with a handle waits for its answer

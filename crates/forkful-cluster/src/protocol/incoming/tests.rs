@@ -191,3 +191,14 @@ fn what_makes_no_sense_is_ignored() {
         (r#"{"cmd":"NODE_CLUSTER","act":"online"} trailing"#, "Ignored"),
     ]);
 }
+
+#[test]
+fn a_message_behind_an_unfinished_line_is_understood() {
+    let drained = r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":1,"busy":0}"#;
+    assert_eq!(meaning(drained), "Agent(Drained)");
+    for unfinished in ["{\"half\":", "half a line", "\"", "[1,", "{\"cmd\":\"NODE_CLUSTER\",\"act\":"] {
+        assert_eq!(meaning(&format!("{unfinished}{drained}")), "Agent(Drained)", "{unfinished}");
+    }
+    assert_eq!(meaning(&format!("[{drained}]")), "User", "a whole line is the app's");
+    assert_ne!(meaning(&format!("{{\"a\":{drained}}}")), "Agent(Drained)");
+}
