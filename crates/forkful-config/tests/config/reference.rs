@@ -143,7 +143,7 @@ fn page() -> String {
         let named = |name: &&str| {
             keys().find(|key| key.name == *name).unwrap_or_else(|| panic!("there is no key {name}"))
         };
-        section(title, note, names.iter().map(|name| named(name)).collect());
+        section(title, note, names.iter().map(named).collect());
     }
     let others: Vec<&KnownKey> =
         keys().filter(|key| !GROUPS.iter().any(|(_, _, names)| names.contains(&key.name))).collect();

@@ -126,10 +126,11 @@ fn differs(key: &str, value: &str) -> bool {
     if default.is_empty() || value == "none" {
         return false;
     }
-    match serde_json::from_str(default).unwrap_or_default() {
-        Value::String(text) => text != value,
-        other => other.to_string() != value,
-    }
+    let default = match serde_json::from_str(default).unwrap_or_default() {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    default != value
 }
 
 fn shown(field: &str, value: &Value) -> String {
