@@ -101,7 +101,7 @@ test('a PM2 project moves, runs, reboots and is deployed', { skip: missing || fa
     rmSync(data, { recursive: true });
     mkdirSync(data);
     const { stdout } = await run(binary(), ['import', 'pm2', '--stop-pm2']);
-    for (const name of Object.keys(WORKERS)) assert.match(stdout, new RegExp(`^${name} imported`, 'm'));
+    for (const name of Object.keys(WORKERS)) assert.match(stdout, new RegExp(`^${name} (imported|finished)`, 'm'));
     await begun();
     assert.deepEqual(abouts(), before);
     const modes = Object.fromEntries((await listed()).map(([name, namespace, mode]) => [name, [namespace, mode]]));

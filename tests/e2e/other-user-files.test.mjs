@@ -10,13 +10,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { nodeBinary, NEWEST } from './lib/nodes.mjs';
+import { aloneWithAgents } from './lib/agents.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 /** Two users that no system has names for. */
 const [ANN, BOB] = [61_001, 61_002];
-const AGENTS = '/run/forkful';
-
 const skip = userInfo().uid === 0 ? false : 'SKIPPED: only root runs apps of others';
 if (skip) console.error(`${skip}: the attacks of an app of another user are not shown`);
 
@@ -36,9 +35,9 @@ function tree(folder) {
  * @param {import('node:test').TestContext} t
  */
 async function prepare(t) {
-  const isThere = existsSync(AGENTS);
+  const letGo = await aloneWithAgents(t);
   const forkful = await sandbox(t);
-  t.after(() => isThere || rmSync(AGENTS, { recursive: true, force: true }));
+  letGo();
   chmodSync(forkful.directory, 0o755);
   const at = (...parts) => join(forkful.directory, ...parts);
   for (const [name, user, mode] of [['root', 0, 0o755], ['bob', BOB, 0o755], ['ann', ANN, 0o755]]) {

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 import { differentAnswers } from './lib/http.mjs';
+import { aloneWithAgents } from './lib/agents.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
@@ -15,15 +16,13 @@ const NOBODY = 65534;
 const APP = `require('http').createServer((_q, r) => r.end(process.pid + ' ' + process.getuid()))
   .listen({ path: process.env.SOCKET, writableAll: true });`;
 
-const AGENTS = '/run/forkful';
-
 const skip = userInfo().uid === 0 ? false : 'only root runs apps of others';
 
 /** A sandbox that other users can look into, and no trace of it elsewhere. @param {import('node:test').TestContext} t */
 async function openSandbox(t) {
-  const isThere = existsSync(AGENTS);
+  const letGo = await aloneWithAgents(t);
   const forkful = await sandbox(t);
-  t.after(() => isThere || rmSync(AGENTS, { recursive: true, force: true }));
+  letGo();
   chmodSync(forkful.directory, 0o755);
   return forkful;
 }

@@ -20,6 +20,9 @@ const COMMAND_MS_MAX = 180_000;
 /** From a command's end to the end of its output. */
 const PIPES_MS_MAX = 30_000;
 
+/** What commands get of the caller's environment: no settings of the test runner, and nothing that they would tell of. */
+const FROM_CALLER = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TERM|TMPDIR|FORKFUL_\w+)$/;
+
 /** Exit codes of the command, as `forkful --help` has them. */
 export const FAILED = 1;
 export const WRONG_USE = 2;
@@ -75,7 +78,7 @@ export class Sandbox {
 
   /** @returns {NodeJS.ProcessEnv} */
   get env() {
-    const { NODE_OPTIONS: _options, NODE_TEST_CONTEXT: _context, ...env } = process.env;
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => FROM_CALLER.test(name)));
     return { ...env, FORKFUL_HOME: this.home, E2E_CONTROL: this.control.path, NO_COLOR: '1' };
   }
 

@@ -21,6 +21,8 @@ fn a_tree_that_cannot_be_seen_is_not_taken_for_gone() {
     locally(async {
         forkful_os::tree::set_subreaper().unwrap();
         let mut world = World::new();
+        // With a control group the kernel shows the tree.
+        world.engine.groups = None;
         let app = world.start("parent", PARENT, 1);
         let leader = |engine: &Engine| Some(engine.apps[&app].places[&0].current()?.child.pid);
         let has_child = |engine: &Engine| leader(engine).is_some_and(|pid| !children(pid).is_empty());

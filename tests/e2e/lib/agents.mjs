@@ -1,0 +1,31 @@
+// The folder outside the home in which root's daemons keep the agent for workers of other users. All daemons of the
+// machine share it, so that tests which remove it run one at a time.
+import { existsSync, rmSync } from 'node:fs';
+import net from 'node:net';
+
+import { waitUntil } from './wait.mjs';
+
+const FOLDER = '/run/forkful';
+
+/** A name that one process at a time can listen on, and that is free when its process has ended (unix(7), abstract). */
+const LOCK = '\0forkful-e2e-agents';
+
+const LOCK_MS_MAX = 300_000;
+
+/**
+ * Makes the rest of a test the only user of the folder, and removes what the test has left in it.
+ * Its result is to be called when the sandbox is there: steps after a test run in the order in which they were given,
+ * and the sandbox's daemon ends first.
+ * @param {{ after: (step: () => unknown) => void }} t
+ */
+export async function aloneWithAgents(t) {
+  const lock = await waitUntil('the lock of the folder of agents', () => new Promise((resolve, reject) => {
+    const server = net.createServer();
+    server.once('error', reject).listen(LOCK, () => resolve(server));
+  }), LOCK_MS_MAX);
+  const isThere = existsSync(FOLDER);
+  return () => t.after(async () => {
+    if (!isThere) rmSync(FOLDER, { recursive: true, force: true });
+    await new Promise((resolve) => lock.close(resolve));
+  });
+}
