@@ -123,7 +123,7 @@ test('a global install', (t) => {
   const box = sandbox(t);
   const { prefix, env } = installed(box, { flags: ['--global'] });
   const text = execFileSync(join(prefix, 'bin/forkful'), ['--help'], { env, encoding: 'utf8', cwd: '/' });
-  assert.match(text, /^Runs a Node\.js app on every core/);
+  assert.match(text, /^Runs Node\.js apps on every core/);
 });
 
 test('an install without optional packages says what is missing', (t) => {
