@@ -80,7 +80,7 @@ impl SavedApp {
         entry
     }
 
-    /// The name in an entry, also in one that cannot be read otherwise.
+    /// The name in an entry, even when the rest of the entry cannot be read.
     pub fn name_in(entry: &Value) -> Option<&str> {
         entry["definition"]["name"].as_str().filter(|name| !name.is_empty())
     }

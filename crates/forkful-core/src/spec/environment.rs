@@ -173,7 +173,7 @@ const LOGIN_STARTS: &[&str] = &[
     "VSCODE_", "XDG_",
 ];
 
-/// Whether a variable of a shell is one that an app is likely to need, by its name: a secret, a database, a service.
+/// Whether an app is likely to need a variable of a shell, by its name: a secret, a database, a service.
 pub fn looks_app_specific(name: &str) -> bool {
     if LOGIN_VARIABLES.contains(&name) || LOGIN_STARTS.iter().any(|start| name.starts_with(start)) {
         return false;

@@ -57,7 +57,7 @@ impl AppName {
 }
 
 /// Characters that change the direction of the text around them (Unicode's property `Bidi_Control`, UAX #9): with them a
-/// table or log shows another name than the one that a command takes.
+/// table or log shows a name that differs from the name that a command takes.
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

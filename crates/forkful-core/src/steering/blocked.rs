@@ -8,8 +8,8 @@ use std::time::Duration;
 /// A worker whose loop has not answered for so long is called blocked.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(200);
 
-/// Somebody who asks for the workers waits so long for those that were asked only now; a moment more than
-/// [`BLOCKED_AFTER`], so that a worker that does not answer is seen to be blocked at the first look.
+/// How long a list of workers waits for the replies of workers that it has just probed. It is a little more than
+/// [`BLOCKED_AFTER`], so that the first list shows a worker without a reply as blocked.
 pub const LOOK_PATIENCE: Duration = Duration::from_millis(210);
 
 /// For how long a worker has been blocked, if it owes an answer for `silent`.

@@ -48,7 +48,7 @@ pub(crate) struct App {
     pub(crate) group: Option<AppGroup>,
     /// The CPU time of all its processes.
     pub(crate) cpu: CpuSample,
-    /// How often the kernel had killed one of its processes for want of memory, when that was looked at last.
+    /// How many of its processes the kernel had killed for lack of memory at the last look.
     pub(crate) out_of_memory_kills: u64,
 }
 

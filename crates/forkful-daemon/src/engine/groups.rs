@@ -76,7 +76,7 @@ impl Engine {
         })
     }
 
-    /// Whether the kernel has killed a process of an app for want of memory since this was asked last; in words.
+    /// Says in words that the kernel has killed a process of an app for lack of memory since the last call, if it has.
     pub(super) fn out_of_memory(&mut self, app: AppId) -> Option<String> {
         let entry = self.apps.get_mut(&app)?;
         let kills = entry.group.as_ref()?.out_of_memory_kills();

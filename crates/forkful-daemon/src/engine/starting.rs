@@ -2,8 +2,8 @@
 //! deadline.
 //!
 //! From the order until the result, signals to the new process are kept for it; SIGKILL takes it at once. A start that is
-//! given up fails as one that the kernel refused. Its thread may still hang; until that has come back, the same program is
-//! not started in the same directory again, so that an app that is restarted holds one thread at most.
+//! given up counts as a failed start. Its thread may still hang. Until the thread returns, the same program is not started
+//! in the same directory again, so that the restarts of an app hold one thread at most.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -266,7 +266,7 @@ impl Engine {
         };
         place.processes.insert(generation, process);
         if place.processes.len() == 1 {
-            // Beside an older one it must become ready first: that one may stay.
+            // Beside an older process the new one must become ready first, since the older process may stay.
             self.write_pid_file(app, slot, generation);
         }
         if waits_for_socket {
