@@ -98,6 +98,9 @@ pub(crate) struct Channel {
     held_since: Option<Time>,
     /// Somebody reads what the app says to its primary.
     hears: bool,
+    /// The worker has been told to disconnect. Node answers a handle line by its channel, and throws in the app when it
+    /// has closed it meanwhile, so that none may follow.
+    ending: bool,
 }
 
 /// What reading brought.
@@ -149,6 +152,7 @@ impl Channel {
             recallable: false,
             held_since: None,
             hears: false,
+            ending: false,
         }
     }
 
@@ -216,6 +220,15 @@ impl Channel {
         }
     }
 
+    /// Queues the line at which the worker closes its channel: no handle line is sent any more. Gives the connections
+    /// that waited for their turn.
+    pub(crate) fn send_last(&mut self, line: Vec<u8>, now: Time) -> Vec<Pushed> {
+        self.ending = true;
+        let waiting = std::mem::take(&mut self.handles);
+        self.send(line, now);
+        waiting.into_iter().filter_map(HandleLine::into_connection).collect()
+    }
+
     /// Says whether what the app says to its primary is wanted. Metrics and answers to actions always are.
     pub(crate) fn hear(&mut self, hears: bool) {
         self.hears = hears;
@@ -237,10 +250,12 @@ impl Channel {
         self.send_handle(HandleLine::Reply { line, handle }, now);
     }
 
-    /// Queues a handle line and sends what can be sent.
+    /// Queues a handle line and sends what can be sent; nothing for a worker that has been told to disconnect.
     pub(crate) fn send_handle(&mut self, line: HandleLine, now: Time) {
-        self.handles.push_back(line);
-        self.flush(now);
+        if !self.ending {
+            self.handles.push_back(line);
+            self.flush(now);
+        }
     }
 
     /// Whether a probe or a connection sent now would leave at once.
@@ -250,6 +265,7 @@ impl Channel {
             && self.lines.is_empty()
             && self.partial.is_empty()
             && !self.broken
+            && !self.ending
     }
 
     /// Whether an answer will come without a further probe.
@@ -321,15 +337,14 @@ impl Channel {
             return None;
         }
         let (line, _) = self.in_flight.take()?;
-        self.handles.push_front(HandleLine::Probe);
+        if !self.ending {
+            self.handles.push_front(HandleLine::Probe);
+        }
         self.flush(now);
         if let Some((HandleLine::Probe, sent)) = &mut self.in_flight {
             *sent = since;
         }
-        match line {
-            HandleLine::Connection(pushed) => Some(pushed),
-            HandleLine::Probe | HandleLine::Reply { .. } => None,
-        }
+        line.into_connection()
     }
 
     /// Whether lines wait for the socket to become writable.
@@ -354,12 +369,8 @@ impl Channel {
     /// Everything that has not been answered; the channel is of no more use. A connection is served at most once:
     /// it is free only if the worker provably had nothing of it.
     pub(crate) fn into_unanswered(mut self, other_end: OtherEnd) -> Unanswered {
-        let connection = |line| match line {
-            HandleLine::Connection(pushed) => Some(pushed),
-            HandleLine::Probe | HandleLine::Reply { .. } => None,
-        };
         let mut unanswered = Unanswered::default();
-        if let Some(pushed) = self.in_flight.take().and_then(|(line, _)| connection(line)) {
+        if let Some(pushed) = self.in_flight.take().and_then(|(line, _)| line.into_connection()) {
             let is_free = match other_end {
                 // Without a crowd the missing answer is proof; with one, the kernel's count of bytes.
                 OtherEnd::Closed => {
@@ -373,7 +384,7 @@ impl Channel {
                 unanswered.lost = Some(pushed);
             }
         }
-        unanswered.free.extend(self.handles.into_iter().filter_map(connection));
+        unanswered.free.extend(self.handles.into_iter().filter_map(HandleLine::into_connection));
         unanswered
     }
 
@@ -457,6 +468,15 @@ impl Channel {
             self.in_flight = Some((line, now));
         }
         Ok(())
+    }
+}
+
+impl HandleLine {
+    fn into_connection(self) -> Option<Pushed> {
+        match self {
+            Self::Connection(pushed) => Some(pushed),
+            Self::Probe | Self::Reply { .. } => None,
+        }
     }
 }
 

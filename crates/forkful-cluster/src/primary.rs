@@ -241,10 +241,10 @@ impl Primary {
             worker.holds.keys().any(|index| self.listenings.get(index).is_some_and(Listening::is_shared));
         if worker.agent && !shares {
             worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS, &[]), now);
+            self.watch_write(id);
         } else {
-            Self::disconnect(worker, now);
+            self.disconnect(id, now);
         }
-        self.watch_write(id);
         let left = self.give_up_left(id, now);
         self.after_change(now);
         left

@@ -5,9 +5,9 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_os::reactor::Interest;
 
-use super::worker::{Stage, Worker, WorkerId};
+use super::worker::{Stage, WorkerId};
 use super::{EINVAL, Primary, PrimaryEvent, Token};
-use crate::channel::{Channel, HandleLine, OtherEnd};
+use crate::channel::{Channel, HandleLine, OtherEnd, Pushed};
 use crate::protocol::incoming::{AgentMessage, Incoming};
 use crate::protocol::outgoing;
 
@@ -56,23 +56,24 @@ impl Primary {
             Incoming::Agent(AgentMessage::Hello(node)) => self.on_hello(id, node, now),
             Incoming::Agent(AgentMessage::Report(report)) => self.on_report(id, report),
             Incoming::Agent(AgentMessage::Drained) => {
-                if let Some(worker) = self.workers.get_mut(&id)
-                    && worker.stage == Stage::Draining
-                {
-                    Self::disconnect(worker, now);
+                if self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
+                    self.disconnect(id, now);
                 }
-                self.watch_write(id);
             }
             Incoming::Ready => self.events.push_back(PrimaryEvent::Ready(id)),
             Incoming::User | Incoming::Ignored => {}
         }
     }
 
-    pub(super) fn disconnect(worker: &mut Worker, now: Time) {
-        if worker.stage != Stage::Disconnecting {
+    /// Tells a worker to disconnect, once. What waited for its turn goes to others.
+    pub(super) fn disconnect(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage != Stage::Disconnecting)
+        {
             worker.stage = Stage::Disconnecting;
             let seq = worker.next_seq();
-            worker.channel.send(outgoing::disconnect(seq), now);
+            let waiting = worker.channel.send_last(outgoing::disconnect(seq), now);
+            self.give_to_others(waiting, now);
+            self.watch_write(id);
         }
     }
 
@@ -80,10 +81,20 @@ impl Primary {
         if let Some(worker) = self.workers.get_mut(&id) {
             let before = std::mem::replace(&mut worker.stage, Stage::Disconnecting);
             let seq = worker.next_seq();
-            worker.channel.send(outgoing::acknowledge(ack, seq), now);
+            let waiting = worker.channel.send_last(outgoing::acknowledge(ack, seq), now);
+            self.give_to_others(waiting, now);
             if before != Stage::Disconnecting {
                 self.after_change(now);
             }
+        }
+    }
+
+    fn give_to_others(&mut self, waiting: Vec<Pushed>, now: Time) {
+        if !waiting.is_empty() {
+            for pushed in waiting {
+                self.take_back(pushed);
+            }
+            self.dispatch_all(now);
         }
     }
 

@@ -232,12 +232,8 @@ impl Primary {
     /// A worker that is to end and has closed all its servers is let go: its channel alone would hold the process of an
     /// app that only calls `server.close()`. Node keeps the channel until then, and answers what is under way.
     fn disconnect_if_done(&mut self, id: WorkerId, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id)
-            && worker.stopping
-            && worker.has_closed_all()
-        {
-            Self::disconnect(worker, now);
-            self.watch_write(id);
+        if self.workers.get(&id).is_some_and(|worker| worker.stopping && worker.has_closed_all()) {
+            self.disconnect(id, now);
         }
     }
 

@@ -71,6 +71,25 @@ fn what_waits_at_a_leaving_worker_goes_to_the_others() {
     }
 }
 
+/// Node throws in the app when a handle line comes after its channel is closed, and a probe is one.
+#[test]
+fn nothing_with_a_handle_follows_disconnect() {
+    for on_its_own_account in [false, true] {
+        let (mut world, workers, _) = serving(Balance::Exact, 1);
+        let id = WorkerId(workers[0]);
+        if on_its_own_account {
+            world.worker(workers[0]).say(r#"{"cmd":"NODE_CLUSTER","act":"exitedAfterDisconnect","seq":77}"#);
+            world.settle();
+        } else {
+            world.primary.drain(id, world.now);
+        }
+        let heard = world.workers[&workers[0]].probed;
+        assert_eq!(world.primary.ask_whether_it_turns(id, world.now), None);
+        world.settle();
+        assert_eq!(world.workers[&workers[0]].probed, heard);
+    }
+}
+
 #[test]
 fn a_query_after_disconnect_is_left_alone() {
     let (mut world, workers, _) = serving(Balance::Exact, 1);

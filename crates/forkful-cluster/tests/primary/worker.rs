@@ -193,6 +193,14 @@ impl FakeWorker {
         assert!(handle_lines <= 1, "two unanswered handle lines at worker {}: {lines:?}", self.number);
         let mut acted = !lines.is_empty();
         for (line, handle) in lines {
+            let ends = |line: &Value| {
+                line["act"] == "disconnect"
+                    || line["ack"].is_u64() && line["cmd"] == "NODE_CLUSTER" && line["key"].is_null()
+            };
+            assert!(
+                line["cmd"] != "NODE_HANDLE" || !self.heard.iter().any(ends),
+                "a handle line behind the end of the channel, for which Node throws in the app: {line}"
+            );
             self.heard.push(line.clone());
             self.on_line(line, handle);
         }
