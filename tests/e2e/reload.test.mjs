@@ -319,9 +319,8 @@ for (const when of ['before', 'after']) {
     let scale;
     if (when === 'before') {
       scale = await scaleDown();
-      await second.run(() => { globalThis.listen(); });
-      // It has got nothing to do, however long it listens; where it has, that is what would be lost.
-      await waitUntil('many answers', () => loads[0].counts.success > 5000 || loads[1].answers.has(String(second.pid)));
+      // It has got nothing to do and never will: it goes at once, while the old one still has a request.
+      await waitUntil('the new one to end', () => second.gone);
     } else {
       await second.run(() => { globalThis.listen(); });
       await waitUntil('the second worker to be replaced', isReplaced);

@@ -1,10 +1,16 @@
 //! A process that has lost its slot and is on its way out: drained, then signalled, then killed.
 //!
-//! [`slot`](crate::slot) makes one of these for the old process of a reload ([`retire`]) and for a
-//! replacement that failed ([`dismiss`]). It never comes back; only its exit ends it.
+//! [`slot`](crate::slot) makes one of these for the old process of a reload and of a scale-down ([`retire`]), for a
+//! replacement that failed ([`dismiss`]), and for a process that has closed its channel though it was not told to
+//! ([`abandon`]). It never comes back; only its exit ends it.
+
+use std::time::Duration;
 
 use crate::Time;
 use crate::spec::StopPolicy;
+
+/// A process that has closed its channel may finish what it does after its last response before it is signalled.
+pub const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
 
 /// How far a leaving process has been pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +34,8 @@ pub enum State {
 pub enum Event {
     /// It has nothing left to finish, though it still runs (a timer keeps it alive).
     Drained,
+    /// It has closed its channel. Usually it exits next.
+    Disconnected,
     /// Somebody stops the slot: no more patience for the drain.
     Hurry,
     /// Time has passed.
@@ -65,6 +73,11 @@ pub fn retire(now: Time, policy: &StopPolicy) -> (State, Action) {
     (State::Draining { signal_at: now + policy.drain_timeout }, Action::Drain)
 }
 
+/// Lets a process finish that has closed its channel, but was not asked to leave.
+pub fn abandon(now: Time, policy: &StopPolicy) -> State {
+    State::Draining { signal_at: now + policy.drain_timeout }
+}
+
 /// Sends a process away that never served.
 pub fn dismiss(now: Time, policy: &StopPolicy) -> (State, Action) {
     (State::Signalled { kill_at: now + policy.kill_timeout }, Action::Signal)
@@ -79,10 +92,15 @@ pub fn step(state: State, event: Event, now: Time, policy: &StopPolicy) -> (Opti
         }
         (State::Draining { .. }, Event::Drained | Event::Hurry) => signalled(),
         (State::Draining { signal_at }, Event::Deadline) if now >= signal_at => signalled(),
+        (State::Draining { signal_at }, Event::Disconnected) => {
+            (Some(State::Draining { signal_at: signal_at.min(now + AFTER_DISCONNECT) }), None)
+        }
         (State::Signalled { kill_at }, Event::Deadline) if now >= kill_at => {
             (Some(State::Killed), Some(Action::Kill))
         }
         (State::Draining { .. } | State::Signalled { .. } | State::Killed, Event::Deadline)
-        | (State::Signalled { .. } | State::Killed, Event::Drained | Event::Hurry) => (Some(state), None),
+        | (State::Signalled { .. } | State::Killed, Event::Drained | Event::Disconnected | Event::Hurry) => {
+            (Some(state), None)
+        }
     }
 }

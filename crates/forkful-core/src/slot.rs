@@ -70,6 +70,8 @@ pub struct Slot {
     pub counters: Counters,
     /// Processes that have lost the slot but not yet exited.
     pub leaving: Vec<Leaver>,
+    /// The current process, when it has closed its channel though nobody told it to: it cannot serve any more.
+    pub disconnected: Option<Leaver>,
     /// Commands without an answer so far.
     pub waiting: Vec<Waiting>,
 }
@@ -227,6 +229,8 @@ pub enum Verb {
     Restart,
     /// Have no process, and take no further command.
     Delete,
+    /// The same, once the process has finished what it has: a scale-down.
+    Retire,
     /// Have a new process, the old one serving until the new one is ready. A slot without a serving
     /// process starts one.
     Replace,
@@ -239,10 +243,17 @@ pub enum Event {
     Command(Verb, Ticket),
     /// The process could not be started; the text says why. Stands in place of its exit.
     SpawnFailed(Generation, String),
+    /// The start of a process that had to wait begins only now, or not before this time: it has as long from there as it
+    /// had from [`Action::Spawn`].
+    Begun(Generation, Time),
+    /// A process says hello: the app's own code begins.
+    Greeted(Generation),
     /// The process says that it can serve.
     Ready(Generation, ReadySign),
     /// A leaving process has nothing left to finish.
     Drained(Generation),
+    /// A process has closed its channel.
+    Disconnected(Generation),
     /// The process and its tree are gone.
     Exited(Generation, Exit),
     /// Time has passed. Harmless when it comes early or twice.
@@ -334,12 +345,14 @@ impl Policy {
 /// One step of a slot. `chance` is uniform in 0..1.
 #[must_use]
 pub fn step(slot: Slot, event: Event, now: Time, policy: &Policy, chance: f64) -> (Slot, Vec<Action>) {
-    let Slot { state, counters, leaving, waiting } = slot;
-    let mut turn = Turn { now, policy, chance, counters, leaving, waiting, actions: Vec::new() };
+    let Slot { state, counters, leaving, disconnected, waiting } = slot;
+    let mut turn =
+        Turn { now, policy, chance, counters, leaving, disconnected, waiting, actions: Vec::new() };
     let state = turn.take(state, event);
     turn.answer_closed(&state);
-    let Turn { counters, leaving, waiting, mut actions, .. } = turn;
-    let slot = Slot { state, counters, leaving, waiting };
+    let Turn { counters, leaving, disconnected, waiting, mut actions, .. } = turn;
+    let disconnected = disconnected.filter(|leaver| state.holds(leaver.generation));
+    let slot = Slot { state, counters, leaving, disconnected, waiting };
     if let Some(at) = slot.next_deadline() {
         actions.push(Action::Wake(at));
     }
@@ -362,6 +375,11 @@ impl Slot {
             State::Online(running) | State::Replacing { old: running, .. } => Some(running.generation),
             State::Stopped { .. } | State::Backoff { .. } | State::Failed { .. } => None,
         }
+    }
+
+    /// Whether the slot goes away when its processes have.
+    pub fn is_going(&self) -> bool {
+        self.waiting.iter().any(|waiting| matches!(waiting.verb, Verb::Delete | Verb::Retire))
     }
 
     /// Every process that the slot holds: the current one, its successor, and those leaving.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::leaving::{Action, Event, State, dismiss, retire, step};
+use forkful_core::leaving::{AFTER_DISCONNECT, Action, Event, State, abandon, dismiss, retire, step};
 use forkful_core::spec::StopPolicy;
 
 fn at(secs: u64) -> Time {
@@ -18,23 +18,31 @@ fn policy() -> StopPolicy {
     }
 }
 
-const EVENTS: [Event; 4] = [Event::Drained, Event::Hurry, Event::Deadline, Event::Exited];
+const EVENTS: [Event; 5] =
+    [Event::Drained, Event::Hurry, Event::Deadline, Event::Exited, Event::Disconnected];
 
 #[test]
 fn every_event_in_every_state() {
     let signalled = (Some(State::Signalled { kill_at: at(35) }), Some(Action::Signal));
     let gone = (None, Some(Action::Gone));
     let draining = State::Draining { signal_at: at(30) };
-    let expected = [signalled, signalled, signalled, gone];
+    let expected = [signalled, signalled, signalled, gone, (Some(draining), None)];
     assert_eq!(EVENTS.map(|event| step(draining, event, at(30), &policy())), expected);
 
     let state = State::Signalled { kill_at: at(30) };
     let same = (Some(state), None);
-    let expected = [same, same, (Some(State::Killed), Some(Action::Kill)), gone];
+    let expected = [same, same, (Some(State::Killed), Some(Action::Kill)), gone, same];
     assert_eq!(EVENTS.map(|event| step(state, event, at(30), &policy())), expected);
 
     let same = (Some(State::Killed), None);
-    assert_eq!(EVENTS.map(|event| step(State::Killed, event, at(30), &policy())), [same, same, same, gone]);
+    let expected = [same, same, same, gone, same];
+    assert_eq!(EVENTS.map(|event| step(State::Killed, event, at(30), &policy())), expected);
+}
+
+#[test]
+fn one_that_has_closed_its_channel_is_signalled_soon() {
+    let (state, action) = step(abandon(at(0), &policy()), Event::Disconnected, at(1), &policy());
+    assert_eq!((state, action), (Some(State::Draining { signal_at: at(1) + AFTER_DISCONNECT }), None));
 }
 
 #[test]

@@ -238,8 +238,8 @@ pub(crate) struct Engine {
     tickets: HashMap<Ticket, TicketUse>,
     jobs: BTreeMap<JobId, Job>,
     answers: VecDeque<Answered>,
-    /// Exits of processes that never began.
-    unborn: VecDeque<(AppId, u16, Event)>,
+    /// Events of slots that come from within: exits of processes that never began, drains that need no time.
+    told: VecDeque<(AppId, u16, Event)>,
     looks: Vec<look::Look>,
     replies: Vec<tokio::task::JoinHandle<()>>,
     back: mpsc::UnboundedSender<Back>,
@@ -303,7 +303,7 @@ impl Engine {
             tickets: HashMap::new(),
             jobs: BTreeMap::new(),
             answers: VecDeque::new(),
-            unborn: VecDeque::new(),
+            told: VecDeque::new(),
             looks: Vec::new(),
             replies: Vec::new(),
             back,
@@ -416,9 +416,9 @@ impl Engine {
     fn settle(&mut self) {
         loop {
             self.deliver_answers();
-            match self.unborn.pop_front() {
-                Some((app, slot, exit)) => {
-                    self.feed(app, slot, exit);
+            match self.told.pop_front() {
+                Some((app, slot, event)) => {
+                    self.feed(app, slot, event);
                     self.after_exit(app);
                 }
                 None if self.answers.is_empty() && !self.go_on_with_held() => break,

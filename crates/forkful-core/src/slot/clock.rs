@@ -3,10 +3,9 @@
 use super::{Generation, Policy, Push, Slot, State};
 use crate::Time;
 
-impl Slot {
-    /// A process whose start was put off begins only now, if the slot still waits for its readiness: it has as much
-    /// time from here as it had from [`Action::Spawn`](super::Action::Spawn).
-    pub fn begins(&mut self, process: Generation, now: Time) {
+impl State {
+    /// A process whose start was put off begins at this time, if the slot still waits for its readiness.
+    pub(super) fn begin(&mut self, process: Generation, now: Time) {
         if let Some((begun, ready_by)) = self.start_of(process) {
             *ready_by = now + ready_by.since(*begun);
             *begun = now;
@@ -15,7 +14,7 @@ impl Slot {
 
     /// A process says hello: the app's own code begins. When staying alive is all that is asked of it, its time counts
     /// from here, so that one that fails at once is seen to fail however long the runtime took to begin.
-    pub fn greeted(&mut self, process: Generation, now: Time, policy: &Policy) {
+    pub(super) fn greet(&mut self, process: Generation, now: Time, policy: &Policy) {
         if policy.announces() {
             return;
         }
@@ -27,30 +26,34 @@ impl Slot {
 
     /// When a process was started and until when it is waited for, while it is.
     fn start_of(&mut self, process: Generation) -> Option<(&mut Time, &mut Time)> {
-        match &mut self.state {
-            State::Starting { generation, started, ready_by } if *generation == process => {
+        match self {
+            Self::Starting { generation, started, ready_by } if *generation == process => {
                 Some((started, ready_by))
             }
-            State::Replacing { new, new_started, ready_by, .. } if *new == process => {
+            Self::Replacing { new, new_started, ready_by, .. } if *new == process => {
                 Some((new_started, ready_by))
             }
-            State::Starting { .. }
-            | State::Replacing { .. }
-            | State::Stopped { .. }
-            | State::Online(_)
-            | State::Stopping { .. }
-            | State::Backoff { .. }
-            | State::Failed { .. } => None,
+            Self::Starting { .. }
+            | Self::Replacing { .. }
+            | Self::Stopped { .. }
+            | Self::Online(_)
+            | Self::Stopping { .. }
+            | Self::Backoff { .. }
+            | Self::Failed { .. } => None,
         }
     }
 
-    /// When the slot next wants [`Event::Deadline`](super::Event::Deadline).
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.leaving.iter().filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()
+    /// Whether this process is the slot's own, and not on its way out.
+    pub(super) fn holds(&self, process: Generation) -> bool {
+        match self {
+            Self::Starting { generation, .. } => *generation == process,
+            Self::Online(running) | Self::Replacing { old: running, .. } => running.generation == process,
+            Self::Stopped { .. } | Self::Stopping { .. } | Self::Backoff { .. } | Self::Failed { .. } => {
+                false
+            }
+        }
     }
-}
 
-impl State {
     /// When this state wants [`Event::Deadline`](super::Event::Deadline).
     pub fn deadline(&self) -> Option<Time> {
         match self {
@@ -62,5 +65,13 @@ impl State {
             | Self::Online(_)
             | Self::Failed { .. } => None,
         }
+    }
+}
+
+impl Slot {
+    /// When the slot next wants [`Event::Deadline`](super::Event::Deadline).
+    pub fn next_deadline(&self) -> Option<Time> {
+        let leaving = self.leaving.iter().chain(&self.disconnected);
+        leaving.filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()
     }
 }

@@ -75,7 +75,7 @@ impl From<Backoff> for State {
 fn stopped(last_exit: Option<Exit>, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => turn.spawn_as_asked(),
-        Input::Command(Verb::Stop | Verb::Delete)
+        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire)
         | Input::Ready(..)
         | Input::Exited(..)
         | Input::Deadline => State::Stopped { last_exit },
@@ -85,7 +85,7 @@ fn stopped(last_exit: Option<Exit>, input: &Input, turn: &mut Turn<'_>) -> State
 fn failed(reason: FailReason, last_exit: Exit, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => turn.spawn_as_asked(),
-        Input::Command(Verb::Stop | Verb::Delete) => turn.rest(Some(last_exit)),
+        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => turn.rest(Some(last_exit)),
         Input::Ready(..) | Input::Exited(..) | Input::Deadline => State::Failed { reason, last_exit },
     }
 }
@@ -96,7 +96,7 @@ fn backoff(pause: Backoff, input: &Input, turn: &mut Turn<'_>) -> State {
             turn.counters.forgive();
             turn.respawn()
         }
-        Input::Command(Verb::Stop | Verb::Delete) => turn.rest(Some(pause.last_exit)),
+        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => turn.rest(Some(pause.last_exit)),
         Input::Deadline if turn.now >= pause.start_at => turn.respawn(),
         Input::Deadline | Input::Ready(..) | Input::Exited(..) => pause.into(),
     }
@@ -108,7 +108,7 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
         // It serves nobody yet, so nothing is lost by ending it first.
         Input::Command(Verb::Restart | Verb::Replace) => turn.stop(generation, started, StopReason::Restart),
         Input::Command(Verb::Stop) => turn.stop(generation, started, StopReason::Stop),
-        Input::Command(Verb::Delete) => turn.stop(generation, started, StopReason::Delete),
+        Input::Command(Verb::Delete | Verb::Retire) => turn.stop(generation, started, StopReason::Delete),
         Input::Ready(of, sign) if of == generation && turn.policy.accepts(sign) => {
             settle(generation, started, Confirmation::Given, turn)
         }
@@ -174,7 +174,7 @@ fn settle(generation: Generation, started: Time, confirmation: Confirmation, tur
         (Verb::Replace, Confirmation::Missing { waited }) => {
             Some(Outcome::Failed(Fault::NotReadyInTime { waited }))
         }
-        (Verb::Stop | Verb::Delete, _) => None,
+        (Verb::Stop | Verb::Delete | Verb::Retire, _) => None,
     });
     state
 }
@@ -188,7 +188,7 @@ fn answer_finished(exit: &Exit, turn: &mut Turn<'_>) {
     if fine {
         turn.answer(|verb| match verb {
             Verb::Start | Verb::Restart | Verb::Replace => Some(Outcome::Finished(exit.clone())),
-            Verb::Stop | Verb::Delete => None,
+            Verb::Stop | Verb::Delete | Verb::Retire => None,
         });
     } else {
         turn.answer_failed(&Fault::Exited(exit.clone()));
@@ -204,6 +204,10 @@ fn online(running: Running, input: Input, turn: &mut Turn<'_>) -> State {
         Input::Command(Verb::Restart) => turn.stop_running(running, StopReason::Restart),
         Input::Command(Verb::Stop) => turn.stop_running(running, StopReason::Stop),
         Input::Command(Verb::Delete) => turn.stop_running(running, StopReason::Delete),
+        Input::Command(Verb::Retire) => {
+            turn.retire(running);
+            turn.rest(None)
+        }
         Input::Command(Verb::Replace) => {
             let new = turn.next_process();
             let ready_by = turn.now + successor_bound(running, turn);
@@ -255,9 +259,23 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
             turn.answer_newest(Outcome::Failed(Fault::BeingReplaced));
             unchanged(old)
         }
-        Input::Command(Verb::Restart) => cancel(old, new, Verb::Restart, StopReason::Restart, turn),
-        Input::Command(Verb::Stop) => cancel(old, new, Verb::Stop, StopReason::Stop, turn),
-        Input::Command(Verb::Delete) => cancel(old, new, Verb::Delete, StopReason::Delete, turn),
+        Input::Command(Verb::Restart) => {
+            cancel(new, Verb::Restart, turn);
+            turn.stop_running(old, StopReason::Restart)
+        }
+        Input::Command(Verb::Stop) => {
+            cancel(new, Verb::Stop, turn);
+            turn.stop_running(old, StopReason::Stop)
+        }
+        Input::Command(Verb::Delete) => {
+            cancel(new, Verb::Delete, turn);
+            turn.stop_running(old, StopReason::Delete)
+        }
+        Input::Command(Verb::Retire) => {
+            cancel(new, Verb::Retire, turn);
+            turn.retire(old);
+            turn.rest(None)
+        }
         Input::Ready(of, sign) if of == new.generation && turn.policy.accepts(sign) => {
             promote(old, new, Confirmation::Given, turn)
         }
@@ -307,7 +325,7 @@ fn promote(old: Running, new: Starting, confirmation: Confirmation, turn: &mut T
     turn.report(Report::Replaced { old: old.generation, new: new.generation });
     turn.answer(|verb| match verb {
         Verb::Replace => Some(Outcome::Replaced),
-        Verb::Start | Verb::Restart | Verb::Stop | Verb::Delete => None,
+        Verb::Start | Verb::Restart | Verb::Stop | Verb::Delete | Verb::Retire => None,
     });
     state
 }
@@ -319,15 +337,14 @@ fn keep(old: Running, new: Generation, fault: Fault, turn: &mut Turn<'_>) -> Sta
     State::Online(old)
 }
 
-/// A command ends a replacement: both processes go.
-fn cancel(old: Running, new: Starting, by: Verb, why: StopReason, turn: &mut Turn<'_>) -> State {
+/// A command ends a replacement: the successor goes.
+fn cancel(new: Starting, by: Verb, turn: &mut Turn<'_>) {
     turn.answer(|verb| match verb {
         Verb::Replace => Some(Outcome::Failed(Fault::Cancelled { by })),
-        Verb::Start | Verb::Restart | Verb::Stop | Verb::Delete => None,
+        Verb::Start | Verb::Restart | Verb::Stop | Verb::Delete | Verb::Retire => None,
     });
     turn.report(Report::ReplaceFailed { new: new.generation, fault: Fault::Cancelled { by } });
     turn.dismiss(new.generation);
-    turn.stop_running(old, why)
 }
 
 fn stopping(process: Stopping, input: Input, turn: &mut Turn<'_>) -> State {
@@ -342,7 +359,7 @@ fn stopping(process: Stopping, input: Input, turn: &mut Turn<'_>) -> State {
             };
             Stopping { why, ..process }.into()
         }
-        Input::Command(Verb::Delete) => Stopping { why: StopReason::Delete, ..process }.into(),
+        Input::Command(Verb::Delete | Verb::Retire) => Stopping { why: StopReason::Delete, ..process }.into(),
         Input::Deadline => match process.push {
             Push::Signalled { kill_at } if turn.now >= kill_at => {
                 turn.act(Action::Kill(process.generation));

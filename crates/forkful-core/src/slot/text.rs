@@ -53,6 +53,7 @@ impl fmt::Display for Verb {
             Self::Stop => "stop",
             Self::Restart => "restart",
             Self::Delete => "delete",
+            Self::Retire => "scale",
             Self::Replace => "reload",
         })
     }

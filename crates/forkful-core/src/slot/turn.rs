@@ -6,6 +6,7 @@ use super::{
     StopReason, Ticket, Verb, WAITING_MAX, Waiting, states,
 };
 use crate::restart::{self, Counters, Life, Verdict};
+use crate::spec::Mode;
 use crate::{Time, leaving};
 
 /// One event's worth of work on a slot.
@@ -15,6 +16,7 @@ pub(super) struct Turn<'a> {
     pub(super) chance: f64,
     pub(super) counters: Counters,
     pub(super) leaving: Vec<Leaver>,
+    pub(super) disconnected: Option<Leaver>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) actions: Vec<Action>,
 }
@@ -29,7 +31,7 @@ pub(super) enum Input {
 
 impl Turn<'_> {
     /// Handles an event: first what concerns leaving processes, counters and refusals, then the state's share.
-    pub(super) fn take(&mut self, state: State, event: Event) -> State {
+    pub(super) fn take(&mut self, mut state: State, event: Event) -> State {
         let input = match event {
             Event::Command(verb, ticket) => {
                 if let Some(fault) = self.refusal(verb) {
@@ -44,7 +46,20 @@ impl Turn<'_> {
             Event::Ready(generation, sign) => Input::Ready(generation, sign),
             Event::Deadline => {
                 self.step_leaving(leaving::Event::Deadline, None);
+                self.push_disconnected();
                 Input::Deadline
+            }
+            Event::Begun(generation, at) => {
+                state.begin(generation, at);
+                return state;
+            }
+            Event::Greeted(generation) => {
+                state.greet(generation, self.now, self.policy);
+                return state;
+            }
+            Event::Disconnected(generation) => {
+                self.note_disconnected(generation, &state);
+                return state;
             }
             Event::Drained(generation) => {
                 self.step_leaving(leaving::Event::Drained, Some(generation));
@@ -73,7 +88,7 @@ impl Turn<'_> {
         if !occupied_by_the_stopped {
             self.answer(|verb| match verb {
                 Verb::Stop => Some(Outcome::Stopped),
-                Verb::Delete => Some(Outcome::Deleted),
+                Verb::Delete | Verb::Retire => Some(Outcome::Deleted),
                 Verb::Start | Verb::Restart | Verb::Replace => None,
             });
         }
@@ -89,10 +104,11 @@ impl Turn<'_> {
 
     /// Why a command cannot be taken at all.
     fn refusal(&self, verb: Verb) -> Option<Fault> {
-        let deleting = self.waiting.iter().any(|waiting| waiting.verb == Verb::Delete);
+        let is_deletion = |verb| matches!(verb, Verb::Delete | Verb::Retire);
+        let deleting = self.waiting.iter().any(|waiting| is_deletion(waiting.verb));
         match verb {
             Verb::Start | Verb::Restart | Verb::Replace if deleting => Some(Fault::Deleting),
-            Verb::Start | Verb::Restart | Verb::Replace | Verb::Stop | Verb::Delete => {
+            Verb::Start | Verb::Restart | Verb::Replace | Verb::Stop | Verb::Delete | Verb::Retire => {
                 (self.waiting.len() >= WAITING_MAX).then_some(Fault::TooManyWaiting)
             }
         }
@@ -101,14 +117,16 @@ impl Turn<'_> {
     /// Lets a command wait, and first ends the waiting of those that it overrides.
     fn admit(&mut self, verb: Verb, ticket: Ticket) {
         match verb {
-            Verb::Stop | Verb::Delete => {
+            Verb::Stop | Verb::Delete | Verb::Retire => {
                 self.answer(|waiting| match waiting {
                     Verb::Start | Verb::Restart | Verb::Replace => {
                         Some(Outcome::Failed(Fault::Cancelled { by: verb }))
                     }
-                    Verb::Stop | Verb::Delete => None,
+                    Verb::Stop | Verb::Delete | Verb::Retire => None,
                 });
-                self.step_leaving(leaving::Event::Hurry, None);
+                if verb != Verb::Retire {
+                    self.step_leaving(leaving::Event::Hurry, None);
+                }
             }
             Verb::Start | Verb::Restart | Verb::Replace => {}
         }
@@ -155,6 +173,31 @@ impl Turn<'_> {
         });
     }
 
+    /// A process has closed its channel. One in fork mode serves without it.
+    fn note_disconnected(&mut self, generation: Generation, state: &State) {
+        if self.policy.mode == Mode::Fork {
+            return;
+        }
+        self.step_leaving(leaving::Event::Disconnected, Some(generation));
+        if state.holds(generation) && self.disconnected.is_none() {
+            let state = leaving::abandon(self.now, &self.policy.stop);
+            self.disconnected = Some(Leaver { generation, state });
+        }
+    }
+
+    /// A process that cannot serve any more, and still runs, keeps its slot from serving.
+    fn push_disconnected(&mut self) {
+        let Some(Leaver { generation, state }) = self.disconnected else { return };
+        let (state, action) = leaving::step(state, leaving::Event::Deadline, self.now, &self.policy.stop);
+        self.actions.extend(action.into_iter().flat_map(|action| leaving_action(generation, action)));
+        self.disconnected = state.map(|state| Leaver { generation, state });
+    }
+
+    /// How far this process has been pushed already, because it had closed its channel.
+    fn pushed(&self, generation: Generation) -> Option<leaving::State> {
+        self.disconnected.filter(|leaver| leaver.generation == generation).map(|leaver| leaver.state)
+    }
+
     /// Starts a process.
     pub(super) fn spawn(&mut self) -> State {
         let generation = self.next_process();
@@ -197,9 +240,15 @@ impl Turn<'_> {
 
     /// Sends the stop signal to the current process.
     pub(super) fn stop(&mut self, generation: Generation, started: Time, why: StopReason) -> State {
-        self.act(Action::Signal(generation));
-        let kill_at = self.now + self.policy.stop.kill_timeout;
-        State::Stopping { generation, started, why, push: Push::Signalled { kill_at } }
+        let push = match self.pushed(generation) {
+            Some(leaving::State::Signalled { kill_at }) => Push::Signalled { kill_at },
+            Some(leaving::State::Killed) => Push::Killed,
+            Some(leaving::State::Draining { .. }) | None => {
+                self.act(Action::Signal(generation));
+                Push::Signalled { kill_at: self.now + self.policy.stop.kill_timeout }
+            }
+        };
+        State::Stopping { generation, started, why, push }
     }
 
     /// Takes traffic from a process that serves and sends it the stop signal.
@@ -217,8 +266,14 @@ impl Turn<'_> {
     /// Moves a process that served out of the slot.
     pub(super) fn retire(&mut self, running: Running) {
         self.close_traffic(running);
-        let (state, action) = leaving::retire(self.now, &self.policy.stop);
-        self.leave(running.generation, state, action);
+        let generation = running.generation;
+        if let Some(state) = self.pushed(generation) {
+            self.leaving.push(Leaver { generation, state });
+            self.step_leaving(leaving::Event::Disconnected, Some(generation));
+        } else {
+            let (state, action) = leaving::retire(self.now, &self.policy.stop);
+            self.leave(generation, state, action);
+        }
     }
 
     /// Moves a process that never served out of the slot.
@@ -276,7 +331,7 @@ impl Turn<'_> {
     pub(super) fn answer_failed(&mut self, fault: &Fault) {
         self.answer(|verb| match verb {
             Verb::Start | Verb::Restart | Verb::Replace => Some(Outcome::Failed(fault.clone())),
-            Verb::Stop | Verb::Delete => None,
+            Verb::Stop | Verb::Delete | Verb::Retire => None,
         });
     }
 }

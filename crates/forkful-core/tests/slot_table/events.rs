@@ -5,8 +5,8 @@ use forkful_core::slot::{Event, Exit, Generation, ReadySign, Ticket, Verb};
 use super::BOUND_MS;
 
 pub(super) fn commands() -> Vec<(&'static str, Event, u64)> {
-    let verbs = [Verb::Start, Verb::Stop, Verb::Restart, Verb::Delete, Verb::Replace];
-    let names = ["start", "stop", "restart", "delete", "replace"];
+    let verbs = [Verb::Start, Verb::Stop, Verb::Restart, Verb::Delete, Verb::Retire, Verb::Replace];
+    let names = ["start", "stop", "restart", "delete", "retire", "replace"];
     let commands = names.into_iter().zip(verbs);
     commands.map(|(name, verb)| (name, Event::Command(verb, Ticket(2)), 100)).collect()
 }
@@ -27,6 +27,7 @@ pub(super) fn happenings() -> Vec<(&'static str, Event, u64)> {
         ("early deadline", Event::Deadline, BOUND_MS - 1),
         ("deadline", Event::Deadline, BOUND_MS),
         ("drained 0", Event::Drained(current), 100),
+        ("disconnected 0", Event::Disconnected(current), 100),
         ("reset", Event::Reset, 100),
     ]
 }

@@ -45,7 +45,7 @@ fn slot(state: State, waiting: Option<Verb>) -> Slot {
     let counters =
         Counters { restarts: 0, crashes: 0, in_a_row: 1, unstable: VecDeque::new(), next_generation: 5 };
     let waiting = waiting.into_iter().map(|verb| Waiting { ticket: Ticket(1), verb }).collect();
-    Slot { state, counters, leaving: Vec::new(), waiting }
+    Slot { state, counters, leaving: Vec::new(), disconnected: None, waiting }
 }
 
 fn starting(waiting: Verb) -> Slot {
@@ -92,9 +92,10 @@ fn stopped() {
     stop → stopped · Stopped
     restart → starting 5 · spawn 5
     delete → stopped · Deleted
+    retire → stopped · Deleted
     replace → starting 5 · spawn 5
     reset → stopped · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0, disconnected 0
     ");
 }
 
@@ -107,9 +108,10 @@ fn failed() {
     stop → stopped (exit code 1) · Stopped
     restart → starting 5 · spawn 5
     delete → stopped (exit code 1) · Deleted
+    retire → stopped (exit code 1) · Deleted
     replace → starting 5 · spawn 5
     reset → failed · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0, disconnected 0
     ");
 }
 
@@ -121,10 +123,11 @@ fn backoff() {
     stop → stopped (exit code 1) · Stopped
     restart → starting 5 [1 restart] · spawn 5
     delete → stopped (exit code 1) · Deleted
+    retire → stopped (exit code 1) · Deleted
     replace → starting 5 [1 restart] · spawn 5
     deadline → starting 5 [1 restart] · spawn 5
     reset → backoff 2 · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -135,6 +138,7 @@ fn starting_in_cluster_mode() {
     stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
     restart → stopping 0 to Restart · signal 0
     delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    retire → stopping 0 to Delete · first: cancelled by a later `scale`, signal 0
     replace → stopping 0 to Restart · signal 0
     listening 0 → online 0 · open 0, first: Online { confirmed: true }
     message 0 → online 0 · open 0, first: Online { confirmed: true }
@@ -143,6 +147,7 @@ fn starting_in_cluster_mode() {
     code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
     code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
     deadline → online 0 unconfirmed · first: Online { confirmed: false }
+    disconnected 0 → starting 0 disconnected · -
     reset → starting 0 · -
     nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
     ");
@@ -155,6 +160,7 @@ fn starting_with_wait_ready() {
     stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
     restart → stopping 0 to Restart · signal 0
     delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    retire → stopping 0 to Delete · first: cancelled by a later `scale`, signal 0
     replace → stopping 0 to Restart · signal 0
     message 0 → online 0 · open 0, first: Online { confirmed: true }
     spawn failed 0 → backoff 2 · first: could not be started: no such file
@@ -162,6 +168,7 @@ fn starting_with_wait_ready() {
     code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
     code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
     deadline → stopping 0 to NotReady { waited: 60s } · first: not ready within 60 s, signal 0
+    disconnected 0 → starting 0 disconnected · -
     reset → starting 0 · -
     nothing: listening 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
     ");
@@ -174,6 +181,7 @@ fn starting_in_fork_mode() {
     stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
     restart → stopping 0 to Restart · signal 0
     delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    retire → stopping 0 to Delete · first: cancelled by a later `scale`, signal 0
     replace → stopping 0 to Restart · signal 0
     listening 0 → online 0 · open 0, first: Replaced
     message 0 → online 0 · open 0, first: Replaced
@@ -183,7 +191,7 @@ fn starting_in_fork_mode() {
     code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
     deadline → online 0 · open 0, first: Replaced
     reset → starting 0 · -
-    nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -232,6 +240,7 @@ fn starting_after_the_old_one_died_in_a_replacement() {
     stop → stopping 0 to Stop · first: cancelled by a later `stop`, signal 0
     restart → stopping 0 to Restart · signal 0
     delete → stopping 0 to Delete · first: cancelled by a later `delete`, signal 0
+    retire → stopping 0 to Delete · first: cancelled by a later `scale`, signal 0
     replace → stopping 0 to Restart · signal 0
     listening 0 → online 0 · open 0, first: Replaced
     message 0 → online 0 · open 0, first: Replaced
@@ -240,6 +249,7 @@ fn starting_after_the_old_one_died_in_a_replacement() {
     code 3 of 0 → stopped (exit code 3) · first: Finished(Code(3))
     code 1 of 0 after 60 s → starting 5 [1 restart] · first: ended with exit code 1, spawn 5
     deadline → online 0 unconfirmed · first: not ready within 60 s
+    disconnected 0 → starting 0 disconnected · -
     reset → starting 0 · -
     nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
     ");
@@ -253,11 +263,13 @@ fn online() {
     stop → stopping 0 to Stop · close 0, signal 0
     restart → stopping 0 to Restart · close 0, signal 0
     delete → stopping 0 to Delete · close 0, signal 0
+    retire → stopped + draining 0 · close 0, drain 0
     replace → replacing 0 by 5 · spawn 5
     spawn failed 0 → backoff 2 · close 0
     code 0 of 0 → backoff 2 · close 0
     code 3 of 0 → stopped (exit code 3) · close 0
     code 1 of 0 after 60 s → starting 5 [1 restart] · close 0, spawn 5
+    disconnected 0 → online 0 disconnected · -
     reset → online 0 · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0
     ");
@@ -271,6 +283,7 @@ fn online_unconfirmed() {
     stop → stopping 0 to Stop · signal 0
     restart → stopping 0 to Restart · signal 0
     delete → stopping 0 to Delete · signal 0
+    retire → stopped + draining 0 · drain 0
     replace → replacing 0 by 5 · spawn 5
     listening 0 → online 0 · open 0
     message 0 → online 0 · open 0
@@ -278,6 +291,7 @@ fn online_unconfirmed() {
     code 0 of 0 → backoff 2 · -
     code 3 of 0 → stopped (exit code 3) · -
     code 1 of 0 after 60 s → starting 5 [1 restart] · spawn 5
+    disconnected 0 → online 0 unconfirmed disconnected · -
     reset → online 0 unconfirmed · -
     nothing: listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0
     ");
@@ -290,6 +304,7 @@ fn replacing_in_cluster_mode() {
     stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, close 0, signal 0
     restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, close 0, signal 0
     delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, close 0, signal 0
+    retire → stopped + signalled 1 + draining 0 · first: cancelled by a later `scale`, signal 1, close 0, drain 0
     replace → replacing 0 by 1 · refused: the worker is being reloaded already
     listening 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
     message 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
@@ -300,6 +315,7 @@ fn replacing_in_cluster_mode() {
     code 1 of 0 after 60 s → starting 1 [1 restart] · close 0
     signal 9 of 1 → online 0 · first: ended with SIGKILL
     deadline → online 0 + signalled 1 · signal 1, first: not ready within 60 s
+    disconnected 0 → replacing 0 by 1 disconnected · -
     reset → replacing 0 by 1 · -
     nothing: listening 0, message 0, early deadline, drained 0
     ");
@@ -312,6 +328,7 @@ fn replacing_an_unconfirmed_worker() {
     stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, signal 0
     restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, signal 0
     delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, signal 0
+    retire → stopped + signalled 1 + draining 0 · first: cancelled by a later `scale`, signal 1, drain 0
     replace → replacing 0 by 1 · refused: the worker is being reloaded already
     listening 0 → replacing 0 by 1 · open 0
     message 0 → replacing 0 by 1 · open 0
@@ -324,6 +341,7 @@ fn replacing_an_unconfirmed_worker() {
     code 1 of 0 after 60 s → starting 1 [1 restart] · -
     signal 9 of 1 → online 0 unconfirmed · first: ended with SIGKILL
     deadline → online 1 unconfirmed + draining 0 [1 restart] · drain 0, first: Replaced
+    disconnected 0 → replacing 0 by 1 disconnected · -
     reset → replacing 0 by 1 · -
     nothing: early deadline, drained 0
     ");
@@ -336,6 +354,7 @@ fn replacing_with_wait_ready() {
     stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, signal 0
     restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, signal 0
     delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, signal 0
+    retire → stopped + signalled 1 + draining 0 · first: cancelled by a later `scale`, signal 1, drain 0
     replace → replacing 0 by 1 · refused: the worker is being reloaded already
     message 0 → replacing 0 by 1 · open 0
     message 1 → online 1 + draining 0 [1 restart] · open 1, drain 0, first: Replaced
@@ -346,6 +365,7 @@ fn replacing_with_wait_ready() {
     code 1 of 0 after 60 s → starting 1 [1 restart] · -
     signal 9 of 1 → online 0 unconfirmed · first: ended with SIGKILL
     deadline → online 0 unconfirmed + signalled 1 · signal 1, first: not ready within 60 s
+    disconnected 0 → replacing 0 by 1 disconnected · -
     reset → replacing 0 by 1 · -
     nothing: listening 0, listening 1, early deadline, drained 0
     ");
@@ -358,6 +378,7 @@ fn replacing_in_fork_mode() {
     stop → stopping 0 to Stop + signalled 1 · first: cancelled by a later `stop`, signal 1, close 0, signal 0
     restart → stopping 0 to Restart + signalled 1 · first: cancelled by a later `restart`, signal 1, close 0, signal 0
     delete → stopping 0 to Delete + signalled 1 · first: cancelled by a later `delete`, signal 1, close 0, signal 0
+    retire → stopped + signalled 1 + draining 0 · first: cancelled by a later `scale`, signal 1, close 0, drain 0
     replace → replacing 0 by 1 · refused: the worker is being reloaded already
     listening 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
     message 1 → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
@@ -369,7 +390,7 @@ fn replacing_in_fork_mode() {
     signal 9 of 1 → online 0 · first: ended with SIGKILL
     deadline → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
     reset → replacing 0 by 1 · -
-    nothing: listening 0, message 0, early deadline, drained 0
+    nothing: listening 0, message 0, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -381,6 +402,7 @@ fn stopping_to_stop() {
     stop → stopping 0 to Stop · -
     restart → stopping 0 to Restart · -
     delete → stopping 0 to Delete · -
+    retire → stopping 0 to Delete · -
     replace → stopping 0 to Restart · -
     spawn failed 0 → stopped (could not be started: no such file) · first: Stopped
     code 0 of 0 → stopped (exit code 0) · first: Stopped
@@ -388,7 +410,7 @@ fn stopping_to_stop() {
     code 1 of 0 after 60 s → stopped (exit code 1) · first: Stopped
     deadline → killing 0 to Stop · kill 0
     reset → stopping 0 to Stop · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -400,6 +422,7 @@ fn stopping_to_delete() {
     stop → stopping 0 to Delete · -
     restart → stopping 0 to Delete · refused: the worker is being deleted
     delete → stopping 0 to Delete · -
+    retire → stopping 0 to Delete · -
     replace → stopping 0 to Delete · refused: the worker is being deleted
     spawn failed 0 → stopped (could not be started: no such file) · first: Deleted
     code 0 of 0 → stopped (exit code 0) · first: Deleted
@@ -407,7 +430,7 @@ fn stopping_to_delete() {
     code 1 of 0 after 60 s → stopped (exit code 1) · first: Deleted
     deadline → killing 0 to Delete · kill 0
     reset → stopping 0 to Delete · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -419,6 +442,7 @@ fn stopping_to_restart() {
     stop → stopping 0 to Stop · first: cancelled by a later `stop`
     restart → stopping 0 to Restart · -
     delete → stopping 0 to Delete · first: cancelled by a later `delete`
+    retire → stopping 0 to Delete · first: cancelled by a later `scale`
     replace → stopping 0 to Restart · -
     spawn failed 0 → starting 5 [1 restart] · spawn 5
     code 0 of 0 → starting 5 [1 restart] · spawn 5
@@ -426,7 +450,7 @@ fn stopping_to_restart() {
     code 1 of 0 after 60 s → starting 5 [1 restart] · spawn 5
     deadline → killing 0 to Restart · kill 0
     reset → stopping 0 to Restart · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -438,6 +462,7 @@ fn stopping_because_it_was_not_ready() {
     stop → stopping 0 to Stop · -
     restart → stopping 0 to Restart · -
     delete → stopping 0 to Delete · -
+    retire → stopping 0 to Delete · -
     replace → stopping 0 to Restart · -
     spawn failed 0 → backoff 2 · -
     code 0 of 0 → backoff 2 · -
@@ -445,7 +470,7 @@ fn stopping_because_it_was_not_ready() {
     code 1 of 0 after 60 s → backoff 2 · -
     deadline → killing 0 to NotReady { waited: 3s } · kill 0
     reset → stopping 0 to NotReady { waited: 3s } · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }
 
@@ -462,13 +487,14 @@ fn killing() {
     stop → killing 0 to Stop · -
     restart → killing 0 to Restart · -
     delete → killing 0 to Delete · -
+    retire → killing 0 to Delete · -
     replace → killing 0 to Restart · -
     spawn failed 0 → stopped (could not be started: no such file) · first: Stopped
     code 0 of 0 → stopped (exit code 0) · first: Stopped
     code 3 of 0 → stopped (exit code 3) · first: Stopped
     code 1 of 0 after 60 s → stopped (exit code 1) · first: Stopped
     reset → killing 0 to Stop · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0, disconnected 0
     ");
 }
 
@@ -484,6 +510,7 @@ fn with_a_process_still_draining() {
     stop → stopped + signalled 0 · signal 0
     restart → starting 5 + draining 0 · spawn 5
     delete → stopped + signalled 0 · signal 0
+    retire → stopped + draining 0 · -
     replace → starting 5 + draining 0 · spawn 5
     spawn failed 0 → stopped · -
     code 0 of 0 → stopped · -
@@ -491,6 +518,7 @@ fn with_a_process_still_draining() {
     code 1 of 0 after 60 s → stopped · -
     deadline → stopped + signalled 0 · signal 0
     drained 0 → stopped + signalled 0 · signal 0
+    disconnected 0 → stopped + draining 0 · -
     reset → stopped + draining 0 · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline
     ");
@@ -508,6 +536,7 @@ fn with_a_process_signalled_while_deleting() {
     stop → stopped + signalled 0 · -
     restart → stopped + signalled 0 · refused: the worker is being deleted
     delete → stopped + signalled 0 · -
+    retire → stopped + signalled 0 · -
     replace → stopped + signalled 0 · refused: the worker is being deleted
     spawn failed 0 → stopped · first: Deleted
     code 0 of 0 → stopped · first: Deleted
@@ -515,6 +544,6 @@ fn with_a_process_signalled_while_deleting() {
     code 1 of 0 after 60 s → stopped · first: Deleted
     deadline → stopped + killed 0 · kill 0
     reset → stopped + signalled 0 · -
-    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0
+    nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
     ");
 }

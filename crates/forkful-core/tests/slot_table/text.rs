@@ -30,6 +30,9 @@ pub(super) fn state_text(slot: &Slot) -> String {
         };
         let _ = write!(text, " + {how} {}", leaver.generation);
     }
+    if slot.disconnected.is_some() {
+        text.push_str(" disconnected");
+    }
     if slot.counters.restarts > 0 {
         let _ = write!(text, " [{} restart]", slot.counters.restarts);
     }

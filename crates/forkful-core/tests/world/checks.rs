@@ -118,7 +118,7 @@ fn those_who_wait_have_something_to_wait_for(world: &World, number: usize, slot:
                     State::Starting { .. } | State::Replacing { .. } | State::Stopping { .. }
                 )
             }
-            Verb::Stop | Verb::Delete => {
+            Verb::Stop | Verb::Delete | Verb::Retire => {
                 matches!(slot.state, State::Stopping { .. }) || !slot.leaving.is_empty()
             }
         };
@@ -141,6 +141,9 @@ fn late_events_change_nothing(before: &Slot, slot: &Slot, event: &Event, actions
         Event::SpawnFailed(generation, _)
         | Event::Ready(generation, _)
         | Event::Drained(generation)
+        | Event::Begun(generation, _)
+        | Event::Greeted(generation)
+        | Event::Disconnected(generation)
         | Event::Exited(generation, _) => *generation,
         Event::Command(..) | Event::Deadline | Event::Reset => return,
     };

@@ -28,7 +28,11 @@ pub(crate) enum Stray {
     Ready,
     Exited,
     Drained,
+    Disconnected,
+    Greeted,
 }
+
+const STRAYS: [Stray; 5] = [Stray::Ready, Stray::Exited, Stray::Drained, Stray::Disconnected, Stray::Greeted];
 
 impl Stray {
     /// The event, about a generation that no scenario reaches.
@@ -38,6 +42,8 @@ impl Stray {
             Self::Ready => Event::Ready(foreign, ReadySign::Message),
             Self::Exited => Event::Exited(foreign, Exit::Code(0)),
             Self::Drained => Event::Drained(foreign),
+            Self::Disconnected => Event::Disconnected(foreign),
+            Self::Greeted => Event::Greeted(foreign),
         }
     }
 }
@@ -52,6 +58,7 @@ fn verb() -> impl Strategy<Value = Verb> {
         2 => Just(Verb::Stop),
         3 => Just(Verb::Restart),
         1 => Just(Verb::Delete),
+        1 => Just(Verb::Retire),
         4 => Just(Verb::Replace),
     ]
 }
@@ -65,7 +72,7 @@ pub(crate) fn step(slots: usize) -> impl Strategy<Value = Step> {
         3 => millis(200..8_000).prop_map(Step::Pass),
         1 => millis(8_000..60_000).prop_map(Step::Pass),
         2 => (0..slots).prop_map(Step::KillFromOutside),
-        1 => (0..slots, prop_oneof![Just(Stray::Ready), Just(Stray::Exited), Just(Stray::Drained)])
+        1 => (0..slots, prop::sample::select(&STRAYS[..]))
             .prop_map(|(slot, stray)| Step::Stray(slot, stray)),
         1 => (0..slots).prop_map(Step::EarlyDeadline),
         1 => (0..slots).prop_map(Step::Reset),
@@ -137,14 +144,16 @@ pub(crate) fn plan() -> impl Strategy<Value = Plan> {
         Just(Drains::Never),
     ];
     let hello = prop::option::weighted(0.8, 0u64..15_000);
-    (prop::bool::weighted(0.05), ready, hello, dies, obeys, drains).prop_map(
-        |(spawn_fails, ready, hello, dies, obeys, drains)| Plan {
+    let disconnects = prop::option::weighted(0.2, 0u64..20_000);
+    (prop::bool::weighted(0.05), ready, hello, dies, obeys, drains, disconnects).prop_map(
+        |(spawn_fails, ready, hello, dies, obeys, drains, disconnects)| Plan {
             spawn_fails,
             ready,
             hello,
             dies,
             obeys,
             drains,
+            disconnects,
         },
     )
 }

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     /// Milliseconds from the signal to its exit; `None` ignores the signal.
     pub(crate) obeys: Option<u64>,
     pub(crate) drains: Drains,
+    /// Milliseconds from its start until it closes its channel by itself.
+    pub(crate) disconnects: Option<u64>,
 }
 
 /// What a process does when it is disconnected.
@@ -47,6 +49,7 @@ impl Plan {
             dies: None,
             obeys: Some(10),
             drains: Drains::Exits(50),
+            disconnects: None,
         }
     }
 }
@@ -59,6 +62,7 @@ enum Deed {
     Greet,
     Die(Exit),
     Drained,
+    Disconnect,
 }
 
 /// A living process.
@@ -251,6 +255,7 @@ impl World {
         } else {
             agenda.extend(plan.ready.map(|(ms, sign)| (after(ms), Deed::Ready(sign))));
             agenda.extend(plan.hello.map(|ms| (after(ms), Deed::Greet)));
+            agenda.extend(plan.disconnects.map(|ms| (after(ms), Deed::Disconnect)));
             agenda.extend(plan.dies.clone().map(|(ms, exit)| (after(ms), Deed::Die(exit))));
         }
         let process = Process { plan, agenda, signalled: None, killed: false, traffic: false };
@@ -347,10 +352,8 @@ impl World {
                 self.deliver(slot, &Event::SpawnFailed(generation, "no such file".into()));
             }
             Deed::Ready(sign) => self.deliver(slot, &Event::Ready(generation, sign)),
-            Deed::Greet => {
-                self.slots[slot].greeted(generation, self.now, &self.policy);
-                self.wakes[slot] = self.slots[slot].next_deadline();
-            }
+            Deed::Greet => self.deliver(slot, &Event::Greeted(generation)),
+            Deed::Disconnect => self.deliver(slot, &Event::Disconnected(generation)),
             Deed::Drained => self.deliver(slot, &Event::Drained(generation)),
             Deed::Die(exit) => self.end(slot, generation, exit),
         }

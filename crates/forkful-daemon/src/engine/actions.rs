@@ -7,18 +7,15 @@ use std::time::Duration;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
-use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Policy, Report};
-use forkful_core::spec::{Mode, Runtime, pid_file_of};
+use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Report};
+use forkful_core::spec::{Mode, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
 
-use super::app::{AppId, EndStep, Later, ListenFault};
+use super::app::{AppId, ListenFault};
 use super::jobs::JobId;
 use super::launch::other_user;
 use super::{Answered, Engine, TicketUse};
 use crate::home::AgentPlace;
-
-/// A disconnected worker may finish what it does after its last response before it is signalled.
-const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
 
 /// Between two looks at who has the port that a worker did not get.
 const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -112,7 +109,7 @@ impl Engine {
             let job = self.apps.get(&app).and_then(|entry| entry.reload.as_ref()).map(|reload| reload.job);
             self.note_left(app, job, &left);
         } else {
-            self.later(app, Duration::ZERO, Later::Disconnected(slot, generation));
+            self.told.push_back((app, slot, Event::Drained(generation)));
         }
     }
 
@@ -149,17 +146,12 @@ impl Engine {
 
     /// A worker's agent is loaded, and the app's own code begins.
     fn on_greeting(&mut self, app: AppId, worker: WorkerId, node: Option<NodeVersion>) {
-        let now = self.clock.now();
         let Some(entry) = self.apps.get_mut(&app) else { return };
         if let Some(process) = entry.process_of(worker) {
             process.node_version = node;
         }
         let Some((slot, generation)) = entry.find_worker(worker) else { return };
-        let policy = Policy::of(&entry.spec);
-        if let Some(place) = entry.places.get_mut(&slot) {
-            place.slot.greeted(generation, now, &policy);
-            place.deadline = place.slot.next_deadline();
-        }
+        self.feed(app, slot, Event::Greeted(generation));
     }
 
     /// Has the end of a process noticed.
@@ -228,7 +220,7 @@ impl Engine {
             }
             PrimaryEvent::Disconnected(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {
-                    self.on_disconnected(app, slot, generation);
+                    self.feed(app, slot, Event::Disconnected(generation));
                 }
             }
         }
@@ -266,25 +258,6 @@ impl Engine {
             place.owner_looked_at = Some(now);
         }
         may
-    }
-
-    /// The channel is closed. Usually the process is about to exit; what still runs after a while
-    /// is a worker that cannot serve any more.
-    fn on_disconnected(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        if entry.spec.mode == Mode::Fork && entry.spec.launch.runtime == Runtime::Node {
-            // `process.disconnect()` in an app of its own means nothing more than that.
-            return;
-        }
-        let drain_timeout = entry.spec.stop.drain_timeout;
-        let Some(place) = entry.places.get(&slot) else { return };
-        if place.shrinks_with(generation) {
-            self.later(app, AFTER_DISCONNECT, Later::Shrink(slot, Some(generation)));
-        } else if place.slot.leaving.iter().any(|leaver| leaver.generation == generation) {
-            self.later(app, AFTER_DISCONNECT, Later::Disconnected(slot, generation));
-        } else if place.serves_by(generation) {
-            self.later(app, drain_timeout, Later::EndLeft(slot, generation, EndStep::Signal));
-        }
     }
 
     /// Notes what happened for lists; a supervisor that talks does so on stderr.

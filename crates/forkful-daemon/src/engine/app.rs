@@ -109,8 +109,6 @@ pub(crate) struct Place {
     pub(crate) combined_file: Option<PathBuf>,
     /// What keeps its worker in good shape.
     pub(crate) upkeep: PlaceUpkeep,
-    /// Commands that wait for the slot to go away, which it does when its worker has drained.
-    pub(crate) shrinking: Vec<JobId>,
     /// Whether it should run, by the last command; what is saved.
     pub(crate) wanted: bool,
 }
@@ -170,8 +168,6 @@ pub(crate) struct CpuSample {
 /// Something to do later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
-    /// A worker has disconnected; if it still runs, it is sent its signal.
-    Disconnected(u16, Generation),
     /// Look whether a starting worker listens on a socket of its own.
     LookForSocket {
         /// Where.
@@ -185,10 +181,6 @@ pub(crate) enum Later {
     SaidReady(u16, Generation),
     /// Look again whether a tree is gone.
     ClearTree(u16, Generation),
-    /// A slot that shrinks has had its time to drain, or this worker has drained and is still the slot's.
-    Shrink(u16, Option<Generation>),
-    /// A worker that left the cluster by itself has had its time.
-    EndLeft(u16, Generation, EndStep),
     /// A worker whose loop did not turn has had its time.
     LookStuck {
         /// Where.
@@ -200,15 +192,6 @@ pub(crate) enum Later {
         /// The CPU time that it had used by then.
         used: Duration,
     },
-}
-
-/// How far a worker that left by itself has been pushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndStep {
-    /// Next: the stop signal.
-    Signal,
-    /// Next: SIGKILL.
-    Kill,
 }
 
 impl App {
@@ -236,7 +219,7 @@ impl App {
 
     /// Whether a slot exists and is to stay.
     pub(crate) fn stays(&self, slot: u16) -> bool {
-        self.places.get(&slot).is_some_and(|place| place.shrinking.is_empty())
+        self.places.get(&slot).is_some_and(|place| !place.slot.is_going())
     }
 
     /// Whether a reload begins this slot: one that a scale-down takes away is not begun.
@@ -271,12 +254,9 @@ impl App {
 impl Later {
     fn slot(self) -> u16 {
         match self {
-            Self::Disconnected(slot, _)
-            | Self::SaidReady(slot, _)
+            Self::SaidReady(slot, _)
             | Self::LookForSocket { slot, .. }
             | Self::ClearTree(slot, _)
-            | Self::Shrink(slot, _)
-            | Self::EndLeft(slot, _, _)
             | Self::LookStuck { slot, .. } => slot,
         }
     }
@@ -313,24 +293,6 @@ impl Place {
         [&self.out_file, &self.error_file].into_iter().chain(&self.combined_file).cloned()
     }
 
-    /// Whether this process is the slot's own, and not on its way out.
-    pub(crate) fn serves_by(&self, generation: Generation) -> bool {
-        match &self.slot.state {
-            State::Starting { generation: current, .. } => *current == generation,
-            State::Online(running) | State::Replacing { old: running, .. } => {
-                running.generation == generation
-            }
-            State::Stopped { .. } | State::Stopping { .. } | State::Backoff { .. } | State::Failed { .. } => {
-                false
-            }
-        }
-    }
-
-    /// Whether the slot is to go away when this process has drained or ended, and those before it have.
-    pub(crate) fn shrinks_with(&self, generation: Generation) -> bool {
-        !self.shrinking.is_empty() && self.slot.current() == Some(generation)
-    }
-
     /// The process that is online.
     pub(crate) fn online(&self) -> Option<Generation> {
         match &self.slot.state {
@@ -343,8 +305,11 @@ impl Place {
         }
     }
 
+    /// The process that people see: the slot's own, or the one that a scale-down lets finish.
     pub(crate) fn current(&self) -> Option<&Process> {
-        self.slot.current().and_then(|generation| self.processes.get(&generation))
+        let leaver = || self.slot.leaving.last().filter(|_| self.slot.is_going());
+        let shown = self.slot.current().or_else(|| leaver().map(|leaver| leaver.generation));
+        shown.and_then(|generation| self.processes.get(&generation))
     }
 }
 

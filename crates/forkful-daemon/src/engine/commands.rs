@@ -107,7 +107,7 @@ impl Engine {
         let ticket = self.new_ticket(TicketUse::Job(job));
         self.note_asked(ticket, verb);
         self.expect_answer(job, app);
-        self.note_wanted(app, slot, !matches!(verb, SlotVerb::Stop | SlotVerb::Delete));
+        self.note_wanted(app, slot, !matches!(verb, SlotVerb::Stop | SlotVerb::Delete | SlotVerb::Retire));
         self.feed(app, slot, Event::Command(verb, ticket));
     }
 

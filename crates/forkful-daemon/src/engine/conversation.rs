@@ -92,7 +92,7 @@ impl Engine {
             SlotVerb::Restart => LifeStep::Restart,
             SlotVerb::Replace => LifeStep::Reload,
             SlotVerb::Stop => LifeStep::Stop,
-            SlotVerb::Delete => LifeStep::Delete,
+            SlotVerb::Delete | SlotVerb::Retire => LifeStep::Delete,
         };
         self.conversations.asked.insert(ticket, step);
     }

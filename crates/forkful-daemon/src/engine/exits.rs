@@ -13,7 +13,6 @@ use forkful_os::{process, tree};
 use super::Engine;
 use super::app::{AppId, Ended, Later};
 use super::exit_tail::ExitTail;
-use super::places::LEAVER_LOOK;
 
 /// Between two looks at a tree that has been sent SIGKILL.
 const TREE_LOOK: Duration = Duration::from_millis(5);
@@ -70,12 +69,6 @@ impl Engine {
             return;
         }
         let was_killed = ended.exit == Exit::Signal(SIGKILL);
-        let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
-        if place.is_some_and(|place| place.shrinks_with(generation) && !place.slot.leaving.is_empty()) {
-            // The slot goes away with the last of them; the one that drains must not be hurried by that.
-            self.later(app, LEAVER_LOOK, Later::ClearTree(slot, generation));
-            return;
-        }
         let cause = self.out_of_memory(app).filter(|_| was_killed);
         if let Some(cause) = &cause {
             let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
@@ -94,8 +87,6 @@ impl Engine {
         place.exit_cause = cause;
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
-        // A worker that went by a scale-down must not be taken for a crashed one, and started again.
-        self.shrink_with(app, slot, generation);
         self.exited(app, slot, generation, ended.exit);
         self.after_exit(app);
     }

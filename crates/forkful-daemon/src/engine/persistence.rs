@@ -263,7 +263,7 @@ fn saved_entry(app: &App) -> Value {
     let sources = &app.spec.launch.env_sources;
     definition.env.retain(|name, _| sources.may_be_kept(name));
     // The next daemon numbers its slots without the gaps that deleted workers have left.
-    let staying = app.places.values().filter(|place| place.shrinking.is_empty());
+    let staying = app.places.values().filter(|place| !place.slot.is_going());
     let stopped = (0..).zip(staying).filter(|(_, place)| !place.wanted).map(|(position, _)| position);
     SavedApp { definition, stopped: stopped.collect() }.entry(&app.unknown_keys)
 }

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use forkful_cluster::{Primary, PrimaryConfig};
-use forkful_core::slot::{Event, Generation, Policy, Slot, Verb as SlotVerb};
-use forkful_core::spec::{AppSpec, INSTANCES_MAX, Mode};
+use forkful_core::slot::{Policy, Slot, Verb as SlotVerb};
+use forkful_core::spec::{AppSpec, INSTANCES_MAX};
 
-use super::app::{App, AppId, Later, Place, log_files};
+use super::Engine;
+use super::app::{App, AppId, Place, log_files};
 use super::exit_tail::ExitTail;
 use super::jobs::JobId;
 use super::launch::other_user;
-use super::{Engine, TicketUse};
-
-/// Between two looks whether those are gone that a drained worker had followed.
-pub(super) const LEAVER_LOOK: Duration = Duration::from_millis(100);
 
 /// App numbers go up to here: a token has room for them below the bit that marks processes.
 pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
@@ -96,7 +92,6 @@ impl Engine {
             error_file: files.error,
             combined_file: files.combined,
             upkeep: super::upkeep::PlaceUpkeep::default(),
-            shrinking: Vec::new(),
             wanted: false,
         };
         entry.places.insert(number, place);
@@ -109,11 +104,9 @@ impl Engine {
         let mut spec = AppSpec::clone(&entry.spec);
         spec.instances = instances;
         entry.spec = Rc::new(spec);
-        let staying = |(_, place): &(&u16, &Place)| place.shrinking.is_empty();
+        let staying = |(_, place): &(&u16, &Place)| !place.slot.is_going();
         let present: Vec<u16> = entry.places.iter().filter(staying).map(|(slot, _)| *slot).collect();
         let taken: Vec<u16> = entry.places.keys().copied().collect();
-        let drain_timeout = entry.spec.stop.drain_timeout;
-        let clustered = entry.spec.mode == Mode::Cluster;
         let wanted = usize::from(instances);
         let free: Vec<u16> = (0..INSTANCES_MAX)
             .filter(|number| !taken.contains(number))
@@ -126,52 +119,11 @@ impl Engine {
         let leave = present.len().saturating_sub(wanted);
         let leaving: Vec<u16> = present.into_iter().rev().take(leave).collect();
         for number in &leaving {
-            if clustered && self.begin_shrink(app, *number, job) {
-                self.later(app, drain_timeout, Later::Shrink(*number, None));
-            } else {
-                self.ask(app, *number, SlotVerb::Delete, job);
-            }
+            self.ask(app, *number, SlotVerb::Retire, job);
             // A reload goes on without it.
             self.on_slot_gone(app, *number);
         }
         leaving
-    }
-
-    /// A worker that goes by a scale-down may finish what it has.
-    pub(super) fn begin_shrink(&mut self, app: AppId, slot: u16, job: JobId) -> bool {
-        let now = self.clock.now();
-        self.expect_answer(job, app);
-        let Some(entry) = self.apps.get_mut(&app) else { return false };
-        let Some(place) = entry.places.get_mut(&slot) else { return false };
-        place.shrinking.push(job);
-        match place.slot.current().and_then(|generation| place.processes.get(&generation)) {
-            Some(process) => drop(entry.primary.drain(process.worker, now)),
-            None => self.later(app, Duration::ZERO, Later::Shrink(slot, None)),
-        }
-        true
-    }
-
-    /// A slot that shrinks has drained, or had its time.
-    pub(crate) fn shrink(&mut self, app: AppId, slot: u16) {
-        let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
-        for job in place.map(|place| std::mem::take(&mut place.shrinking)).unwrap_or_default() {
-            let ticket = self.new_ticket(TicketUse::Job(job));
-            self.note_asked(ticket, SlotVerb::Delete);
-            self.feed(app, slot, Event::Command(SlotVerb::Delete, ticket));
-        }
-    }
-
-    /// The same when the slot's own process has drained; one that it has followed may take longer.
-    pub(crate) fn shrink_with(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(place) = self.apps.get(&app).and_then(|entry| entry.places.get(&slot)) else { return };
-        if !place.shrinks_with(generation) {
-            return;
-        }
-        if place.slot.leaving.is_empty() {
-            self.shrink(app, slot);
-        } else {
-            self.later(app, LEAVER_LOOK, Later::Shrink(slot, Some(generation)));
-        }
     }
 
     /// A deleted slot goes; with the last one the app.
@@ -180,13 +132,9 @@ impl Engine {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.forget_later(slot);
         let removed = entry.places.remove(&slot);
-        let left = entry.places.values().filter(|place| place.shrinking.is_empty()).count();
+        let left = entry.places.values().filter(|place| !place.slot.is_going()).count();
         if let Some(place) = removed {
             self.logs.forget(place.pm_id);
-            // Another command was faster: what they wanted holds.
-            for job in place.shrinking {
-                self.answered(job);
-            }
         }
         self.on_slot_gone(app, slot);
         let Some(entry) = self.apps.get_mut(&app) else { return };

@@ -37,7 +37,7 @@ impl Engine {
         };
         let Some(entry) = self.apps.get(&app) else { return };
         if listens && entry.missing(slot, generation).is_empty() {
-            self.ready(app, slot, generation, ReadySign::Listening);
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
         } else if !has_asked || follows {
             // One that shares its port is looked at, too, while it follows another: that one may let go of an address.
             let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
@@ -71,16 +71,7 @@ impl Engine {
     pub(crate) fn on_listening(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
         if entry.missing(slot, generation).is_empty() {
-            self.ready(app, slot, generation, ReadySign::Listening);
-        }
-    }
-
-    /// A worker gives a sign that it is ready. In a slot that a scale-down takes away nobody follows the worker that
-    /// drains: the successor would be taken away in its turn, with what it has been given.
-    fn ready(&mut self, app: AppId, slot: u16, generation: Generation, sign: ReadySign) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        if entry.stays(slot) || entry.followed_by(slot, generation).is_none() {
-            self.feed(app, slot, Event::Ready(generation, sign));
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
         }
     }
 
@@ -120,7 +111,7 @@ impl Engine {
     pub(crate) fn on_said_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
         if entry.spec.readiness.wait_ready || entry.spec.mode == Mode::Fork {
-            self.ready(app, slot, generation, ReadySign::Message);
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
         } else {
             self.later(app, READY_GRACE, Later::SaidReady(slot, generation));
         }
@@ -136,7 +127,7 @@ impl Engine {
         if follows_a_listener || entry.primary.has_asked(process.worker) || place.listen_fault.is_some() {
             return;
         }
-        self.ready(app, slot, generation, ReadySign::Message);
+        self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
     }
 }
 

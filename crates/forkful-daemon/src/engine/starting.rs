@@ -86,14 +86,13 @@ fn leave_out(argv: &mut Vec<String>, path: &Path) {
 impl Engine {
     /// Begins the start of a slot's process.
     pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+        self.feed(app, slot, Event::Begun(generation, now));
         let agent = self.agent_for(app);
         let agent_path = agent.as_ref().map(AgentPlace::path);
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.workers_started += 1;
         let worker = WorkerId(entry.workers_started);
         let Some(place) = entry.places.get_mut(&slot) else { return };
-        place.slot.begins(generation, now);
-        place.deadline = place.slot.next_deadline();
         let mark = self.marks.give();
         let identity = Identity {
             slot,
@@ -113,7 +112,7 @@ impl Engine {
                     let known = Known { ends, mark, worker, group };
                     self.begin_start((app, slot, generation), (plan, agent), known);
                 }
-                Err(why) => self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why))),
+                Err(why) => self.told.push_back((app, slot, Event::SpawnFailed(generation, why))),
             },
             Err(error) => {
                 let why = format!("no descriptors for its pipes: {error}");
@@ -135,7 +134,7 @@ impl Engine {
             self.work.start_after(app, slot, generation, now + SHORTAGE_PAUSE);
         } else {
             self.short_since = None;
-            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
         }
     }
 
@@ -146,7 +145,7 @@ impl Engine {
         let is_the_same = |stuck: &&Stuck| (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd);
         if let Some(stuck) = self.stuck.iter().find(is_the_same) {
             let why = format!("{}: an earlier start still waits for it", stuck.what);
-            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
             return;
         }
         let now = self.clock.now();
@@ -175,7 +174,7 @@ impl Engine {
         });
         if self.starter.order(order).is_err() {
             let why = "no thread can be had to start it".to_owned();
-            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
             return;
         }
         self.work.begun(app, number, now);
@@ -213,7 +212,7 @@ impl Engine {
             // A signal that came meanwhile has what it wanted.
             Err(error) if !pending.signals.is_empty() => {
                 let why = format!("{error}: {}", error.source);
-                self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+                self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
             }
             Err(error) => {
                 let why = format!("{error}: {}", error.source);
@@ -232,7 +231,7 @@ impl Engine {
             // Its end would never be noticed.
             tree::signal_tree(&child, mark, 9);
             let why = format!("cannot watch the new process: {error}");
-            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
             return;
         }
         self.pids.insert(child.pid);
@@ -248,8 +247,6 @@ impl Engine {
         let Some(place) = entry.places.get_mut(&slot) else { return };
         place.listen_fault = None;
         place.started_at_ms = Some(super::clock::wall_ms());
-        place.slot.begins(generation, now);
-        place.deadline = place.slot.next_deadline();
         let process = Process {
             child,
             worker,
@@ -269,6 +266,7 @@ impl Engine {
             // Beside an older process the new one must become ready first, since the older process may stay.
             self.write_pid_file(app, slot, generation);
         }
+        self.feed(app, slot, Event::Begun(generation, now));
         if waits_for_socket {
             self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
         }
@@ -376,7 +374,7 @@ impl Engine {
             self.work.done(pending.number);
             let Pending { number, program, cwd, .. } = pending;
             self.stuck.push(Stuck { number, program, cwd, what });
-            self.unborn.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
         }
     }
 }

@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::slot::{Event, Generation};
+use forkful_core::slot::Event;
 
 use super::Engine;
-use super::app::{App, AppId, EndStep, Later};
+use super::app::{App, AppId, Later};
 
 /// The time of a worker whose start is not over begins so much later, each time that it would have passed.
 const START_LOOK: Duration = Duration::from_millis(10);
@@ -42,12 +42,10 @@ impl Engine {
         for slot in due {
             // What has not been started yet is not late.
             let unborn = self.work.unborn(app, slot).or_else(|| self.starting(app, slot));
-            if let (Some(generation), Some(entry)) = (unborn, self.apps.get_mut(&app))
-                && let Some(place) = entry.places.get_mut(&slot)
-            {
-                place.slot.begins(generation, now + START_LOOK);
-                place.deadline = place.slot.next_deadline();
-                if place.deadline.is_none_or(|at| at > now) {
+            if let Some(generation) = unborn {
+                self.feed(app, slot, Event::Begun(generation, now + START_LOOK));
+                let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
+                if place.is_none_or(|place| place.deadline.is_none_or(|at| at > now)) {
                     continue;
                 }
             }
@@ -67,35 +65,14 @@ impl Engine {
 
     pub(super) fn do_later(&mut self, app: AppId, later: Later) {
         match later {
-            Later::Disconnected(slot, generation) => self.feed(app, slot, Event::Drained(generation)),
             Later::LookForSocket { slot, generation, looks } => {
                 self.look_for_socket(app, slot, generation, looks);
             }
             Later::SaidReady(slot, generation) => self.trust_ready(app, slot, generation),
             Later::ClearTree(slot, generation) => self.work.clear(app, slot, generation),
-            Later::Shrink(slot, None) => self.shrink(app, slot),
-            Later::Shrink(slot, Some(generation)) => self.shrink_with(app, slot, generation),
-            Later::EndLeft(slot, generation, step) => self.end_left(app, slot, generation, step),
             Later::LookStuck { slot, generation, asked, used } => {
                 self.judge_stuck(app, slot, generation, asked, used);
             }
-        }
-    }
-
-    /// A worker that left the cluster by itself and still runs keeps its slot from serving.
-    pub(super) fn end_left(&mut self, app: AppId, slot: u16, generation: Generation, step: EndStep) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let serves = entry.places.get(&slot).is_some_and(|place| place.serves_by(generation));
-        if !serves {
-            return;
-        }
-        let (signal, kill_timeout) = (entry.spec.stop.signal.0, entry.spec.stop.kill_timeout);
-        match step {
-            EndStep::Signal => {
-                self.work.signal(app, slot, generation, signal);
-                self.later(app, kill_timeout, Later::EndLeft(slot, generation, EndStep::Kill));
-            }
-            EndStep::Kill => self.work.signal(app, slot, generation, 9),
         }
     }
 

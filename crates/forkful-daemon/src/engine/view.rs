@@ -223,6 +223,7 @@ fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now
 fn status(place: &Place) -> Status {
     match &place.slot.state {
         State::Stopped { last_exit: Some(Exit::Code(0)) } if place.wanted => Status::Finished,
+        State::Stopped { .. } if !place.slot.leaving.is_empty() => Status::Stopping,
         State::Stopped { .. } => Status::Stopped,
         State::Starting { .. } => Status::Launching,
         State::Online(_) | State::Replacing { .. } => Status::Online,

@@ -224,7 +224,7 @@ impl Engine {
     /// Has a process and its tree signalled. One whose start was not begun is as one that ended at once.
     pub(super) fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
         if self.work.starts.cancel(app, slot, generation) {
-            self.unborn.push_back((app, slot, Event::Exited(generation, Exit::Signal(signal))));
+            self.told.push_back((app, slot, Event::Exited(generation, Exit::Signal(signal))));
         } else if !self.keep_signal(app, slot, generation, signal) {
             self.work.signal(app, slot, generation, signal);
         }

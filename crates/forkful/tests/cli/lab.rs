@@ -236,9 +236,15 @@ fn pm2_is_an_arm_where_it_is_installed() {
 #[test]
 fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     let lab = Lab::new();
-    let base =
-        ["tune", "server.js", "--path", "/fast", "--workers", "1,2", "--pools", "4", "--budget", "40s"];
-    let output = lab.run(&[&base[..], &["--json", "--html", "p.html", "--apply"]].concat());
+    let base = ["tune", "server.js", "--path", "/fast", "--workers", "1,2", "--pools", "4"];
+    let tuned = |budget| {
+        lab.run(&[&base[..], &["--json", "--html", "p.html", "--apply", "--budget", budget]].concat())
+    };
+    // A busy machine may refuse a small budget.
+    let refused = |output: &std::process::Output| stdout(output).is_empty();
+    let output = tuned("40s");
+    let output = if refused(&output) { tuned("4m") } else { output };
+    assert!(!refused(&output), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     // A busy machine may well be what was measured: then there is no advice, and nothing is written.
     let is_trusted = document["trustworthy"] == true;
