@@ -34,7 +34,7 @@ impl Bench {
         let mut options = Options {
             report: Arc::new(move |message: &str| sink.lock().unwrap().push(message.to_owned())),
             // A busy machine is no slow disk.
-            disk_wait_max: Duration::from_mins(1),
+            disk_wait_max: Duration::from_secs(60),
             ..Options::default()
         };
         change(&mut options);
