@@ -1,10 +1,12 @@
 //! The repository's own rules, as far as they can be read off its files: length, safety and paths here.
 //!
 //! - `dependencies`: which crate may use which
+//! - `documents`: files, places and tests that documents name
 //! - `functions`: how long a function may be
 //! - `reading`: Rust without its comments and texts
 
 mod dependencies;
+mod documents;
 mod functions;
 mod reading;
 

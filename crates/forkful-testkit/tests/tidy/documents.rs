@@ -1,0 +1,80 @@
+//! What documents say of the tree: files that they link to, places that they name, tests that hold invariants.
+
+use crate::{files, none, read, root};
+
+/// The tasks that CONTRIBUTING.md leads through.
+const TASKS: [&str; 6] = [
+    "A key of the configuration",
+    "A command",
+    "A balance mode",
+    "A metric of the agent",
+    "A field of `jlist`",
+    "A rule about restarts (backoff)",
+];
+
+/// The links of a text in Markdown: what is shown, and where it leads.
+fn links(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.match_indices("](").filter_map(|(at, _)| {
+        let shown = &text[text[..at].rfind('[')? + 1..at];
+        let target = &text[at + 2..][..text[at + 2..].find(')')?];
+        Some((shown, target))
+    })
+}
+
+#[test]
+fn links_between_files_lead_somewhere() {
+    let documents = files().into_iter().filter(|(name, _)| name.ends_with(".md"));
+    let faults = documents.flat_map(|(name, text)| {
+        let folder = root().join(&name).parent().unwrap().to_path_buf();
+        let is_dead = |target: &str| {
+            let path = target.split('#').next().unwrap_or_default();
+            let is_ours =
+                !path.is_empty() && !target.contains("://") && !target.contains(char::is_whitespace);
+            is_ours && !folder.join(path).exists()
+        };
+        let dead = links(&text).filter(|(_, target)| is_dead(target));
+        dead.map(|(_, target)| format!("{name}: {target}")).collect::<Vec<_>>()
+    });
+    none(faults.collect(), "a link to a file leads to one");
+}
+
+#[test]
+fn a_newcomer_finds_the_place_for_each_task() {
+    let page = read("CONTRIBUTING.md");
+    let mut faults = Vec::new();
+    for task in TASKS {
+        let section = page.split(&format!("\n### {task}\n")).nth(1).unwrap_or_default();
+        let section =
+            section.split("\n## ").next().unwrap_or_default().split("\n### ").next().unwrap_or_default();
+        let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| [")).collect();
+        if rows.is_empty() {
+            faults.push(format!("{task}: no file is named"));
+        }
+        for row in rows {
+            let file = links(row).next().map_or("", |(_, target)| target);
+            let wanted = row.split('`').nth(1).unwrap_or_default();
+            match fs_err::read_to_string(root().join(file)) {
+                Ok(text) if !wanted.is_empty() && text.contains(wanted) => (),
+                Ok(_) => faults.push(format!("{task}: {file} does not hold {wanted:?}")),
+                Err(_) => faults.push(format!("{task}: there is no {file}")),
+            }
+        }
+    }
+    none(faults, "CONTRIBUTING.md names the files of each task, and a text in each");
+}
+
+#[test]
+fn the_parts_of_the_checks_are_described() {
+    let script = read("dev/check");
+    let head = script.split("\nset -e").next().unwrap_or_default();
+    let parts = head.lines().filter_map(|line| line.strip_prefix("#     ")?.split_whitespace().next());
+    let named: Vec<String> = parts.map(|part| format!("| `dev/check {part}` |")).collect();
+    assert!(named.len() >= 7, "the head of dev/check lists its parts: {named:?}");
+    let page = read("CONTRIBUTING.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `dev/check ")).count();
+    assert_eq!(rows, named.len(), "CONTRIBUTING.md has a row for each part of dev/check");
+    none(
+        named.into_iter().filter(|row| !page.contains(row.as_str())).collect(),
+        "CONTRIBUTING.md describes each part",
+    );
+}
