@@ -3,11 +3,13 @@
 //! - `dependencies`: which crate may use which
 //! - `documents`: files, places and tests that documents name
 //! - `functions`: how long a function may be
+//! - `invariants`: those of docs/ARCHITECTURE.md that can be read off the sources
 //! - `reading`: Rust without its comments and texts
 
 mod dependencies;
 mod documents;
 mod functions;
+mod invariants;
 mod reading;
 
 use std::path::{Path, PathBuf};
