@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, lchownSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -134,3 +135,35 @@ test('an environment file that its user has replaced stops only its app', { skip
   const seen = environment((await forkful.jlist('other'))[0].pid);
   assert.deepEqual([seen.COLOUR, seen.STOLEN], ['green', undefined]);
 });
+
+test('ports below 1024 are for the apps of others that are allowed them', { skip }, async (t) => {
+  const forkful = await openSandbox(t);
+  const script = join(forkful.directory, 'low.cjs');
+  writeFileSync(script, `require('http').createServer((_q, r) => r.end('low')).listen(+process.env.LOW, '127.0.0.1');`);
+  const low = await freeLowPort();
+  const options = ['-i', '2', '--uid', String(NOBODY), '--env', `LOW=${low}`];
+  const refused = await forkful.fails(['start', script, '--name', 'refused', ...options]);
+  assert.match(refused.stderr, /permission denied/);
+  assert.match(refused.stderr, /low_ports: true/);
+  await forkful.ok(['delete', 'refused']);
+  await forkful.ok(['start', script, '--name', 'allowed', '--low-ports', ...options]);
+  assert.equal(await (await fetch(`http://127.0.0.1:${low}/`)).text(), 'low');
+  // It is kept with the app.
+  await forkful.ok(['restart', 'allowed']);
+  assert.equal(await (await fetch(`http://127.0.0.1:${low}/`)).text(), 'low');
+});
+
+/** A port below 1024 that nobody has, and that browsers and fetch do not refuse. */
+async function freeLowPort() {
+  for (let port = 700; port < 800; port++) {
+    const server = createServer();
+    const bound = await new Promise((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (bound) {
+      await new Promise((resolve) => { server.close(resolve); });
+      return port;
+    }
+  }
+  throw new Error('no free port from 700 to 799');
+}

@@ -193,6 +193,7 @@ impl From<&AppSpec> for AppDefinition {
             depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
             memory_max_bytes: spec.limits.memory_bytes,
             cpu_max_millicores: spec.limits.millicores,
+            low_ports: spec.low_ports,
             origins: spec.origins.clone(),
         }
     }
@@ -251,6 +252,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             health: definition.health.map(|health| check.health(health)).transpose()?,
             depends_on: check.depends_on(definition.depends_on)?,
             limits,
+            low_ports: definition.low_ports,
             origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
             launch,
             instances: definition.instances,

@@ -64,6 +64,8 @@ pub struct PrimaryConfig {
     pub token_base: u64,
     /// Whose the files of unix sockets are: the workers' user, when that is not the daemon's own.
     pub owner: Option<Owner>,
+    /// Lower ports are refused, as the kernel refuses them to the workers' user; 0 refuses none.
+    pub lowest_port: u16,
 }
 
 /// A port; TCP and UDP have each their own.
@@ -73,6 +75,15 @@ pub enum Port {
     Tcp(u16),
     /// Of UDP.
     Udp(u16),
+}
+
+impl Port {
+    /// Its number, whatever it is a port of.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Tcp(number) | Self::Udp(number) => number,
+        }
+    }
 }
 
 /// What the supervisor has to know.
@@ -293,9 +304,10 @@ impl Primary {
         self.after_change(now);
     }
 
-    /// Other owners for the files of unix sockets that are bound from now on.
-    pub fn set_owner(&mut self, owner: Option<Owner>) {
+    /// Another owner for the files of unix sockets, and another lowest port, for what is bound from now on.
+    pub fn set_owner(&mut self, owner: Option<Owner>, lowest_port: u16) {
         self.config.owner = owner;
+        self.config.lowest_port = lowest_port;
     }
 
     /// Whether a worker has asked to listen on anything.

@@ -229,6 +229,36 @@ fn an_app_may_listen_on_1024_addresses() {
 }
 
 #[test]
+fn the_sockets_of_an_app_are_at_most_a_quarter_of_the_descriptors() {
+    let _alone = alone();
+    let mut world = World::new(Balance::Direct);
+    let workers = [world.spawn(), world.spawn()];
+    let descriptors = 400;
+    let limit = Descriptors::at_most(descriptors);
+    let host = own_host();
+    // Each address has a socket of the daemon and one of each worker that listens there.
+    let mut sockets = 0;
+    let mut refused = None;
+    for port in 8000..8200 {
+        for worker in workers {
+            let seq = world.ask(worker, &tcp(host, port));
+            match world.reply(worker, seq).errno().unwrap_or(0) {
+                0 if worker == workers[0] => sockets += 2,
+                0 => sockets += 1,
+                errno => refused = refused.or(Some(errno)),
+            }
+        }
+        if refused.is_some() {
+            break;
+        }
+    }
+    drop(limit);
+    assert_eq!(refused, Some(-24));
+    // A new address needs two sockets, so that the last one of the quarter may stay unused.
+    assert!((descriptors / 4 - 1..=descriptors / 4 + 1).contains(&sockets), "{sockets} sockets");
+}
+
+#[test]
 fn the_world_of_a_test_leaves_no_descriptor_behind() {
     let _alone = alone();
     let before = open_descriptors();

@@ -142,6 +142,8 @@ pub struct AppOptions {
     pub uid: Option<String>,
     /// Group that the workers run as.
     pub gid: Option<String>,
+    /// Bind ports below 1024 for workers of another user.
+    pub low_ports: Option<bool>,
     /// Start when made.
     pub autostart: Option<bool>,
     /// File for process ids.
@@ -253,7 +255,7 @@ impl AppOptions {
             port, kill_timeout, kill_signal, drain_timeout, listen_timeout, wait_ready, autorestart,
             max_restarts, min_uptime, restart_delay, exp_backoff_restart_delay, stop_exit_codes,
             out_file, error_file, merge_logs, time, balance, agent,
-            namespace, name_prefix, append_env_to_name, env_file, filter_env, save_env, instance_var, increment_var, uid, gid, autostart, pid_file, shutdown_with_message, treekill, source_map_support, execute_command, log_file, log_type, log_date_format, log_rotate, log_ansi, disable_logs, watch, ignore_watch, watch_delay, watch_options, cron_restart, max_memory_restart, memory_max, cpu_max, max_requests, max_age, health, depends_on);
+            namespace, name_prefix, append_env_to_name, env_file, filter_env, save_env, instance_var, increment_var, uid, gid, low_ports, autostart, pid_file, shutdown_with_message, treekill, source_map_support, execute_command, log_file, log_type, log_date_format, log_rotate, log_ansi, disable_logs, watch, ignore_watch, watch_delay, watch_options, cron_restart, max_memory_restart, memory_max, cpu_max, max_requests, max_age, health, depends_on);
         for name in over.env.keys() {
             for block in self.env_blocks.values_mut().chain(self.deploy_env.values_mut()) {
                 block.remove(name);

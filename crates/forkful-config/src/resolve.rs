@@ -179,6 +179,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         watch: upkeep::watch(options, &cwd, context, &mut warnings),
         renewal: upkeep::renewal(options),
         limits: upkeep::limits(options),
+        low_ports: low_ports(options, mode, &mut warnings),
         health: upkeep::health(options),
         depends_on: depends_on?,
         origins: options.origins(),
@@ -284,6 +285,20 @@ fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> 
         }
         (None, Runtime::Node | Runtime::Other) => Mode::Fork,
     }
+}
+
+/// Only ports that the daemon binds can be allowed by it.
+fn low_ports(options: &AppOptions, mode: Mode, warnings: &mut Vec<Warning>) -> bool {
+    let asked = options.low_ports.unwrap_or(false);
+    if asked && mode == Mode::Fork {
+        warnings.push(Warning {
+            place: options.place("low_ports"),
+            message: "has no effect in fork mode, where the app itself binds its ports: use \
+                      `exec_mode: \"cluster\"`"
+                .to_owned(),
+        });
+    }
+    asked
 }
 
 /// Several workers of a JavaScript program are expected to share their port, which only Node's cluster can do.

@@ -3,10 +3,11 @@
 //! Configuration formats are turned into this by `forkful-config`; over the socket it travels as
 //! `forkful_api::AppDefinition`. Nothing here is mutable state of a running app.
 //!
-//! - `name`: apps and namespaces · `upkeep`: when a worker that runs is replaced all the same ·
+//! - `low_ports`: which ports are bound for an app · `name`: apps and namespaces · `upkeep`: when a worker that runs is replaced all the same ·
 //!   [`environment`]: where variables came from, which values may be kept, and `.env` files
 
 pub mod environment;
+mod low_ports;
 mod name;
 mod pid_file;
 mod stays;
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
 pub use environment::{EnvBlocks, EnvSources};
+pub use low_ports::lowest_port;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
 pub use pid_file::pid_file_of;
 pub use stays::{RunningSince, may_stay};
@@ -71,6 +73,8 @@ pub struct AppSpec {
     pub depends_on: Vec<AppName>,
     /// What all its processes together may use.
     pub limits: ResourceLimits,
+    /// Whether the daemon binds ports below 1024 for it although its workers run as another user; see [`lowest_port`].
+    pub low_ports: bool,
     /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
     /// "command line". Says nothing about what the app does.
     pub origins: BTreeMap<String, String>,

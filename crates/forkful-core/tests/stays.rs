@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use forkful_core::logs::LogSpec;
 use forkful_core::spec::{
     AppName, AppSpec, Balance, EnvSources, Launch, Mode, Namespace, Readiness, Renewal, ResourceLimits,
-    RestartPolicy, RunningSince, Runtime, StopPolicy, WorkerVariables, may_stay,
+    RestartPolicy, RunningSince, Runtime, StopPolicy, WorkerVariables, lowest_port, may_stay,
 };
 
 fn spec() -> AppSpec {
@@ -43,6 +43,7 @@ fn spec() -> AppSpec {
         health: None,
         depends_on: Vec::new(),
         limits: ResourceLimits::default(),
+        low_ports: false,
         origins: BTreeMap::new(),
     }
 }
@@ -83,4 +84,13 @@ fn what_is_not_known_counts_as_changed() {
     assert!(!stays(Some(2_000), None), "nobody knows when the code changed");
     assert!(!stays(Some(2_000), Some(2_000)), "code that changed in the moment of the start may be newer");
     assert!(!stays(Some(2_000), Some(3_000)));
+}
+
+#[test]
+fn only_an_app_of_another_user_is_kept_from_low_ports_until_they_are_allowed() {
+    let allowed = AppSpec { low_ports: true, ..spec() };
+    assert_eq!(lowest_port(&spec(), true, 1024), 1024);
+    assert_eq!(lowest_port(&spec(), true, 0), 0, "a system where every user may bind every port");
+    assert_eq!(lowest_port(&allowed, true, 1024), 0);
+    assert_eq!(lowest_port(&spec(), false, 1024), 0, "the kernel judges the daemon's own user");
 }

@@ -10,7 +10,7 @@ mod steer;
 mod unix;
 
 pub use group::{MEMBERS_MAX, TcpGroup};
-pub use query::{accept, cookie, local_addr, queue_length};
+pub use query::{accept, cookie, local_addr, queue_length, unprivileged_from};
 pub use single::{bind_tcp_shared, bind_udp};
 pub use steer::Steer;
 pub use unix::{Owner, SocketFile, UnixOptions, bind_unix, remove_left_over};

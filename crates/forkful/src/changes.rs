@@ -199,6 +199,7 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
         increment_var => "increment_var";
         disable_logs => "disable_logs";
         namespace => "namespace";
+        low_ports => "low_ports";
         autostart => "autostart";
         pid_file => "pid_file";
         shutdown_with_message => "shutdown_with_message";

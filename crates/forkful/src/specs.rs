@@ -352,7 +352,11 @@ fn log_rotation() -> LogRotation {
 
 fn set_group(options: &mut AppOptions, args: &GroupArgs) -> Result<(), Failure> {
     let texts = [("namespace", &args.namespace), ("uid", &args.uid), ("gid", &args.gid)];
-    let flags = [("execute_command", args.execute_command), ("source_map_support", args.source_map_support)];
+    let flags = [
+        ("execute_command", args.execute_command),
+        ("source_map_support", args.source_map_support),
+        ("low_ports", args.low_ports),
+    ];
     set_all(options, &texts, &flags)?;
     options.set_list("env_file", &args.env_file)?;
     options.set_list("filter_env", &args.filter_env)?;

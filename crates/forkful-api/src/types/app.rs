@@ -150,6 +150,9 @@ pub struct AppDefinition {
     /// Thousandths of a core that all its processes together may use.
     #[serde(default)]
     pub cpu_max_millicores: Option<u32>,
+    /// Bind ports below 1024 for workers of another user.
+    #[serde(default)]
+    pub low_ports: bool,
     /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
     /// `command line`.
     #[serde(default)]

@@ -20,6 +20,9 @@ use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDR
 /// What Node uses when the app names no backlog.
 const BACKLOG_DEFAULT: u32 = 511;
 
+/// Linux's errno for what the user may not do.
+const EACCES: i32 = 13;
+
 /// Which queries mean the same listening.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListenKey {
@@ -262,6 +265,9 @@ fn first_dispatch(kind: AddressKind, balance: Balance) -> Balance {
 
 fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
     let backlog = if query.backlog == 0 { BACKLOG_DEFAULT } else { query.backlog };
+    if port_of(query).is_some_and(|port| port.number() < config.lowest_port) {
+        return Err(io::Error::from_raw_os_error(EACCES));
+    }
     let v6_only = query.flags & FLAG_IPV6_ONLY != 0;
     match query.kind {
         AddressKind::Tcp4 | AddressKind::Tcp6 => {

@@ -327,3 +327,26 @@ fn a_link_in_place_of_the_sockets_folder_costs_nobody_a_file() {
     assert_eq!(fs_err::read(victim.join("passwd")).unwrap(), b"root");
     assert!(!moved.join("passwd").exists(), "its own file goes, wherever it is now");
 }
+
+#[test]
+fn ports_below_the_lowest_are_refused_as_the_kernel_refuses_them() {
+    for balance in [Balance::Auto, Balance::Shared] {
+        let mut world = World::new(balance);
+        let worker = world.spawn();
+        world.refuse_ports_below(1024);
+        let udp = json!({ "index": 0, "data": null, "address": "127.0.0.1", "port": 1023, "addressType": "udp4", "flags": 0 });
+        for query in [tcp(own_host(), 1023), udp] {
+            let seq = world.ask(worker, &query);
+            assert_eq!(world.reply(worker, seq).errno(), Some(-13), "{query}");
+        }
+        let failed = world.events.iter().find(|event| matches!(event, PrimaryEvent::ListenFailed { .. }));
+        let Some(PrimaryEvent::ListenFailed { errno, port, .. }) = failed else {
+            panic!("{:?}", world.events)
+        };
+        assert_eq!((*errno, *port), (13, Some(Port::Tcp(1023))));
+        // Port 0 is no low port, and the lowest one is allowed.
+        let host = own_host();
+        world.listen(worker, &tcp(host, 0));
+        world.listen(worker, &tcp(host, 1024));
+    }
+}

@@ -48,7 +48,7 @@ impl World {
     /// `counts_closes`: whether the primary is told of closed connections.
     pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
         let reactor = Rc::new(Reactor::new().unwrap());
-        let config = PrimaryConfig { balance, token_base: 5 << TOKEN_BITS, owner: None };
+        let config = PrimaryConfig { balance, token_base: 5 << TOKEN_BITS, owner: None, lowest_port: 0 };
         Self {
             primary: Primary::new(config, Rc::clone(&reactor), counts_closes),
             reactor,
@@ -59,6 +59,11 @@ impl World {
             next_worker: 1,
             recalls: true,
         }
+    }
+
+    /// Ports below are refused from now on.
+    pub(crate) fn refuse_ports_below(&mut self, port: u16) {
+        self.primary.set_owner(None, port);
     }
 
     /// A worker whose process has started; it has said `online`, and gets no traffic yet.

@@ -70,7 +70,7 @@ const GROUPS: [(&str, &str, &[&str]); 9] = [
         "See [REBOOT.md](REBOOT.md) for what is kept over a reboot.",
         &["env", "env_file", "filter_env", "save_env"],
     ),
-    ("User", "Only a daemon of root can start workers as another user.", &["uid", "gid"]),
+    ("User", "Only a daemon of root can start workers as another user.", &["uid", "gid", "low_ports"]),
     ("Start and readiness", "See [RELOAD.md](RELOAD.md).", &["wait_ready", "listen_timeout"]),
     (
         "Stop",

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::app::{AppId, Place, ReloadOrder, Whom, log_files};
 use super::jobs::JobId;
-use super::launch::other_user;
+use super::launch::{lowest_port_of, other_user};
 use super::targets::Selection;
 use super::{Engine, Phase, TicketUse};
 use crate::command::{Command, Keep, Reply, Verb};
@@ -248,7 +248,7 @@ impl Engine {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.policy = Policy::of(&spec);
         entry.primary.set_balance(spec.balance, now);
-        entry.primary.set_owner(other_user(&spec));
+        entry.primary.set_owner(other_user(&spec), lowest_port_of(&spec));
         let folder = self.home.logs();
         for place in entry.places.values_mut() {
             let files = log_files(&spec, &folder, place.pm_id);

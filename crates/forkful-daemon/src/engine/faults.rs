@@ -23,11 +23,13 @@ pub(crate) struct Ours {
     ports: Vec<(Port, String)>,
     /// Workers, with the app's name.
     workers: BTreeMap<u32, String>,
+    /// Whether the daemon is root's.
+    is_root: bool,
 }
 
 impl Engine {
     pub(crate) fn ours(&self) -> Ours {
-        let mut ours = Ours::default();
+        let mut ours = Ours { is_root: forkful_os::identity::euid() == 0, ..Ours::default() };
         for entry in self.apps.values() {
             let name = entry.spec.name.as_str();
             let ports = entry.primary.addresses().filter_map(|(address, _, _)| port_of(address));
@@ -68,16 +70,29 @@ pub(crate) fn listen_fault(
         EADDRINUSE => taken(asking, address, port, ours),
         EACCES => ListenFault {
             error: format!("cannot listen on {address}: permission denied"),
-            hint: Some(
-                "ports below 1024 need CAP_NET_BIND_SERVICE (`setcap cap_net_bind_service=+ep` on forkful), \
-                 or another port"
-                    .to_owned(),
-            ),
+            hint: Some(denied(port, ours.is_root).to_owned()),
         },
         _ => ListenFault {
             error: format!("cannot listen on {address}: {}", std::io::Error::from_raw_os_error(errno)),
             hint: None,
         },
+    }
+}
+
+/// What to do about a listen that is not allowed.
+fn denied(port: Option<Port>, is_root: bool) -> &'static str {
+    match port {
+        None => {
+            "the app's user may not make the socket's file in that folder: change the folder's owner or rights"
+        }
+        // The kernel refuses root nothing, so that it was refused for the app's user.
+        Some(_) if is_root => {
+            "the app runs as another user: `low_ports: true` (`--low-ports`) in its configuration lets it listen on \
+             ports below 1024, or give it another port"
+        }
+        Some(_) => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE (`setcap cap_net_bind_service=+ep` on forkful), or another port"
+        }
     }
 }
 
@@ -181,6 +196,7 @@ mod tests {
                 (port("udp://127.0.0.1:2"), "dns".to_owned()),
             ],
             workers: BTreeMap::new(),
+            is_root: true,
         }
     }
 
@@ -205,6 +221,17 @@ mod tests {
         assert_eq!(hint, "give the app another port, or end what listens there");
         assert_eq!(port_of("unix:/a:1"), None);
         assert_eq!(told("Error: listen EACCES: permission denied 0.0.0.0:1"), None);
+    }
+
+    #[test]
+    fn a_refused_listen_says_what_allows_it() {
+        let hint = |port, is_root| {
+            let ours = Ours { is_root, ..Ours::default() };
+            listen_fault("api", "0.0.0.0:80", EACCES, port, &ours).hint.unwrap()
+        };
+        assert!(hint(Some(Port::Tcp(80)), true).contains("low_ports: true"));
+        assert!(hint(Some(Port::Tcp(80)), false).contains("CAP_NET_BIND_SERVICE"));
+        assert!(hint(None, true).contains("folder"));
     }
 
     #[test]

@@ -86,6 +86,15 @@ pub(crate) fn other_user(spec: &AppSpec) -> Option<Owner> {
     })
 }
 
+/// The lowest port that is bound for an app.
+pub(crate) fn lowest_port_of(spec: &AppSpec) -> u16 {
+    forkful_core::spec::lowest_port(
+        spec,
+        other_user(spec).is_some(),
+        forkful_os::listener::unprivileged_from(),
+    )
+}
+
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = io::pipe()?;
     Ok((reader.into(), writer.into()))

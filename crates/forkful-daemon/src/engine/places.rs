@@ -11,7 +11,7 @@ use super::Engine;
 use super::app::{App, AppId, Place, log_files};
 use super::exit_tail::ExitTail;
 use super::jobs::JobId;
-use super::launch::other_user;
+use super::launch::{lowest_port_of, other_user};
 
 /// App numbers go up to here: a token has room for them below the bit that marks processes.
 pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
@@ -26,7 +26,12 @@ impl Engine {
     pub(crate) fn create_with(&mut self, spec: AppSpec, job: JobId, stopped: Option<&[u16]>) -> AppId {
         let id = self.new_app_id();
         let token_base = u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS;
-        let config = PrimaryConfig { balance: spec.balance, token_base, owner: other_user(&spec) };
+        let config = PrimaryConfig {
+            balance: spec.balance,
+            token_base,
+            owner: other_user(&spec),
+            lowest_port: lowest_port_of(&spec),
+        };
         let app = App {
             policy: Policy::of(&spec),
             primary: Primary::new(config, Rc::clone(&self.reactor), false),

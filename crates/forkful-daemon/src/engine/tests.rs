@@ -138,6 +138,7 @@ fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
         renewal: forkful_core::spec::Renewal::default(),
         health: None,
         depends_on: Vec::new(),
+        low_ports: false,
         limits: forkful_core::spec::ResourceLimits::default(),
         launch: Launch {
             program: command[0].into(),
@@ -276,6 +277,56 @@ fn a_program_that_cannot_be_started_ends_its_slot() {
         let app = world.start("none", &["/nonexistent/program"], 3);
         world.turn_until("all have failed", |engine| engine.apps[&app].is_at_rest()).await;
         assert_eq!(world.running(app), 0);
+    });
+}
+
+#[test]
+fn a_process_whose_end_could_not_be_noticed_is_a_failed_start() {
+    use std::os::fd::AsFd;
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("unwatched", SLEEP, 1);
+        let began = Instant::now();
+        let pid = loop {
+            assert!(began.elapsed() < PATIENCE, "no start");
+            world.engine.on_time();
+            world.engine.settle();
+            world.engine.work_some();
+            let Ok(event) = world.back.try_recv() else {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            let mut pid = None;
+            if let Back::Started { result: Ok(child), .. } = &event {
+                // A descriptor that is watched already is refused.
+                let token = PROCESS_BIT | u64::from(u32::MAX);
+                world
+                    .engine
+                    .reactor
+                    .add(child.pidfd.as_fd(), token, forkful_os::reactor::Interest::READ)
+                    .unwrap();
+                pid = Some(child.pid);
+            }
+            world.engine.on_back(event);
+            if let Some(pid) = pid {
+                break pid;
+            }
+        };
+        world.turn_until("the app has ended", |engine| engine.apps[&app].is_at_rest()).await;
+        assert_eq!(world.running(app), 0);
+        let reason = format!("{:?}", world.engine.apps[&app].places[&0].slot.state);
+        assert!(reason.contains("cannot watch the new process"), "{reason}");
+        // Turned by hand, the loop does not reap what is no process of a slot.
+        let is_killed = |_: &Engine| {
+            let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        world.turn_until("the process is killed", is_killed).await;
+        let _reaped = rustix::process::waitpid(
+            rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()),
+            rustix::process::WaitOptions::empty(),
+        );
+        world.close().await;
     });
 }
 

@@ -1,6 +1,7 @@
 //! What can be asked of a socket that exists: its next connection, its queue, its address, its cookie.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::mem::{MaybeUninit, size_of};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -33,6 +34,15 @@ pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The first port that every user may bind: 1024 where the system does not say another
+/// (`net.ipv4.ip_unprivileged_port_start`, ip-sysctl.rst).
+pub fn unprivileged_from() -> u16 {
+    let mut text = String::new();
+    let read = File::open("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+        .and_then(|mut file| file.read_to_string(&mut text));
+    read.ok().and_then(|_| text.trim().parse().ok()).unwrap_or(1024)
 }
 
 /// How many established connections wait in a TCP listener's queue.

@@ -23,6 +23,9 @@ pub(crate) struct GroupArgs {
     /// Group that the workers run as.
     #[arg(long, value_name = "GROUP")]
     pub(crate) gid: Option<String>,
+    /// Let an app of another user listen on ports below 1024.
+    #[arg(long)]
+    pub(crate) low_ports: bool,
     /// Add the app to the list without starting it.
     #[arg(long)]
     pub(crate) no_autostart: bool,

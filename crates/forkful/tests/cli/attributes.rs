@@ -52,6 +52,7 @@ fn cases(work: &Path) -> Vec<Case> {
         ("increment_var", json!("COUNT"), json!({ "increment_var": "COUNT" })),
         ("uid", json!(rustix::process::getuid().as_raw()), json!({})),
         ("gid", json!(rustix::process::getgid().as_raw()), json!({})),
+        ("low_ports", json!(true), json!({ "low_ports": true })),
         ("autostart", json!(false), json!({ "autostart": false })),
         ("pid_file", json!("x.pid"), json!({ "pid_file": path("x.pid") })),
         ("shutdown_with_message", json!(true), json!({ "shutdown_with_message": true })),

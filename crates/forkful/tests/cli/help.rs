@@ -139,6 +139,7 @@ fn help_of_start() {
                                   these texts; `true` for all
       -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
+          --low-ports             Let an app of another user listen on ports below 1024
           --no-autostart          Add the app to the list without starting it
           --depends-on <NAMES>    Apps that must be ready before this app starts
       -x, --execute-command       Run in fork mode
@@ -252,6 +253,7 @@ fn help_of_reload() {
                                   these texts; `true` for all
       -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
+          --low-ports             Let an app of another user listen on ports below 1024
           --no-autostart          Add the app to the list without starting it
           --depends-on <NAMES>    Apps that must be ready before this app starts
       -x, --execute-command       Run in fork mode

@@ -255,7 +255,8 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       time                       true                            command line
 
       defaults
-      process          agent=true namespace=default instance_var=NODE_APP_INSTANCE
+      process          low_ports=false agent=true namespace=default
+                       instance_var=NODE_APP_INSTANCE
                        not set: args node_args uid increment_var pid_file
       workers          instances=1 exec_mode=fork balance=auto
       starting         autostart=true wait_ready=false

@@ -19,6 +19,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("node_args", "program_args"),
             ("cwd", "cwd"),
             ("uid", "run_as"),
+            ("low_ports", "low_ports"),
             ("agent", "agent"),
             ("namespace", "namespace"),
             ("instance_var", "instance_var"),
