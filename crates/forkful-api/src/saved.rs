@@ -39,6 +39,9 @@ pub struct SavedApp {
     /// Slots that are stopped by wish, counted without the gaps that deleted ones have left.
     #[serde(default)]
     pub stopped: Vec<u16>,
+    /// Slots whose program has done its work and is not started again, counted in the same way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finished: Vec<u16>,
 }
 
 /// A key of a saved app that this version does not know, with its value.

@@ -129,6 +129,12 @@ pub fn is_finished(exit: &Exit, life: Life, counters: &Counters, policy: &Restar
     *exit == Exit::Code(0) && !life.botched && is_first && !policy.restart_finished
 }
 
+/// Whether a slot that rests after this exit has done its work for good, so that a later daemon does not start it either.
+/// A user who has said explicitly whether it is restarted (`autorestart`) gets what was said: each daemon starts it.
+pub fn stays_finished(last_exit: Option<&Exit>, policy: &RestartPolicy) -> bool {
+    last_exit == Some(&Exit::Code(0)) && policy.autorestart && !policy.restart_finished
+}
+
 /// Judges an exit that nobody asked for. `chance` is uniform in 0..1 and sets the jitter.
 pub fn after_exit(
     counters: &mut Counters,

@@ -32,7 +32,7 @@ mod turn;
 
 use std::time::Duration;
 
-use crate::restart::Counters;
+use crate::restart::{self, Counters};
 use crate::spec::{AppSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy};
 use crate::{Time, leaving};
 use turn::Turn;
@@ -360,6 +360,24 @@ pub fn step(slot: Slot, event: Event, now: Time, policy: &Policy, chance: f64) -
 }
 
 impl Slot {
+    /// A slot whose program has done its work under an earlier daemon.
+    pub fn finished() -> Self {
+        Self { state: State::Stopped { last_exit: Some(Exit::Code(0)) }, ..Self::default() }
+    }
+
+    /// Whether its program has done its work for good, see [`restart::stays_finished`].
+    pub fn stays_finished(&self, policy: &RestartPolicy) -> bool {
+        match &self.state {
+            State::Stopped { last_exit } => restart::stays_finished(last_exit.as_ref(), policy),
+            State::Starting { .. }
+            | State::Online(_)
+            | State::Replacing { .. }
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => false,
+        }
+    }
+
     /// [`step`] in place.
     #[must_use]
     pub fn apply(&mut self, event: Event, now: Time, policy: &Policy, chance: f64) -> Vec<Action> {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::restart::{Counters, DELAY_MIN, Life, UNSTABLE_KEPT_MAX, Verdict, after_exit, delay};
+use forkful_core::restart::{
+    Counters, DELAY_MIN, Life, UNSTABLE_KEPT_MAX, Verdict, after_exit, delay, stays_finished,
+};
 use forkful_core::slot::{
     Action, Event, Exit, FailReason, Generation, Policy, ReadySign, Slot, Ticket, Verb,
 };
@@ -231,4 +233,20 @@ fn lives_of_some_seconds_shorten_the_row_and_short_ones_do_not() {
     assert!(eight.iter().all(|pause| *pause <= 100), "{eight:?}");
     let two = pauses(2);
     assert!(two.is_sorted() && two.last() > Some(&10_000), "{two:?}");
+}
+
+#[test]
+fn work_that_is_done_stays_done_unless_autorestart_was_given() {
+    let policy = RestartPolicy::default();
+    assert!(stays_finished(Some(&Exit::Code(0)), &policy));
+    assert!(!stays_finished(Some(&Exit::Code(1)), &policy));
+    assert!(!stays_finished(Some(&Exit::Signal(15)), &policy));
+    assert!(!stays_finished(None, &policy), "it has never run");
+    let given = [
+        RestartPolicy { restart_finished: true, ..RestartPolicy::default() },
+        RestartPolicy { autorestart: false, ..RestartPolicy::default() },
+    ];
+    for policy in given {
+        assert!(!stays_finished(Some(&Exit::Code(0)), &policy), "{policy:?}");
+    }
 }

@@ -29,8 +29,12 @@ impl Engine {
         let chance = self.chance();
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let Some(place) = entry.places.get_mut(&slot) else { return };
+        let was_finished = place.slot.stays_finished(&entry.spec.restart);
         let actions = place.slot.apply(event, now, &entry.policy, chance);
         place.deadline = place.slot.next_deadline();
+        if place.slot.stays_finished(&entry.spec.restart) != was_finished {
+            self.note_change();
+        }
         for action in actions {
             self.perform(app, slot, action, now);
         }

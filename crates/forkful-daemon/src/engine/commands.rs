@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::app::{AppId, Place, ReloadOrder, Whom, log_files};
 use super::jobs::JobId;
 use super::launch::{lowest_port_of, other_user};
+use super::places::FirstStates;
 use super::targets::Selection;
 use super::{Engine, Phase, TicketUse};
 use crate::command::{Command, Keep, Reply, Verb};
@@ -80,7 +81,8 @@ impl Engine {
         let job = self.new_job(waiting, |reply| reply);
         for spec in specs {
             let all: Vec<u16> = (0..spec.instances).collect();
-            self.create_with(spec, job, request.stopped.then_some(&all[..]));
+            let stopped = request.stopped.then_some(&all[..]);
+            self.create_with(spec, job, FirstStates { stopped, finished: &[] });
         }
         self.answer_at_once(job, at_once);
     }

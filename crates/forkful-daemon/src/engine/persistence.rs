@@ -10,7 +10,7 @@ use forkful_core::spec::environment::looks_app_specific;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::app::App;
+use super::app::{App, Place};
 use super::commands::{answer, refuse};
 use super::{Engine, Phase};
 use crate::command::Reply;
@@ -264,8 +264,13 @@ fn saved_entry(app: &App) -> Value {
     definition.env.retain(|name, _| sources.may_be_kept(name));
     // The next daemon numbers its slots without the gaps that deleted workers have left.
     let staying = app.places.values().filter(|place| !place.slot.is_going());
-    let stopped = (0..).zip(staying).filter(|(_, place)| !place.wanted).map(|(position, _)| position);
-    SavedApp { definition, stopped: stopped.collect() }.entry(&app.unknown_keys)
+    let numbered: Vec<(u16, &Place)> = (0..).zip(staying).collect();
+    let slots = |meant: &dyn Fn(&Place) -> bool| {
+        numbered.iter().filter(|(_, place)| meant(place)).map(|(position, _)| *position).collect()
+    };
+    let stopped = slots(&|place| !place.wanted);
+    let finished = slots(&|place| place.wanted && place.slot.stays_finished(&app.spec.restart));
+    SavedApp { definition, stopped, finished }.entry(&app.unknown_keys)
 }
 
 fn saved_name(spec: &AppSpec) -> SavedName {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use forkful_cluster::{Primary, PrimaryConfig};
-use forkful_core::slot::{Policy, Slot, Verb as SlotVerb};
+use forkful_core::slot::{Exit, Policy, Slot, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX};
 
 use super::Engine;
@@ -16,14 +16,23 @@ use super::launch::{lowest_port_of, other_user};
 /// App numbers go up to here: a token has room for them below the bit that marks processes.
 pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
 
+/// Which slots of a new app are not started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FirstStates<'a> {
+    /// These are stopped and all others are started; `None` is what `autostart` says.
+    pub(crate) stopped: Option<&'a [u16]>,
+    /// The program of these has done its work under an earlier daemon.
+    pub(crate) finished: &'a [u16],
+}
+
 impl Engine {
     /// Makes an app and starts its workers.
     pub(crate) fn create(&mut self, spec: AppSpec, job: JobId) -> AppId {
-        self.create_with(spec, job, None)
+        self.create_with(spec, job, FirstStates::default())
     }
 
-    /// The same with these slots stopped and all others started, instead of what `autostart` says.
-    pub(crate) fn create_with(&mut self, spec: AppSpec, job: JobId, stopped: Option<&[u16]>) -> AppId {
+    /// The same with slots that are not started.
+    pub(crate) fn create_with(&mut self, spec: AppSpec, job: JobId, first: FirstStates<'_>) -> AppId {
         let id = self.new_app_id();
         let token_base = u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS;
         let config = PrimaryConfig {
@@ -51,7 +60,10 @@ impl Engine {
         };
         let instances = app.spec.instances;
         let autostart = app.spec.autostart;
-        let starts = |number: &u16| stopped.map_or(autostart, |stopped| !stopped.contains(number));
+        let starts = |number: &u16| {
+            let is_wanted = first.stopped.map_or(autostart, |stopped| !stopped.contains(number));
+            is_wanted && !first.finished.contains(number)
+        };
         self.apps.insert(id, app);
         self.hear_messages();
         self.join(job, id);
@@ -59,9 +71,31 @@ impl Engine {
         for number in 0..instances {
             self.add_place(id, number);
         }
+        self.leave_finished(id, first.finished, job);
         self.begin_upkeep(id);
         self.start_in_order(id, (0..instances).filter(starts).collect(), job);
         id
+    }
+
+    /// Slots whose program has done its work are not started again.
+    fn leave_finished(&mut self, app: AppId, slots: &[u16], job: JobId) {
+        for slot in slots {
+            let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(slot)) else {
+                continue;
+            };
+            place.slot = Slot::finished();
+            place.last_exit = Some(Exit::Code(0));
+            place.wanted = true;
+            let pm_id = place.pm_id;
+            if let Some(part) = self.part(job, app) {
+                part.pm_ids.push(pm_id);
+                part.finished += 1;
+                part.note(format!(
+                    "worker {pm_id} had finished with exit code 0 and is not started again; `forkful restart {pm_id}` \
+                     starts it"
+                ));
+            }
+        }
     }
 
     /// A number that no app has, and that fits into a reactor token. After half a million apps the numbers come again;

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use super::commands::{answer, refuse};
 use super::jobs::JobId;
 use super::persistence::outcome;
+use super::places::FirstStates;
 use super::{Back, Engine, Phase};
 use crate::command::Reply;
 use crate::store::{Carried, Entry, Loaded, Source};
@@ -201,7 +202,11 @@ impl Engine {
                         "runs without settings that this version does not know, and that stay saved: {keys}"
                     ));
                 }
-                let id = self.create_with(spec, job, Some(&app.stopped));
+                let id = self.create_with(
+                    spec,
+                    job,
+                    FirstStates { stopped: Some(&app.stopped), finished: &app.finished },
+                );
                 if let Some(entry) = self.apps.get_mut(&id) {
                     entry.unknown_keys = unknown;
                 }
@@ -261,7 +266,7 @@ impl Engine {
 }
 
 fn exists_already(name: &str) -> AppOutcome {
-    outcome(name, None, vec!["exists already: left as it is".to_owned()])
+    AppOutcome { unchanged: true, ..outcome(name, None, Vec::new()) }
 }
 
 type Reading = oneshot::Receiver<EnvFiles>;

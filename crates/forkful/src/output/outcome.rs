@@ -21,6 +21,9 @@ pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> Strin
             number => format!(" ({})", count(number, "worker")),
         };
         let done = match app {
+            AppOutcome { unchanged: true, pm_ids, .. } if pm_ids.is_empty() => {
+                "exists already, nothing to do"
+            }
             AppOutcome { unchanged: true, .. } => "unchanged, left running",
             AppOutcome { finished: true, .. } => "finished",
             _ => done,

@@ -277,11 +277,9 @@ fn saving_and_clearing_have_their_answers() {
     assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
     exit: 0
     --- stdout
-    server resurrected
+    server exists already, nothing to do
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | server | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    --- stderr
-    note: server: exists already: left as it is
     ");
     assert_snapshot!(sandbox.transcript(&["cleardump"]), @"
     exit: 0

@@ -172,6 +172,66 @@ fn what_is_about_to_be_started_is_saved_meanwhile() {
     });
 }
 
+/// A program that ends with code 0 at once, and is not told whether to start again.
+fn one_shot(name: &str) -> AppSpec {
+    let mut spec = spec(name, &["/bin/true"], 1);
+    spec.restart.autorestart = true;
+    spec.restart.min_uptime = Duration::from_secs(1);
+    spec
+}
+
+#[test]
+fn a_program_that_has_finished_is_not_run_again_by_resurrect_unless_autorestart_was_given() {
+    locally(async {
+        let mut world = World::new();
+        let mut told_not_to = one_shot("told-not-to");
+        told_not_to.restart.autorestart = false;
+        world.engine.start_now(vec![one_shot("migrate"), told_not_to]);
+        world.turn_until_answered().await;
+        let home =
+            killed_when_saved(world, |state| state["apps"][0]["finished"] == serde_json::json!([0])).await;
+
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        let of = |name: &str| reply.apps.iter().find(|app| app.name == name).unwrap();
+        assert!(of("migrate").ok && of("migrate").finished, "{reply:?}");
+        let starts = |world: &World, name: &str| {
+            world.engine.apps.values().find(|app| app.spec.name.as_str() == name).unwrap().workers_started
+        };
+        assert_eq!((starts(&world, "migrate"), starts(&world, "told-not-to")), (0, 1));
+        let rows = world.engine.table();
+        assert_eq!(rows.apps[0].workers[0].status, forkful_api::types::Status::Finished);
+
+        // Once more, and it is still saved as finished; a command starts it.
+        let home =
+            killed_when_saved(world, |state| state["apps"][0]["finished"] == serde_json::json!([0])).await;
+        let mut world = World::at(home);
+        resurrect(&mut world);
+        world.turn_until_answered().await;
+        let answer = world.action(Verb::Restart, "migrate");
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps[0].finished);
+        assert_eq!(starts(&world, "migrate"), 1);
+        world.close().await;
+    });
+}
+
+/// Turns until the state on disk is so, then ends the world as [`killed`].
+async fn killed_when_saved(
+    mut world: World,
+    is_so: impl Fn(&serde_json::Value) -> bool,
+) -> tempfile::TempDir {
+    let path = world.engine.home.state();
+    let holds = |_: &Engine| {
+        let text = fs_err::read(&path).unwrap_or_default();
+        serde_json::from_slice(&text).is_ok_and(|state| is_so(&state))
+    };
+    world.turn_until("the state is saved", holds).await;
+    killed(world)
+}
+
 #[test]
 fn resurrect_while_everything_runs_says_so() {
     locally(async {
@@ -181,7 +241,8 @@ fn resurrect_while_everything_runs_says_so() {
         world.turn_until_answered().await;
         let reply = told(answer).await;
         assert_eq!(reply.apps.len(), 1);
-        assert!(reply.apps[0].ok && reply.apps[0].notes[0].contains("exists already"), "{reply:?}");
+        let app = &reply.apps[0];
+        assert!(app.ok && app.unchanged && app.notes.is_empty() && app.pm_ids.is_empty(), "{reply:?}");
         world.close().await;
         let answer = resurrect(&mut world);
         world.turn_until_answered().await;
