@@ -94,10 +94,7 @@ fn work(orders: &Receiver<Order>) {
                 Ok(()) => drop(told.remove(&path)),
                 Err(error) => {
                     if told.insert(path.clone()) {
-                        log_line!(
-                            "forkful: error: cannot write the pid file {}; its app runs without it\ncaused by: {error}",
-                            path.display()
-                        );
+                        log_line!("{}", fault_text(&path, &error));
                     }
                 }
             },
@@ -105,6 +102,17 @@ fn work(orders: &Receiver<Order>) {
             Order::Remove(path, pid) => drop(take(&path, pid)),
         }
     }
+}
+
+/// Which file, why, and what to do.
+fn fault_text(path: &Path, error: &io::Error) -> String {
+    let folder = path.parent().unwrap_or(path).display();
+    format!(
+        "forkful: error: cannot write the pid file {}; its app runs without it\n\
+         caused by: {error}\n\
+         hint: give `pid_file` (`--pid`) a path in a folder where the daemon can make files, which {folder} is not",
+        path.display()
+    )
 }
 
 /// Writes a draft beside the file, which then takes its name: readers see a whole number or none, and a link that
@@ -152,6 +160,19 @@ mod tests {
         assert!(pattern.is_match("/srv/a+b/api-0.pid") && pattern.is_match("/srv/a+b/api-117.pid"));
         for other in ["/srv/a+b/api-x.pid", "/srv/a+b/api.pid", "/srv/aab/api-0.pid", "/srv/a+b/api-0.pids"] {
             assert!(!pattern.is_match(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_folder_where_no_file_can_be_made_is_told_with_the_reason_and_what_to_do() {
+        for path in ["/proc/x/api-0.pid", "/proc/api-0.pid", "/dev/null/api-0.pid"] {
+            let error = put(Path::new(path), 7).unwrap_err();
+            let text = fault_text(Path::new(path), &error);
+            assert!(text.contains(&format!("cannot write the pid file {path};")), "{text}");
+            assert!(text.contains("hint: give `pid_file`"), "{text}");
+            let reason =
+                if path.starts_with("/proc") { "leads into /proc, where no" } else { "Not a directory" };
+            assert!(text.contains(reason) && !text.contains("Invalid argument"), "{text}");
         }
     }
 

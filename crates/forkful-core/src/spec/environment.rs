@@ -173,9 +173,48 @@ const LOGIN_STARTS: &[&str] = &[
     "VSCODE_", "XDG_",
 ];
 
+/// Beginnings of the names of variables that tools of a developer read, and no app.
+const TOOL_STARTS: &[&str] = &[
+    "AWS_CLI_",
+    "BUNDLE_",
+    "CONDA_",
+    "DOCKER_",
+    "GIT_",
+    "HOMEBREW_",
+    "ITERM_",
+    "KONSOLE_",
+    "NPM_CONFIG_",
+    "PIP_",
+    "POETRY_",
+    "PYENV_",
+    "TERRAFORM_",
+    "TF_",
+    "UV_",
+    "WT_",
+    "YARN_",
+    "npm_",
+];
+
+/// Endings of names of settings that a machine or a terminal has for every program alike, whatever the name begins with:
+/// `AWS_CA_BUNDLE`, `PSQL_PAGER`, `SMTP_PROXY`.
+const TOOL_ENDINGS: &[&str] =
+    &["ASKPASS", "CA_BUNDLE", "COLOR", "COLORS", "EDITOR", "HISTORY", "PAGER", "PROMPT", "PROXY"];
+
+/// Whether a variable is a setting of a tool, a terminal or the machine's network.
+fn is_setting_of_tools(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    TOOL_STARTS.iter().any(|start| name.starts_with(start))
+        || TOOL_ENDINGS.iter().any(|ending| {
+            upper.strip_suffix(ending).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+        })
+}
+
 /// Whether an app is likely to need a variable of a shell, by its name: a secret, a database, a service.
 pub fn looks_app_specific(name: &str) -> bool {
     if LOGIN_VARIABLES.contains(&name) || LOGIN_STARTS.iter().any(|start| name.starts_with(start)) {
+        return false;
+    }
+    if is_setting_of_tools(name) {
         return false;
     }
     has_secret_name(name) || name.to_ascii_uppercase().split('_').any(|word| APP_WORDS.contains(&word))
@@ -454,7 +493,17 @@ mod tests {
 
     #[test]
     fn what_an_app_is_likely_to_need_is_told_from_what_a_login_has() {
-        for name in ["DATABASE_URL", "REDIS_HOST", "API_KEY", "SMTP_PORT", "DB", "STRIPE_SECRET", "db_name"] {
+        for name in [
+            "DATABASE_URL",
+            "REDIS_HOST",
+            "API_KEY",
+            "SMTP_PORT",
+            "DB",
+            "STRIPE_SECRET",
+            "db_name",
+            "AWS_REGION",
+            "AWS_PROFILE",
+        ] {
             assert!(looks_app_specific(name), "{name}");
         }
         for name in [
@@ -466,6 +515,16 @@ mod tests {
             "EDITOR",
             "LS_COLORS",
             "DBUS_SESSION_BUS_ADDRESS",
+            // Settings of tools and of the network that sound like those of an app.
+            "AWS_CA_BUNDLE",
+            "AWS_PAGER",
+            "AWS_CLI_AUTO_PROMPT",
+            "GIT_ASKPASS",
+            "PG_COLOR",
+            "PIP_INDEX_URL",
+            "SMTP_PROXY",
+            "s3_proxy",
+            "npm_config__authToken",
         ] {
             assert!(!looks_app_specific(name), "{name}");
         }

@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::folder::{Folder, Trust, check_name};
+use super::folder::{Folder, Refused, Trust, check_name};
 use super::rights::has_roots_rights;
 use super::walk::Walk;
 
@@ -115,6 +115,10 @@ impl Entry {
 
     /// Another name in the same folder.
     pub fn sibling(&self, name: &OsStr) -> io::Result<Self> {
+        if self.folder.is_kernels() {
+            // The name may be several parts, of which the folders need not exist.
+            return Err(Refused::Kernels { path: self.asked.to_path_buf() }.into());
+        }
         check_name(name)?;
         let (folder, asked) = (Arc::clone(&self.folder), Arc::clone(&self.asked));
         Ok(Self { folder, name: name.to_owned(), asked })

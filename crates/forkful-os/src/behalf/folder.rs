@@ -43,7 +43,7 @@ pub enum Refused {
         user: u32,
     },
     /// Nothing is made, renamed or removed in `/proc`.
-    #[error("{path} leads into /proc")]
+    #[error("{path} leads into /proc, where no file can be made")]
     Kernels {
         /// The path that was asked for.
         path: PathBuf,

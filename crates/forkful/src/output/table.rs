@@ -79,7 +79,9 @@ const COLUMNS: [Column; 16] = {
         column("pid", 5, 0, Right, |line| pid(line.worker)),
         column("port", 8, WIDE, Left, |line| ports(line.app)),
         column("uptime", 4, 0, Right, |line| uptime(line.worker.pid, line.worker.started_at_ms, line.now_ms)),
-        column("↺", 2, 0, Right, |line| asked_restarts(line.worker).to_string()),
+        column("↺", 2, 0, Right, |line| {
+            asked_restarts(line.worker.restarts, line.worker.crashes).to_string()
+        }),
         column("crashes", 2, 0, Right, |line| line.worker.crashes.to_string()),
         column("status", 0, 0, Left, |line| status_of(line.worker.status, line.worker.blocked_ms)),
         column("cpu", 1, 0, Right, |line| cpu(line.worker)),
@@ -353,8 +355,8 @@ fn ports(app: &AppRows) -> String {
 }
 
 /// Restarts and reloads that somebody or a rule asked for.
-fn asked_restarts(worker: &WorkerRow) -> u32 {
-    worker.restarts.saturating_sub(worker.crashes)
+pub(crate) fn asked_restarts(restarts: u32, crashes: u32) -> u32 {
+    restarts.saturating_sub(crashes)
 }
 
 fn user(app: &AppRows) -> String {

@@ -28,7 +28,7 @@ fn list() -> AppList {
     };
     let worker = |pm_id: u32, pid: Option<u32>, status: &str, reason: Option<&str>| {
         serde_json::json!({
-            "pm_id": pm_id, "slot": pm_id, "pid": pid, "status": status, "restarts": pm_id * 7,
+            "pm_id": pm_id, "slot": pm_id, "pid": pid, "status": status, "restarts": pm_id * 7, "crashes": pm_id * 2,
             "unstable_restarts": 0, "started_at_ms": 1000, "cpu_percent": 12.34, "memory_bytes": 47_080_000,
             "out_log_path": "", "error_log_path": "", "last_exit": reason.map(|_| "exit code 1"), "exit_code": null,
             "reason": reason, "dropped_log_lines": 0, "loop_delay_ms": pid.map(|_| 1.26),
@@ -84,11 +84,11 @@ fn the_screen_at_80_by_24() {
     assert_snapshot!(screen(&state(), 80, 24), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.7 MiB
     ┌ apps ────────────────────────────────────────────────────────────────────────┐
-    │ name                        id status       cpu       mem   ↺     loop uptime│
-    │>api                            1/2 up     24.7%  89.8 MiB   7   1.3 ms       │
-    │   slot 0                     0 online     12.3%  44.9 MiB   0   1.3 ms     1h│
-    │   slot 1                     1 waiting        -         -   7        -      -│
-    │ mail                         2 errored        -         -  14        -      -│
+    │ name                id status       cpu       mem   ↺ crashes     loop uptime│
+    │>api                    1/2 up     24.7%  89.8 MiB   5       2   1.3 ms       │
+    │   slot 0             0 online     12.3%  44.9 MiB   0       0   1.3 ms     1h│
+    │   slot 1             1 waiting        -         -   5       2        -      -│
+    │ mail                 2 errored        -         -  10       4        -      -│
     └──────────────────────────────────────────────────────────────────────────────┘
     ┌ output of api ──────────────────────────────────────────────────── following ┐
     │ 0 GET /18 200                                                                │
@@ -116,11 +116,11 @@ fn the_screen_at_120_by_40_has_details() {
     assert_snapshot!(screen(&state, 120, 40), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.7 MiB
     ┌ apps ────────────────────────────────────────────────────────────────────────────────────────────────────────────────┐
-    │ name                                                                id status       cpu       mem   ↺     loop uptime│
-    │ api                                                                    1/2 up     24.7%  89.8 MiB   7   1.3 ms       │
-    │   slot 0                                                             0 online     12.3%  44.9 MiB   0   1.3 ms     1h│
-    │>  slot 1                                                             1 waiting        -         -   7        -      -│
-    │ mail                                                                 2 errored        -         -  14        -      -│
+    │ name                                                        id status       cpu       mem   ↺ crashes     loop uptime│
+    │ api                                                            1/2 up     24.7%  89.8 MiB   5       2   1.3 ms       │
+    │   slot 0                                                     0 online     12.3%  44.9 MiB   0       0   1.3 ms     1h│
+    │>  slot 1                                                     1 waiting        -         -   5       2        -      -│
+    │ mail                                                         2 errored        -         -  10       4        -      -│
     └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
     ┌ details ─────────────────────────────────────────────────────────────────────────────────────────────────────────────┐
     │ script     /srv/api.js --token [redacted]                                                                            │
@@ -193,8 +193,8 @@ fn help_and_questions_lie_over_the_panes() {
     assert_snapshot!(screen(&state, 80, 24), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.7 MiB
     ┌ apps ────────────────────────────────────────────────────────────────────────┐
-    │ name                        id status       cpu       mem   ↺     loop uptime│
-    │>api                            1/2 up     24.7%  89.8 MiB   7   1.3 ms       │
+    │ name                id status       cpu       mem   ↺ crashes     loop uptime│
+    │>api                    1/2 up     24.7%  89.8 MiB   5       2   1.3 ms       │
     │   slot 0     ┌ keys ──────────────────────────────────────────┐ 1.3 ms     1h│
     │   slot 1     │ ↑ ↓  PgUp PgDn  choose, or scroll the output   │      -      -│
     │ mail         │ ← →             long lines of output           │      -      -│
@@ -221,11 +221,11 @@ fn help_and_questions_lie_over_the_panes() {
     assert_snapshot!(screen(&state, 60, 16), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.
     ┌ apps ────────────────────────────────────────────────────┐
-    │ name                    id status       cpu       mem   ↺│
-    │>api                        1/2 up     24.7%  89.8 MiB   7│
-    │   slot 0                 0 online     12.3%  44.9 MiB   0│
-    │   slot 1                 1 waiting        -         -   7│
-    │ mail  ┌──────────────────────────────────────────┐  -  14│
+    │ name            id status       cpu       mem   ↺ crashes│
+    │>api                1/2 up     24.7%  89.8 MiB   5       2│
+    │   slot 0         0 online     12.3%  44.9 MiB   0       0│
+    │   slot 1         1 waiting        -         -   5       2│
+    │ mail  ┌──────────────────────────────────────────┐      4│
     └───────│ Restart api (2 workers)?                 │───────┘
     ┌ output│                                          │lowing ┐
     │ 0 GET │ y restart   any other key: no            │       │

@@ -23,14 +23,15 @@ struct Column {
 /// The names take what the others leave.
 const NAME_MIN: u16 = 10;
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column { title: "id", width: 4, from: 50, alignment: Alignment::Right, text: id },
     Column { title: "status", width: 9, from: 0, alignment: Alignment::Left, text: status_text },
     Column { title: "cpu", width: 6, from: 0, alignment: Alignment::Right, text: cpu },
     Column { title: "mem", width: 9, from: 36, alignment: Alignment::Right, text: memory },
     Column { title: "↺", width: 3, from: 44, alignment: Alignment::Right, text: restarts },
-    Column { title: "loop", width: 8, from: 70, alignment: Alignment::Right, text: delay },
-    Column { title: "uptime", width: 6, from: 60, alignment: Alignment::Right, text: uptime },
+    Column { title: "crashes", width: 7, from: 56, alignment: Alignment::Right, text: crashes },
+    Column { title: "loop", width: 8, from: 72, alignment: Alignment::Right, text: delay },
+    Column { title: "uptime", width: 6, from: 63, alignment: Alignment::Right, text: uptime },
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
@@ -158,7 +159,11 @@ fn memory(row: Row<'_>, _: u64) -> String {
 }
 
 fn restarts(row: Row<'_>, _: u64) -> String {
-    sum(row, |worker| worker.restarts).to_string()
+    sum(row, |worker| table::asked_restarts(worker.restarts, worker.crashes)).to_string()
+}
+
+fn crashes(row: Row<'_>, _: u64) -> String {
+    sum(row, |worker| worker.crashes).to_string()
 }
 
 fn delay(row: Row<'_>, _: u64) -> String {
