@@ -47,6 +47,8 @@ pub struct Setup {
     pub start_timeout: Duration,
     /// The time budget.
     pub budget: Duration,
+    /// Whether the budget is a bound, because its user gave it; otherwise a run may take longer for the sake of a result.
+    pub keeps_budget: bool,
     /// Number of blocks; `None` leaves it to the budget.
     pub blocks: Option<usize>,
     /// Connections of the closed loop; `None` finds the saturation point.
@@ -115,6 +117,9 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
     let pilot = pilot::run(setup, observer)?;
     let facts = Facts::of(setup, &pilot, setup.budget.saturating_sub(begun.elapsed()));
     let plan = plan::plan(&facts);
+    if setup.keeps_budget && plan.exceeds_budget {
+        return Err(plan::too_small(setup.budget, begun.elapsed(), plan.takes, pilot::PILOT_SHARE));
+    }
     observer.note(&words::plan(setup, &plan, &pilot));
     let deadline = begun + setup.budget;
     let blocks = run_blocks(setup, &plan, &pilot, deadline, observer)?;
@@ -155,7 +160,7 @@ fn run_blocks(
         let disturbed = blocks.len() - quiet;
         let each = plan.block().max(begun.elapsed() / blocks.len().max(1) as u32);
         let is_out_of_time = Instant::now() + each > deadline && blocks.len() >= plan.looks[0];
-        // A user's own number of blocks is made, however long it takes; only its repeats end with the budget.
+        // A user's own number of blocks is made: a budget that is kept has room for it. Repeats end with the budget.
         let may_end = setup.blocks.is_none() || disturbed > 0;
         if disturbed > repeats_max || (is_out_of_time && may_end) {
             return Ok(blocks);

@@ -178,6 +178,24 @@ pub fn plan(facts: &Facts) -> Plan {
     plan
 }
 
+/// The refusal of a budget that its user gave and that the plan exceeds, with the least budget that would do. The pilot
+/// takes more of a larger budget, up to `pilot_share`.
+pub fn too_small(budget: Duration, spent: Duration, takes: Duration, pilot_share: f64) -> LabError {
+    const STEP_S: u64 = 5;
+    let enough = (spent + takes).max(takes.div_f64(1.0 - pilot_share));
+    LabError::Plan {
+        reason: format!(
+            "a budget of {:.0} s is too small: {:.0} s went into starting and warming up the arms, and the least that \
+             means something takes {:.0} s more; `--budget {}s` would do",
+            budget.as_secs_f64(),
+            spent.as_secs_f64(),
+            takes.as_secs_f64(),
+            (enough.as_secs() + 1).div_ceil(STEP_S) * STEP_S
+        ),
+        hint: "fewer `--arms` or `--blocks` need less time; without `--budget` the run takes as long as it has to",
+    }
+}
+
 /// Blocks that have to fit.
 fn first_look(facts: &Facts) -> usize {
     facts.blocks.unwrap_or(if facts.is_self_test { 2 * BLOCKS_MIN } else { BLOCKS_MIN })
@@ -478,5 +496,15 @@ mod tests {
                 "{budget} {blocks:?} {connections:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_budget_that_is_too_small_is_told_with_one_in_which_the_plan_fits() {
+        let told = |spent, takes| too_small(seconds(8), seconds(spent), seconds(takes), 0.4).to_string();
+        let short = told(12, 14);
+        assert!(short.starts_with("a budget of 8 s is too small: 12 s went into"), "{short}");
+        assert!(short.contains("takes 14 s more") && short.ends_with("`--budget 30s` would do"), "{short}");
+        // A pilot that makes use of its share of the larger budget leaves enough.
+        assert!(told(2, 60).ends_with("`--budget 105s` would do"), "{}", told(2, 60));
     }
 }

@@ -52,7 +52,7 @@ const WINDOW_GUESS: Duration = Duration::from_millis(1200);
 const SATURATED: f64 = 0.97;
 
 /// From this share of the budget on the pilot of an arm makes do with what it has seen.
-const PILOT_SHARE: f64 = 0.4;
+pub(crate) const PILOT_SHARE: f64 = 0.4;
 
 /// What the pilot found.
 #[derive(Debug)]

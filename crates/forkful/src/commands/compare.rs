@@ -51,6 +51,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         port: args.lab.app.port,
         start_timeout: args.lab.app.start_timeout,
         budget: args.lab.budget.unwrap_or(BUDGET),
+        keeps_budget: args.lab.budget.is_some(),
         blocks: args.blocks,
         connections: args.lab.request.connections,
         keep_alive: !args.lab.request.no_keep_alive,

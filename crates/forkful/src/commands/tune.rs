@@ -39,6 +39,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
             port: args.lab.app.port,
             start_timeout: args.lab.app.start_timeout,
             budget: args.lab.budget.unwrap_or(BUDGET),
+            keeps_budget: true,
             blocks: None,
             connections: args.lab.request.connections,
             keep_alive: !args.lab.request.no_keep_alive,

@@ -44,8 +44,7 @@ impl Lab {
 
     /// The arms of a comparison that is as short as it can be: no request failed, and nothing is left.
     fn compared(&self, command: &mut Command, arms: &str) -> Vec<serde_json::Value> {
-        let base =
-            ["server.js", "--path", "/fast", "--blocks", "2", "--no-latency", "--budget", "8s", "--json"];
+        let base = ["server.js", "--path", "/fast", "--blocks", "2", "--no-latency", "--json"];
         let output = command.args(base).args(["-i", "2", "--arms", arms]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", self.sandbox.told(&output));
         let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -136,6 +135,14 @@ fn what_makes_no_sense_is_wrong_use() {
 }
 
 #[test]
+fn a_budget_that_is_too_small_is_refused_with_one_that_is_not() {
+    let lab = Lab::new();
+    let told = lab.fails(&["compare", "server.js", "--path", "/fast", "--budget", "5s", "--blocks", "40"], 2);
+    assert!(told.contains("error: a budget of 5 s is too small:"), "{told}");
+    assert!(told.contains("` would do") && told.contains("without `--budget`"), "{told}");
+}
+
+#[test]
 fn a_short_comparison_has_its_document_and_its_page() {
     let lab = Lab::new();
     let page = lab.sandbox.work().join("page.html");
@@ -144,8 +151,6 @@ fn a_short_comparison_has_its_document_and_its_page() {
         "server.js",
         "--path",
         "/fast",
-        "--budget",
-        "6s",
         "--blocks",
         "2",
         "--seed",
@@ -293,7 +298,7 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
 fn two_scripts_with_a_number_of_workers_are_compared_as_clusters() {
     let lab = Lab::new();
     lab.sandbox.write("new.js", SERVER);
-    let base = ["compare", "server.js", "new.js", "-i", "2", "--path", "/fast", "--budget", "5s", "--json"];
+    let base = ["compare", "server.js", "new.js", "-i", "2", "--path", "/fast", "--json"];
     let output = lab.run(&[&base[..], &["--blocks", "2", "--no-latency"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -313,7 +318,7 @@ fn apps_that_cannot_run_side_by_side_are_compared_one_after_the_other() {
     let alone = format!("require('net').createServer().listen('\\0' + __dirname);\n{SERVER}");
     lab.sandbox.write("old.js", &alone);
     lab.sandbox.write("new.js", &alone);
-    let base = ["compare", "old.js", "new.js", "--path", "/fast", "--budget", "5s"];
+    let base = ["compare", "old.js", "new.js", "--path", "/fast"];
     let output = lab.run(&[&base[..], &["--blocks", "2", "--no-latency"]].concat());
     let told = lab.sandbox.told(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
@@ -351,7 +356,7 @@ fn a_second_interruption_kills_what_does_not_want_to_end() {
         setInterval(() => {}, 1000);
         require('http').createServer((q, s) => s.end('ok')).listen(Number(process.env.PORT));",
     );
-    let mut command = lab.command(&["compare", "stubborn.js", "--arms", "cluster,single", "--budget", "8s"]);
+    let mut command = lab.command(&["compare", "stubborn.js", "--arms", "cluster,single"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = Guarded::spawn(&mut command);
     let mut told = BufReader::new(run.child.stderr.take().unwrap());
@@ -403,7 +408,7 @@ fn an_app_with_tls_is_compared_where_its_certificate_is_trusted_or_not_asked_for
     assert!(told.contains("--https"), "{told}");
     let trusted = ["--https", "--cacert", "cert.pem", "--server-name", "localhost"];
     for trust in [&trusted[..], &["--https", "-k"]] {
-        let base = ["compare", "secure.js", "--budget", "6s", "--blocks", "2", "--no-latency", "--json"];
+        let base = ["compare", "secure.js", "--blocks", "2", "--no-latency", "--json"];
         let output = lab.run(&[&base[..], trust].concat());
         assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
         let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
