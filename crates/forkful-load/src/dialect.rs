@@ -12,6 +12,8 @@ mod loadtest;
 mod siege;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod wrk;
 
 use std::io;

@@ -285,3 +285,38 @@ fn typescript_needs_a_node_that_runs_it() {
     place.program("bin/node", "#!/bin/sh\nexit 3\n");
     insta::assert_snapshot!(place.shown(&place.resolve(&script("a.ts")).unwrap_err()), @"cannot run DIR/bin/node --version");
 }
+
+#[test]
+fn source_maps_are_on_where_the_script_has_one_beside_it() {
+    let place = Place::new();
+    place.fake_programs(&["node", "python3"]);
+    for name in ["mapped.js", "mapped.js.map", "plain.js", "other.js.map", "tool.py", "tool.py.map"] {
+        place.file(name, "");
+    }
+    let has_maps = |file: &str, asked: Option<bool>| {
+        let options = AppOptions { source_map_support: asked, ..script(file) };
+        let words = place.resolve(&options).unwrap().spec.launch.program_args;
+        words.iter().any(|word| word == "--enable-source-maps")
+    };
+    assert!(has_maps("mapped.js", None));
+    assert!(!has_maps("plain.js", None), "another script's map is beside it");
+    assert!(!has_maps("mapped.js", Some(false)) && has_maps("plain.js", Some(true)), "what is given holds");
+    assert!(!has_maps("tool.py", None), "only Node.js knows the flag");
+}
+
+#[test]
+fn what_is_not_node_runs_unbuffered_unless_its_user_says_otherwise() {
+    let place = Place::new();
+    place.fake_programs(&["node", "python3"]);
+    for name in ["tool.py", "app.js"] {
+        place.file(name, "");
+    }
+    let unbuffered = |file: &str, env: &[(&str, &str)]| {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options = AppOptions { env, ..script(file) };
+        place.resolve(&options).unwrap().spec.launch.env.get("PYTHONUNBUFFERED").cloned()
+    };
+    assert_eq!(unbuffered("tool.py", &[]).as_deref(), Some("1"));
+    assert_eq!(unbuffered("tool.py", &[("PYTHONUNBUFFERED", "")]).as_deref(), Some(""));
+    assert_eq!(unbuffered("app.js", &[]), None);
+}

@@ -101,3 +101,25 @@ fn names_have_what_goes_before_and_after_them() {
     );
     assert_eq!(names(&sandbox), ["eu:first", "second-production"]);
 }
+
+#[test]
+fn a_script_with_a_map_beside_it_runs_with_source_maps() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    sandbox.write("app.js.map", "{}");
+    done(&sandbox, &["start", "app.js"]);
+    wait_until(|| log(&sandbox, "app-out.log").ends_with("\nwith maps\n"));
+}
+
+#[test]
+fn what_a_python_program_prints_is_in_its_log_at_once() {
+    if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success()) {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    // To a pipe, a buffered program writes nothing before it ends.
+    sandbox.write("app.py", "import time\nprint('printed')\ntime.sleep(1000)\n");
+    done(&sandbox, &["start", "app.py"]);
+    wait_until(|| log(&sandbox, "app-out.log") == "printed\n");
+}

@@ -315,20 +315,37 @@ fn a_tool_s_usage_goes_where_the_tool_sends_it() {
 }
 
 #[test]
-fn what_is_expected_is_judged_whosever_flags_say_the_load() {
+fn a_run_of_error_pages_is_not_trusted_whosever_flags_say_the_load() {
     let (sandbox, server) = (Sandbox::new(), Server::start());
-    let url = server.url("/error");
-    let flags = |tool| match tool {
-        "ab" => &["-n", "1500", "-c", "3", "-k"][..],
+    let url = server.url("/broken");
+    for tool in ["ab", "siege", "loadtest", "autocannon", "wrk"] {
+        let ran = ours(tool, &[load_of(tool), &[url.as_str()]].concat(), &sandbox);
+        let told = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(6), "{tool}: {told}");
+        assert!(told.contains("NOT TRUSTWORTHY: "), "{tool}: {told}");
+        assert!(told.contains("of the answers were errors (500)"), "{tool}: {told}");
+    }
+}
+
+/// A short load in a tool's flags.
+fn load_of(tool: &str) -> &'static [&'static str] {
+    match tool {
+        "ab" => &["-n", "1500", "-c", "3", "-k"],
         "siege" => &["-c", "3", "-r", "500", "-b"],
         "loadtest" => &["-n", "1500", "-c", "3", "-k"],
         "autocannon" => &["-a", "1500", "-c", "3"],
         _ => &["-t", "1", "-c", "3", "-d", "1s"],
-    };
+    }
+}
+
+#[test]
+fn what_is_expected_is_judged_whosever_flags_say_the_load() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/error");
     for tool in ["ab", "siege", "loadtest", "autocannon", "wrk"] {
         let run = |expected: &[&str]| {
             let ours = [&["bench", "--as", tool, "--expect"][..], expected, &["--"]].concat();
-            sandbox.run(&[&ours, flags(tool), &[url.as_str()]].concat())
+            sandbox.run(&[&ours, load_of(tool), &[url.as_str()]].concat())
         };
         let missed = run(&["5xx<1%", "p99<60s"]);
         let told = text(&missed.stderr);

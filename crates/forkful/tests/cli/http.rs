@@ -17,7 +17,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts one on a free port. `/` says hello, `/pid` a text whose length changes, `/error` fails every fifth time
-    /// with as long a body, `/echo` sends back method, path and body, `/wait` says hello after [`WAIT`].
+    /// with as long a body, `/broken` always, `/echo` sends back method, path and body, `/wait` says hello after [`WAIT`].
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -88,6 +88,7 @@ fn answer(first: &str, body: &[u8], number: u64) -> (&'static str, String) {
     match path.split('?').next().unwrap_or_default() {
         "/pid" => ("200 OK", "x".repeat(1 + (number % 3) as usize)),
         "/error" if number % 5 == 4 => ("500 Internal Server Error", "wrong\n".to_owned()),
+        "/broken" => ("500 Internal Server Error", "wrong\n".to_owned()),
         "/wait" => {
             std::thread::sleep(WAIT);
             ("200 OK", "hello\n".to_owned())
