@@ -110,6 +110,8 @@ pub(crate) struct Received {
     pub(crate) messages: Vec<Incoming>,
     /// What the app said to its primary, as far as anybody wants to know; JSON, in order.
     pub(crate) said: Vec<Vec<u8>>,
+    /// The app said something, whether or not anybody wants to know.
+    pub(crate) app_spoke: bool,
     /// The worker closed its end.
     pub(crate) closed: bool,
     /// The bound of a turn was reached: more may be there.
@@ -190,7 +192,8 @@ impl Channel {
                             received.said.push(line.to_vec());
                         }
                         match message {
-                            Incoming::User | Incoming::Ignored => {}
+                            Incoming::User => received.app_spoke = true,
+                            Incoming::Ignored => {}
                             message => received.messages.push(message),
                         }
                     });

@@ -27,6 +27,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::last_words::LastWords;
 use forkful_core::spec::Balance;
 use forkful_os::channel::RemoteEnd;
 use forkful_os::listener::Owner;
@@ -389,6 +390,7 @@ impl Primary {
         self.flush_again(now);
         self.retry_replies(now);
         self.drop_unheld(now);
+        self.disconnect_silent(now);
         self.sample_queues(now);
         self.dispatch_all(now);
         self.rebalance(now);
@@ -399,11 +401,13 @@ impl Primary {
     pub fn next_wake(&self) -> Option<Time> {
         let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
         let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
+        let words = self.workers.values().filter_map(|w| w.last_words).map(LastWords::end).min();
         let retry = self.retries.iter().map(|(at, _, _)| *at).min();
         [
             unheld,
             accept,
             retry,
+            words,
             self.flush_at,
             self.next_sample(),
             self.next_dispatch(),

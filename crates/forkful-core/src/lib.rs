@@ -12,6 +12,7 @@
 
 pub mod ansi;
 pub mod date_format;
+pub mod last_words;
 pub mod leaving;
 pub mod logs;
 pub mod restart;

@@ -21,6 +21,11 @@ impl Primary {
     pub(super) fn read_channel(&mut self, id: WorkerId, now: Time) -> bool {
         let Some(worker) = self.workers.get_mut(&id) else { return false };
         let received = worker.channel.read();
+        if received.app_spoke
+            && let Some(words) = &mut worker.last_words
+        {
+            words.heard = now;
+        }
         self.note_said(id, received.said);
         for message in received.messages {
             self.on_message(id, message, now);

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::last_words::LastWords;
 use forkful_core::steering::address::{LastHolder, is_given_up};
 use forkful_os::procinfo::open_files_limit;
 use serde_json::value::RawValue;
@@ -217,7 +218,7 @@ impl Primary {
             self.release(id, index, grace, now);
             self.refresh(index, now);
             self.dispatch_all(now);
-            self.disconnect_if_done(id, now);
+            self.await_last_words(id, now);
         }
     }
 
@@ -225,15 +226,31 @@ impl Primary {
     pub fn stopping(&mut self, id: WorkerId, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.stopping = true;
-            self.disconnect_if_done(id, now);
+            self.await_last_words(id, now);
         }
     }
 
-    /// A worker that is to end and has closed all its servers is let go: its channel alone would hold the process of an
-    /// app that only calls `server.close()`. Node keeps the channel until then, and answers what is under way.
-    fn disconnect_if_done(&mut self, id: WorkerId, now: Time) {
-        if self.workers.get(&id).is_some_and(|worker| worker.stopping && worker.has_closed_all()) {
-            self.disconnect(id, now);
+    /// A worker that is to end and has closed all its servers is let go soon (see [`forkful_core::last_words`]).
+    fn await_last_words(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stopping
+            && worker.has_closed_all()
+        {
+            worker.last_words.get_or_insert_with(|| LastWords::from(now));
+        }
+    }
+
+    /// Disconnects the workers whose apps have said what they had to say.
+    pub(super) fn disconnect_silent(&mut self, now: Time) {
+        let ended = |worker: &Worker| worker.last_words.is_some_and(|words| words.end() <= now);
+        let silent = self.workers.iter().filter(|(_, worker)| ended(worker));
+        for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let Some(worker) = self.workers.get_mut(&id) else { continue };
+            worker.last_words = None;
+            // It may listen again.
+            if worker.has_closed_all() {
+                self.disconnect(id, now);
+            }
         }
     }
 

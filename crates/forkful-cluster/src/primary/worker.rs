@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::last_words::LastWords;
 use forkful_os::procinfo::{self, Scheduled};
 
 use crate::channel::{Channel, HandleLine};
@@ -40,6 +41,8 @@ pub(crate) struct Worker {
     pub(crate) has_listened: bool,
     /// It has been told to end.
     pub(crate) stopping: bool,
+    /// It is to end and has closed all its servers; its app may have more to say.
+    pub(crate) last_words: Option<LastWords>,
     /// What it listens on, by the listening's index.
     pub(crate) holds: BTreeMap<usize, Hold>,
     /// Connections that it was given and that are not known to be closed.
@@ -97,6 +100,7 @@ impl Worker {
             agent: false,
             has_listened: false,
             stopping: false,
+            last_words: None,
             holds: BTreeMap::new(),
             connections: 0,
             last_assigned: 0,

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use forkful_cluster::WorkerId;
+use forkful_core::last_words::SILENCE;
 use forkful_core::spec::Balance;
 use forkful_os::channel;
 use serde_json::{Value, json};
@@ -220,15 +221,32 @@ fn a_worker_that_is_to_end_is_let_go_when_it_has_closed_its_servers() {
             );
         }
         world.primary.stopping(id, world.now);
-        world.settle();
+        world.advance(SILENCE);
         assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), usize::from(closes_first));
         if !closes_first {
             world.worker(workers[0]).close_server(&key);
-            world.settle();
+            world.advance(SILENCE);
         }
         assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 1);
         assert_eq!(world.workers[&workers[1]].heard_act("disconnect"), 0);
     }
+}
+
+#[test]
+fn an_app_that_has_closed_its_servers_may_send_its_last_messages() {
+    let (mut world, workers, _) = serving(Balance::Auto, 2);
+    let key = world.reply(workers[0], 1).key();
+    world.primary.stopping(WorkerId(workers[0]), world.now);
+    world.worker(workers[0]).close_server(&key);
+    world.settle();
+    for _ in 0..3 {
+        world.advance(SILENCE - Duration::from_millis(1));
+        world.worker(workers[0]).say(r#"{"saved":true}"#);
+        world.settle();
+        assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 0);
+    }
+    world.advance(SILENCE);
+    assert_eq!(world.workers[&workers[0]].heard_act("disconnect"), 1);
 }
 
 #[test]

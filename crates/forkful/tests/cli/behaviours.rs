@@ -113,7 +113,8 @@ fn a_script_with_a_map_beside_it_runs_with_source_maps() {
 
 #[test]
 fn what_a_python_program_prints_is_in_its_log_at_once() {
-    if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success()) {
+    if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|out| out.status.success())
+    {
         eprintln!("skipped: there is no python3");
         return;
     }
