@@ -64,7 +64,7 @@ use forkful_core::slot::{Event, Exit, Generation, Outcome, Ticket};
 use forkful_core::spec::AppSpec;
 use forkful_os::cgroup::Groups;
 use forkful_os::closed::ClosedConnections;
-use forkful_os::process::{Child, Flight, SpawnError};
+use forkful_os::process::{Child, Flight};
 use forkful_os::reactor::{self, Interest, Reactor};
 use forkful_os::timer::Timer;
 use forkful_os::tree;
@@ -151,7 +151,7 @@ pub(crate) enum Back {
         /// The number of the start.
         number: u64,
         /// The process.
-        result: Result<Child, SpawnError>,
+        result: starting::StartResult,
     },
     /// The same for a process that is no worker.
     HelperStarted {

@@ -1,6 +1,6 @@
 //! What the engine keeps of an app: its spec, its places (slots with their processes), its primary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub(crate) struct App {
     pub(crate) unknown_keys: Vec<forkful_api::saved::UnknownKey>,
     /// Things to do later, in order of time.
     pub(crate) later: BTreeMap<(Time, u64), Later>,
+    /// What was found at the starts so far; see [`SpecialFiles`].
+    pub(crate) special_logs: SpecialFiles,
     /// Its control group, once a worker was started.
     pub(crate) group: Option<AppGroup>,
     /// The CPU time of all its processes.
@@ -195,6 +197,15 @@ pub(crate) enum Later {
 }
 
 impl App {
+    /// Says which log files each worker has, by the spec and by what is known of the paths in it.
+    pub(crate) fn name_log_files(&mut self, folder: &std::path::Path) {
+        for place in self.places.values_mut() {
+            let files = log_files(&self.spec, folder, place.pm_id, &self.special_logs);
+            (place.out_file, place.error_file) = (files.out, files.error);
+            place.combined_file = files.combined;
+        }
+    }
+
     /// Finds a process by its worker id.
     pub(crate) fn find_worker(&self, worker: WorkerId) -> Option<(u16, Generation)> {
         self.places.iter().find_map(|(number, place)| {
@@ -321,8 +332,17 @@ pub(crate) struct LogFiles {
     pub(crate) combined: Option<PathBuf>,
 }
 
+/// Log files that were given and are no plain files: devices, pipes and descriptors, which all workers share. What a path
+/// is, is looked up off the loop, at each start (see [`LogPlaces`]); until then it counts as a plain file.
+pub(crate) type SpecialFiles = BTreeSet<PathBuf>;
+
 /// A worker's log files, as PM2 names them: `-<id>` unless one file serves all.
-pub(crate) fn log_files(spec: &AppSpec, folder: &std::path::Path, pm_id: u32) -> LogFiles {
+pub(crate) fn log_files(
+    spec: &AppSpec,
+    folder: &std::path::Path,
+    pm_id: u32,
+    special: &SpecialFiles,
+) -> LogFiles {
     let name: String = spec
         .name
         .as_str()
@@ -335,7 +355,7 @@ pub(crate) fn log_files(spec: &AppSpec, folder: &std::path::Path, pm_id: u32) ->
     }
     let single = spec.logs.merge;
     let file = |given: &Option<PathBuf>, kind: &str| match given {
-        Some(path) if single => path.clone(),
+        Some(path) if single || is_devices(path) || special.contains(path) => path.clone(),
         Some(path) => own_file(path, pm_id),
         None if single => folder.join(format!("{name}-{kind}.log")),
         None => folder.join(format!("{name}-{kind}-{pm_id}.log")),
@@ -347,19 +367,46 @@ pub(crate) fn log_files(spec: &AppSpec, folder: &std::path::Path, pm_id: u32) ->
     }
 }
 
-/// Whether a path names a file, or will: not a device, a pipe or a descriptor, of which there are no numbered ones.
-fn is_plain_file(path: &std::path::Path) -> bool {
-    let is_descriptor = ["/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd", "/proc"]
-        .iter()
-        .any(|special| path.starts_with(special));
-    !is_descriptor && fs_err::metadata(path).map_or(true, |found| found.is_file())
+/// Whether a path is that of a device or a descriptor by its name alone.
+fn is_devices(path: &std::path::Path) -> bool {
+    // Shared memory holds plain files.
+    (path.starts_with("/dev") && !path.starts_with("/dev/shm")) || path.starts_with("/proc")
+}
+
+/// The log files of an app that are to be looked at before a start, each of which gets a number if it is a plain file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogPlaces(Vec<PathBuf>);
+
+impl LogPlaces {
+    /// Those of which the names do not tell.
+    pub(crate) fn of(spec: &AppSpec) -> Self {
+        if spec.logs.disabled || spec.logs.merge {
+            return Self::default();
+        }
+        let given = [&spec.logs.out_file, &spec.logs.error_file];
+        Self(given.into_iter().flatten().filter(|path| !is_devices(path)).cloned().collect())
+    }
+
+    /// Whether this is one of them.
+    pub(crate) fn has(&self, path: &std::path::Path) -> bool {
+        self.0.iter().any(|own| own == path)
+    }
+
+    /// Looks at them, which may wait for a file system: not on the loop. `before` is told each path.
+    pub(crate) fn special(self, mut before: impl FnMut(&std::path::Path)) -> SpecialFiles {
+        let mut special = SpecialFiles::new();
+        for path in self.0 {
+            before(&path);
+            if fs_err::metadata(&path).is_ok_and(|found| !found.is_file()) {
+                special.insert(path);
+            }
+        }
+        special
+    }
 }
 
 /// A worker's own file, by the path that was given for all.
 fn own_file(path: &std::path::Path, pm_id: u32) -> PathBuf {
-    if !is_plain_file(path) {
-        return path.to_owned();
-    }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = match path.extension() {
         Some(extension) => format!("{stem}-{pm_id}.{}", extension.to_string_lossy()),
@@ -398,13 +445,21 @@ mod tests {
         .unwrap();
         let there = folder.path().join("there.log");
         fs_err::write(&there, "").unwrap();
+        let own = |path: &Path| {
+            let mut spec = crate::engine::tests::spec("app", &["/bin/true"], 1);
+            spec.logs.merge = false;
+            spec.logs.out_file = Some(path.to_owned());
+            let special = LogPlaces::of(&spec).special(|_| {});
+            log_files(&spec, Path::new("/logs"), 3, &special).out
+        };
         let special =
             ["/dev/null", "/dev/full", "/dev/stdout", "/dev/fd/2", "/proc/self/fd/1"].map(Path::new);
         for path in special.into_iter().chain([pipe.as_path()]) {
-            assert_eq!(own_file(path, 3), path);
+            assert_eq!(own(path), path);
         }
-        assert_eq!(own_file(&there, 3), folder.path().join("there-3.log"));
-        assert_eq!(own_file(Path::new("/nowhere/out.log"), 3), Path::new("/nowhere/out-3.log"));
-        assert_eq!(own_file(Path::new("/nowhere/out"), 3), Path::new("/nowhere/out-3"));
+        assert_eq!(own(&there), folder.path().join("there-3.log"));
+        assert_eq!(own(Path::new("/nowhere/out.log")), Path::new("/nowhere/out-3.log"));
+        assert_eq!(own(Path::new("/nowhere/out")), Path::new("/nowhere/out-3"));
+        assert_eq!(own(Path::new("/dev/shm/out")), Path::new("/dev/shm/out-3"));
     }
 }

@@ -11,7 +11,7 @@ use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX, RunningSince, may_stay};
 use tokio::sync::oneshot;
 
-use super::app::{AppId, Place, ReloadOrder, Whom, log_files};
+use super::app::{AppId, Place, ReloadOrder, Whom};
 use super::jobs::JobId;
 use super::launch::{lowest_port_of, other_user};
 use super::places::FirstStates;
@@ -252,12 +252,8 @@ impl Engine {
         entry.primary.set_balance(spec.balance, now);
         entry.primary.set_owner(other_user(&spec), lowest_port_of(&spec));
         let folder = self.home.logs();
-        for place in entry.places.values_mut() {
-            let files = log_files(&spec, &folder, place.pm_id);
-            (place.out_file, place.error_file) = (files.out, files.error);
-            place.combined_file = files.combined;
-        }
         entry.spec = spec;
+        entry.name_log_files(&folder);
         self.begin_upkeep(app);
     }
 

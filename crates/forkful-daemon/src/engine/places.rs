@@ -50,6 +50,7 @@ impl Engine {
             reload: None,
             reloads: forkful_core::rollout::ReloadQueue::default(),
             held: None,
+            special_logs: super::app::SpecialFiles::new(),
             group: None,
             cpu: super::app::CpuSample::default(),
             out_of_memory_kills: 0,
@@ -114,7 +115,7 @@ impl Engine {
         let pm_id = self.next_pm_id;
         self.next_pm_id += 1;
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let files = log_files(&entry.spec, &self.home.logs(), pm_id);
+        let files = log_files(&entry.spec, &self.home.logs(), pm_id, &entry.special_logs);
         let place = Place {
             pm_id,
             slot: Slot::default(),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use forkful_api::types::LogStream;
@@ -22,7 +22,7 @@ use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep}
 use forkful_os::tree::{self, Mark};
 use tokio::sync::oneshot;
 
-use super::app::{AppId, Later, Process};
+use super::app::{AppId, Later, LogPlaces, Process, SpecialFiles};
 use super::launch::{Ends, Identity, prepare};
 use super::readiness::SOCKET_LOOK_FIRST;
 use super::{Back, Engine};
@@ -56,10 +56,21 @@ struct Known {
     group: Option<WorkerGroup>,
 }
 
+/// The log file that a start looks at, for as long as it does.
+type LookedAt = Arc<Mutex<Option<PathBuf>>>;
+
+/// What a thread has come to.
+#[derive(Debug)]
+pub(crate) struct StartResult {
+    pub(crate) child: Result<Child, SpawnError>,
+    pub(crate) special_logs: SpecialFiles,
+}
+
 /// A start under way.
 pub(super) struct Pending {
     number: u64,
     flight: Arc<Flight>,
+    looked_at: LookedAt,
     known: Known,
     program: PathBuf,
     cwd: PathBuf,
@@ -72,6 +83,8 @@ pub(super) struct Stuck {
     number: u64,
     program: PathBuf,
     cwd: PathBuf,
+    /// The log file that it looks at, if it is that.
+    log_file: Option<PathBuf>,
     what: String,
 }
 
@@ -142,7 +155,11 @@ impl Engine {
     fn begin_start(&mut self, whose: Whose, plan: (SpawnPlan, Option<AgentPlace>), known: Known) {
         let (app, slot, generation) = whose;
         let (mut plan, agent) = plan;
-        let is_the_same = |stuck: &&Stuck| (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd);
+        let logs = self.apps.get(&app).map(|entry| LogPlaces::of(&entry.spec)).unwrap_or_default();
+        let is_the_same = |stuck: &&Stuck| match &stuck.log_file {
+            Some(path) => logs.has(path),
+            None => (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd),
+        };
         if let Some(stuck) = self.stuck.iter().find(is_the_same) {
             let why = format!("{}: an earlier start still waits for it", stuck.what);
             self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
@@ -151,9 +168,11 @@ impl Engine {
         let now = self.clock.now();
         let number = self.next_start();
         let flight = Arc::new(Flight::default());
+        let looked_at = LookedAt::default();
         let pending = Pending {
             number,
             flight: Arc::clone(&flight),
+            looked_at: Arc::clone(&looked_at),
             known,
             program: plan.program.clone(),
             cwd: plan.cwd.clone(),
@@ -168,7 +187,13 @@ impl Engine {
                 log_line!("forkful: drains are less exact without the agent: {error}");
                 leave_out(&mut plan.argv, &agent.path());
             }
-            let result = process::spawn_watched(plan, &flight);
+            let look = |path: Option<&Path>| {
+                *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = path.map(Path::to_owned);
+            };
+            let special_logs = logs.special(|path| look(Some(path)));
+            look(None);
+            let child = process::spawn_watched(plan, &flight);
+            let result = StartResult { child, special_logs };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Started { number, result });
         });
@@ -187,7 +212,8 @@ impl Engine {
     }
 
     /// A thread has started a process, or could not.
-    pub(super) fn on_started(&mut self, number: u64, result: Result<Child, SpawnError>) {
+    pub(super) fn on_started(&mut self, number: u64, result: StartResult) {
+        let StartResult { child: result, special_logs } = result;
         self.work.done(number);
         let whose =
             self.pending.iter().find(|(_, pending)| pending.number == number).map(|(whose, _)| *whose);
@@ -200,6 +226,7 @@ impl Engine {
             return;
         };
         let Some(pending) = self.pending.remove(&(app, slot, generation)) else { return };
+        self.note_special_logs(app, special_logs);
         match result {
             Ok(child) => {
                 self.short_since = None;
@@ -269,6 +296,16 @@ impl Engine {
         self.feed(app, slot, Event::Begun(generation, now));
         if waits_for_socket {
             self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
+        }
+    }
+
+    /// Takes over what a start has found out about the paths of log files.
+    fn note_special_logs(&mut self, app: AppId, special: SpecialFiles) {
+        let folder = self.home.logs();
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if entry.special_logs != special {
+            entry.special_logs = special;
+            entry.name_log_files(&folder);
         }
     }
 
@@ -372,8 +409,9 @@ impl Engine {
                 START_DEADLINE.as_secs()
             );
             self.work.done(pending.number);
+            let log_file = pending.log_file();
             let Pending { number, program, cwd, .. } = pending;
-            self.stuck.push(Stuck { number, program, cwd, what });
+            self.stuck.push(Stuck { number, program, cwd, log_file, what });
             self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
         }
     }
@@ -386,8 +424,22 @@ impl Pending {
         self.flight.pid() != 0 && self.flight.step() == SpawnStep::ChangeDirectory
     }
 
+    /// The log file that its thread looks at.
+    fn log_file(&self) -> Option<PathBuf> {
+        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether its thread waits for the file system of a log file.
+    #[cfg(test)]
+    pub(super) fn looks_at_a_log(&self) -> bool {
+        self.log_file().is_some()
+    }
+
     /// What the start was doing, with the path that it was about.
     fn busy_with(&self) -> String {
+        if let Some(path) = self.log_file() {
+            return format!("cannot look at the log file {}", path.display());
+        }
         match self.flight.step() {
             SpawnStep::ChangeDirectory => {
                 format!("cannot enter the working directory {}", self.cwd.display())

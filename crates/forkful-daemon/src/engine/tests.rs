@@ -126,7 +126,7 @@ fn running(engine: &Engine, app: AppId) -> usize {
     })
 }
 
-fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
+pub(super) fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
     AppSpec {
         name: AppName::new(name).unwrap(),
         namespace: forkful_core::spec::Namespace::default(),
@@ -297,7 +297,7 @@ fn a_process_whose_end_could_not_be_noticed_is_a_failed_start() {
                 continue;
             };
             let mut pid = None;
-            if let Back::Started { result: Ok(child), .. } = &event {
+            if let Back::Started { result: starting::StartResult { child: Ok(child), .. }, .. } = &event {
                 // A descriptor that is watched already is refused.
                 let token = PROCESS_BIT | u64::from(u32::MAX);
                 world

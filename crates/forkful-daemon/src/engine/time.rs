@@ -40,6 +40,10 @@ impl Engine {
             .map(|(slot, _)| *slot)
             .collect();
         for slot in due {
+            // A start that has just failed must not count as one that is ready by now.
+            if self.told.iter().any(|(of, told, _)| (*of, *told) == (app, slot)) {
+                continue;
+            }
             // What has not been started yet is not late.
             let unborn = self.work.unborn(app, slot).or_else(|| self.starting(app, slot));
             if let Some(generation) = unborn {

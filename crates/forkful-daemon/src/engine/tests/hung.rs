@@ -104,3 +104,33 @@ fn a_start_that_hangs_fails_at_its_deadline_and_names_what_it_waits_for() {
         world.close().await;
     });
 }
+
+#[test]
+fn a_log_file_on_a_file_system_that_hangs_holds_nobody_else() {
+    locally(async {
+        let Some(hung) = Hung::mount() else { return };
+        let mut world = World::new();
+        let mut spec = spec("hung", SLEEP, 2);
+        spec.logs.merge = false;
+        spec.logs.out_file = Some(hung.folder.path().join("out.log"));
+        let started = world.engine.start_now(vec![spec]);
+        let looks = |engine: &Engine| engine.pending.values().any(starting::Pending::looks_at_a_log);
+        world.turn_until("it looks at its log file", looks).await;
+        let other = world.start("other", SLEEP, 2);
+        world.turn_until("the other app runs", |engine| running(engine, other) == 2).await;
+        let now = world.engine.clock.now();
+        while !world.engine.jobs.is_empty() {
+            for pending in world.engine.pending.values_mut() {
+                pending.deadline = now;
+            }
+            world.turn().await;
+        }
+        let error = started.await.unwrap().unwrap().apps[0].error.clone().unwrap_or_default();
+        let path = hung.folder.path().join("out.log");
+        assert!(error.contains(&format!("cannot look at the log file {}", path.display())), "{error}");
+        // Lets the threads go.
+        drop(hung);
+        world.turn_until("the threads have come back", |engine| engine.stuck.is_empty()).await;
+        world.close().await;
+    });
+}
