@@ -151,12 +151,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let wanted = list.len();
     let First { candidates: list, window } =
         needs.first(&list).map_err(|more| time::too_small(setup.budget, spent, more))?;
-    let unmeasured = (list.len() < wanted).then(|| {
-        format!(
-            "the budget has time for {} of {wanted} candidates; a larger `--budget` has time for all",
-            list.len()
-        )
-    });
+    let unmeasured = unmeasured(list.len(), wanted);
     if let Some(note) = &unmeasured {
         observer.note(note);
     }
@@ -205,6 +200,15 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         restarts: "every server is started anew for every round".to_owned(),
     };
     Ok(outcome::document(tune, &raced, document, cores))
+}
+
+/// What the budget has no time for.
+fn unmeasured(measured: usize, wanted: usize) -> Option<String> {
+    (measured < wanted).then(|| {
+        format!(
+            "the budget has time for {measured} of {wanted} candidates; a larger `--budget` has time for all"
+        )
+    })
 }
 
 fn first_candidates(tune: &TuneSetup, cores: u16) -> Vec<Candidate> {

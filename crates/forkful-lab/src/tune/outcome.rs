@@ -323,29 +323,7 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
             );
         }
     }
-    if raced.trials > 0 && 5 * raced.disturbed > raced.trials {
-        note(
-            Level::Warning,
-            "disturbed",
-            format!(
-                "{} of {} windows were disturbed by other processes, and were used because no clean windows were available",
-                raced.disturbed, raced.trials
-            ),
-        );
-    } else if raced.disturbed > 0 {
-        note(
-            Level::Note,
-            "disturbed",
-            format!("{} of {} windows were disturbed by other processes", raced.disturbed, raced.trials),
-        );
-    }
-    if let Some(noise) = raced.race.noise().filter(|noise| *noise > CLOSE_MAX) {
-        let text = format!(
-            "the windows differ so much from round to round that two candidates may be {:.0} % apart by chance; a quiet machine or              a larger `--budget` would tell more",
-            noise * 100.0
-        );
-        trust.notes.push(TrustNote { level: Level::Warning, code: "noise".to_owned(), text });
-    }
+    disturbances(&mut trust, raced);
     if let Some(text) = &raced.unmeasured {
         trust.notes.push(TrustNote {
             level: Level::Note,
@@ -373,6 +351,37 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
         format!("these figures are doubtful: {}", warnings.join("; "))
     };
     trust
+}
+
+/// Windows that other processes disturbed, and rounds that differ by chance.
+fn disturbances(trust: &mut Trust, raced: &Raced) {
+    let mut note = |level: Level, code: &str, text: String| {
+        trust.notes.push(TrustNote { level, code: code.to_owned(), text });
+    };
+    if raced.trials > 0 && 5 * raced.disturbed > raced.trials {
+        note(
+            Level::Warning,
+            "disturbed",
+            format!(
+                "{} of {} windows were disturbed by other processes, and were used because no clean windows were available",
+                raced.disturbed, raced.trials
+            ),
+        );
+    } else if raced.disturbed > 0 {
+        note(
+            Level::Note,
+            "disturbed",
+            format!("{} of {} windows were disturbed by other processes", raced.disturbed, raced.trials),
+        );
+    }
+    if let Some(noise) = raced.race.noise().filter(|noise| *noise > CLOSE_MAX) {
+        let text = format!(
+            "the windows differ so much from round to round that two candidates may be {:.0} % apart by chance; a quiet machine \
+             or a larger `--budget` would tell more",
+            noise * 100.0
+        );
+        note(Level::Warning, "noise", text);
+    }
 }
 
 /// Too few requests for a 99th percentile.

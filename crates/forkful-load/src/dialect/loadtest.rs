@@ -91,14 +91,7 @@ pub(super) fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Opti
         long(&["debug"], Takes::Nothing),
         long(&["help"], Takes::Nothing),
     ];
-    let items = read(&flags, argv, Order::Anywhere).map_err(|fault| {
-        let what = match fault {
-            Fault::Unknown(name) => format!("Unknown option \"{name}\"."),
-            Fault::NoValue(name) => format!("Option \"{name}\" needs a value."),
-            Fault::Unwanted(name) => format!("Option \"{name}\" takes no value."),
-        };
-        Printed::stdout(&format!("{what}\nTry \"--help\" for more information.\n"), 255)
-    })?;
+    let items = read(&flags, argv, Order::Anywhere).map_err(|fault| refusal(&fault))?;
     let mut options = Options {
         url: String::new(),
         requests: None,
@@ -129,6 +122,15 @@ pub(super) fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Opti
         }
     }
     finish(options, &operands)
+}
+
+fn refusal(fault: &Fault) -> Printed {
+    let what = match fault {
+        Fault::Unknown(name) => format!("Unknown option \"{name}\"."),
+        Fault::NoValue(name) => format!("Option \"{name}\" needs a value."),
+        Fault::Unwanted(name) => format!("Option \"{name}\" takes no value."),
+    };
+    Printed::stdout(&format!("{what}\nTry \"--help\" for more information.\n"), 255)
 }
 
 fn take(options: &mut Options, name: &str, value: &str, surroundings: &Surroundings) -> Result<(), Printed> {
