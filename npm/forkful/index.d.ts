@@ -68,6 +68,8 @@ export interface AppOutcome {
   finished: boolean;
   /** It was left alone, because nothing has changed. */
   unchanged: boolean;
+  /** `restart`, `reload`: whether it did not exist before, and was started. */
+  started: boolean;
   /** Ids of the workers that were touched. */
   pm_ids: number[];
   error: string | null;

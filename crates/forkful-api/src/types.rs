@@ -62,7 +62,9 @@ pub struct StartRequest {
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
     /// Names, ids, namespaces, `/patterns/` of names, scripts (as absolute paths), or `all`.
-    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
+    /// May be empty where `definitions` names apps.
+    #[cfg_attr(test, schemars(length(max = TARGETS_MAX)))]
+    #[serde(default)]
     pub targets: Vec<String>,
     /// Reply only when done.
     #[serde(default = "yes")]
@@ -73,7 +75,8 @@ pub struct ActionRequest {
     /// `signal`: the signal's number.
     #[serde(default)]
     pub signal: Option<i32>,
-    /// `restart`, `reload`: new definitions by name, for apps whose configuration changed.
+    /// `restart`, `reload`: new definitions by name. These apps need not be named as targets; those that do not exist are
+    /// started. The number of workers is part of a definition.
     #[serde(default)]
     pub definitions: Vec<AppDefinition>,
     /// `restart`, `reload`: new values for apps that keep the rest.
@@ -136,6 +139,9 @@ pub struct AppOutcome {
     /// Whether it was left alone, because nothing has changed.
     #[serde(default)]
     pub unchanged: bool,
+    /// `restart`, `reload`: whether it did not exist before, and was started.
+    #[serde(default)]
+    pub started: bool,
     /// Ids of the workers that were touched.
     pub pm_ids: Vec<u32>,
     /// Why not, when `ok` is false; one sentence without a full stop.

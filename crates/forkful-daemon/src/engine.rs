@@ -12,7 +12,7 @@
 //! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
 //! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved ·
 //!   `resurrect`: the way back
-//! - `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
+//! - `resolve`: what a request means · `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
 //!   `conversation`: events, messages
 
 mod actions;
@@ -34,6 +34,7 @@ mod persistence;
 mod places;
 mod readiness;
 mod reload;
+mod resolve;
 mod resurrect;
 mod signals;
 mod starting;

@@ -49,8 +49,6 @@ function part(options) {
   };
 }
 
-const isStopped = (worker) => worker.status === 'stopped' || worker.status === 'errored';
-
 /** The outcomes of a command; throws when an app did not do what was asked. */
 function settled(reply, verb) {
   const failed = reply.apps.filter((app) => !app.ok);
@@ -151,23 +149,7 @@ class Client {
   async start(what, options = {}) {
     const definitions = await this.definitions(what, options);
     await this.connect();
-    const wait = options.wait ?? true;
-    const known = await this.list();
-    const isAsleep = (name) => {
-      const app = known.find((view) => view.definition.name === name);
-      return app !== undefined && app.workers.every(isStopped);
-    };
-    const again = definitions.filter((definition) => isAsleep(definition.name));
-    const fresh = definitions.filter((definition) => !isAsleep(definition.name));
-    const outcomes = [];
-    if (fresh.length > 0) outcomes.push(...(await this.#post('/v1/apps', { apps: fresh, wait })).apps);
-    if (again.length > 0) outcomes.push(...(await this.#replace('restart', again, wait)).apps);
-    return settled({ apps: outcomes }, 'start');
-  }
-
-  #replace(verb, definitions, wait) {
-    const targets = definitions.map((definition) => definition.name);
-    return this.#post(`/v1/actions/${verb}`, { targets, wait, definitions });
+    return settled(await this.#post('/v1/apps', { apps: definitions, wait: options.wait ?? true }), 'start');
   }
 
   /** What `restart` and `reload` share: targets that exist, or configurations whose new apps are started. */
@@ -188,15 +170,7 @@ class Client {
     const apps = [...new Map(found.map((view) => [view.definition.name, view.definition])).values()];
     const changes = await changesOf(this.home, app, apps, { cwd, updateEnv, binary: this.#binary, onWarning: this.#onWarning });
     if (envName !== undefined) this.#chooseBlock(envName, changes, apps);
-    const outcomes = await this.#act(verb, changes.map(({ name }) => name), { wait, changes });
-    // Neither verb changes the number of workers by itself.
-    const workers = new Map((await this.list()).map((view) => [view.definition.name, view.workers.length]));
-    for (const { name, definition } of changes) {
-      const now = definition.name ?? name;
-      const { instances } = definition;
-      if (instances !== undefined && workers.get(now) !== instances) await this.#act('scale', now, { instances, wait });
-    }
-    return outcomes;
+    return this.#act(verb, changes.map(({ name }) => name), { wait, changes });
   }
 
   /** The block `env_<name>` of the apps' configuration; where none of those that have blocks has it, the daemon refuses. */
@@ -213,15 +187,7 @@ class Client {
   /** Gives apps new definitions; those that do not exist are started. */
   async rollTo(verb, definitions, { wait = true } = {}) {
     await this.connect();
-    const known = new Map((await this.list()).map((app) => [app.definition.name, app]));
-    const [old, fresh] = [true, false].map((is) => definitions.filter(({ name }) => known.has(name) === is));
-    const outcomes = [];
-    if (old.length > 0) outcomes.push(...(await this.#replace(verb, old, wait)).apps);
-    // A reload leaves the number of workers alone.
-    const scaled = verb === 'reload' ? old.filter(({ name, instances }) => known.get(name).workers.length !== instances) : [];
-    for (const { name, instances } of scaled) await this.#act('scale', name, { instances, wait });
-    if (fresh.length > 0) outcomes.push(...(await this.#post('/v1/apps', { apps: fresh, wait })).apps);
-    return settled({ apps: outcomes }, verb);
+    return settled(await this.#post(`/v1/actions/${verb}`, { wait, definitions }), verb);
   }
 
   restart(what, options = {}) {

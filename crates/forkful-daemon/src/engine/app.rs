@@ -87,6 +87,8 @@ pub(crate) struct Reload {
     pub(crate) old: Option<Generation>,
     /// Why the last replacement's listen was refused.
     pub(crate) listen_fault: Option<ListenFault>,
+    /// How many workers the new definition has; given when the reload has succeeded, unless another command says otherwise.
+    pub(crate) instances: Option<u16>,
 }
 
 /// A slot and the processes that live in it.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppChange, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
+    ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
 };
 use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, INSTANCES_MAX, RunningSince, may_stay};
@@ -15,7 +15,7 @@ use super::app::{AppId, Place, ReloadOrder, Whom};
 use super::jobs::JobId;
 use super::launch::{lowest_port_of, other_user};
 use super::places::FirstStates;
-use super::targets::Selection;
+use super::resolve::Resolved;
 use super::{Engine, Phase, TicketUse};
 use crate::command::{Command, Keep, Reply, Verb};
 
@@ -64,44 +64,22 @@ impl Engine {
     }
 
     fn start(&mut self, request: StartRequest, reply: Reply<ActionReply>) {
-        let mut specs = Vec::with_capacity(request.apps.len());
-        for definition in request.apps {
-            match self.check_new(definition) {
-                Ok(spec) => specs.push(spec),
-                Err(refusal) => return answer(reply, Err(refusal)),
-            }
-        }
-        if specs.is_empty() {
-            return answer(reply, Err(refuse(ErrorCode::BadRequest, "no app to start", None)));
-        }
-        if let Err(refusal) = self.check_dependencies(&specs) {
-            return answer(reply, Err(refusal));
-        }
+        let Resolved { selection, mut specs, new } = match self.resolve_start(request.apps, request.stopped) {
+            Ok(resolved) => resolved,
+            Err(refusal) => return answer(reply, Err(refusal)),
+        };
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.new_job(waiting, |reply| reply);
-        for spec in specs {
+        for (app, slots) in self.in_order(selection) {
+            self.join(job, app);
+            self.restart(app, &slots, specs.remove(&app), job);
+        }
+        for spec in new {
             let all: Vec<u16> = (0..spec.instances).collect();
             let stopped = request.stopped.then_some(&all[..]);
             self.create_with(spec, job, FirstStates { stopped, finished: &[] });
         }
         self.answer_at_once(job, at_once);
-    }
-
-    fn check_new(&self, definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
-        let name = definition.name.clone();
-        if self.find(&name).is_some() {
-            let hint = format!(
-                "`forkful restart {name}` or `forkful reload {name}` for new code; another `--name` for a second app"
-            );
-            let error = format!("an app named `{name}` exists already");
-            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
-        }
-        if let Some(carried) = self.carried(&name) {
-            let error = format!("an app named `{name}` is saved already: {}", carried.fault);
-            let hint = format!("`forkful delete {name}` forgets it; another `--name` for a second app");
-            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
-        }
-        into_spec(definition)
     }
 
     /// Asks a slot for something on behalf of a job.
@@ -139,12 +117,8 @@ impl Engine {
                 return self.note_all_known(job, forgotten);
             }
         }
-        let selection = match self.select(&request.targets) {
-            Ok(selection) => selection,
-            Err(refusal) => return answer(reply, Err(refusal)),
-        };
-        let mut specs = match self.new_specs(request.definitions, request.changes, &selection) {
-            Ok(specs) => specs,
+        let Resolved { selection, mut specs, new } = match self.resolve(&mut request) {
+            Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
         if let Err(refusal) = check_numbers(verb, request.instances, request.signal) {
@@ -169,7 +143,10 @@ impl Engine {
                 Verb::Stop | Verb::Delete => {}
                 Verb::Restart => self.restart(app, &slots, spec, job),
                 Verb::Reload => self.order_reload(app, &slots, spec, job),
-                Verb::Scale => drop(self.scale(app, request.instances.unwrap_or(1), job)),
+                Verb::Scale => {
+                    self.keep_instances(app);
+                    self.scale(app, request.instances.unwrap_or(1), job);
+                }
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
                 Verb::ReloadLogs => self.reopen_logs(app, job),
@@ -178,6 +155,12 @@ impl Engine {
                         self.feed(app, slot, Event::Reset);
                     }
                 }
+            }
+        }
+        for spec in new {
+            let app = self.create(spec, job);
+            if let Some(part) = self.part(job, app) {
+                part.started = true;
             }
         }
         self.answer_at_once(job, at_once);
@@ -202,11 +185,13 @@ impl Engine {
             return false;
         }
         let pm_ids: Vec<u32> = entry.places.values().map(|place| place.pm_id).collect();
+        let instances = spec.instances;
         if let Some(part) = self.part(job, app) {
             part.unchanged = true;
             part.pm_ids = pm_ids;
             part.note("neither its definition nor its code has changed; `--force` reloads it".to_owned());
         }
+        self.scale_to(app, Some(instances), job);
         true
     }
 
@@ -356,53 +341,6 @@ impl Engine {
         places.map(|place| (place.pm_id, place.exit_tail.lines().to_vec())).collect()
     }
 
-    fn new_specs(
-        &self,
-        definitions: Vec<AppDefinition>,
-        changes: Vec<AppChange>,
-        selection: &Selection,
-    ) -> Result<BTreeMap<AppId, Rc<AppSpec>>, ErrorReply> {
-        let mut specs = BTreeMap::new();
-        for definition in definitions {
-            let Some(id) = self.find(&definition.name).filter(|id| selection.contains_key(id)) else {
-                let error = format!("`{}` is defined, but is not a target", definition.name);
-                return Err(refuse(ErrorCode::BadRequest, &error, None));
-            };
-            specs.insert(id, Rc::new(into_spec(definition)?));
-        }
-        for change in changes {
-            let (id, spec) = self.changed(change, selection)?;
-            if specs.insert(id, Rc::new(spec)).is_some() {
-                return Err(refuse(ErrorCode::BadRequest, "an app is defined twice in one request", None));
-            }
-        }
-        Ok(specs)
-    }
-
-    /// An app as it will be, when the rest of it stays.
-    fn changed(&self, change: AppChange, selection: &Selection) -> Result<(AppId, AppSpec), ErrorReply> {
-        let found = self.find(&change.name).filter(|id| selection.contains_key(id));
-        let Some((id, entry)) = found.and_then(|id| Some((id, self.apps.get(&id)?))) else {
-            let error = format!("`{}` is changed, but is not a target", change.name);
-            return Err(refuse(ErrorCode::BadRequest, &error, None));
-        };
-        let spec = into_spec(change.apply(&AppDefinition::from(&*entry.spec))?)?;
-        if spec.name == entry.spec.name {
-            return Ok((id, spec));
-        }
-        if self.find(spec.name.as_str()).is_some() {
-            let error = format!("an app named `{}` exists already", spec.name);
-            return Err(refuse(ErrorCode::Conflict, &error, Some("choose another name".to_owned())));
-        }
-        let waits = self.apps.values().find(|other| other.spec.depends_on.contains(&entry.spec.name));
-        if let Some(other) = waits {
-            let error = format!("`{}` depends on `{}` by its name", other.spec.name, entry.spec.name);
-            let hint = "change its `depends_on` first".to_owned();
-            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
-        }
-        Ok((id, spec))
-    }
-
     fn order_reload(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
         let whom = match slots {
@@ -427,10 +365,6 @@ fn ending(verb: Verb) -> Option<SlotVerb> {
         | Verb::ReloadLogs
         | Verb::Reset => None,
     }
-}
-
-fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
-    AppSpec::try_from(definition).map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), None))
 }
 
 fn check_numbers(verb: Verb, instances: Option<u16>, signal: Option<i32>) -> Result<(), ErrorReply> {

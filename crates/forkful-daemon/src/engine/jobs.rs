@@ -48,6 +48,8 @@ pub(crate) struct Part {
     pub(crate) finished: usize,
     /// Nothing has changed, and so nothing was done.
     pub(crate) unchanged: bool,
+    /// The app did not exist before.
+    pub(crate) started: bool,
     /// Workers that ignored the stop signal and were killed.
     pub(crate) killed: Killed,
 }
@@ -142,6 +144,7 @@ impl Part {
         };
         AppOutcome {
             unchanged: self.unchanged,
+            started: self.started,
             finished: self.finished > 0 && self.finished == self.pm_ids.len(),
             ok: first.is_none(),
             name: self.name,
@@ -334,7 +337,7 @@ impl Engine {
         let (Some(reply), Some(job)) = (reply, self.jobs.get(&job)) else { return };
         let parts = job.parts.values().map(|part| {
             let notes = part.notes.clone();
-            Part { notes, name: part.name.clone(), ..Part::default() }
+            Part { notes, name: part.name.clone(), started: part.started, ..Part::default() }
                 .into_outcome(Vec::new(), &Ours::default())
         });
         let apps = job.known.iter().cloned().chain(parts).collect();

@@ -283,6 +283,7 @@ pub(super) fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> 
     AppOutcome {
         finished: false,
         unchanged: false,
+        started: false,
         name: name.to_owned(),
         ok: error.is_none(),
         pm_ids: Vec::new(),

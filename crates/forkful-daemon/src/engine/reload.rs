@@ -7,7 +7,7 @@ use forkful_core::slot::{Event as SlotEvent, Fault, Outcome, SlotNumber, Verb as
 use forkful_core::spec::{AppSpec, Mode};
 
 use super::app::{AppId, ListenFault, Place, Reload, ReloadOrder};
-use super::jobs::Failure;
+use super::jobs::{Failure, JobId};
 use super::{Engine, TicketUse};
 
 impl Engine {
@@ -36,8 +36,9 @@ impl Engine {
         let clusters = |spec: &AppSpec| spec.mode == Mode::Cluster;
         let rolling = clusters(&entry.spec) && order.spec.as_deref().is_none_or(clusters);
         let previous = order.spec.as_ref().map(|_| Rc::clone(&entry.spec));
+        let instances = order.spec.as_ref().map(|spec| spec.instances);
         if let Some(mut spec) = order.spec {
-            // The number of workers stays: `scale` and `restart` change it.
+            // The workers that there are come first: with a version that fails, their number stays.
             Rc::make_mut(&mut spec).instances = entry.spec.instances;
             self.adopt(app, spec);
         }
@@ -48,8 +49,8 @@ impl Engine {
         }
         let (plan, actions) = Rollout::new(slots);
         if let Some(entry) = self.apps.get_mut(&app) {
-            entry.reload =
-                Some(Reload { plan, rolling, job: order.job, previous, old: None, listen_fault: None });
+            let (job, old, listen_fault) = (order.job, None, None);
+            entry.reload = Some(Reload { plan, rolling, job, previous, old, listen_fault, instances });
         }
         self.perform_plan(app, actions);
     }
@@ -146,6 +147,7 @@ impl Engine {
             slots.iter().filter_map(|s| entry.places.get(&s.0)).map(|place| place.pm_id).collect()
         };
         let replaced = ids(&summary.replaced);
+        let instances = reload.instances.filter(|_| summary.failure.is_none());
         let rolling = reload.rolling;
         let mut old_serves = false;
         let failure = summary.failure.map(|failure| {
@@ -166,8 +168,29 @@ impl Engine {
             part.pm_ids.extend(replaced);
             part.failures.extend(failure);
         }
+        self.scale_to(app, instances, reload.job);
         self.answered(reload.job);
         self.next_reload(app);
+    }
+
+    /// Gives an app the number of workers that its new definition has.
+    pub(super) fn scale_to(&mut self, app: AppId, instances: Option<u16>, job: JobId) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let before = entry.spec.instances;
+        if let Some(instances) = instances.filter(|instances| *instances != before) {
+            self.scale(app, instances, job);
+            if let Some(part) = self.part(job, app) {
+                let workers = if instances == 1 { "worker" } else { "workers" };
+                part.note(format!("scaled from {before} to {instances} {workers}"));
+            }
+        }
+    }
+
+    /// Somebody says how many workers an app is to have: a reload under way, or that waits, does not change that.
+    pub(super) fn keep_instances(&mut self, app: AppId) {
+        if let Some(reload) = self.apps.get_mut(&app).and_then(|entry| entry.reload.as_mut()) {
+            reload.instances = None;
+        }
     }
 
     fn next_reload(&mut self, app: AppId) {

@@ -155,7 +155,8 @@ fn parse_verb(verb: &str) -> Option<Verb> {
 
 /// What an action's request must have, and must not have, beyond its types.
 fn check_action(verb: Verb, request: &ActionRequest) -> Result<(), String> {
-    if request.targets.is_empty() || request.targets.len() > TARGETS_MAX {
+    let names_none = request.targets.is_empty() && request.definitions.is_empty();
+    if names_none || request.targets.len() > TARGETS_MAX {
         return Err(format!("an action names 1 to {TARGETS_MAX} targets"));
     }
     if request.instances.is_some() != (verb == Verb::Scale) {

@@ -78,6 +78,7 @@ fn outcome(name: &str, verb: Verb) -> AppOutcome {
     AppOutcome {
         finished: false,
         unchanged: false,
+        started: false,
         name: name.to_owned(),
         ok: true,
         pm_ids: vec![0],

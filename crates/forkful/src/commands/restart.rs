@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{
-    ActionReply, ActionRequest, AppChange, AppDefinition, AppOutcome, AppView, StartRequest,
-};
+use forkful_api::types::{ActionReply, ActionRequest, AppChange, AppDefinition};
 use forkful_config::AppOptions;
-use serde_json::Value;
 
 use super::act::{Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
@@ -20,7 +17,6 @@ use crate::cli::RestartArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::format::count;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
 
@@ -39,23 +35,19 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     } else {
         connection::needed(home).await?
     };
-    let (known, new) = split(&mut client, definitions).await?;
     let wanted = Wanted::of_command_line(&specs, &options, &args.options);
-    let mut groups = Vec::new();
-    if !targets.is_empty() || !known.is_empty() {
-        let known = Again { definitions: known, targets, no_wait: args.no_wait, force: args.force };
-        let reply = again(&mut client, &wanted, known, words.verb, words.doing).await?;
-        groups.push((if args.no_wait { words.doing } else { words.done }, reply));
-    }
-    if !new.is_empty() {
-        let request = StartRequest { apps: new, wait: !args.no_wait, stopped: false };
-        let reply = {
-            let _progress = Progress::start(super::start::doing(&request.apps));
-            client.start(&request).await?
-        };
-        super::unsaved::tell(&request.apps, &reply);
-        groups.push((super::start::done(args.no_wait), reply));
-    }
+    let defined = definitions.clone();
+    let known = Again { definitions, targets, no_wait: args.no_wait, force: args.force };
+    let reply = again(&mut client, &wanted, known, words.verb, words.doing).await?;
+    let (started, rolled): (Vec<_>, Vec<_>) = reply.apps.into_iter().partition(|app| app.started);
+    let (started, rolled) = (ActionReply { apps: started }, ActionReply { apps: rolled });
+    let is_new = |definition: &AppDefinition| started.apps.iter().any(|app| app.name == definition.name);
+    let new: Vec<AppDefinition> = defined.into_iter().filter(is_new).collect();
+    super::unsaved::tell(&new, &started);
+    let groups = vec![
+        (if args.no_wait { words.doing } else { words.done }, rolled),
+        (super::start::done(args.no_wait), started),
+    ];
     let told = Told { json: args.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await
 }
@@ -82,15 +74,13 @@ pub(super) async fn again(
 ) -> Result<ActionReply, Failure> {
     let Again { definitions, targets, no_wait, force } = known;
     let named = targets.clone();
-    let (changes, mut targets) = changes(client, wanted, targets).await?;
-    targets.extend(definitions.iter().map(|definition| definition.name.clone()));
-    let _progress = Progress::start(format!("{doing} {}…", targets.join(", ")));
-    let numbers = Number::all(&definitions, &changes);
+    let (changes, targets) = changes(client, wanted, targets).await?;
+    let names = targets.iter().cloned().chain(definitions.iter().map(|definition| definition.name.clone()));
+    let _progress = Progress::start(format!("{doing} {}…", names.collect::<Vec<_>>().join(", ")));
     let code_changed_at_ms =
         if force || verb != "reload" { BTreeMap::new() } else { code_changes(&definitions) };
     let request = ActionRequest { definitions, changes, code_changed_at_ms, ..request(targets, no_wait) };
-    let mut reply = client.action(verb, &request).await?;
-    scale(client, &numbers, &mut reply, !no_wait).await?;
+    let reply = client.action(verb, &request).await?;
     if !wanted.update_env && !named.is_empty() {
         // A name that has changed is found no more; then there is no hint.
         let apps = super::targets::apps(client, &named).await.unwrap_or_default();
@@ -103,69 +93,6 @@ pub(super) async fn again(
 fn code_changes(definitions: &[AppDefinition]) -> BTreeMap<String, u64> {
     let known = definitions.iter().filter_map(|app| Some((app.name.clone(), code::changed_at_ms(app)?)));
     known.collect()
-}
-
-/// How many workers an app is to have.
-struct Number {
-    /// Its name before.
-    name: String,
-    /// Its name after.
-    new_name: String,
-    instances: u16,
-}
-
-impl Number {
-    fn all(known: &[AppDefinition], changes: &[AppChange]) -> Vec<Self> {
-        let defined = known.iter().map(|definition| Self {
-            name: definition.name.clone(),
-            new_name: definition.name.clone(),
-            instances: definition.instances,
-        });
-        let changed = changes.iter().filter_map(|change| {
-            let instances = change.definition.get("instances").and_then(Value::as_u64)?;
-            let new_name = change.definition.get("name").and_then(Value::as_str).unwrap_or(&change.name);
-            Some(Self {
-                name: change.name.clone(),
-                new_name: new_name.to_owned(),
-                instances: u16::try_from(instances).ok()?,
-            })
-        });
-        defined.chain(changed).collect()
-    }
-}
-
-/// Gives apps the number of workers that they are to have: a reload replaces workers and leaves
-/// their number alone. Apps that could not be reloaded keep theirs.
-async fn scale(
-    client: &mut Client,
-    numbers: &[Number],
-    reply: &mut ActionReply,
-    wait: bool,
-) -> Result<(), Failure> {
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    let list = client.list().await?;
-    for Number { name, new_name, instances } in numbers {
-        let is_other =
-            |app: &AppView| app.definition.name == *new_name && app.workers.len() != usize::from(*instances);
-        let Some(outcome) = reply.apps.iter_mut().find(|outcome| outcome.name == *name && outcome.ok) else {
-            continue;
-        };
-        let Some(present) = list.apps.iter().find(|app| is_other(app)) else { continue };
-        let present = present.workers.len();
-        let request = ActionRequest { instances: Some(*instances), ..request(vec![new_name.clone()], !wait) };
-        for scaled in client.action("scale", &request).await?.apps {
-            outcome
-                .notes
-                .push(format!("scaled from {present} to {}", count(usize::from(*instances), "worker")));
-            outcome.notes.extend(scaled.notes);
-            if !scaled.ok {
-                *outcome = AppOutcome { notes: std::mem::take(&mut outcome.notes), ..scaled };
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The definitions of the config files among the targets, and the other targets.
@@ -208,18 +135,4 @@ async fn changes(
     wanted.check_block(&apps)?;
     let changes = apps.iter().map(|app| wanted.of(&app.definition)).collect::<Result<Vec<_>, _>>()?;
     Ok((changes, apps.into_iter().map(|app| app.definition.name).collect()))
-}
-
-/// Parts the apps that the daemon knows from those that it does not.
-async fn split(
-    client: &mut Client,
-    definitions: Vec<AppDefinition>,
-) -> Result<(Vec<AppDefinition>, Vec<AppDefinition>), Failure> {
-    if definitions.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
-    }
-    let list = client.list().await?;
-    let is_known =
-        |definition: &AppDefinition| list.apps.iter().any(|app| app.definition.name == definition.name);
-    Ok(definitions.into_iter().partition(is_known))
 }

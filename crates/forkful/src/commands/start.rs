@@ -243,6 +243,7 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
     AppOutcome {
         finished: false,
         unchanged: false,
+        started: false,
         name: name.clone(),
         ok: false,
         pm_ids: Vec::new(),

@@ -2,6 +2,8 @@
 
 use forkful_api::types::AppDefinition;
 
+use forkful_core::spec::AppName;
+
 use super::*;
 
 /// Clustered, so that its workers are replaced one after the other; one that says nothing is up after a moment.
@@ -104,6 +106,53 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
         assert!(!told(reload).await.apps[0].ok);
         let entry = &world.engine.apps[&app];
         assert_eq!((entry.spec.instances, entry.places.len()), (4, 4));
+        assert_eq!(entry.spec.launch.program_args, ["1001"]);
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_reload_with_a_definition_changes_the_number_of_workers_and_starts_what_is_missing() {
+    locally(async {
+        let mut world = World::new();
+        let quick = |seconds: &str, instances: u16| {
+            let mut spec = version(seconds, instances);
+            spec.stop.drain_timeout = Duration::from_millis(50);
+            spec
+        };
+        let app = world.start_spec(quick("1001", 2)).await;
+        let mut missing = quick("1003", 1);
+        missing.name = AppName::new("missing").unwrap();
+        let definitions = [quick("1002", 3), missing].iter().map(AppDefinition::from).collect();
+        let reload =
+            world.ask(Verb::Reload, ActionRequest { definitions, targets: Vec::new(), ..request("app") });
+        world.turn_until_answered().await;
+        let outcomes = told(reload).await.apps;
+        let told: Vec<_> = outcomes.iter().map(|app| (app.name.as_str(), app.ok, app.started)).collect();
+        assert_eq!(told, [("app", true, false), ("missing", true, true)]);
+        assert!(outcomes[0].notes.contains(&"scaled from 2 to 3 workers".to_owned()), "{outcomes:?}");
+        let entry = &world.engine.apps[&app];
+        assert_eq!((entry.spec.instances, entry.places.len()), (3, 3));
+        assert_eq!(entry.spec.launch.program_args, ["1002"]);
+        world.close().await;
+    });
+}
+
+#[test]
+fn nothing_is_done_where_a_part_of_the_request_is_wrong() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start_spec(version("1001", 1)).await;
+        let before = world.engine.apps[&app].places[&0].slot.clone();
+        let mut missing = version("1003", 1);
+        missing.name = AppName::new("missing").unwrap();
+        let definitions: Vec<_> =
+            [version("1002", 1), missing.clone(), missing].iter().map(AppDefinition::from).collect();
+        let restart = world.ask(Verb::Restart, ActionRequest { definitions, ..request("app") });
+        let refusal = restart.await.unwrap().unwrap_err();
+        assert_eq!(refusal.error, "an app is defined twice in one request");
+        let entry = &world.engine.apps[&app];
+        assert_eq!((world.engine.apps.len(), &entry.places[&0].slot), (1, &before));
         assert_eq!(entry.spec.launch.program_args, ["1001"]);
         world.close().await;
     });

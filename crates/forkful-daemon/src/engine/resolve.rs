@@ -1,0 +1,145 @@
+//! What a request means: which apps that exist, as what, and which are new. Nothing is done before all of it is clear.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply};
+use forkful_core::spec::AppSpec;
+
+use super::Engine;
+use super::app::{App, AppId};
+use super::commands::refuse;
+use super::targets::Selection;
+
+/// What an action is about.
+pub(super) struct Resolved {
+    /// Apps that exist, each with the slots that are meant.
+    pub(super) selection: Selection,
+    /// What some of them are from now on.
+    pub(super) specs: BTreeMap<AppId, Rc<AppSpec>>,
+    /// Apps that do not exist yet.
+    pub(super) new: Vec<AppSpec>,
+}
+
+impl Engine {
+    /// What an action's request means. Its definitions and changes are taken out of it.
+    pub(super) fn resolve(&self, request: &mut ActionRequest) -> Result<Resolved, ErrorReply> {
+        let definitions = std::mem::take(&mut request.definitions);
+        let (known, new): (Vec<_>, Vec<_>) =
+            definitions.into_iter().partition(|definition| self.find(&definition.name).is_some());
+        let new = self.check_all_new(new)?;
+        let mut targets = request.targets.clone();
+        targets.extend(known.iter().map(|definition| definition.name.clone()));
+        let selection =
+            if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
+        let specs = self.new_specs(known, std::mem::take(&mut request.changes), &selection)?;
+        Ok(Resolved { selection, specs, new })
+    }
+
+    /// What a start means: apps that exist and rest get their definition and start again, unless they are to be made
+    /// without being started.
+    pub(super) fn resolve_start(
+        &self,
+        definitions: Vec<AppDefinition>,
+        stopped: bool,
+    ) -> Result<Resolved, ErrorReply> {
+        if definitions.is_empty() {
+            return Err(refuse(ErrorCode::BadRequest, "no app to start", None));
+        }
+        let rests = |definition: &AppDefinition| {
+            let entry = self.find(&definition.name).and_then(|id| self.apps.get(&id));
+            !stopped && entry.is_some_and(App::is_at_rest)
+        };
+        let (known, new): (Vec<_>, Vec<_>) = definitions.into_iter().partition(rests);
+        let new = self.check_all_new(new)?;
+        let targets: Vec<String> = known.iter().map(|definition| definition.name.clone()).collect();
+        let selection = if targets.is_empty() { Selection::new() } else { self.select(&targets)? };
+        let specs = self.new_specs(known, Vec::new(), &selection)?;
+        Ok(Resolved { selection, specs, new })
+    }
+
+    fn check_all_new(&self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
+        let new: Vec<AppSpec> =
+            definitions.into_iter().map(|definition| self.check_new(definition)).collect::<Result<_, _>>()?;
+        let names: BTreeSet<&str> = new.iter().map(|spec| spec.name.as_str()).collect();
+        if names.len() < new.len() {
+            return Err(defined_twice());
+        }
+        self.check_dependencies(&new)?;
+        Ok(new)
+    }
+
+    fn new_specs(
+        &self,
+        definitions: Vec<AppDefinition>,
+        changes: Vec<AppChange>,
+        selection: &Selection,
+    ) -> Result<BTreeMap<AppId, Rc<AppSpec>>, ErrorReply> {
+        let mut specs = BTreeMap::new();
+        let mut add = |id, spec| match specs.insert(id, Rc::new(spec)) {
+            None => Ok(()),
+            Some(_) => Err(defined_twice()),
+        };
+        for definition in definitions {
+            let name = definition.name.clone();
+            let spec = into_spec(definition)?;
+            let id = self.find(&name).ok_or_else(|| self.no_such(&name))?;
+            add(id, spec)?;
+        }
+        for change in changes {
+            let (id, spec) = self.changed(change, selection)?;
+            add(id, spec)?;
+        }
+        Ok(specs)
+    }
+
+    /// An app as it will be, when the rest of it stays.
+    fn changed(&self, change: AppChange, selection: &Selection) -> Result<(AppId, AppSpec), ErrorReply> {
+        let found = self.find(&change.name).filter(|id| selection.contains_key(id));
+        let Some((id, entry)) = found.and_then(|id| Some((id, self.apps.get(&id)?))) else {
+            let error = format!("`{}` is changed, but is not a target", change.name);
+            return Err(refuse(ErrorCode::BadRequest, &error, None));
+        };
+        let spec = into_spec(change.apply(&AppDefinition::from(&*entry.spec))?)?;
+        if spec.name == entry.spec.name {
+            return Ok((id, spec));
+        }
+        if self.find(spec.name.as_str()).is_some() {
+            let error = format!("an app named `{}` exists already", spec.name);
+            return Err(refuse(ErrorCode::Conflict, &error, Some("choose another name".to_owned())));
+        }
+        let waits = self.apps.values().find(|other| other.spec.depends_on.contains(&entry.spec.name));
+        if let Some(other) = waits {
+            let error = format!("`{}` depends on `{}` by its name", other.spec.name, entry.spec.name);
+            let hint = "change its `depends_on` first".to_owned();
+            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
+        }
+        Ok((id, spec))
+    }
+
+    /// An app that does not exist yet.
+    fn check_new(&self, definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
+        let name = definition.name.clone();
+        if self.find(&name).is_some() {
+            let hint = format!(
+                "`forkful restart {name}` or `forkful reload {name}` for new code; another `--name` for a second app"
+            );
+            let error = format!("an app named `{name}` exists already");
+            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
+        }
+        if let Some(carried) = self.carried(&name) {
+            let error = format!("an app named `{name}` is saved already: {}", carried.fault);
+            let hint = format!("`forkful delete {name}` forgets it; another `--name` for a second app");
+            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
+        }
+        into_spec(definition)
+    }
+}
+
+fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
+    AppSpec::try_from(definition).map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), None))
+}
+
+fn defined_twice() -> ErrorReply {
+    refuse(ErrorCode::BadRequest, "an app is defined twice in one request", None)
+}
