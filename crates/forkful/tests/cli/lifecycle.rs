@@ -371,13 +371,13 @@ fn a_config_file_starts_and_changes_several_apps() {
     ");
     sandbox.write("next.json", &config(2, r#", { "name": "late", "script": "ticker.js" }"#));
     assert_told!(done(&sandbox, &["reload", "next.json", "--env", "blue"]), @"
-    api reloaded (1 worker)
+    api reloaded (2 workers)
     late started (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     | 1 | worker | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
-    | 2 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 3 | late | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | late | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 3 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");
     let named = |name: &str| jlist(&sandbox).iter().filter(|worker| worker["name"] == name).count();
     assert_eq!((named("api"), named("worker"), named("late")), (2, 1, 1));
