@@ -101,6 +101,15 @@ export interface DispatchView {
   steered: number;
 }
 
+/** What all processes of a worker use, from its own control group. */
+export interface WorkerUsage {
+  memory_bytes: number | null;
+  /** A share of one core, between the last two looks. */
+  cpu_percent: number | null;
+  /** Since the worker's process was started. */
+  cpu_time_ms: number | null;
+}
+
 /** A worker as the daemon sees it now. */
 export interface WorkerView {
   pm_id: number;
@@ -116,6 +125,8 @@ export interface WorkerView {
   memory_bytes: number;
   /** For how long its event loop has not turned, when it counts as blocked. */
   blocked_ms?: number;
+  /** What its process and all that it started use, by the kernel's accounts, where its control group has some. */
+  usage?: WorkerUsage;
   out_log_path: string;
   error_log_path: string;
   last_exit: string | null;
@@ -177,6 +188,8 @@ export interface Process {
   pm2_env: Pm2Env;
   pm_id: number;
   monit: { memory: number; cpu: number; blocked_ms?: number };
+  /** What its process and all that it started use, by the kernel's accounts, where its control group has some. */
+  usage?: WorkerUsage;
 }
 
 /** PM2's bag of configuration and state; the environment's variables are in it too. */

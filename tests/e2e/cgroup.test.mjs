@@ -78,6 +78,9 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   const before = await usage(forkful, 'limited');
   assert.ok(before.memory_bytes > 1 << 20 && before.memory_bytes < 200 << 20, JSON.stringify(before));
   assert.ok(before.cpu_time_ms > 0);
+  // Of the worker's own group, where the kernel has accounts for it: version 2 alone.
+  const ofWorker = (await forkful.jlist('limited'))[0].usage;
+  if (ofWorker) assert.ok(ofWorker.cpu_time_ms > 0 && ofWorker.cpu_time_ms <= (await usage(forkful, 'limited')).cpu_time_ms, JSON.stringify(ofWorker));
   const { stdout } = await forkful.ok(['describe', 'limited']);
   assert.match(stdout, /memory_max +200/);
   const [worker] = await forkful.jlist('limited');

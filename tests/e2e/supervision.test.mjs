@@ -342,7 +342,8 @@ describe('supervision', { concurrency: 3 }, () => {
 
   test('lists as text and as JSON agree', async () => {
     await startIdle('listed');
-    const [worker] = await forkful.jlist('listed');
+    // It was started without waiting.
+    const worker = await waitUntil('its process', async () => (await forkful.jlist('listed')).find(({ pid }) => pid > 0));
     assert.equal(worker.pm2_env.exec_mode, 'cluster_mode');
     assert.equal(typeof worker.monit.memory, 'number');
     assert.equal(typeof worker.monit.cpu, 'number');

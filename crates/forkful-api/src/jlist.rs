@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::conversation::{ActionView, EnvironmentReply, Metric};
-use crate::types::{AppDefinition, AppList, AppView, ModeKind, RuntimeKind, Status, WorkerView};
+use crate::types::{AppDefinition, AppList, AppView, ModeKind, RuntimeKind, Status, WorkerUsage, WorkerView};
 
 /// One worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,10 @@ pub struct JlistEntry {
     pub pm_id: u32,
     /// What it uses.
     pub monit: Monit,
+    /// What its process and all that it started use, by the kernel's accounts; only where its control group has some. PM2
+    /// has no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<WorkerUsage>,
 }
 
 /// What a worker uses; both are 0 when there is no process.
@@ -213,6 +217,7 @@ fn entry(app: &AppView, worker: &WorkerView) -> JlistEntry {
             cpu: (worker.cpu_percent * 10.0).round() / 10.0,
             blocked_ms: worker.blocked_ms,
         },
+        usage: worker.usage.clone(),
         pm2_env: pm2_env(app, worker),
     }
 }

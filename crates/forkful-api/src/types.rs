@@ -22,7 +22,7 @@ pub use upkeep::{
     EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition,
     WatchDefinition, WatchIgnoreDefinition,
 };
-pub use view::{AppUsage, AppView, DispatchView, Status, WorkerView};
+pub use view::{AppUsage, AppView, DispatchView, Status, WorkerUsage, WorkerView};
 
 /// The version of this API; the command and the daemon must agree on it.
 pub const API_VERSION: u32 = 1;

@@ -64,7 +64,7 @@ pub struct GroupLimits {
     pub cores: Option<f64>,
 }
 
-/// What an app uses, by the kernel's accounts.
+/// What an app or a worker uses, by the kernel's accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupUsage {
     /// Memory without the part of the page cache that is not in use.
@@ -108,6 +108,10 @@ impl Groups {
             has_limits: limits != GroupLimits::default(),
             limits_cores: limits.cores.is_some(),
         };
+        if group.members.version == Version::Two {
+            // Groups of workers have accounts of their own where this succeeds.
+            hierarchy::pass_on_all(&self.trees.members, &group.members);
+        }
         let memory = group.limit_memory(limits.memory_bytes);
         let cores = group.limit_cores(limits.cores);
         // That there is no limit needs no controller.
@@ -253,6 +257,12 @@ impl WorkerGroup {
     /// Whether a process is in it, or below it.
     pub fn is_populated(&self) -> bool {
         kill::is_populated(&self.tree)
+    }
+
+    /// What its processes use. Version 1 has no accounts here: a start would wait for each further group that it joins.
+    pub fn usage(&self) -> GroupUsage {
+        let accounts = Some(&self.tree).filter(|tree| tree.version == Version::Two);
+        GroupUsage { memory_bytes: accounts.and_then(memory_of), cpu_time: accounts.and_then(cpu_time_of) }
     }
 
     /// Kills every process in it and below it; says how many there were.

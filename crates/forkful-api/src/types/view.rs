@@ -40,6 +40,18 @@ pub struct AppUsage {
     pub out_of_memory_kills: u64,
 }
 
+/// What all processes of a worker use, from its own control group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkerUsage {
+    /// Memory, without the part of the page cache that is not in use; `null` where the group has no account of it.
+    pub memory_bytes: Option<u64>,
+    /// CPU, as a share of one core, between the last two looks.
+    pub cpu_percent: Option<f32>,
+    /// CPU time since the worker's process was started.
+    pub cpu_time_ms: Option<u64>,
+}
+
 /// Counters of one listening address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -108,6 +120,9 @@ pub struct WorkerView {
     /// For how long its event loop has not turned, in milliseconds, when that is so long that it counts as blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ms: Option<u64>,
+    /// What its process and all that it started use, by the kernel's accounts; only where its control group has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<WorkerUsage>,
     /// The last lines of stderr; only in `GET /v1/apps/{target}`.
     #[serde(default)]
     pub stderr_tail: Vec<String>,

@@ -108,6 +108,8 @@ pub(crate) struct Place {
     pub(crate) exit_tail: ExitTail,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) cpu: CpuSample,
+    /// The same of its process's control group.
+    pub(crate) group_cpu: CpuSample,
     pub(crate) out_file: PathBuf,
     pub(crate) error_file: PathBuf,
     pub(crate) combined_file: Option<PathBuf>,

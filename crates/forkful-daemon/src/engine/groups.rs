@@ -2,13 +2,16 @@
 //!
 //! Without a hierarchy that can be written to there are none, and only limits are refused.
 
+use std::time::Duration;
+
+use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
-use forkful_os::cgroup::{GroupLimits, Membership, WorkerGroup};
+use forkful_os::cgroup::{GroupLimits, GroupUsage, Membership, WorkerGroup};
 use forkful_os::tree::Mark;
 
 use super::Engine;
-use super::app::{AppId, CpuSample};
-use forkful_api::types::AppUsage;
+use super::app::{AppId, CpuSample, Place};
+use forkful_api::types::{AppUsage, WorkerUsage};
 
 /// A thousandth of a core is the unit of `cpu_max`.
 const MILLICORES: f64 = 1000.0;
@@ -60,13 +63,7 @@ impl Engine {
         let group = entry.group.as_ref()?;
         let usage = group.usage();
         if let Some(used) = usage.cpu_time {
-            let passed = now.since(entry.cpu.at);
-            if passed.as_millis() >= CPU_SAMPLE_MS_MIN {
-                let percent = used.saturating_sub(entry.cpu.used).as_secs_f32()
-                    / passed.as_secs_f32().max(0.001)
-                    * 100.0;
-                entry.cpu = CpuSample { pid: 0, at: now, used, percent };
-            }
+            sample(&mut entry.cpu, used, now);
         }
         Some(AppUsage {
             memory_bytes: usage.memory_bytes,
@@ -88,6 +85,36 @@ impl Engine {
             None => "the kernel killed it: memory had run out".to_owned(),
         };
         is_new.then_some(why)
+    }
+}
+
+/// What a worker's process and all that it started use, by the kernel's accounts.
+pub(super) fn worker_usage(place: &mut Place, now: Time) -> Option<WorkerUsage> {
+    let process = place.current().filter(|process| process.ended.is_none())?;
+    let (pid, spawned) = (process.child.pid, process.spawned);
+    let usage = process.group.as_ref()?.usage();
+    if usage == GroupUsage::default() {
+        return None;
+    }
+    if place.group_cpu.pid != pid {
+        place.group_cpu = CpuSample { pid, at: spawned, ..CpuSample::default() };
+    }
+    if let Some(used) = usage.cpu_time {
+        sample(&mut place.group_cpu, used, now);
+    }
+    Some(WorkerUsage {
+        memory_bytes: usage.memory_bytes,
+        cpu_percent: usage.cpu_time.map(|_| place.group_cpu.percent),
+        cpu_time_ms: usage.cpu_time.map(|time| time.as_millis() as u64),
+    })
+}
+
+/// Takes another look at a group's CPU time, unless the last one was just now.
+fn sample(cpu: &mut CpuSample, used: Duration, now: Time) {
+    let passed = now.since(cpu.at);
+    if passed.as_millis() >= CPU_SAMPLE_MS_MIN {
+        let percent = used.saturating_sub(cpu.used).as_secs_f32() / passed.as_secs_f32().max(0.001) * 100.0;
+        *cpu = CpuSample { pid: cpu.pid, at: now, used, percent };
     }
 }
 

@@ -128,6 +128,7 @@ impl Engine {
             exit_tail: ExitTail::default(),
             started_at_ms: None,
             cpu: super::app::CpuSample::default(),
+            group_cpu: super::app::CpuSample::default(),
             out_file: files.out,
             error_file: files.error,
             combined_file: files.combined,

@@ -13,6 +13,7 @@ use forkful_os::procinfo;
 use super::Engine;
 use super::app::{App, AppId, CpuSample, Place, public_definition};
 use super::exit_tail::ExitTail;
+use super::groups::worker_usage;
 use crate::logs::LogService;
 
 /// Two looks at a process's CPU time are at least so far apart, in milliseconds.
@@ -166,8 +167,10 @@ fn worker_view(slot: u16, place: &mut Place, primary: &Primary, now: Time, logs:
     let row = worker_row(place, primary, now);
     let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, .. } =
         row;
+    let usage = worker_usage(place, now);
     let last_exit = place.last_exit.as_ref();
     WorkerView {
+        usage,
         pm_id,
         slot,
         pid,

@@ -86,11 +86,7 @@ impl Hierarchies {
             cpu_limit: below(&self.cpu_limit),
         };
         if trees.members.version == Version::Two {
-            // As the level above has them.
-            let passed = passed_on(&self.members);
-            let passed: Vec<&str> =
-                CONTROLLERS.into_iter().filter(|name| passed.iter().any(|has| has == name)).collect();
-            pass_on(&trees.members, &passed);
+            pass_on_all(&self.members, &trees.members);
         }
         Some(trees)
     }
@@ -128,6 +124,14 @@ fn writable(path: &Path, version: Version) -> Option<Tree> {
 /// Says whether all of them are passed on to the groups below.
 fn pass_on(tree: &Tree, controllers: &[&str]) -> bool {
     controllers.iter().all(|name| tree.write("cgroup.subtree_control", &format!("+{name}")).is_ok())
+}
+
+/// Passes on what the level above passes on; says whether all of it is.
+pub(super) fn pass_on_all(above: &Tree, tree: &Tree) -> bool {
+    let passed = passed_on(above);
+    let passed: Vec<&str> =
+        CONTROLLERS.into_iter().filter(|name| passed.iter().any(|has| has == name)).collect();
+    pass_on(tree, &passed)
 }
 
 /// The controllers that groups below this one have.

@@ -115,3 +115,22 @@ fn the_way_out_of_a_workers_group_is_known() {
         assert_eq!(outside(Path::new(path)), expected.map(PathBuf::from), "{path}");
     }
 }
+
+#[test]
+fn workers_of_an_app_have_accounts_of_their_own() {
+    let Some((_, groups)) = groups() else { return };
+    let app = groups.app("app", GroupLimits::default()).unwrap();
+    let (busy, membership) = app.worker("busy").unwrap();
+    let (idle, _) = app.worker("idle").unwrap();
+    if busy.tree.version == Version::One {
+        assert_eq!(busy.usage(), GroupUsage::default());
+        return eprintln!("skipped: no control group of version 2 can be made here");
+    }
+    let child = start_in(membership, "n=0; while [ $n -lt 300000 ]; do n=$((n + 1)); done");
+    wait_exit(&child.0);
+    let (used, rest) = (busy.usage(), idle.usage());
+    assert!(used.cpu_time.unwrap() > rest.cpu_time.unwrap(), "{used:?} {rest:?}");
+    let has_memory = busy.tree.path.join("memory.current").exists();
+    let passed_on = app.memory.as_ref().is_some_and(|tree| tree.version == Version::Two);
+    assert_eq!((used.memory_bytes.is_some(), has_memory), (passed_on, passed_on), "{used:?}");
+}
