@@ -6,7 +6,8 @@
 // of the app's objects, and does nothing at all until it is asked to, but for remembering which servers
 // listen. It must never throw into the app (each entry point is
 // guarded), never keep the process alive (its timers are unref'd, and it only listens to an internal
-// event, which does not hold the channel), and never write to the app's stdout or stderr.
+// event, which does not hold the channel), and never write to the app's stdout or stderr. To one object of Node's it adds
+// something: `cluster.workers`, which a worker does not have, is read through us until we know who asks for it.
 'use strict';
 
 // What else is needed is loaded when it is.
@@ -415,6 +416,37 @@ function now() {
   return seconds * 1e3 + nanoseconds / 1e6;
 }
 
+/** How often the app may ask for `cluster.workers` until we look no more at who asks. */
+const WORKERS_LOOKS_MAX = 16;
+
+/**
+ * Tells the primary when prom-client asks for `cluster.workers`, which a worker does not have: its `clusterMetrics()`
+ * then gives an empty text, and no error. The app still reads `undefined`.
+ */
+function watchWorkers() {
+  // Node loads the module before us in a cluster worker. Elsewhere it would take milliseconds.
+  if (!process.moduleLoadList?.includes('NativeModule internal/cluster/child')) return;
+  const cluster = require('cluster');
+  if (!cluster.isWorker || 'workers' in cluster) return;
+  let looks = 0;
+  const look = guarded(() => {
+    looks += 1;
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 10;
+    const stack = String(new Error().stack);
+    Error.stackTraceLimit = stackTraceLimit;
+    const isMetrics = stack.includes('clusterMetrics');
+    if (isMetrics) tell({ act: 'lacks-workers' });
+    if (isMetrics || looks >= WORKERS_LOOKS_MAX) delete cluster.workers;
+  });
+  Object.defineProperty(cluster, 'workers', {
+    configurable: true,
+    enumerable: false,
+    get: () => look(),
+    set: (value) => Object.defineProperty(cluster, 'workers', { configurable: true, enumerable: true, writable: true, value }),
+  });
+}
+
 guarded(() => {
   leaveExecArgv();
   // Nor has a worker thread one.
@@ -422,5 +454,6 @@ guarded(() => {
   requestStart = held('http.server.request.start');
   watchServers();
   process.on('internalMessage', guarded(onInternalMessage));
+  guarded(watchWorkers)();
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report'], node: process.versions.node });
 })();

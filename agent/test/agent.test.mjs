@@ -35,11 +35,11 @@ before(() => {
 after(() => rmSync(directory, { recursive: true, force: true }));
 
 /** Starts a program under the agent, and keeps what it says. */
-function launch(t, major, script, args = []) {
+function launch(t, major, script, args = [], env = {}) {
   const child = fork(script, args, {
     execPath: nodeBinary(major),
     execArgv: ['--require', AGENT],
-    env: { ...process.env, TLS_DIRECTORY: directory },
+    env: { ...process.env, TLS_DIRECTORY: directory, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   const worker = { child, said: [], internal: [], output: '' };
@@ -105,6 +105,30 @@ async function sync(worker) {
 
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
+    test('tells when prom-client asks a worker for the workers, and leaves the app what it has', async (t) => {
+      const script = join(directory, `workers-${major}.cjs`);
+      await writeFile(script, `
+        const cluster = require('cluster');
+        function clusterMetrics() { return typeof cluster.workers; }
+        const seen = [Object.keys(cluster).includes('workers'), cluster.workers, clusterMetrics(), 'workers' in cluster];
+        cluster.workers = { of: 'the app' };
+        seen.push(cluster.workers.of);
+        process.send({ seen });
+        process.disconnect();
+      `);
+      const inCluster = launch(t, major, script, [], { NODE_UNIQUE_ID: '1' });
+      const { seen } = await inCluster.heard('what it saw', (m) => m.seen);
+      assert.deepEqual(seen, [false, null, 'undefined', false, 'the app']);
+      await inCluster.exited;
+      assert.equal(inCluster.internal.filter((m) => m.act === 'lacks-workers').length, 1);
+
+      // A plain child process has workers of its own, none.
+      const plain = launch(t, major, script);
+      assert.deepEqual((await plain.heard('what it saw', (m) => m.seen)).seen.slice(1, 4), [{}, 'object', true]);
+      await plain.exited;
+      assert.equal(plain.internal.some((m) => m.act === 'lacks-workers'), false);
+    });
+
     test('says hello, and neither the app nor its children see anything of it', async (t) => {
       const script = join(directory, `trace-${major}.cjs`);
       await writeFile(script, `

@@ -84,6 +84,8 @@ export interface AppView {
   /** What was asked for, complete, without the environment's values. */
   definition: { name: string; program: string; script: string | null; args: string[]; cwd: string; mode: 'cluster' | 'fork'; instances: number; [key: string]: unknown };
   env_names: string[];
+  /** What does not work as the app expects, and what to do, such as that log4js loses lines. */
+  notes?: string[];
   /** As `tcp://127.0.0.1:3000`. */
   listening: string[];
   created_at_ms: number;

@@ -13,7 +13,7 @@ use forkful_os::channel::{self as socket, RemoteEnd};
 use forkful_os::connection;
 
 use crate::protocol::frame::LineDecoder;
-use crate::protocol::incoming::{Incoming, is_report, parse};
+use crate::protocol::incoming::{Incoming, is_log4js, is_report, parse};
 use crate::protocol::outgoing;
 
 /// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others: 300 of them
@@ -188,7 +188,8 @@ impl Channel {
                     let hears = self.hears;
                     self.decoder.feed(&chunk[..n], |line| {
                         let message = parse(line);
-                        if matches!(message, Incoming::User | Incoming::Ready) && (hears || is_report(line)) {
+                        let is_wanted = hears || is_report(line) || is_log4js(line);
+                        if matches!(message, Incoming::User | Incoming::Ready) && is_wanted {
                             received.said.push(line.to_vec());
                         }
                         match message {

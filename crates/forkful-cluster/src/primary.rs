@@ -109,7 +109,9 @@ pub enum PrimaryEvent {
     },
     /// Its channel is closed: the process is about to exit, or has left the cluster.
     Disconnected(WorkerId),
-    /// It said something to its primary (`process.send`): metrics, answers to actions, and, while
+    /// prom-client has asked for the workers of a primary in it, and got none.
+    LacksWorkers(WorkerId),
+    /// It said something to its primary (`process.send`): metrics, answers to actions, lines of log4js, and, while
     /// [`Primary::hear_messages`] is on, everything else.
     Message {
         /// Which worker.

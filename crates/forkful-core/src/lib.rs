@@ -1,8 +1,8 @@
 //! Decisions only. What an app is ([`spec`]), what a worker may do next ([`slot`], [`leaving`]),
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
 //! get new connections ([`steering`]), what a command's target means ([`targets`]), where output goes
-//! ([`logs`]), how times look in it ([`date_format`]), and which of a failed worker's last lines say why it
-//! failed ([`stderr_excerpt`]).
+//! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
+//! failed ([`stderr_excerpt`]), and what apps expect of a primary in JavaScript ([`primary_habits`]).
 //!
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
@@ -15,6 +15,7 @@ pub mod date_format;
 pub mod last_words;
 pub mod leaving;
 pub mod logs;
+pub mod primary_habits;
 pub mod restart;
 pub mod rollout;
 pub mod signals;

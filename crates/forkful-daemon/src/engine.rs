@@ -27,6 +27,7 @@ mod exits;
 mod faults;
 mod groups;
 mod jobs;
+mod lacks;
 mod launch;
 mod log_request;
 mod look;
@@ -154,7 +155,16 @@ pub(crate) enum Back {
         /// The process.
         result: starting::StartResult,
     },
-    /// The same for a process that is no worker.
+    /// The script of a worker has a primary part of its own.
+    OwnPrimary {
+        /// Of which app.
+        app: AppId,
+        /// Of which slot.
+        slot: u16,
+        /// Of which of its processes.
+        generation: Generation,
+    },
+    /// A thread has started a process that is no worker, or could not.
     HelperStarted {
         /// The number of the start.
         number: u64,
@@ -448,6 +458,7 @@ impl Engine {
             Back::Loaded(resurrection, loaded) => self.on_loaded(resurrection, loaded),
             Back::Revived(resurrection, candidates) => self.on_revived(resurrection, candidates),
             Back::Started { number, result } => self.on_started(number, result),
+            Back::OwnPrimary { app, slot, generation } => self.on_own_primary(app, slot, generation),
             Back::HelperStarted { number, result, waits } => self.on_helper_started(number, result, waits),
             Back::HelperEnded { pid } => {
                 self.pids.remove(&pid);

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use forkful_api::conversation::{ActionView, Metric, WorkerReports};
+use forkful_core::primary_habits::Log4jsLine;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Metrics kept of one worker; `@pm2/io` has about twenty of its own.
 pub(crate) const METRICS_MAX: usize = 256;
@@ -114,6 +116,23 @@ fn is_short(entry: &impl serde::Serialize) -> bool {
     serde_json::to_vec(entry).is_ok_and(|text| text.len() <= ENTRY_BYTES_MAX)
 }
 
+/// A line that log4js in a worker of this slot has for another process, as that one gets it. It goes to an app, where
+/// what is no JSON would be an exception, and nothing but the two members of such a message passes.
+pub(crate) fn log4js(line: &[u8], slot: u16) -> Option<(Vec<u8>, Log4jsLine)> {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        data: &'a RawValue,
+    }
+    let Message { data } = serde_json::from_slice(line).ok()?;
+    let data = data.get();
+    // The data is an array in a string; its first element is the event, whose members but numbers are indices.
+    let event = data.strip_prefix('"')?.split('}').next()?;
+    let names_worker = event.contains(r#"\"cluster\":"#);
+    let message = format!(r#"{{"topic":"log4js:message","data":{data}}}"#).into_bytes();
+    Some((message, Log4jsLine { names_worker, slot }))
+}
+
 /// The line that makes an app perform an action, as `@pm2/io` expects it.
 pub(crate) fn order(action: &str, params: Option<&Value>) -> Vec<u8> {
     let message = match params {
@@ -200,6 +219,35 @@ mod tests {
             ["", "{", r#"{"type":"axm:action","data":{}}"#, r#"{"type":"axm:option:setPID","data":1}"#]
         {
             assert_eq!(interpret(nothing.as_bytes()), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_log4js_passes_with_nothing_beside_it() {
+        let table = [
+            (
+                r#"{"topic":"log4js:message","data":"[{\"level\":\"4\",\"cluster\":\"7\"},{\"workerId\":1}]"}"#,
+                true,
+            ),
+            (r#"{"topic":"log4js:message","data":"[{\"level\":\"4\"},{\"cluster\":1}]"}"#, false),
+            // What JSON.stringify makes of half a surrogate pair.
+            (r#"{"topic":"log4js:message","data":"[{\"level\":1},\"\ud83d\"]"}"#, false),
+        ];
+        for (line, names_worker) in table {
+            let (message, understood) = log4js(line.as_bytes(), 3).unwrap();
+            assert_eq!(String::from_utf8(message).unwrap(), line);
+            assert_eq!(understood, Log4jsLine { names_worker, slot: 3 }, "{line}");
+        }
+        let more = br#"{"topic":"log4js:message","cmd":"NODE_X","data":"[]"}"#;
+        assert_eq!(log4js(more, 0).unwrap().0, br#"{"topic":"log4js:message","data":"[]"}"#);
+        for nothing in [
+            r#"{"topic":"log4js:message","data":"#,
+            r#"{"topic":"log4js:message","data":"[]"} x"#,
+            r#"{"topic":"log4js:message","data":[]}"#,
+            r#"{"topic":"log4js:message"}"#,
+            r#"{"topic":"log4js:message","data":"a","data":"b"}"#,
+        ] {
+            assert_eq!(log4js(nothing.as_bytes(), 0), None, "{nothing}");
         }
     }
 

@@ -13,6 +13,9 @@ pub struct AppView {
     pub definition: AppDefinition,
     /// Names (not values) of the environment's variables.
     pub env_names: Vec<String>,
+    /// What does not work as the app expects, and what to do, such as that log4js loses lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Addresses that its workers listen on, as `tcp://127.0.0.1:3000`, `unix:/path`, `udp://…`.
     pub listening: Vec<String>,
     /// When the app was created.

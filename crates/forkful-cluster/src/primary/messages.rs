@@ -60,6 +60,9 @@ impl Primary {
             }
             Incoming::Agent(AgentMessage::Hello(node)) => self.on_hello(id, node, now),
             Incoming::Agent(AgentMessage::Report(report)) => self.on_report(id, report),
+            Incoming::Agent(AgentMessage::LacksWorkers) => {
+                self.events.push_back(PrimaryEvent::LacksWorkers(id));
+            }
             Incoming::Agent(AgentMessage::Drained) => {
                 if self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
                     self.disconnect(id, now);

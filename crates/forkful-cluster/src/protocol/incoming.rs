@@ -76,6 +76,8 @@ pub enum AgentMessage {
     Drained,
     /// What it was asked to report on.
     Report(AgentReport),
+    /// prom-client has asked for the workers of a primary, of which a worker has none.
+    LacksWorkers,
 }
 
 /// A version of Node.js, without what may follow the three numbers.
@@ -273,6 +275,11 @@ pub fn is_report(line: &[u8]) -> bool {
     head.starts_with(b"{") && contains(head, b"\"type\":\"axm:")
 }
 
+/// Whether a line is one of log4js for a process that writes for all (`{"topic":"log4js:message","data":"…"}`).
+pub fn is_log4js(line: &[u8]) -> bool {
+    line.starts_with(b"{\"topic\":\"log4js:message\",")
+}
+
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle)
 }
@@ -297,6 +304,7 @@ impl Raw<'_> {
                 Some(report) => Incoming::Agent(AgentMessage::Report(report)),
                 None => Incoming::Ignored,
             },
+            (Some("NODE_FORKFUL"), Some("lacks-workers")) => Incoming::Agent(AgentMessage::LacksWorkers),
             (Some("NODE_CLUSTER"), act) => {
                 let act = act.map(str::to_owned);
                 self.cluster(act.as_deref())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
+use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Report};
 use forkful_core::spec::{Mode, pid_file_of};
 use forkful_os::{reactor::Interest, tree};
@@ -20,7 +21,7 @@ use crate::home::AgentPlace;
 /// Between two looks at who has the port that a worker did not get.
 const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// A view of all processes serves signals for so long.
-const LOOK_FRESH: Duration = Duration::from_millis(100);
+pub(super) const LOOK_FRESH: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// Feeds an event to a slot and performs what follows, until nothing does.
@@ -200,6 +201,7 @@ impl Engine {
             PrimaryEvent::Online(_) => {}
             PrimaryEvent::Message { worker, line } => self.on_message(app, worker, &line),
             PrimaryEvent::Greeted { worker, node } => self.on_greeting(app, worker, node),
+            PrimaryEvent::LacksWorkers(worker) => self.note_lack(app, worker, Lack::ClusterMetrics),
             PrimaryEvent::Report { worker, report } => self.on_agent_report(app, worker, report),
             PrimaryEvent::Listening(worker) => {
                 self.note_sockets();

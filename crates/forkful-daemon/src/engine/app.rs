@@ -10,6 +10,7 @@ use forkful_api::types::{AppDefinition, LogStream};
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
+use forkful_core::primary_habits::Lack;
 use forkful_core::rollout::{ReloadQueue, Rollout};
 use forkful_core::slot::{Exit, Generation, Policy, Slot, State};
 use forkful_core::spec::AppSpec;
@@ -52,6 +53,8 @@ pub(crate) struct App {
     pub(crate) cpu: CpuSample,
     /// How many of its processes the kernel had killed for lack of memory at the last look.
     pub(crate) out_of_memory_kills: u64,
+    /// What its workers expect of a primary and do not get, as far as the daemon's log has it.
+    pub(crate) told_lacks: BTreeSet<Lack>,
 }
 
 /// A reload that waits for its turn.
@@ -152,6 +155,8 @@ pub(crate) struct Process {
     pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.
     pub(crate) reports: WorkerReports,
+    /// What it expects of a primary and does not get.
+    pub(crate) lacks: BTreeSet<Lack>,
 }
 
 /// An ended process whose tree is not gone yet.

@@ -11,7 +11,7 @@ use forkful_api::conversation::{
 use forkful_api::jlist;
 use forkful_api::types::{ErrorCode, ErrorReply};
 use forkful_cluster::WorkerId;
-use forkful_cluster::protocol::incoming::is_report;
+use forkful_cluster::protocol::incoming::{is_log4js, is_report};
 use forkful_core::slot::{Generation, Outcome, Report, Ticket, Verb as SlotVerb};
 use forkful_core::spec::environment::shown_value;
 use serde_json::Value;
@@ -174,6 +174,10 @@ impl Engine {
 
     /// A worker said something.
     pub(crate) fn on_message(&mut self, app: AppId, worker: WorkerId, line: &[u8]) {
+        let is_for_another = is_log4js(line) && self.on_log4js(app, worker, line);
+        if is_for_another && !self.conversations.hub.wants_messages() {
+            return;
+        }
         if !is_report(line) && !self.conversations.hub.wants_messages() {
             // The last one who wanted to know has gone.
             return self.hear_messages();

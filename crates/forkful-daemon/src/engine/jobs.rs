@@ -9,7 +9,7 @@ use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
 use forkful_core::stderr_excerpt::{cause, next_step};
 
-use super::app::{AppId, ListenFault};
+use super::app::{App, AppId, ListenFault};
 use super::commands::answer;
 use super::faults::Ours;
 use super::{Engine, Phase};
@@ -301,7 +301,12 @@ impl Engine {
             let Some(reply) = job.reply else { continue };
             let ticket = self.save_ticket();
             let known = job.known;
-            let parts: Vec<Part> = job.parts.into_values().collect();
+            let mut parts = Vec::with_capacity(job.parts.len());
+            for (app, mut part) in job.parts {
+                let lacks = self.apps.get(&app).map(App::lacks).unwrap_or_default();
+                lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
+                parts.push(part);
+            }
             let tails: Vec<_> =
                 parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
             let ours = if tails.iter().any(Option::is_some) { self.ours() } else { Ours::default() };

@@ -101,9 +101,11 @@ impl Engine {
         (number > 0).then(|| SaveTicket { number, saved: persistence.writer.saved() })
     }
 
-    /// What a user should know of the saved state and of log files, whatever is listed.
+    /// What a user should know of the saved state, of log files and of what apps expect in vain, whatever is listed.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let Some(persistence) = &self.persistence else { return self.log_faults() };
+        let Some(persistence) = &self.persistence else {
+            return self.log_faults().into_iter().chain(self.lack_notes()).collect();
+        };
         let carried = persistence.carried.iter().map(|carried| {
             let name = &carried.name;
             format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
@@ -116,7 +118,7 @@ impl Engine {
             ))
         });
         let fault = persistence.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));
-        carried.chain(missing).chain(fault).chain(self.log_faults()).collect()
+        carried.chain(missing).chain(fault).chain(self.log_faults()).chain(self.lack_notes()).collect()
     }
 
     /// The state as it is saved, or why it cannot be.

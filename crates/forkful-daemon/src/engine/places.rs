@@ -1,6 +1,6 @@
 //! Apps and their places come and go: created, scaled up and down, removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use forkful_cluster::{Primary, PrimaryConfig};
@@ -54,6 +54,7 @@ impl Engine {
             group: None,
             cpu: super::app::CpuSample::default(),
             out_of_memory_kills: 0,
+            told_lacks: BTreeSet::new(),
             upkeep: super::upkeep::AppUpkeep::default(),
             unknown_keys: Vec::new(),
             later: BTreeMap::new(),

@@ -23,6 +23,7 @@ use forkful_os::tree::{self, Mark};
 use tokio::sync::oneshot;
 
 use super::app::{AppId, Later, LogPlaces, Process, SpecialFiles};
+use super::lacks::{has_own_primary, script_to_look_into};
 use super::launch::{Ends, Identity, prepare};
 use super::readiness::SOCKET_LOOK_FIRST;
 use super::{Back, Engine};
@@ -180,6 +181,7 @@ impl Engine {
             signals: Vec::new(),
         };
         let back = self.back.clone();
+        let script = self.apps.get(&app).and_then(|entry| script_to_look_into(&entry.spec, slot));
         let order = Box::new(move || {
             if let Some(agent) = agent
                 && let Err(error) = agent.install()
@@ -196,6 +198,9 @@ impl Engine {
             let result = StartResult { child, special_logs };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Started { number, result });
+            if script.is_some_and(|script| has_own_primary(&script)) {
+                let _gone = back.send(Back::OwnPrimary { app, slot, generation });
+            }
         });
         if self.starter.order(order).is_err() {
             let why = "no thread can be had to start it".to_owned();
@@ -287,6 +292,7 @@ impl Engine {
             loop_delay: None,
             node_version: None,
             reports: forkful_api::conversation::WorkerReports::default(),
+            lacks: std::collections::BTreeSet::new(),
         };
         place.processes.insert(generation, process);
         if place.processes.len() == 1 {

@@ -126,6 +126,7 @@ impl Engine {
         Some(AppView {
             definition,
             env_names,
+            notes: entry.lacks().iter().map(ToString::to_string).collect(),
             listening: dispatch.iter().map(|view| view.address.clone()).collect(),
             created_at_ms: entry.created_at_ms,
             usage,

@@ -34,6 +34,10 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
     lines.pair("working dir", &definition.cwd);
     lines.pair("created", &format!("{} UTC", utc(app.created_at_ms)));
     lines.pair("listening", &app.listening.join(", "));
+    for note in &app.notes {
+        let words: Vec<String> = note.split(' ').map(str::to_owned).collect();
+        lines.names("note", &words);
+    }
     lines.pair("restart", &restart(definition));
     lines.pair("gives up", &gives_up(definition));
     lines.pair("ready", &ready(definition));

@@ -127,6 +127,7 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
             "Agent(Report(AgentReport { requests: 1, busy_permille: 1000, delay_p50_us: 2, delay_p99_us: 3, heap_bytes: 4 }))",
         ),
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
         (r#"{"cmd":"NODE_FORKFUL","act":"of a later version","idle":3}"#, "Ignored"),
     ]);
 }
@@ -201,4 +202,18 @@ fn a_message_behind_an_unfinished_line_is_understood() {
     }
     assert_eq!(meaning(&format!("[{drained}]")), "User", "a whole line is the app's");
     assert_ne!(meaning(&format!("{{\"a\":{drained}}}")), "Agent(Drained)");
+}
+
+#[test]
+fn lines_of_log4js_are_told_by_their_beginning() {
+    assert!(is_log4js(br#"{"topic":"log4js:message","data":"[]"}"#));
+    for other in [
+        "",
+        "{",
+        r#"{"topic":"log4js:message"}"#,
+        r#"{"topic":"log4js:other","data":1}"#,
+        r#"["log4js:message"]"#,
+    ] {
+        assert!(!is_log4js(other.as_bytes()), "{other}");
+    }
 }

@@ -1,0 +1,172 @@
+//! Apps and packages that expect a primary written in JavaScript. The primary is the daemon here, so that the part of an
+//! app that is meant for a primary does not run. What can be done in its place is done; the rest is told to the user.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Something that does not work without a primary written in JavaScript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lack {
+    /// The main script calls `cluster.fork`.
+    OwnPrimary,
+    /// prom-client's `AggregatorRegistry.clusterMetrics()` was called in a worker.
+    ClusterMetrics,
+    /// log4js sends its lines to a primary.
+    Log4js,
+    /// log4js (`pm2: true`) has the worker write whose variable is 0, and the first worker does not take itself for it.
+    Log4jsVariable,
+    /// log4js (`pm2: true`) has the first worker write, and that one could not be given lines.
+    Log4jsWriter,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OwnPrimary => {
+                "the script calls `cluster.fork`: in cluster mode Forkful is the primary, and every worker runs the worker \
+                 part of the script; if the primary part does more than start workers, start the app without `-i` \
+                 (`exec_mode: \"fork\"`)"
+            }
+            Self::ClusterMetrics => {
+                "prom-client's `clusterMetrics()` gives an empty text: a worker cannot collect the metrics of others; \
+                 serve `register.metrics()` on a port per worker (9100 + NODE_APP_INSTANCE)"
+            }
+            Self::Log4js => {
+                "log lines are lost: log4js sends them to a primary in JavaScript, which does not exist here; set \
+                 `disableClustering: true` (each worker writes) or `pm2: true` (the first worker writes) in \
+                 `log4js.configure`"
+            }
+            Self::Log4jsVariable => {
+                "log lines are lost: log4js (`pm2: true`) finds no worker that writes; set `pm2InstanceVar` in \
+                 `log4js.configure` to the name of the instance variable (NODE_APP_INSTANCE by default), or \
+                 `disableClustering: true`"
+            }
+            Self::Log4jsWriter => {
+                "log lines were lost: log4js (`pm2: true`) has the first worker write, which did not run or did not read \
+                 its messages; with `disableClustering: true` each worker writes"
+            }
+        })
+    }
+}
+
+/// A line that log4js sends away instead of writing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log4jsLine {
+    /// It names its worker, as log4js does for a primary; without that it is meant for another worker (`pm2: true`).
+    pub names_worker: bool,
+    /// The slot that it came from.
+    pub slot: u16,
+}
+
+/// What to do with such a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Log4jsStep {
+    /// Send it to the worker of slot 0, the only one that writes; where that is impossible, [`Lack::Log4jsWriter`].
+    SendToFirst,
+    /// Nobody would write it.
+    Tell(Lack),
+}
+
+impl Log4jsLine {
+    /// Decides on the line; `first` is what the worker of slot 0 is known to lack.
+    pub fn step(self, first: &BTreeSet<Lack>) -> Log4jsStep {
+        // One that takes itself for the writer sends nothing. Sent to one that does not, lines would pile up in it:
+        // Node.js keeps messages until the app listens to them.
+        let first_sends = self.slot == 0 || first.contains(&Lack::Log4jsVariable);
+        match (self.names_worker, first_sends) {
+            (true, _) => Log4jsStep::Tell(Lack::Log4js),
+            (false, true) => Log4jsStep::Tell(Lack::Log4jsVariable),
+            (false, false) => Log4jsStep::SendToFirst,
+        }
+    }
+}
+
+/// Whether a script starts cluster workers: it has `cluster.fork(` outside a line of comment, also in the spelling of
+/// compilers (`cluster_1.default.fork(`, `node_cluster_1.fork(`). A search in the text, for a hint and no more.
+pub fn calls_cluster_fork(script: &[u8]) -> bool {
+    script.split(|byte| *byte == b'\n').any(|line| {
+        let line = line.trim_ascii_start();
+        !line.starts_with(b"//") && !line.starts_with(b"*") && has_fork_call(line)
+    })
+}
+
+fn has_fork_call(line: &[u8]) -> bool {
+    const CALL: &[u8] = b".fork(";
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+    line.windows(CALL.len()).enumerate().filter(|(_, window)| *window == CALL).any(|(at, _)| {
+        let object = &line[..at];
+        let object = object.strip_suffix(b".default").unwrap_or(object);
+        let begin = object.iter().rposition(|byte| !is_word(byte)).map_or(0, |before| before + 1);
+        let name = object[begin..].to_ascii_lowercase();
+        // `child_process.fork` and an app's own objects are something else.
+        name.starts_with(b"cluster")
+            || name.starts_with(b"node_cluster")
+            || name.starts_with(b"import_cluster")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_log4js_go_to_the_first_worker_or_are_told_to_be_lost() {
+        let fine = BTreeSet::from([Lack::OwnPrimary, Lack::Log4jsWriter]);
+        let wrong = BTreeSet::from([Lack::Log4jsVariable]);
+        let table = [
+            (true, 0, &fine, Log4jsStep::Tell(Lack::Log4js)),
+            (true, 3, &wrong, Log4jsStep::Tell(Lack::Log4js)),
+            (false, 0, &fine, Log4jsStep::Tell(Lack::Log4jsVariable)),
+            (false, 1, &wrong, Log4jsStep::Tell(Lack::Log4jsVariable)),
+            (false, 1, &fine, Log4jsStep::SendToFirst),
+            (false, u16::MAX, &fine, Log4jsStep::SendToFirst),
+        ];
+        for (names_worker, slot, first, step) in table {
+            assert_eq!(Log4jsLine { names_worker, slot }.step(first), step, "{names_worker} {slot}");
+        }
+    }
+
+    #[test]
+    fn scripts_that_start_cluster_workers_are_found() {
+        let own = [
+            "cluster.fork()",
+            "if (cluster.isPrimary) for (const _ of cpus) cluster.fork({ A: 1 });",
+            "a;\n  cluster_1.default.fork();\n",
+            "node_cluster_1.fork();",
+            "import_cluster.default.fork()",
+            "Cluster.fork()",
+            "\u{fe}cluster.fork()",
+        ];
+        for script in own {
+            assert!(calls_cluster_fork(script.as_bytes()), "{script}");
+        }
+        let other = [
+            "",
+            "// cluster.fork()",
+            " * cluster.fork()",
+            "child_process.fork('x.js')",
+            "mycluster.fork()",
+            "cluster.forked()",
+            ".fork(",
+            "fork('cluster')",
+        ];
+        for script in other {
+            assert!(!calls_cluster_fork(script.as_bytes()), "{script}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_says_what_to_do() {
+        let all = [
+            (Lack::OwnPrimary, "without `-i`"),
+            (Lack::ClusterMetrics, "register.metrics()"),
+            (Lack::Log4js, "pm2: true"),
+            (Lack::Log4jsVariable, "pm2InstanceVar"),
+            (Lack::Log4jsWriter, "disableClustering: true"),
+        ];
+        for (lack, step) in all {
+            let text = lack.to_string();
+            assert!(text.contains(step) && !text.ends_with('.') && !text.contains("  "), "{text}");
+        }
+    }
+}
