@@ -48,6 +48,10 @@ pub const WAITING_MAX: usize = 64;
 /// seconds on one that is doing much else; without a hello the process counts as one that does not greet.
 pub const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a program that compiles the app before it runs it is waited for, unless it listens earlier. ts-node takes 2 to
+/// 6 s with a small app.
+pub const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Which start of a slot a process belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u32);
@@ -307,6 +311,8 @@ pub struct Policy {
     pub mode: Mode,
     /// Whether a process says hello before it runs the app: Node.js with the agent.
     pub greets: bool,
+    /// Whether the app is compiled before it runs, so that a process that lives has not proven anything yet.
+    pub compiles: bool,
 }
 
 impl Policy {
@@ -318,6 +324,7 @@ impl Policy {
             stop: spec.stop,
             mode: spec.mode,
             greets: spec.agent && spec.launch.runtime == Runtime::Node,
+            compiles: spec.launch.compiles_first(),
         }
     }
 
@@ -329,8 +336,14 @@ impl Policy {
     /// How long a process has to stay alive, from its start, before it counts as serving though it announces nothing. One
     /// that greets has its time from its hello on, and this is the bound on waiting for that.
     pub fn quiet_start(&self) -> Duration {
-        let alive = self.restart.min_uptime;
+        let alive = self.proving_time();
         if self.greets { alive + GREETING_TIMEOUT } else { alive }
+    }
+
+    /// How long a process has to stay alive from where its own code may have begun.
+    pub(crate) fn proving_time(&self) -> Duration {
+        let alive = self.restart.min_uptime;
+        if self.compiles { alive.max(COMPILE_TIMEOUT) } else { alive }
     }
 
     /// Whether this sign makes a worker ready.

@@ -6,6 +6,7 @@
 //! - `low_ports`: which ports are bound for an app · `name`: apps and namespaces · `upkeep`: when a worker that runs is replaced all the same ·
 //!   [`environment`]: where variables came from, which values may be kept, and `.env` files
 
+mod compiling;
 pub mod environment;
 mod low_ports;
 mod name;

@@ -165,6 +165,7 @@ impl Bench {
             stop: StopPolicy::default(),
             mode: Mode::Cluster,
             greets: true,
+            compiles: false,
         };
         let mut bench = Self { slot: Slot::default(), policy };
         bench.feed(0, Event::Command(Verb::Start, Ticket(1)));

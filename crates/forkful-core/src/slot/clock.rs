@@ -20,7 +20,7 @@ impl State {
         }
         if let Some((begun, ready_by)) = self.start_of(process) {
             *begun = now;
-            *ready_by = now + policy.restart.min_uptime;
+            *ready_by = now + policy.proving_time();
         }
     }
 

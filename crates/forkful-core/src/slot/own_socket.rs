@@ -21,7 +21,7 @@ impl Policy {
     pub fn trusts(&self, socket: OwnSocket, seen_for: Duration) -> bool {
         match socket {
             OwnSocket::Tcp => true,
-            OwnSocket::Unix => seen_for >= self.restart.min_uptime,
+            OwnSocket::Unix => seen_for >= self.proving_time(),
         }
     }
 }
@@ -41,6 +41,7 @@ mod tests {
                 stop: StopPolicy::default(),
                 mode,
                 greets: true,
+                compiles: false,
             };
             let table = [
                 (OwnSocket::Tcp, 0, true),
@@ -56,6 +57,10 @@ mod tests {
                     "{socket:?} {seen_ms}"
                 );
             }
+            // A compiler has one for its own ends.
+            let policy = Policy { compiles: true, ..policy };
+            assert!(!policy.trusts(OwnSocket::Unix, Duration::from_secs(9)));
+            assert!(policy.trusts(OwnSocket::Tcp, Duration::ZERO));
         }
     }
 }

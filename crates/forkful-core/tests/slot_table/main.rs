@@ -34,6 +34,7 @@ fn policy(mode: Mode, wait_ready: bool) -> Policy {
         stop: StopPolicy::default(),
         mode,
         greets: false,
+        compiles: false,
     }
 }
 

@@ -7,7 +7,9 @@ mod world;
 
 use std::time::Duration;
 
-use forkful_core::slot::{Event, Exit, Fault, GREETING_TIMEOUT, Generation, Outcome, Policy, State, Verb};
+use forkful_core::slot::{
+    Event, Exit, Fault, GREETING_TIMEOUT, Generation, Outcome, Policy, ReadySign, State, Verb,
+};
 use forkful_core::spec::{Mode, Readiness, RestartPolicy, StopPolicy};
 use plans::Step;
 use proptest::prelude::*;
@@ -52,6 +54,7 @@ fn calm(mode: Mode) -> Policy {
         stop: StopPolicy::default(),
         mode,
         greets: false,
+        compiles: false,
     }
 }
 
@@ -198,6 +201,28 @@ fn a_hello_that_does_not_come_is_not_waited_for_for_ever() {
     assert_eq!(world.answer(start, 0), None);
     world.pass(Duration::from_secs(1));
     assert_eq!(world.answer(start, 0), Some(&Outcome::Online { confirmed: true }));
+}
+
+#[test]
+fn an_app_that_is_compiled_first_is_online_when_it_listens_or_after_ten_seconds() {
+    let policy = Policy { compiles: true, ..calm(Mode::Fork) };
+    // It is no Node.js, and says no hello.
+    let never = Plan { ready: None, hello: None, ..Plan::good() };
+    let fails = Plan { dies: Some((6_000, Exit::Code(1))), ..never.clone() };
+    let listens = Plan { ready: Some((6_000, ReadySign::Listening)), ..never.clone() };
+    let table = [
+        (fails, 6_000, Outcome::Failed(Fault::Exited(Exit::Code(1)))),
+        (listens, 6_000, Outcome::Online { confirmed: true }),
+        (never, 10_000, Outcome::Online { confirmed: true }),
+    ];
+    for (plan, at_ms, outcome) in table {
+        let mut world = World::new(1, policy.clone(), vec![plan]);
+        let start = world.command(0, Verb::Start).expect("the slot is there");
+        world.pass(Duration::from_millis(at_ms - 1));
+        assert_eq!(world.answer(start, 0), None);
+        world.pass(Duration::from_millis(1));
+        assert_eq!(world.answer(start, 0), Some(&outcome));
+    }
 }
 
 #[test]

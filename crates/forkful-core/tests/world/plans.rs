@@ -82,14 +82,15 @@ pub(crate) fn step(slots: usize) -> impl Strategy<Value = Step> {
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     // A good worker is ready after 100 ms, and has time for it.
     let listen_timeout = prop::option::of(millis(101..5_000));
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, restart_policy(), listen_timeout, stop_policy()).prop_map(
-        |((cluster, wait_ready, greets), restart, listen_timeout, stop)| Policy {
+        |((cluster, wait_ready, greets, compiles), restart, listen_timeout, stop)| Policy {
             restart,
             readiness: Readiness { wait_ready, listen_timeout },
             stop,
             mode: if cluster { Mode::Cluster } else { Mode::Fork },
             greets,
+            compiles,
         },
     )
 }

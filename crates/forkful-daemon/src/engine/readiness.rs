@@ -8,6 +8,7 @@ use forkful_core::spec::Mode;
 use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::Engine;
+use super::actions::LOOK_FRESH;
 use super::app::{App, AppId, Later, ListenFault, Process};
 use super::launch::{inspect_port, inspector_number};
 
@@ -28,11 +29,11 @@ impl Engine {
             return;
         }
         let has_asked = entry.primary.has_asked(process.worker);
-        let own = if has_asked { None } else { own_socket(entry, process) };
         let follows = entry.followed_by(slot, generation).is_some();
         let listens = if has_asked {
             !entry.primary.listening_on(process.worker).is_empty()
         } else {
+            let own = self.own_socket_at_start(app, slot, generation);
             self.trusts_own_socket(app, slot, generation, own)
         };
         let Some(entry) = self.apps.get(&app) else { return };
@@ -43,6 +44,20 @@ impl Engine {
             let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
             self.later(app, pause, Later::LookForSocket { slot, generation, looks: looks + 1 });
         }
+    }
+
+    /// What a starting process listens on by itself. A compiler may run the app in a process of its own.
+    fn own_socket_at_start(&mut self, app: AppId, slot: u16, generation: Generation) -> Option<OwnSocket> {
+        let compiles = self.apps.get(&app).is_some_and(|entry| Policy::of(&entry.spec).compiles);
+        if compiles {
+            self.look_at_processes(self.clock.now() - LOOK_FRESH);
+        }
+        let entry = self.apps.get(&app)?;
+        let process = entry.process(slot, generation)?;
+        let snapshot = self.snapshot.as_ref().filter(|_| compiles).map(|(_, snapshot)| snapshot);
+        let family = snapshot.map(|snapshot| snapshot.pids(&process.child, process.mark)).unwrap_or_default();
+        let kinds = family.iter().filter_map(|pid| own_socket_of(entry, process, *pid));
+        own_socket(entry, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
     }
 
     /// Whether what a starting process listens on by itself makes it ready by now.
@@ -165,6 +180,11 @@ impl App {
 
 /// What a process listens on by itself, the inspector apart; a port before a unix socket.
 fn own_socket(app: &App, process: &Process) -> Option<OwnSocket> {
+    own_socket_of(app, process, process.child.pid)
+}
+
+/// The same of any process that it has started.
+fn own_socket_of(app: &App, process: &Process, pid: u32) -> Option<OwnSocket> {
     let slot = app.find_worker(process.worker).map_or(0, |(slot, _)| slot);
     let number = inspector_number(app.spec.mode, slot, process.worker.0);
     let inspector = inspect_port(&app.spec.launch, number);
@@ -174,7 +194,7 @@ fn own_socket(app: &App, process: &Process) -> Option<OwnSocket> {
         (ListeningSocket::Tcp(_), None) => Some(OwnSocket::Tcp),
         (ListeningSocket::Unix(_), _) => Some(OwnSocket::Unix),
     };
-    let sockets = procinfo::listening_sockets_of(process.child.pid).unwrap_or_default();
+    let sockets = procinfo::listening_sockets_of(pid).unwrap_or_default();
     let is_port = |socket: &OwnSocket| *socket == OwnSocket::Tcp;
     let found: Vec<OwnSocket> = sockets.iter().filter_map(apps).collect();
     found.iter().copied().find(is_port).or(found.first().copied())
