@@ -2,7 +2,8 @@
 // is asked to leave answers every request it was sent, tells its clients to connect elsewhere, and closes
 // idle connections only when no request is on its way to them. README.md beside it has the protocol.
 //
-// When it is asked to, it also reports how many requests came and how busy the event loop is. It wraps none
+// When it is asked to, it also reports how many requests came and how busy the event loop is, counts the
+// connections that stay, and lets some of them end so that their clients come back to another worker. It wraps none
 // of the app's objects, and does nothing at all until it is asked to, but for remembering which servers
 // listen. It must never throw into the app (each entry point is
 // guarded), never keep the process alive (its timers are unref'd, and it only listens to an internal
@@ -56,6 +57,9 @@ let drain = null;
 
 /** @type {Reporter | undefined} Made when reports are asked for. */
 let reporter;
+
+/** @type {Mover | undefined} Made when connections are counted. */
+let mover;
 
 /**
  * Runs a step of ours so that its failure is never the app's.
@@ -357,6 +361,74 @@ function report(wish) {
   reporter.every(wish);
 }
 
+/** Moves kept HTTP/1 connections to other workers: each ends with an answer, and its client connects anew. */
+class Mover {
+  constructor() {
+    /** What had come by each connection at the last count. @type {WeakMap<any, number>} */
+    this.counted = new WeakMap();
+    /** How many connections are still to end. */
+    this.left = 0;
+    this.subscribed = false;
+    /** Whether a connection may end with its next answer; see `consider`. @type {WeakMap<any, boolean>} */
+    this.seen = new WeakMap();
+    this.onRequest = guarded((start) => this.consider(start));
+  }
+
+  /** Tells how many connections were open at the last count, too, and how many of these were used since. */
+  count() {
+    this.move(0);
+    let open = 0;
+    let fresh = 0;
+    let movable = 0;
+    for (const server of servers) {
+      open += server._connections || 0;
+      for (const socket of http1Sockets(server)) {
+        const bytes = this.counted.get(socket);
+        if (bytes === undefined) fresh += 1;
+        else if (bytes !== socket.bytesRead) movable += 1;
+        this.counted.set(socket, socket.bytesRead);
+      }
+    }
+    const staying = Math.max(0, open - fresh);
+    tell({ act: 'count', staying, movable: Math.min(movable, staying) });
+  }
+
+  /** Lets so many connections end with one of their next answers; 0 ends that. @param {number} connections */
+  move(connections) {
+    this.left = connections;
+    this.seen = new WeakMap();
+    // Not within `consider`: a channel that loses a subscriber while it publishes may pass over the next one.
+    if (this.subscribed === connections > 0) return;
+    this.subscribed = connections > 0;
+    if (this.subscribed) requestStart.subscribe(this.onRequest);
+    else requestStart.unsubscribe(this.onRequest);
+  }
+
+  /**
+   * A request has begun. Its connection may end with the answer if the client will have sent nothing more by then:
+   * it waited for the answer to its last request, and this one has no body that would be cut off.
+   */
+  consider({ request, response, socket }) {
+    if (this.left === 0 || !this.counted.has(socket)) return;
+    if (socket._httpMessage && socket._httpMessage !== response) {
+      this.seen.set(socket, false);
+      return;
+    }
+    const may = this.seen.get(socket);
+    if (may === undefined) this.seen.set(socket, true);
+    const hasBody = 'transfer-encoding' in request.headers || (request.headers['content-length'] ?? '0') !== '0';
+    if (!may || !response.shouldKeepAlive || request.upgrade || hasBody) return;
+    this.seen.set(socket, false);
+    refuseReuse(response);
+    this.left -= 1;
+  }
+}
+
+/** @param {unknown} wish `connections` as it came */
+function move(wish) {
+  if (typeof wish === 'number' && Number.isInteger(wish) && wish >= 0 && !drain) mover?.move(wish);
+}
+
 /** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
 function onInternalMessage(message) {
   if (!message) return;
@@ -365,6 +437,8 @@ function onInternalMessage(message) {
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
   }
   if (message.cmd === COMMAND && message.act === 'report') report(message.every_ms);
+  if (message.cmd === COMMAND && message.act === 'count') (mover ??= new Mover()).count();
+  if (message.cmd === COMMAND && message.act === 'move') move(message.connections);
   // Node closes idle connections itself now; all that is left is to mark the responses.
   if (message.cmd === 'NODE_CLUSTER' && message.act === 'disconnect') begin(0, false);
 }
@@ -455,5 +529,5 @@ guarded(() => {
   watchServers();
   process.on('internalMessage', guarded(onInternalMessage));
   guarded(watchWorkers)();
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report'], node: process.versions.node });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move'], node: process.versions.node });
 })();

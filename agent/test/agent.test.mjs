@@ -145,7 +145,7 @@ for (const major of MAJORS) {
       const report = await worker.heard('a report', (m) => m.seen);
       assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true, node: report.node });
       assert.equal(report.node.split('.')[0], String(major));
-      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report'], node: report.node });
+      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report', 'count', 'move'], node: report.node });
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
     });
@@ -185,6 +185,63 @@ for (const major of MAJORS) {
       worker.child.send('end');
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
+    });
+
+    for (const kind of ['http', 'https']) {
+      test(`${kind}: kept connections are counted, and as many as wished end with an answer`, async (t) => {
+        const worker = await serve(t, major, kind);
+        const clients = Array.from({ length: 4 }, () => client(t, kind));
+        const all = () => Promise.all(clients.map(({ get }) => get(worker.port, '/now')));
+        const counted = () => worker.internal.filter((m) => m.act === 'count').map(({ staying, movable }) => [staying, movable]);
+        const count = async () => {
+          worker.child.send({ cmd: 'NODE_FORKFUL', act: 'count' });
+          await sync(worker);
+          return counted().at(-1);
+        };
+        await all();
+        assert.deepEqual(await count(), [0, 0], 'connections are new at the first count');
+        assert.deepEqual(await count(), [4, 0], 'unused connections stay, and need not move');
+        await all();
+        assert.deepEqual(await count(), [4, 4]);
+        for (const connections of ['2', -1, 1.5, null]) worker.child.send({ cmd: 'NODE_FORKFUL', act: 'move', connections });
+        for (let n = 0; n < 3; n += 1) assert.deepEqual((await all()).filter(({ connection }) => connection === 'close'), []);
+        worker.child.send({ cmd: 'NODE_FORKFUL', act: 'move', connections: 2 });
+        await sync(worker);
+        const answers = [];
+        for (let n = 0; n < 4; n += 1) answers.push(...await all());
+        assert.deepEqual(answers.map(({ body }) => body), Array(16).fill('now'));
+        assert.equal(answers.filter(({ connection }) => connection === 'close').length, 2);
+        // What is left of a wish ends with the next count.
+        worker.child.send({ cmd: 'NODE_FORKFUL', act: 'move', connections: 4 });
+        await count();
+        for (let n = 0; n < 3; n += 1) assert.deepEqual((await all()).filter(({ connection }) => connection === 'close'), []);
+        assert.equal(worker.output, '');
+      });
+    }
+
+    test('a connection that has pipelined requests or requests with bodies does not move', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const requests = {
+        pipelined: 'GET /now HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2),
+        body: 'POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nxy',
+        chunked: 'POST /now HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxy\r\n0\r\n\r\n',
+      };
+      for (const [name, text] of Object.entries(requests)) {
+        const kept = await connect(t, worker.port);
+        const answers = (count) => waitUntil('the answers', () => kept.text.split('HTTP/1.1 200').length - 1 >= count);
+        const each = name === 'pipelined' ? 2 : 1;
+        kept.socket.write(text);
+        await answers(each);
+        worker.child.send({ cmd: 'NODE_FORKFUL', act: 'count' });
+        worker.child.send({ cmd: 'NODE_FORKFUL', act: 'move', connections: 9 });
+        await sync(worker);
+        for (let n = 2; n < 6; n += 1) {
+          kept.socket.write(text);
+          await answers(n * each);
+        }
+        assert.doesNotMatch(kept.text, /connection: close/i, name);
+        assert.ok(!kept.ended && !kept.error, name);
+      }
     });
 
     test('a script that has nothing to do ends', async (t) => {

@@ -6,8 +6,10 @@ import net from 'node:net';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { differentAnswers, freePort, get } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
 import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
@@ -87,6 +89,48 @@ for (const balance of ['auto', 'exact']) {
     for (let n = 0; n < ended.length - 1; n += 1) next.push(await open(t, port));
     const [worst] = counts([...opened.filter(({ pid }) => pid !== emptied), ...next]);
     assert.ok(worst <= 6, `spread ${counts(next)} of the new ones`);
+  });
+}
+
+const EXPRESS = fileURLToPath(new URL('node_modules/express', import.meta.url));
+const KEPT = 12;
+/** Two workers may share twelve kept connections 8 to 4. */
+const KEPT_MAX = 8;
+
+/** Express; the first request of a process keeps its loop, as cold code does, until all others have connected elsewhere. */
+function slowAtFirst({ require }) {
+  const app = require(process.env.EXPRESS)();
+  let first = true;
+  app.get('/', (_request, response) => {
+    for (const end = Date.now() + 300; first && Date.now() < end;);
+    first = false;
+    response.send(String(process.pid));
+  });
+  app.listen(Number(process.env.PORT));
+}
+
+for (const balance of ['auto', 'exact']) {
+  test(`balance ${balance}: ${KEPT} kept connections are spread after each reload, and no request fails`, async (t) => {
+    const forkful = await sandbox(t);
+    const port = await freePort();
+    await forkful.start(slowAtFirst, { name: 'app', options: ['--balance', balance], env: { PORT: String(port), EXPRESS } });
+    const loads = [startLoad({ port, keeping: KEPT, expect: /^\d+$/ }), startLoad({ port, closing: 6, expect: /^\d+$/ })];
+    t.after(() => Promise.all(loads.map((load) => load.stop())));
+    let spread = '';
+    for (let n = 0; n < 4; n += 1) {
+      if (n > 0) await forkful.ok(['reload', 'app']);
+      const pids = (await forkful.jlist('app')).map(({ pid }) => String(pid));
+      await waitUntil('the kept connections to be spread', () => {
+        const on = pids.map((pid) => loads[0].clients.filter(({ answer }) => answer === pid).length);
+        spread = on.join(':');
+        return on[0] + on[1] === KEPT && Math.max(...on) <= KEPT_MAX;
+      }).catch((error) => assert.fail(`${error.message}, after ${n} reloads: ${spread}`));
+    }
+    for (const load of loads) {
+      const { success, ...failed } = await load.stop();
+      assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+      assert.ok(success > 0);
+    }
   });
 }
 

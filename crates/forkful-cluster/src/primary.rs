@@ -6,12 +6,14 @@
 //! - [`listening`]: the sockets of one address
 //! - `conversation`: what apps say to their primary, and what they are told
 //! - `dispatch`: the daemon hands a connection to a worker (exact mode, rescue)
+//! - `even`: connections that clients keep move to workers that have fewer
 //! - `steer`: which sockets the kernel gives new connections to; watching the queues (direct mode)
 //! - `upkeep`: what the supervisor asks of single workers
 //! - `token`: how a descriptor is named in the reactor
 
 mod conversation;
 mod dispatch;
+mod even;
 mod listening;
 mod messages;
 mod queries;
@@ -29,6 +31,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
 use forkful_core::spec::Balance;
+use forkful_core::steering::evenness::Evenness;
 use forkful_os::channel::RemoteEnd;
 use forkful_os::listener::Owner;
 use forkful_os::reactor::{Event, Interest, Reactor};
@@ -168,6 +171,8 @@ pub struct Primary {
     /// When waiting connections and overdue answers were last looked at.
     looked_at: Time,
     retries: Vec<(Time, WorkerId, HandleLine)>,
+    /// When the connections that clients keep are looked at.
+    evenness: Evenness,
     events: VecDeque<PrimaryEvent>,
 }
 
@@ -190,6 +195,7 @@ impl Primary {
             reports_every: None,
             looked_at: Time::default(),
             retries: Vec::new(),
+            evenness: Evenness::default(),
             events: VecDeque::new(),
         }
     }
@@ -396,6 +402,7 @@ impl Primary {
         self.sample_queues(now);
         self.dispatch_all(now);
         self.rebalance(now);
+        self.look_at_evenness(now);
         self.drop_broken(now);
     }
 
@@ -414,6 +421,7 @@ impl Primary {
             self.next_sample(),
             self.next_dispatch(),
             self.next_rebalance(),
+            self.evenness.next_look(),
         ]
         .into_iter()
         .flatten()
@@ -457,6 +465,7 @@ impl Primary {
 
     /// Who may get connections has changed.
     fn after_change(&mut self, now: Time) {
+        self.begin_looks(now);
         self.refresh_all(now);
         self.dispatch_all(now);
     }

@@ -6,11 +6,13 @@
 //! - [`address`]: what becomes of an address that only a leaving worker listens on.
 //! - [`blocked`]: when a worker whose event loop does not turn is called blocked.
 //! - [`queue`]: when the connections in a worker's queue go to another worker.
+//! - [`evenness`]: when connections that clients keep move to another worker.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
 
 pub mod address;
 mod auto;
 pub mod blocked;
+pub mod evenness;
 pub mod level;
 pub mod queue;
 mod suspicion;

@@ -58,6 +58,8 @@ class Client {
     this.waiting = false;
     this.requests = 0;
     this.asked = 0;
+    /** The body of its last answer. */
+    this.answer = '';
     /** @type {() => void} */
     this.finished = () => {};
     this.done = new Promise((resolve) => { this.finished = () => resolve(undefined); });
@@ -121,6 +123,7 @@ class Client {
       this.drop(socket);
     } else {
       this.load.succeed(answer.body);
+      this.answer = answer.body;
       // When the answer came is the kernel's secret: at the earliest right after the request.
       if (answer.closes || !this.keepAlive || this.mayBeQuiet()) this.drop(socket);
     }

@@ -189,6 +189,7 @@ impl Primary {
         };
         worker.channel.send_handle(HandleLine::Connection(pushed), now);
         self.watch_write(id);
+        self.note_unevenness(id, now);
     }
 
     pub(super) fn on_accepted(&mut self, id: WorkerId, ack: u64, accepted: bool, now: Time) {

@@ -63,6 +63,7 @@ impl Primary {
             Incoming::Agent(AgentMessage::LacksWorkers) => {
                 self.events.push_back(PrimaryEvent::LacksWorkers(id));
             }
+            Incoming::Agent(AgentMessage::Count(connections)) => self.on_count(id, connections, now),
             Incoming::Agent(AgentMessage::Drained) => {
                 if self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
                     self.disconnect(id, now);

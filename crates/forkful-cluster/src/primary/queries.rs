@@ -176,6 +176,7 @@ impl Primary {
         }
         worker.has_listened = true;
         self.events.push_back(PrimaryEvent::Listening(id));
+        self.begin_looks(now);
         self.refresh(index, now);
         self.dispatch_all(now);
     }

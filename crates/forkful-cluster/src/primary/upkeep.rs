@@ -30,6 +30,7 @@ impl Primary {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         if !std::mem::replace(&mut worker.agent, true) {
             self.events.push_back(PrimaryEvent::Greeted { worker: id, node });
+            self.begin_looks(now);
         }
         if self.reports_every.is_some() {
             self.order_reports(id, now);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
+use forkful_core::steering::evenness::Connections;
 use forkful_os::procinfo::{self, Scheduled};
 
 use crate::channel::{Channel, HandleLine};
@@ -67,6 +68,19 @@ pub(crate) struct Worker {
     pub(crate) doubted: Option<(Time, Scheduled)>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
+    /// What its agent was asked about its connections.
+    pub(crate) counting: Counting,
+}
+
+/// A worker's part in a look at the connections that stay, see `forkful_core::steering::evenness`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// It owes no answer.
+    Unasked,
+    /// It has been asked.
+    Asked,
+    /// It has answered the last question.
+    Told(Connections),
 }
 
 /// How far a worker is between its start and its end.
@@ -113,6 +127,7 @@ impl Worker {
             pid: None,
             doubted: None,
             watches_write: false,
+            counting: Counting::Unasked,
         }
     }
 

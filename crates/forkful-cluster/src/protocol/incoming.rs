@@ -1,5 +1,6 @@
 //! What a worker says to its primary. Hostile input: whatever does not parse is [`Incoming::Ignored`].
 
+use forkful_core::steering::evenness::Connections;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -78,6 +79,8 @@ pub enum AgentMessage {
     Report(AgentReport),
     /// prom-client has asked for the workers of a primary, of which a worker has none.
     LacksWorkers,
+    /// The connections that stay with it.
+    Count(Connections),
 }
 
 /// A version of Node.js, without what may follow the three numbers.
@@ -207,6 +210,8 @@ struct Raw<'a> {
     delay_p99_us: Option<u64>,
     #[serde(rename = "heap_bytes")]
     heap_bytes: Option<u64>,
+    staying: Option<u32>,
+    movable: Option<u32>,
 }
 
 /// As much of a query as is needed to refuse it.
@@ -305,6 +310,12 @@ impl Raw<'_> {
                 None => Incoming::Ignored,
             },
             (Some("NODE_FORKFUL"), Some("lacks-workers")) => Incoming::Agent(AgentMessage::LacksWorkers),
+            (Some("NODE_FORKFUL"), Some("count")) => match (self.staying, self.movable) {
+                (Some(staying), Some(movable)) if movable <= staying => {
+                    Incoming::Agent(AgentMessage::Count(Connections { staying, movable }))
+                }
+                _ => Incoming::Ignored,
+            },
             (Some("NODE_CLUSTER"), act) => {
                 let act = act.map(str::to_owned);
                 self.cluster(act.as_deref())

@@ -157,6 +157,16 @@ pub fn agent_report(every_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}}}\n").into_bytes()
 }
 
+/// Asks the agent how many connections stay with its worker; ends what is left of [`agent_move`].
+pub fn agent_count() -> &'static [u8] {
+    b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"
+}
+
+/// Has the agent make so many kept HTTP/1 connections end with their next answers.
+pub fn agent_move(connections: u32) -> Vec<u8> {
+    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"move\",\"connections\":{connections}}}\n").into_bytes()
+}
+
 /// The kind of handle that a worker gets for an address.
 pub fn handle_kind(kind: AddressKind) -> HandleKind {
     match kind {

@@ -8,6 +8,7 @@ mod client;
 mod conversation;
 mod counts;
 mod direct;
+mod even;
 mod exact;
 mod failures;
 mod hostile;

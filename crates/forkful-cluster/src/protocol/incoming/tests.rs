@@ -128,6 +128,14 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         ),
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"count","staying":4294967295,"movable":0}"#,
+            "Agent(Count(Connections { staying: 4294967295, movable: 0 }))",
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"count","staying":4294967296,"movable":0}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"count","staying":-1,"movable":-2}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"count","staying":1,"movable":2}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"count","staying":1}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"of a later version","idle":3}"#, "Ignored"),
     ]);
 }

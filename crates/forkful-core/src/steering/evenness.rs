@@ -1,0 +1,321 @@
+//! When connections that clients keep are moved from one worker to another, and how many.
+//!
+//! New connections are spread when they come, and then stay. After a worker's start that is not enough: all clients of
+//! the old worker connect anew within milliseconds, the first request holds the new worker up (its code is cold), and
+//! what comes meanwhile goes to the others. So, for a while after every change of who serves, the workers are asked how
+//! many connections stay with them; one that has a third more than its share is told how many to give up. Its clients
+//! connect again, and that connection is spread like any new one.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// Between two looks at first. Clients that matter use their connection more often, and two looks that decide (the
+/// first one after a change, or after a move, only takes stock) are over within a second.
+pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Looks become rarer: the pause is this part of the time since the change, so that clients that ask every few seconds
+/// are seen too.
+const PAUSE_PART: u32 = 4;
+
+/// Looks end so long after the last change.
+pub const LOOKS_FOR: Duration = Duration::from_secs(30);
+
+/// After that, an unevenness that shows by itself is looked into at most so often.
+const REST: Duration = Duration::from_secs(30);
+
+/// A worker may have this share of the mean: 8 of 12 connections over two workers are even enough.
+const SHARE_MAX: (u64, u64) = (4, 3);
+
+/// Connections that are moved after one look, over all workers: at [`LOOK_EVERY`] 512 in a second, below the rate
+/// at which the `auto` balance turns to the kernel.
+pub const MOVED_MAX: u32 = 128;
+
+/// With each move in a row that made nothing more even, pauses double, so many times at most. Either clients ask too
+/// seldom to have moved by the next look, or connections come back to where they were (only one worker knows their
+/// address, say).
+const DOUBLED_MAX: u32 = 6;
+
+/// What one worker says of its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Connections {
+    /// Those that were open at the look before, too.
+    pub staying: u32,
+    /// Those among them that it could give up without a client noticing.
+    pub movable: u32,
+}
+
+/// How many connections each worker is to give up, in the same order; at most [`MOVED_MAX`] in all.
+pub fn surplus(workers: &[Connections]) -> Vec<u32> {
+    let all: u64 = workers.iter().map(|worker| u64::from(worker.staying)).sum();
+    let count = workers.len().max(1) as u64;
+    let share = all.div_ceil(count);
+    let (over, under) = SHARE_MAX;
+    let mut left = MOVED_MAX;
+    workers
+        .iter()
+        .map(|worker| {
+            let staying = u64::from(worker.staying);
+            // staying > mean × over / under, without fractions.
+            let uneven = staying.saturating_mul(count).saturating_mul(under) > all.saturating_mul(over);
+            let surplus = if uneven { staying.saturating_sub(share) } else { 0 };
+            let moved = u32::try_from(surplus).unwrap_or(u32::MAX).min(worker.movable).min(left);
+            left -= moved;
+            moved
+        })
+        .collect()
+}
+
+/// The looks of one app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evenness {
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nobody is asked.
+    Resting { until: Time },
+    Looking {
+        since: Time,
+        next: Time,
+        /// The next answers only take stock.
+        takes_stock: bool,
+        /// The least that was too much so far.
+        least: u32,
+        /// Moves in a row that have not made that less.
+        futile: u32,
+    },
+}
+
+impl Default for Evenness {
+    fn default() -> Self {
+        Self { phase: Phase::Resting { until: Time::default() } }
+    }
+}
+
+impl Evenness {
+    /// Others serve than before, or connections look uneven: looks begin, or begin again.
+    pub fn on_change(&mut self, now: Time) {
+        let next = now + LOOK_EVERY;
+        self.phase = Phase::Looking { since: now, next, takes_stock: true, least: u32::MAX, futile: 0 };
+    }
+
+    /// Whether looks may begin for nothing but connections that look uneven.
+    pub fn may_begin(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Resting { until } if now >= until)
+    }
+
+    /// There is nobody to compare.
+    pub fn stop(&mut self, now: Time) {
+        self.phase = Phase::Resting { until: now + REST };
+    }
+
+    /// When [`Self::on_time`] is due.
+    pub fn next_look(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Looking { next, .. } => Some(next),
+            Phase::Resting { .. } => None,
+        }
+    }
+
+    /// Time has passed; whether the workers are to be asked now.
+    pub fn on_time(&mut self, now: Time) -> bool {
+        let Phase::Looking { since, next, futile, .. } = &mut self.phase else { return false };
+        if now < *next {
+            return false;
+        }
+        let age = now.since(*since);
+        *next = now + pause(*futile).max(age / PAUSE_PART);
+        if age >= LOOKS_FOR {
+            self.stop(now);
+        }
+        // The last question ends what is left of the last move; its answers decide nothing.
+        true
+    }
+
+    /// All workers have answered; how many connections each is to give up.
+    pub fn on_answers(&mut self, now: Time, workers: &[Connections]) -> Vec<u32> {
+        let none = vec![0; workers.len()];
+        let Phase::Looking { next, takes_stock, least, futile, .. } = &mut self.phase else { return none };
+        if std::mem::take(takes_stock) {
+            return none;
+        }
+        let moved = surplus(workers);
+        let total: u32 = moved.iter().sum();
+        if total == 0 {
+            return moved;
+        }
+        // Connections that are moved are new to their worker at the next look.
+        *takes_stock = true;
+        *futile = if total < *least || total == MOVED_MAX { 0 } else { *futile + 1 };
+        *least = total.min(*least);
+        *next = now + pause(*futile);
+        moved
+    }
+}
+
+fn pause(futile: u32) -> Duration {
+    LOOK_EVERY * 2_u32.pow(futile.min(DOUBLED_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_start(Duration::from_millis(millis))
+    }
+
+    fn http(staying: &[u32]) -> Vec<Connections> {
+        staying.iter().map(|staying| Connections { staying: *staying, movable: *staying }).collect()
+    }
+
+    #[test]
+    fn a_third_more_than_the_share_is_even_enough() {
+        for (staying, expected) in [
+            (vec![6, 6], vec![0, 0]),
+            (vec![8, 4], vec![0, 0]),
+            (vec![9, 3], vec![3, 0]),
+            (vec![0, 12], vec![0, 6]),
+            (vec![1, 0], vec![0, 0]),
+            (vec![2, 0], vec![1, 0]),
+            (vec![3, 3, 3, 11], vec![0, 0, 0, 6]),
+            (vec![7], vec![0]),
+            (vec![], vec![]),
+        ] {
+            assert_eq!(surplus(&http(&staying)), expected, "{staying:?}");
+        }
+    }
+
+    #[test]
+    fn connections_that_cannot_be_moved_count_and_stay() {
+        let websockets = Connections { staying: 10, movable: 0 };
+        assert_eq!(surplus(&[websockets, Connections { staying: 10, movable: 10 }]), [0, 0]);
+        assert_eq!(surplus(&[Connections { staying: 12, movable: 2 }, Connections::default()]), [2, 0]);
+        assert_eq!(surplus(&[Connections { staying: 12, movable: 0 }, Connections::default()]), [0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gives_up_more_than_its_surplus(staying in prop::collection::vec(any::<(u32, u32)>(), 0..40)) {
+            let workers: Vec<_> =
+                staying.iter().map(|(staying, movable)| Connections { staying: *staying, movable: *movable }).collect();
+            let moved = surplus(&workers);
+            prop_assert!(moved.iter().map(|moved| u64::from(*moved)).sum::<u64>() <= u64::from(MOVED_MAX));
+            let all: u64 = workers.iter().map(|worker| u64::from(worker.staying)).sum();
+            for (worker, moved) in workers.iter().zip(moved) {
+                let share = all.div_ceil(workers.len() as u64);
+                prop_assert!(moved <= worker.movable);
+                prop_assert!(moved == 0 || u64::from(worker.staying - moved) >= share);
+            }
+        }
+    }
+
+    /// Workers that keep what they are told to keep: a moved connection goes to the one that has the fewest.
+    struct Workers {
+        staying: Vec<u32>,
+        fresh: Vec<u32>,
+    }
+
+    impl Workers {
+        fn answer(&mut self) -> Vec<Connections> {
+            let told = http(&self.staying);
+            for (staying, fresh) in self.staying.iter_mut().zip(&mut self.fresh) {
+                *staying += std::mem::take(fresh);
+            }
+            told
+        }
+
+        fn give_up(&mut self, moved: &[u32]) {
+            for (from, moved) in moved.iter().enumerate() {
+                for _ in 0..*moved {
+                    self.staying[from] -= 1;
+                    let all = |at: &usize| self.staying[*at] + self.fresh[*at];
+                    let to = (0..self.staying.len()).min_by_key(all).unwrap();
+                    self.fresh[to] += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_seconds_after_a_change_kept_connections_are_even() {
+        for staying in [vec![12, 0], vec![11, 1], vec![9, 3], vec![40, 0, 0, 0], vec![100, 1, 30]] {
+            let mut workers = Workers { fresh: vec![0; staying.len()], staying };
+            let mut evenness = Evenness::default();
+            evenness.on_change(at(0));
+            for ms in 0..2000 {
+                if evenness.on_time(at(ms)) {
+                    let answers = workers.answer();
+                    let moved = evenness.on_answers(at(ms), &answers);
+                    workers.give_up(&moved);
+                }
+            }
+            assert!(
+                surplus(&http(&workers.staying)).iter().all(|moved| *moved == 0),
+                "{:?}",
+                workers.staying
+            );
+        }
+    }
+
+    #[test]
+    fn looks_become_rarer_and_end() {
+        let mut evenness = Evenness::default();
+        assert_eq!(evenness.next_look(), None);
+        evenness.on_change(at(0));
+        let mut looks = Vec::new();
+        while let Some(next) = evenness.next_look() {
+            assert!(evenness.on_time(next));
+            assert!(!evenness.on_time(next));
+            looks.push(next);
+        }
+        assert!((15..25).contains(&looks.len()), "{looks:?}");
+        assert_eq!(looks[..4], [at(250), at(500), at(750), at(1000)]);
+        assert_eq!(
+            evenness.on_answers(at(60_000), &http(&[12, 0])),
+            [0, 0],
+            "the last answers decide nothing"
+        );
+    }
+
+    #[test]
+    fn answers_after_a_change_or_a_move_only_take_stock() {
+        let mut evenness = Evenness::default();
+        evenness.on_change(at(0));
+        assert_eq!(evenness.on_answers(at(250), &http(&[12, 0])), [0, 0]);
+        assert_eq!(evenness.on_answers(at(500), &http(&[12, 0])), [6, 0]);
+        assert_eq!(evenness.on_answers(at(750), &http(&[6, 0])), [0, 0]);
+        assert_eq!(evenness.on_answers(at(1000), &http(&[9, 3])), [3, 0]);
+    }
+
+    #[test]
+    fn moves_that_change_nothing_become_rare() {
+        let mut evenness = Evenness::default();
+        evenness.on_change(at(0));
+        let mut moves = Vec::new();
+        while let Some(next) = evenness.next_look() {
+            assert!(evenness.on_time(next));
+            if evenness.on_answers(next, &http(&[10, 0])) == [5, 0] {
+                moves.push(next);
+            }
+        }
+        assert!((4..=8).contains(&moves.len()), "{moves:?}");
+        let last = moves[moves.len() - 1].since(moves[moves.len() - 2]);
+        assert!(last > LOOK_EVERY * 16, "{moves:?}");
+    }
+
+    #[test]
+    fn unevenness_that_shows_by_itself_is_looked_into_but_not_all_the_time() {
+        let mut evenness = Evenness::default();
+        assert!(evenness.may_begin(at(0)));
+        evenness.on_change(at(0));
+        assert!(!evenness.may_begin(at(100)), "looks are under way");
+        evenness.stop(at(1000));
+        assert!(!evenness.may_begin(at(2000)));
+        assert!(evenness.may_begin(at(1000) + REST));
+    }
+}
