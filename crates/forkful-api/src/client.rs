@@ -19,6 +19,7 @@ use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
+use crate::apply::{ApplyReply, ApplyRequest};
 use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, TriggerRequest, WorkersReply};
 use crate::jlist::JlistEntry;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
@@ -203,6 +204,11 @@ impl Client {
     /// `POST /v1/actions/{verb}`; verbs as in [`ActionRequest`].
     pub async fn action(&mut self, verb: &str, request: &ActionRequest) -> Result<ActionReply, ClientError> {
         self.post(&format!("/v1/actions/{}", escape(verb)), request).await
+    }
+
+    /// `POST /v1/apply`.
+    pub async fn apply(&mut self, request: &ApplyRequest) -> Result<ApplyReply, ClientError> {
+        self.post("/v1/apply", request).await
     }
 
     /// `POST /v1/kill`: all apps stop, and the daemon ends.

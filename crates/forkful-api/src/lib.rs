@@ -8,6 +8,7 @@
 //! **Invariant:** only types of this crate cross a socket or reach a disk; what comes in is hostile
 //! until converted.
 
+pub mod apply;
 pub mod client;
 pub mod conversation;
 pub mod definition;

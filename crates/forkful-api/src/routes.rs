@@ -18,6 +18,8 @@ pub enum Route {
     Start,
     /// Something for apps that exist; see [`Verb`](crate::types::Verb).
     Action,
+    /// A configuration, made true.
+    Apply,
     /// The end of the daemon.
     Kill,
     /// Lines of output.
@@ -44,13 +46,14 @@ pub enum Route {
 
 impl Route {
     /// All of them, in the order in which they are described.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Ping,
         Self::List,
         Self::Table,
         Self::Start,
         Self::Describe,
         Self::Action,
+        Self::Apply,
         Self::Kill,
         Self::Logs,
         Self::Events,
@@ -72,6 +75,7 @@ impl Route {
             Self::Table => "/v1/table",
             Self::Describe => "/v1/apps/{target}",
             Self::Action => "/v1/actions/{verb}",
+            Self::Apply => "/v1/apply",
             Self::Kill => "/v1/kill",
             Self::Logs => "/v1/logs",
             Self::Events => "/v1/events",
@@ -99,6 +103,7 @@ impl Route {
             | Self::Jlist => Method::GET,
             Self::Start
             | Self::Action
+            | Self::Apply
             | Self::Kill
             | Self::Messages
             | Self::Stdin

@@ -1,6 +1,7 @@
 //! What the API server (and the foreground mode) ask of the engine: one message per request, answered
 //! through a oneshot. The engine is the only owner of state; nobody else touches it.
 
+use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::types::{
     ActionReply, ActionRequest, AppList, AppTable, ErrorReply, LogsQuery, StartRequest,
 };
@@ -39,6 +40,13 @@ pub enum Command {
         request: ActionRequest,
         /// Answered when done.
         reply: Reply<ActionReply>,
+    },
+    /// `POST /v1/apply`.
+    Apply {
+        /// What the apps are to become.
+        request: ApplyRequest,
+        /// Answered when it is done, or undone.
+        reply: Reply<ApplyReply>,
     },
     /// `GET /v1/apps`.
     List {

@@ -12,11 +12,12 @@
 //! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
 //! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved ·
 //!   `resurrect`: the way back
-//! - `resolve`: what a request means · `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
+//! - `resolve`: what a request means · `apply`: a configuration made true · `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
 //!   `conversation`: events, messages
 
 mod actions;
 mod app;
+mod apply;
 mod clock;
 mod closes;
 mod commands;
@@ -117,6 +118,8 @@ pub(crate) struct Answered {
 /// What comes back from work that was done elsewhere.
 #[derive(Debug)]
 pub(crate) enum Back {
+    /// The next step of a configuration that is being applied.
+    Step(Command),
     /// Log files have been emptied.
     Flushed {
         /// For which command.
@@ -445,6 +448,7 @@ impl Engine {
 
     fn on_back(&mut self, back: Back) {
         match back {
+            Back::Step(command) => self.on_command(command),
             Back::Flushed { job, app, fault } => {
                 if let Some(part) = self.part(job, app)
                     && let Some(fault) = fault

@@ -36,7 +36,7 @@ pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
 };
 pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, RequestArgs, TuneArgs};
-pub(crate) use lifecycle::{RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
+pub(crate) use lifecycle::{ApplyArgs, RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
 use look::LookArgs;
 pub(crate) use serve::ServeArgs;
@@ -71,6 +71,7 @@ impl Cli {
             Verb::Restart(args) | Verb::Reload(args) => Some(&args.table),
             Verb::Stop(args) | Verb::Delete(args) | Verb::Reset(args) => Some(&args.table),
             Verb::Scale(args) => Some(&args.table),
+            Verb::Apply(args) => Some(&args.table),
             _ => None,
         };
         Look {
@@ -94,6 +95,8 @@ pub(crate) enum Verb {
     /// Replace an app's workers one by one without losing a request.
     #[command(visible_alias = "startOrReload", alias = "startOrGracefulReload")]
     Reload(RestartArgs),
+    /// Make the apps what a config file says.
+    Apply(ApplyArgs),
     /// Stop apps and remove them from the list.
     #[command(visible_alias = "del")]
     Delete(TargetArgs),

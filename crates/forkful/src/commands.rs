@@ -2,6 +2,7 @@
 
 mod act;
 mod api;
+mod apply;
 mod attach;
 mod bench;
 mod cleardump;
@@ -88,6 +89,7 @@ fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
             Verb::Stop(args) => stop::run(&home, args).await,
             Verb::Restart(args) => restart::run(&home, &args).await,
             Verb::Reload(args) => reload::run(&home, &args).await,
+            Verb::Apply(args) => apply::run(&home, &args).await,
             Verb::Delete(args) => delete::run(&home, args).await,
             Verb::Scale(args) => scale::run(&home, args).await,
             Verb::Complete(args) => complete::run(&home, &args).await,

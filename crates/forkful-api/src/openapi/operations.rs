@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use super::Schemas;
+use crate::apply::{ApplyReply, ApplyRequest};
 use crate::conversation::{
     DaemonEvent, Ending, EnvironmentQuery, EnvironmentReply, EventsQuery, MessageEvent, MessageRequest,
     ProcessEvent, SkippedEvents, StdinRequest, TriggerRequest, WorkersReply, log_event_name,
@@ -104,6 +105,7 @@ impl Operation {
             request: match route {
                 Route::Start => schemas.request::<StartRequest>(),
                 Route::Action => schemas.request::<ActionRequest>(),
+                Route::Apply => schemas.request::<ApplyRequest>(),
                 Route::Messages => schemas.request::<MessageRequest>(),
                 Route::Stdin => schemas.request::<StdinRequest>(),
                 Route::Trigger => schemas.request::<TriggerRequest>(),
@@ -193,6 +195,12 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "All workers in PM2's shape",
             "One entry for each worker. Secrets are redacted unless they are asked for.",
         ),
+        Route::Apply => (
+            "apply",
+            "apps",
+            "Make the apps what a configuration says",
+            "Missing apps start, changed apps are reloaded, the others stay. All or nothing: a failure undoes the rest.",
+        ),
         Route::Save => (
             "save",
             "state",
@@ -236,6 +244,7 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         }
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
         Route::Jlist => schemas.reply::<Vec<JlistEntry>>("All workers, by id"),
+        Route::Apply => schemas.reply::<ApplyReply>("The plan, and what became of it"),
         Route::Save => schemas.reply::<SaveReply>("What was saved, and where"),
         Route::ClearSaved => schemas.reply::<ClearReply>("The files that are gone"),
     }
@@ -259,6 +268,6 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         Route::Kill | Route::ClearSaved => &[ErrorCode::Internal],
         Route::Logs | Route::Describe | Route::Environment | Route::Messages | Route::Stdin => OF_TARGETS,
         Route::Action | Route::Trigger | Route::Resurrect => OF_CHANGES,
-        Route::Start | Route::Save => OF_NEW,
+        Route::Start | Route::Apply | Route::Save => OF_NEW,
     }
 }

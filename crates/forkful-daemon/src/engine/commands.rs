@@ -31,7 +31,12 @@ impl Engine {
                 let hint = Some("try again when it has ended".to_owned());
                 answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
             }
+            Command::Apply { reply, .. } if self.phase != Phase::Serving => {
+                let hint = Some("try again when it has ended".to_owned());
+                answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
+            }
             Command::Start { request, reply } => self.start(request, reply),
+            Command::Apply { request, reply } => self.apply(request, reply),
             Command::Keep(Keep::Save { request, reply }) => self.save(&request, reply),
             Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(request, reply),
             Command::Keep(Keep::Rewrite) => self.rewrite_home(),

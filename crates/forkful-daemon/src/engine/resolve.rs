@@ -58,7 +58,7 @@ impl Engine {
         Ok(Resolved { selection, specs, new })
     }
 
-    fn check_all_new(&self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
+    pub(super) fn check_all_new(&self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
         let new: Vec<AppSpec> =
             definitions.into_iter().map(|definition| self.check_new(definition)).collect::<Result<_, _>>()?;
         let names: BTreeSet<&str> = new.iter().map(|spec| spec.name.as_str()).collect();
@@ -136,10 +136,10 @@ impl Engine {
     }
 }
 
-fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
+pub(super) fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
     AppSpec::try_from(definition).map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), None))
 }
 
-fn defined_twice() -> ErrorReply {
+pub(super) fn defined_twice() -> ErrorReply {
     refuse(ErrorCode::BadRequest, "an app is defined twice in one request", None)
 }

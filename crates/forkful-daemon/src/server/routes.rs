@@ -10,6 +10,7 @@ use axum::handler::Handler;
 use axum::http::{Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
+use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::routes::Route;
 use forkful_api::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, AppTable, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery,
@@ -52,6 +53,7 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Start => of(route, start),
         Route::Describe => of(route, describe),
         Route::Action => of(route, action),
+        Route::Apply => of(route, apply),
         Route::Kill => of(route, kill),
         Route::Logs => of(route, logs),
         Route::Events => of(route, conversation::events),
@@ -125,6 +127,16 @@ async fn action(
     let verb = parse_verb(&verb).ok_or_else(|| Refusal::bad_request(format!("no such action: {verb:?}")))?;
     check_action(verb, &request).map_err(Refusal::bad_request)?;
     api.ask(|reply| Command::Action { verb, request, reply }).await.map(Json)
+}
+
+async fn apply(
+    State(api): State<Api>,
+    Json(request): Json<ApplyRequest>,
+) -> Result<Json<ApplyReply>, Refusal> {
+    if request.apps.is_empty() || request.apps.len() > TARGETS_MAX {
+        return Err(Refusal::bad_request(format!("a configuration names 1 to {TARGETS_MAX} apps")));
+    }
+    api.ask(|reply| Command::Apply { request, reply }).await.map(Json)
 }
 
 async fn kill(State(api): State<Api>) -> Result<Json<ActionReply>, Refusal> {

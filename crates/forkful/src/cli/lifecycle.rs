@@ -82,6 +82,39 @@ pub(crate) struct RestartArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Missing apps start, apps with another definition or newer code are reloaded, the others run on. The
+plan is printed first. When a new version does not become ready, everything that was done is undone,
+and the exit code is 1.
+
+Examples:
+  forkful apply
+  forkful apply forkful.config.js --dry-run
+  forkful apply forkful.config.js --prune      delete what the file does not name")]
+pub(crate) struct ApplyArgs {
+    /// A config file; without it, the one in this directory.
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: Option<String>,
+    /// Delete the other apps in the namespaces of the file's apps.
+    #[arg(long, conflicts_with = "only")]
+    pub(crate) prune: bool,
+    /// Only print the plan.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Only the apps of these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// The block `env_NAME` of the config file.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Examples:
   forkful scale api 8
   forkful scale api +2

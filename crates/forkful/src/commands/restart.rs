@@ -90,7 +90,7 @@ pub(super) async fn again(
 }
 
 /// When the code of apps last changed, where that is known.
-fn code_changes(definitions: &[AppDefinition]) -> BTreeMap<String, u64> {
+pub(super) fn code_changes(definitions: &[AppDefinition]) -> BTreeMap<String, u64> {
     let known = definitions.iter().filter_map(|app| Some((app.name.clone(), code::changed_at_ms(app)?)));
     known.collect()
 }

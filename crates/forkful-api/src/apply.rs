@@ -1,0 +1,71 @@
+//! `POST /v1/apply`: the apps become what a configuration says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+use crate::types::TARGETS_MAX;
+use crate::types::{AppDefinition, AppOutcome};
+
+/// What the apps are to become. Missing apps start, apps with another definition or other code are reloaded, the others
+/// stay as they are. When a new version does not become ready, everything that the request has done is undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ApplyRequest {
+    /// The apps, complete.
+    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
+    pub apps: Vec<AppDefinition>,
+    /// Delete all other apps in the namespaces of these.
+    #[serde(default)]
+    pub prune: bool,
+    /// Only say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// When a file of an app's code last changed, by the app's name, in milliseconds since 1970. An app without an entry
+    /// counts as changed.
+    #[serde(default)]
+    pub code_changed_at_ms: BTreeMap<String, u64>,
+}
+
+/// What is to be done to an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ApplyChange {
+    /// It does not exist, or does not run: it starts.
+    Start,
+    /// Its workers are replaced one by one.
+    Reload,
+    /// The number of its workers changes.
+    Scale,
+    /// Nothing.
+    Keep,
+    /// It goes.
+    Delete,
+}
+
+/// One app of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PlannedApp {
+    /// Its name.
+    pub name: String,
+    /// What is to be done to it.
+    pub change: ApplyChange,
+    /// What is different from now, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The plan, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ApplyReply {
+    /// Every app that the request names, and those that it deletes, in the order of the steps.
+    pub plan: Vec<PlannedApp>,
+    /// What became of each step that was carried out; empty with `dry_run`. When one failed, it is the last.
+    pub apps: Vec<AppOutcome>,
+    /// After a failure: what became of taking back the steps before it.
+    pub undone: Vec<AppOutcome>,
+}

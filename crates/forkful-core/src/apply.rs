@@ -1,0 +1,205 @@
+//! `forkful apply`: what makes the apps of a daemon what a configuration file says, in which order, and how it is taken
+//! back when a new version does not become ready.
+//!
+//! Apps that are missing start first, then apps with another definition are reloaded one after the other, and only when
+//! all of that has succeeded the apps go that the file does not name. A failure ends the plan: what was done is undone
+//! in the opposite order. Nothing that was removed has to be brought back, for removals are the last steps.
+
+use std::collections::VecDeque;
+
+use crate::spec::{AppSpec, RunningSince, may_stay};
+
+/// What has to be done to one app, in the order of a plan's steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It does not exist, or nothing of it runs: it starts.
+    Start,
+    /// Its definition or its code has changed: its workers are replaced.
+    Reload,
+    /// Only the number of its workers has changed.
+    Scale,
+    /// Nothing.
+    Keep,
+    /// The file does not name it: it goes.
+    Remove,
+}
+
+/// An app that exists.
+#[derive(Debug, Clone, Copy)]
+pub struct Existing<'a> {
+    /// Its definition.
+    pub spec: &'a AppSpec,
+    /// Whether nothing of it runs and nothing is planned.
+    pub is_at_rest: bool,
+    /// When its processes were started, and its code last changed.
+    pub since: RunningSince,
+}
+
+/// What has to be done for an app to become what the file says.
+pub fn change(existing: Option<Existing<'_>>, wanted: &AppSpec) -> Change {
+    match existing {
+        Some(Existing { spec, is_at_rest: false, since }) if may_stay(spec, wanted, since) => {
+            if spec.instances == wanted.instances { Change::Keep } else { Change::Scale }
+        }
+        Some(Existing { is_at_rest: false, .. }) => Change::Reload,
+        Some(Existing { is_at_rest: true, .. }) | None => Change::Start,
+    }
+}
+
+/// One app of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step<T> {
+    /// Which app, in the driver's terms.
+    pub app: T,
+    /// What is done to it.
+    pub change: Change,
+    /// Whether it existed before.
+    pub existed: bool,
+}
+
+/// What the driver is to do next; its outcome goes to [`Apply::done`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action<T> {
+    /// Carry out a step.
+    Do(Step<T>),
+    /// Bring an app back to what it was before: one that did not exist goes, another gets its previous definition.
+    Undo(Step<T>),
+}
+
+/// A plan under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apply<T> {
+    todo: VecDeque<Step<T>>,
+    current: Option<Action<T>>,
+    done: Vec<Step<T>>,
+    has_failed: bool,
+}
+
+/// How a step went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is as it should be.
+    Done,
+    /// It is not, and the app is what it was before.
+    Unchanged,
+    /// It is not, and some of its workers are new.
+    Partial,
+}
+
+impl<T: Clone> Apply<T> {
+    /// A plan of these steps; starts are in the order in which apps need each other.
+    pub fn new(steps: impl IntoIterator<Item = Step<T>>) -> Self {
+        let mut todo: Vec<Step<T>> = steps.into_iter().filter(|step| step.change != Change::Keep).collect();
+        todo.sort_by_key(|step| step.change);
+        Self { todo: todo.into(), current: None, done: Vec::new(), has_failed: false }
+    }
+
+    /// What comes next; `None` when all is done, or undone.
+    pub fn advance(&mut self) -> Option<Action<T>> {
+        let next = if self.has_failed {
+            self.done.pop().map(Action::Undo)
+        } else {
+            self.todo.pop_front().map(Action::Do)
+        };
+        self.current.clone_from(&next);
+        next
+    }
+
+    /// How the action went that [`Self::advance`] gave.
+    pub fn done(&mut self, outcome: Outcome) {
+        let Some(Action::Do(step)) = self.current.take() else { return };
+        let is_touched = match outcome {
+            Outcome::Done | Outcome::Partial => true,
+            // An app that was to be made exists, even where none of its workers runs.
+            Outcome::Unchanged => !step.existed,
+        };
+        self.has_failed |= outcome != Outcome::Done;
+        if is_touched {
+            self.done.push(step);
+        }
+    }
+
+    /// Whether a step failed, so that everything was undone.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(app: &'static str, change: Change) -> Step<&'static str> {
+        Step { app, change, existed: change != Change::Start }
+    }
+
+    /// The names of all actions of a plan in which the named steps fail, undone ones with a minus.
+    fn run(steps: &[Step<&'static str>], fails: &[(&str, Outcome)]) -> (String, bool) {
+        let mut plan = Apply::new(steps.iter().cloned());
+        let mut told = Vec::new();
+        while let Some(action) = plan.advance() {
+            let outcome = match &action {
+                Action::Do(step) => {
+                    told.push(step.app.to_owned());
+                    fails
+                        .iter()
+                        .find(|(app, _)| *app == step.app)
+                        .map_or(Outcome::Done, |(_, outcome)| *outcome)
+                }
+                Action::Undo(step) => {
+                    told.push(format!("-{}", step.app));
+                    Outcome::Done
+                }
+            };
+            plan.done(outcome);
+        }
+        (told.join(" "), plan.has_failed())
+    }
+
+    fn steps() -> Vec<Step<&'static str>> {
+        vec![
+            step("gone", Change::Remove),
+            step("same", Change::Keep),
+            step("more", Change::Scale),
+            step("b", Change::Reload),
+            step("a", Change::Reload),
+            step("new", Change::Start),
+        ]
+    }
+
+    #[test]
+    fn what_is_missing_comes_first_and_what_goes_comes_last() {
+        assert_eq!(run(&steps(), &[]), ("new b a more gone".to_owned(), false));
+    }
+
+    #[test]
+    fn a_failure_undoes_what_was_done_and_removes_nothing() {
+        assert_eq!(run(&steps(), &[("a", Outcome::Unchanged)]), ("new b a -b -new".to_owned(), true));
+        assert_eq!(run(&steps(), &[("a", Outcome::Partial)]), ("new b a -a -b -new".to_owned(), true));
+        assert_eq!(
+            run(&steps(), &[("more", Outcome::Unchanged)]),
+            ("new b a more -a -b -new".to_owned(), true)
+        );
+    }
+
+    #[test]
+    fn an_app_that_could_not_be_started_is_not_left_behind() {
+        assert_eq!(run(&steps(), &[("new", Outcome::Unchanged)]), ("new -new".to_owned(), true));
+        let rests = Step { existed: true, ..step("rests", Change::Start) };
+        assert_eq!(run(&[rests], &[("rests", Outcome::Unchanged)]), ("rests".to_owned(), true));
+    }
+
+    #[test]
+    fn a_failure_while_undoing_does_not_end_the_undoing() {
+        let mut plan = Apply::new(steps());
+        plan.advance();
+        plan.done(Outcome::Done);
+        plan.advance();
+        plan.done(Outcome::Partial);
+        for app in ["b", "new"] {
+            assert!(matches!(plan.advance(), Some(Action::Undo(step)) if step.app == app));
+            plan.done(Outcome::Unchanged);
+        }
+        assert_eq!(plan.advance(), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Applies a configuration: the core's plan, one step after the other, each as a command of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
+use forkful_api::definition::changes;
+use forkful_api::types::{
+    ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorReply, ModeKind, StartRequest, Verb,
+};
+use forkful_core::apply::{Action, Apply, Change, Existing, Outcome, Step, change};
+use forkful_core::spec::{AppSpec, RunningSince};
+use tokio::sync::{mpsc, oneshot};
+
+use super::app::AppId;
+use super::commands::answer;
+use super::persistence::outcome;
+use super::resolve::{defined_twice, into_spec};
+use super::{Back, Engine};
+use crate::command::{Command, Reply};
+
+/// An app of a plan.
+#[derive(Debug, Clone)]
+struct Planned {
+    name: String,
+    /// What it is to become; what it is, when it is to go.
+    wanted: Box<AppDefinition>,
+    /// What it was before, if it existed.
+    before: Option<Box<AppDefinition>>,
+}
+
+impl Engine {
+    /// Makes the apps what the request says, or only says what that would take.
+    pub(super) fn apply(&mut self, request: ApplyRequest, reply: Reply<ApplyReply>) {
+        let dry_run = request.dry_run;
+        let steps = match self.steps(request) {
+            Ok(steps) => steps,
+            Err(refusal) => return answer(reply, Err(refusal)),
+        };
+        let plan = steps.iter().map(told).collect();
+        if dry_run {
+            return answer(reply, Ok(ApplyReply { plan, apps: Vec::new(), undone: Vec::new() }));
+        }
+        let back = self.back.clone();
+        tokio::task::spawn_local(async move {
+            let (apps, undone) = carry_out(Apply::new(steps), &back).await;
+            answer(reply, Ok(ApplyReply { plan, apps, undone }));
+        });
+    }
+
+    fn steps(&self, request: ApplyRequest) -> Result<Vec<Step<Planned>>, ErrorReply> {
+        let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
+        let mut wanted: Vec<(AppSpec, AppDefinition)> = Vec::with_capacity(apps.len());
+        for definition in apps {
+            wanted.push((into_spec(definition.clone())?, definition));
+        }
+        let names: BTreeSet<String> = wanted.iter().map(|(_, definition)| definition.name.clone()).collect();
+        if names.len() < wanted.len() {
+            return Err(defined_twice());
+        }
+        let is_new = |definition: &&AppDefinition| self.find(&definition.name).is_none();
+        let new = wanted.iter().map(|(_, definition)| definition).filter(is_new).cloned().collect();
+        self.check_all_new(new)?;
+        let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| spec.namespace.clone()).collect();
+        let mut steps: Vec<_> = wanted
+            .into_iter()
+            .map(|(spec, definition)| self.step(&spec, definition, &code_changed_at_ms))
+            .collect();
+        // In the order in which they are carried out.
+        steps.sort_by_key(|step| step.change);
+        if prune {
+            let others = self.apps.values().map(|entry| &entry.spec);
+            let goes = others
+                .filter(|spec| namespaces.contains(&spec.namespace) && !names.contains(spec.name.as_str()));
+            steps.extend(goes.map(|spec| {
+                let definition = Box::new(AppDefinition::from(&**spec));
+                let name = definition.name.clone();
+                let app = Planned { name, wanted: definition.clone(), before: Some(definition) };
+                Step { app, change: Change::Remove, existed: true }
+            }));
+        }
+        Ok(steps)
+    }
+
+    /// What has to be done to one app.
+    fn step(
+        &self,
+        spec: &AppSpec,
+        definition: AppDefinition,
+        code_changed_at_ms: &BTreeMap<String, u64>,
+    ) -> Step<Planned> {
+        let id: Option<AppId> = self.find(&definition.name);
+        let entry = id.and_then(|id| self.apps.get(&id));
+        let existing = entry.map(|entry| Existing {
+            spec: &entry.spec,
+            is_at_rest: entry.is_at_rest(),
+            since: RunningSince {
+                oldest_start_ms: entry.oldest_start_ms(),
+                code_changed_ms: code_changed_at_ms.get(&definition.name).copied(),
+            },
+        });
+        let change = change(existing, spec);
+        let before = entry.map(|entry| Box::new(AppDefinition::from(&*entry.spec)));
+        let app = Planned { name: definition.name.clone(), wanted: Box::new(definition), before };
+        Step { app, change, existed: entry.is_some() }
+    }
+}
+
+/// One app of the plan, for people.
+fn told(step: &Step<Planned>) -> PlannedApp {
+    let Planned { name, wanted, before } = &step.app;
+    let (change, mut notes) = match step.change {
+        Change::Start => (ApplyChange::Start, Vec::new()),
+        Change::Reload => (ApplyChange::Reload, Vec::new()),
+        Change::Scale => (ApplyChange::Scale, Vec::new()),
+        Change::Keep => (ApplyChange::Keep, Vec::new()),
+        Change::Remove => (ApplyChange::Delete, Vec::new()),
+    };
+    if let Some(before) = before {
+        notes.extend(changes(before, wanted));
+    }
+    if step.change == Change::Reload && notes.is_empty() {
+        notes.push("its code is newer than its processes".to_owned());
+    }
+    PlannedApp { name: name.clone(), change, notes }
+}
+
+/// Carries out a plan; what became of each step, and of each that was taken back.
+async fn carry_out(
+    mut plan: Apply<Planned>,
+    engine: &mpsc::UnboundedSender<Back>,
+) -> (Vec<AppOutcome>, Vec<AppOutcome>) {
+    let (mut done, mut undone) = (Vec::new(), Vec::new());
+    while let Some(action) = plan.advance() {
+        let (step, is_undo) = match &action {
+            Action::Do(step) => (step, false),
+            Action::Undo(step) => (step, true),
+        };
+        let became = ask(engine, step, is_undo).await;
+        plan.done(judged(step, &became));
+        if is_undo { undone.push(became) } else { done.push(became) }
+    }
+    (done, undone)
+}
+
+/// How a step went. In fork mode the old process of a worker has ended before the new one fails.
+fn judged(step: &Step<Planned>, became: &AppOutcome) -> Outcome {
+    let replaces = matches!(step.change, Change::Reload | Change::Scale);
+    if became.ok {
+        Outcome::Done
+    } else if replaces && (!became.pm_ids.is_empty() || step.app.wanted.mode == ModeKind::Fork) {
+        Outcome::Partial
+    } else {
+        Outcome::Unchanged
+    }
+}
+
+/// Has the engine carry out a step, or take it back, and waits for what becomes of it.
+async fn ask(engine: &mpsc::UnboundedSender<Back>, step: &Step<Planned>, is_undo: bool) -> AppOutcome {
+    let Planned { name, wanted, before } = &step.app;
+    let (reply, answer) = oneshot::channel();
+    let action = |verb, definition: Option<&AppDefinition>, instances| {
+        let targets = vec![name.clone()];
+        let definitions = definition.into_iter().cloned().collect();
+        let request = ActionRequest {
+            targets,
+            wait: true,
+            instances,
+            signal: None,
+            definitions,
+            changes: Vec::new(),
+            code_changed_at_ms: BTreeMap::new(),
+        };
+        (verb, request)
+    };
+    let previous = before.as_deref();
+    let (verb, request) = match (step.change, is_undo) {
+        (Change::Start, false) => {
+            let request = StartRequest { apps: vec![(**wanted).clone()], wait: true, stopped: false };
+            return became(name, engine.send(Back::Step(Command::Start { request, reply })).is_ok(), answer)
+                .await;
+        }
+        // One that existed did not run before.
+        (Change::Start, true) if step.existed => action(Verb::Stop, None, None),
+        (Change::Start, true) | (Change::Remove, _) => action(Verb::Delete, None, None),
+        (Change::Scale, false) => action(Verb::Scale, None, Some(wanted.instances)),
+        (Change::Scale, true) => action(Verb::Scale, None, previous.map(|before| before.instances)),
+        (Change::Reload | Change::Keep, false) => action(Verb::Reload, Some(wanted), None),
+        (Change::Reload | Change::Keep, true) => action(Verb::Reload, previous, None),
+    };
+    became(name, engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok(), answer).await
+}
+
+async fn became(
+    name: &str,
+    was_sent: bool,
+    answer: oneshot::Receiver<Result<ActionReply, ErrorReply>>,
+) -> AppOutcome {
+    let ending = || outcome(name, Some("the daemon is ending".to_owned()), Vec::new());
+    if !was_sent {
+        return ending();
+    }
+    match answer.await {
+        Ok(Ok(reply)) => reply.apps.into_iter().next().unwrap_or_else(|| outcome(name, None, Vec::new())),
+        Ok(Err(refusal)) => {
+            let mut became = outcome(name, Some(refusal.error), Vec::new());
+            became.hint = refusal.hint;
+            became
+        }
+        Err(_) => ending(),
+    }
+}

@@ -1,0 +1,112 @@
+//! `forkful apply`: the apps become what a config file says. The plan is the daemon's, and so is carrying it out.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
+use forkful_api::types::{ActionReply, AppDefinition};
+use forkful_config::AppOptions;
+
+use super::act::print_table;
+use super::restart::code_changes;
+use crate::cli::ApplyArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::format::{count, visible};
+use crate::output::paint::Paint;
+use crate::output::progress::Progress;
+use crate::output::{self, outcome};
+use crate::specs::Specs;
+
+pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> {
+    let env: Vec<String> = args.env.iter().cloned().collect();
+    let specs = Specs::new(&env, &args.only)?;
+    let config = config(&specs, args)?;
+    let apps = specs.apps_of_config(Path::new(&config), &AppOptions::default())?;
+    let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
+    let code_changed_at_ms = code_changes(&apps);
+    let mut request = ApplyRequest { apps, prune: args.prune, dry_run: true, code_changed_at_ms };
+    let mut client = connection::needed(home).await?;
+    let planned = client.apply(&request).await?;
+    if !args.json {
+        output::say(&plan_text(&planned.plan, &request.apps, Paint::stdout()))?;
+    }
+    let changes = planned.plan.iter().filter(|app| app.change != ApplyChange::Keep).count();
+    if args.dry_run || changes == 0 {
+        if args.json {
+            output::print_json(&planned)?;
+        }
+        return Ok(Exit::Done);
+    }
+    request.dry_run = false;
+    let reply = {
+        let _progress = Progress::start(format!("applying {}…", count(changes, "change")));
+        client.apply(&request).await?
+    };
+    super::unsaved::tell(&started(&request, &reply), &ActionReply { apps: reply.apps.clone() });
+    if args.json {
+        output::print_json(&reply)?;
+    } else {
+        print_table(&client.table().await?)?;
+    }
+    Ok(tell(reply))
+}
+
+fn config(specs: &Specs, args: &ApplyArgs) -> Result<String, Failure> {
+    if let Some(config) = &args.config {
+        return Ok(config.clone());
+    }
+    let found = forkful_config::find_default(Path::new(""));
+    found.map(|path| path.to_string_lossy().into_owned()).ok_or_else(|| {
+        Failure::new(Exit::WrongUse, format!("{} holds no config file", specs.cwd().display()))
+            .hint("`forkful init` writes one")
+    })
+}
+
+/// The definitions of apps that were started.
+fn started(request: &ApplyRequest, reply: &ApplyReply) -> Vec<AppDefinition> {
+    let is_new = |app: &&AppDefinition| {
+        reply.plan.iter().any(|planned| planned.name == app.name && planned.change == ApplyChange::Start)
+    };
+    request.apps.iter().filter(is_new).cloned().collect()
+}
+
+/// One line for each app of the plan.
+fn plan_text(plan: &[PlannedApp], apps: &[AppDefinition], paint: Paint) -> String {
+    let mut text = String::new();
+    for PlannedApp { name, change, notes } in plan {
+        let what = match change {
+            ApplyChange::Start => "start ",
+            ApplyChange::Reload => "reload",
+            ApplyChange::Scale => "scale ",
+            ApplyChange::Keep => "keep  ",
+            ApplyChange::Delete => "delete",
+        };
+        let workers = apps.iter().find(|app| app.name == *name && *change == ApplyChange::Start);
+        let why = match workers {
+            Some(app) => format!(" ({})", count(usize::from(app.instances), "worker")),
+            None if notes.is_empty() => String::new(),
+            None => format!(": {}", notes.join("; ")),
+        };
+        writeln!(text, "{what} {}{why}", paint.bold(&visible(name))).expect("a String takes everything");
+    }
+    text
+}
+
+/// Tells on stderr of what failed, and of what was taken back because of that.
+fn tell(reply: ApplyReply) -> Exit {
+    let ApplyReply { apps, undone, .. } = reply;
+    let failed = apps.iter().any(|app| !app.ok);
+    outcome::tell(&ActionReply { apps });
+    if failed {
+        let taken_back: Vec<&str> = undone.iter().filter(|app| app.ok).map(|app| app.name.as_str()).collect();
+        let text = match taken_back.as_slice() {
+            [] => "nothing else was changed".to_owned(),
+            names => format!("taken back: {}", names.join(", ")),
+        };
+        output::note(&text);
+        outcome::tell(&ActionReply { apps: undone.into_iter().filter(|app| !app.ok).collect() });
+    }
+    if failed { Exit::Failed } else { Exit::Done }
+}
