@@ -19,8 +19,8 @@ pub(crate) struct Group {
 pub(crate) const GROUPS: [Group; 5] = [
     Group {
         heading: "Apps",
-        commands: &["start", "stop", "restart", "reload", "apply", "scale", "delete", "run"],
-        more: &["deploy", "serve", "signal", "trigger", "send", "attach", "reset"],
+        commands: &["start", "stop", "restart", "reload", "scale", "delete", "run"],
+        more: &["apply", "deploy", "serve", "signal", "trigger", "send", "attach", "reset"],
     },
     Group {
         heading: "Logs and status",

@@ -1,6 +1,7 @@
 //! The real binary, command by command: what it says and how it exits.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod apply;
 mod attributes;
 mod behaviours;
 mod bench;
