@@ -20,7 +20,7 @@ fn help_of_the_command() {
       scale      Change the number of an app's workers
       delete     Stop apps and remove them from the list
       run        Run apps in the foreground: for containers, systemd and development
-      also: deploy, serve, signal, trigger, send, attach, reset
+      also: apply, deploy, serve, signal, trigger, send, attach, reset
 
     Logs and status
       list       Show all workers
