@@ -65,7 +65,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
                 drop(reply.send(Ok(receiver)));
                 tokio::spawn(write_logs(query, lines));
             }
-            Command::Talk(_) | Command::Keep(_) => {}
+            Command::Talk(_) | Command::Keep(_) | Command::Apply { .. } => {}
             Command::Kill { reply } => {
                 drop(reply.send(Ok(ActionReply { apps: vec![outcome("last", Verb::Stop)] })));
                 return;
