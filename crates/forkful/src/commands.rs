@@ -51,6 +51,8 @@ mod unsaved;
 mod update;
 mod validate;
 
+use std::pin::Pin;
+
 use crate::cli::{Cli, Verb};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -74,72 +76,53 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Get(args) => settings::get(&Home::locate()?, &args),
         Verb::Unset(args) => settings::unset(&Home::locate()?, &args),
         Verb::Daemon(args) => daemon::run(&args),
-        verb => talk_to_daemon(verb),
+        Verb::Start(args) => connected(async |home| start::run(&home, &args).await),
+        Verb::Stop(args) => connected(async |home| stop::run(&home, args).await),
+        Verb::Restart(args) => connected(async |home| restart::run(&home, &args).await),
+        Verb::Reload(args) => connected(async |home| reload::run(&home, &args).await),
+        Verb::Apply(args) => connected(async |home| apply::run(&home, &args).await),
+        Verb::Delete(args) => connected(async |home| delete::run(&home, args).await),
+        Verb::Scale(args) => connected(async |home| scale::run(&home, args).await),
+        Verb::Complete(args) => connected(async |home| complete::run(&home, &args).await),
+        Verb::List(args) => connected(async |home| list::run(&home, &args).await),
+        Verb::Jlist(args) => connected(async |home| jlist::run(&home, &args).await),
+        Verb::Prettylist(args) => connected(async |home| prettylist::run(&home, &args).await),
+        Verb::Trigger(args) => connected(async |home| trigger::run(&home, args).await),
+        Verb::Send(args) => connected(async |home| send::run(&home, args).await),
+        Verb::Attach(args) => connected(async |home| attach::run(&home, args).await),
+        Verb::Api(args) => connected(async |home| api::run(&home, &args).await),
+        Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
+        Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
+        Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
+        Verb::Flush(args) => connected(async |home| flush::run(&home, args).await),
+        Verb::ReloadLogs(args) => connected(async |home| reload_logs::run(&home, &args).await),
+        Verb::Signal(args) => connected(async |home| signal::run(&home, args).await),
+        Verb::Reset(args) => connected(async |home| reset::run(&home, args).await),
+        Verb::Id(args) => connected(async |home| id::run(&home, &args).await),
+        Verb::Pid(args) => connected(async |home| pid::run(&home, &args).await),
+        Verb::Env(args) => connected(async |home| env::run(&home, &args).await),
+        Verb::Report(_) => connected(async |home| report::run(&home).await),
+        Verb::Startup(args) => connected(async |home| startup::run(&home, &args).await),
+        Verb::Save(args) => connected(async |home| save::run(&home, &args).await),
+        Verb::Resurrect(args) => connected(async |home| resurrect::run(&home, &args).await),
+        Verb::Cleardump(args) => connected(async |home| cleardump::run(&home, &args).await),
+        Verb::Import(args) => connected(async |home| import::run(&home, &args).await),
+        Verb::Serve(args) => connected(async |home| serve::run(&home, &args).await),
+        Verb::Set(args) => connected(async |home| settings::set(&home, args).await),
+        Verb::Multiset(args) => connected(async |home| settings::multiset(&home, &args).await),
+        Verb::Conf(args) => connected(async |home| settings::conf(&home, args).await),
+        Verb::Ping(args) => connected(async |home| ping::run(&home, &args).await),
+        Verb::Kill(args) => connected(async |home| kill::run(&home, &args).await),
+        Verb::Update(args) => connected(async |home| update::run(&home, &args).await),
     }
 }
 
-/// The verbs that need a connection: on a single-threaded runtime, which takes microseconds to make.
-fn talk_to_daemon(verb: Verb) -> Result<Exit, Failure> {
+/// Runs what talks to the daemon: on a single-threaded runtime, which takes microseconds to make.
+fn connected(run: impl AsyncFnOnce(Home) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
     let home = Home::locate()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-    runtime.block_on(async {
-        match verb {
-            Verb::Start(args) => start::run(&home, &args).await,
-            Verb::Stop(args) => stop::run(&home, args).await,
-            Verb::Restart(args) => restart::run(&home, &args).await,
-            Verb::Reload(args) => reload::run(&home, &args).await,
-            Verb::Apply(args) => apply::run(&home, &args).await,
-            Verb::Delete(args) => delete::run(&home, args).await,
-            Verb::Scale(args) => scale::run(&home, args).await,
-            Verb::Complete(args) => complete::run(&home, &args).await,
-            Verb::List(args) => list::run(&home, &args).await,
-            Verb::Jlist(args) => jlist::run(&home, &args).await,
-            Verb::Prettylist(args) => prettylist::run(&home, &args).await,
-            Verb::Trigger(args) => trigger::run(&home, args).await,
-            Verb::Send(args) => send::run(&home, args).await,
-            Verb::Attach(args) => attach::run(&home, args).await,
-            Verb::Api(args) => api::run(&home, &args).await,
-            Verb::Describe(args) => describe::run(&home, &args).await,
-            Verb::Monit(args) => monit::run(home, &args).await,
-            Verb::Logs(args) => logs::run(&home, &args).await,
-            Verb::Flush(args) => flush::run(&home, args).await,
-            Verb::ReloadLogs(args) => reload_logs::run(&home, &args).await,
-            Verb::Signal(args) => signal::run(&home, args).await,
-            Verb::Reset(args) => reset::run(&home, args).await,
-            Verb::Id(args) => id::run(&home, &args).await,
-            Verb::Pid(args) => pid::run(&home, &args).await,
-            Verb::Env(args) => env::run(&home, &args).await,
-            Verb::Report(_) => report::run(&home).await,
-            Verb::Startup(args) => startup::run(&home, &args).await,
-            Verb::Save(args) => save::run(&home, &args).await,
-            Verb::Resurrect(args) => resurrect::run(&home, &args).await,
-            Verb::Cleardump(args) => cleardump::run(&home, &args).await,
-            Verb::Import(args) => import::run(&home, &args).await,
-            Verb::Serve(args) => serve::run(&home, &args).await,
-            Verb::Set(args) => settings::set(&home, args).await,
-            Verb::Multiset(args) => settings::multiset(&home, &args).await,
-            Verb::Conf(args) => settings::conf(&home, args).await,
-            Verb::Ping(args) => ping::run(&home, &args).await,
-            Verb::Kill(args) => kill::run(&home, &args).await,
-            Verb::Update(args) => update::run(&home, &args).await,
-            Verb::Init(_)
-            | Verb::Deploy(_)
-            | Verb::Validate(_)
-            | Verb::Unstartup(_)
-            | Verb::Completion(_)
-            | Verb::Run(_)
-            | Verb::Bench(_)
-            | Verb::Compare(_)
-            | Verb::Tune(_)
-            | Verb::Experiment(_)
-            | Verb::ServeFiles
-            | Verb::Guard(_)
-            | Verb::Get(_)
-            | Verb::Unset(_)
-            | Verb::Daemon(_) => {
-                unreachable!("these need no connection and are dispatched before")
-            }
-        }
-    })
+    // As an object, so that the runtime's code is there once and not for each command.
+    let future: Pin<Box<dyn Future<Output = Result<Exit, Failure>>>> = Box::pin(run(home));
+    runtime.block_on(future)
 }
