@@ -8,6 +8,8 @@
 //! **Invariant:** only types of this crate cross a socket or reach a disk; what comes in is hostile
 //! until converted.
 
+#![warn(missing_docs)]
+
 pub mod apply;
 pub mod client;
 pub mod conversation;

@@ -11,6 +11,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
+use forkful_core::spec::INSTANCES_MAX;
 use serde::{Deserialize, Serialize};
 
 pub use app::{AppDefinition, BalanceKind, ModeKind, RuntimeKind};
@@ -86,6 +87,39 @@ pub struct ActionRequest {
     /// 1970. An app that is named here keeps its processes when these are younger and its definition is the same.
     #[serde(default)]
     pub code_changed_at_ms: BTreeMap<String, u64>,
+}
+
+impl ActionRequest {
+    /// What a request must have, and must not have, beyond its types.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    pub fn check(&self, verb: Verb) -> Result<(), String> {
+        let names_none = self.targets.is_empty() && self.definitions.is_empty();
+        if names_none || self.targets.len() > TARGETS_MAX {
+            return Err(format!("an action names 1 to {TARGETS_MAX} targets"));
+        }
+        if self.instances.is_some() != (verb == Verb::Scale) {
+            return Err("`instances` belongs to `scale`, which needs it".to_owned());
+        }
+        if self.instances.is_some_and(|instances| !(1..=INSTANCES_MAX).contains(&instances)) {
+            return Err(format!("`scale` needs a number of workers from 1 to {INSTANCES_MAX}"));
+        }
+        if self.signal.is_some() != (verb == Verb::Signal) {
+            return Err("`signal` belongs to the action `signal`, which needs it".to_owned());
+        }
+        if self.signal.is_some_and(|signal| !(1..=64).contains(&signal)) {
+            return Err("`signal` needs a signal from 1 to 64".to_owned());
+        }
+        let defined = self.definitions.len() + self.changes.len();
+        if defined > 0 && !matches!(verb, Verb::Restart | Verb::Reload) {
+            return Err("`definitions` and `changes` belong to `restart` and `reload`".to_owned());
+        }
+        if defined > TARGETS_MAX {
+            return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
+        }
+        Ok(())
+    }
 }
 
 /// The verbs of `POST /v1/actions/{verb}`.

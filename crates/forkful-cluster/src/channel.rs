@@ -42,10 +42,8 @@ pub(crate) enum HandleLine {
     Reply {
         /// The line, for another try when the worker could not take the handle.
         line: Vec<u8>,
-        /// The socket.
         handle: OwnedFd,
     },
-    /// A pushed connection.
     Connection(Pushed),
 }
 
@@ -103,7 +101,6 @@ pub(crate) struct Channel {
     ending: bool,
 }
 
-/// What reading brought.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     /// Lines, understood, in order.
@@ -287,7 +284,6 @@ impl Channel {
         self.in_flight.as_ref().map(|(_, since)| *since)
     }
 
-    /// What is awaited.
     pub(crate) fn in_flight(&self) -> Option<&HandleLine> {
         self.in_flight.as_ref().map(|(line, _)| line)
     }

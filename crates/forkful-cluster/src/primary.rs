@@ -75,9 +75,7 @@ pub struct PrimaryConfig {
 /// A port; TCP and UDP have each their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
-    /// Of TCP.
     Tcp(u16),
-    /// Of UDP.
     Udp(u16),
 }
 
@@ -101,7 +99,6 @@ pub enum PrimaryEvent {
     Ready(WorkerId),
     /// Its listen was refused.
     ListenFailed {
-        /// Which worker.
         worker: WorkerId,
         /// On what, for people.
         address: String,
@@ -117,25 +114,18 @@ pub enum PrimaryEvent {
     /// It said something to its primary (`process.send`): metrics, answers to actions, lines of log4js, and, while
     /// [`Primary::hear_messages`] is on, everything else.
     Message {
-        /// Which worker.
         worker: WorkerId,
         /// What it said: JSON, at most [`LINE_BYTES_MAX`](crate::protocol::frame::LINE_BYTES_MAX) bytes.
         line: Vec<u8>,
     },
     /// Its agent is loaded; the app's own code follows. Said once.
     Greeted {
-        /// Which worker.
         worker: WorkerId,
         /// The Node.js that runs it, if the agent says so.
         node: Option<NodeVersion>,
     },
     /// Its agent reports, see [`Primary::want_reports`].
-    Report {
-        /// Which worker.
-        worker: WorkerId,
-        /// What it says.
-        report: AgentReport,
-    },
+    Report { worker: WorkerId, report: AgentReport },
 }
 
 /// Whose an open connection is.

@@ -16,7 +16,6 @@ const HOSTS_MAX: usize = 1000;
 /// One block of `deploy`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeployTarget {
-    /// The block's name.
     pub name: String,
     /// The configuration file that it stands in.
     pub file: PathBuf,
@@ -28,7 +27,6 @@ pub struct DeployTarget {
     pub key: Option<String>,
     /// Port of ssh.
     pub port: Option<u16>,
-    /// What git clones.
     pub repo: String,
     /// Branch, tag or commit, with or without the remote's name.
     pub reference: String,

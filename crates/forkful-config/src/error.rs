@@ -73,34 +73,23 @@ impl fmt::Display for Warning {
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// The file is larger than any configuration.
     #[error("{} has {bytes} bytes; a configuration has at most {bytes_max}", path.display())]
     TooLarge {
-        /// The file.
         path: PathBuf,
-        /// Its size.
         bytes: u64,
         /// The bound.
         bytes_max: u64,
     },
     /// The file's name says nothing about its format.
     #[error("cannot tell the format of {} by its name", path.display())]
-    UnknownFormat {
-        /// The file.
-        path: PathBuf,
-    },
+    UnknownFormat { path: PathBuf },
     /// The text does not follow its format's grammar.
     #[error("{place} {message}")]
     Syntax {
         /// File and line.
         place: Place,
-        /// The parser's words.
         message: String,
     },
     /// A JavaScript config could not be evaluated.
@@ -115,22 +104,10 @@ pub enum ConfigError {
     },
     /// The document holds no apps where they are expected.
     #[error("{place} {message}")]
-    Shape {
-        /// Where.
-        place: Place,
-        /// What was expected.
-        message: String,
-    },
+    Shape { place: Place, message: String },
     /// A key has a value of the wrong kind.
     #[error("{place} is {value}; expected {expected}")]
-    Value {
-        /// Where.
-        place: Place,
-        /// What is there.
-        value: String,
-        /// What should be.
-        expected: String,
-    },
+    Value { place: Place, value: String, expected: String },
     /// One thing is said twice.
     #[error("{place} is given twice, the other time as `{other}`")]
     DuplicateKey {
@@ -144,13 +121,11 @@ pub enum ConfigError {
     DuplicateName {
         /// The second app.
         place: Place,
-        /// The name.
         name: String,
     },
     /// There is no such user or group.
     #[error("{place} is {}, which is not a {kind} of this system", quoted(name))]
     UnknownUser {
-        /// Where.
         place: Place,
         /// The name or number.
         name: String,
@@ -160,7 +135,6 @@ pub enum ConfigError {
     /// Only root may start processes as another user.
     #[error("{place} is {}, but only root can start processes as another user", quoted(name))]
     NotRoot {
-        /// Where.
         place: Place,
         /// The name or number.
         name: String,
@@ -170,45 +144,26 @@ pub enum ConfigError {
     EnvFile {
         /// Where it was named.
         place: Place,
-        /// The file.
         file: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// A `.env` file has a line that is none.
     #[error("{}:{line}: {message}", file.display())]
-    EnvFileSyntax {
-        /// The file.
-        file: PathBuf,
-        /// The line.
-        line: usize,
-        /// What is wrong.
-        message: &'static str,
-    },
+    EnvFileSyntax { file: PathBuf, line: usize, message: &'static str },
     /// `increment_var` names a variable that holds no number.
     #[error("{place} is {}, but that variable {fault}", quoted(name))]
     NoNumber {
-        /// Where.
         place: Place,
-        /// The variable.
         name: String,
         /// What it is instead.
         fault: String,
     },
     /// Apps that wait for each other.
     #[error("{place} {message}")]
-    Dependency {
-        /// Where.
-        place: Place,
-        /// What is wrong.
-        message: String,
-    },
+    Dependency { place: Place, message: String },
     /// An app without a script.
     #[error("{place} has no script")]
-    NoScript {
-        /// The app.
-        place: Place,
-    },
+    NoScript { place: Place },
     /// The script is no file, no program and no command line.
     #[error("{place} {} does not exist in {}", quoted(script), tried.display())]
     ScriptMissing {
@@ -238,7 +193,6 @@ pub enum ConfigError {
         place: Place,
         /// As the user named it.
         script: String,
-        /// Why.
         source: std::io::Error,
     },
     /// The script has to be executed itself, and is not executable.
@@ -260,7 +214,6 @@ pub enum ConfigError {
     /// The interpreter is not installed.
     #[error("cannot find the interpreter {} {}", quoted(name), search(path_variable.as_deref()))]
     InterpreterMissing {
-        /// Its name.
         name: String,
         /// What was searched; `None` when the name is a path.
         path_variable: Option<String>,
@@ -268,29 +221,21 @@ pub enum ConfigError {
     /// The installed Node is too old for what the app or the config is.
     #[error("{subject} needs Node.js {needed} or newer, and {} is {found}", program.display())]
     NodeTooOld {
-        /// What needs it.
         subject: String,
         /// The least version.
         needed: &'static str,
         /// The program that was asked.
         program: PathBuf,
-        /// Its answer.
         found: String,
     },
     /// `node --version` does not work.
     #[error("cannot run {} --version", program.display())]
-    NodeVersion {
-        /// The program.
-        program: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    NodeVersion { program: PathBuf, source: std::io::Error },
     /// The working directory cannot be used.
     #[error("{place} {} {fault}", quoted(&cwd.display().to_string()))]
     WorkingDirectory {
         /// Where it was named.
         place: Place,
-        /// The directory.
         cwd: PathBuf,
         /// What is wrong with it.
         fault: &'static str,
@@ -300,7 +245,6 @@ pub enum ConfigError {
     BadName {
         /// Where it was given, or the app whose script it was taken from.
         place: Place,
-        /// The name.
         name: String,
         /// What is wrong with it.
         fault: AppNameFault,
@@ -308,7 +252,6 @@ pub enum ConfigError {
     /// More than one thing is wrong.
     #[error("{first}")]
     Several {
-        /// The first fault.
         first: Box<ConfigError>,
         /// How many there are, with the first.
         count: usize,

@@ -34,7 +34,6 @@ impl Faults {
         self.found.split_off(count.min(self.found.len()))
     }
 
-    /// All of them.
     pub(crate) fn into_list(self) -> Vec<ConfigError> {
         self.found
     }

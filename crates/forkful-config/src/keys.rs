@@ -11,9 +11,7 @@ use table::KNOWN_KEYS;
 /// What kind of value a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A text.
     Text,
-    /// A path.
     Path,
     /// A list of texts, or a text that is split as a shell would.
     Words,
@@ -25,7 +23,6 @@ pub enum Kind {
     Duration,
     /// A whole number from 0.
     Count,
-    /// A port's number.
     Port,
     /// `true` or `false`.
     Flag,
@@ -59,7 +56,6 @@ pub enum Kind {
     WatchIgnore,
     /// Options of the watcher.
     WatchOptions,
-    /// A health check.
     Health,
     /// How log files are set aside.
     LogRotation,
@@ -114,7 +110,6 @@ impl Kind {
 /// What becomes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// It works.
     Now,
     /// PM2 has it, and here it is not needed or has no meaning: ignored with a warning that says why.
     Foreign,
@@ -129,7 +124,6 @@ pub struct KnownKey {
     pub name: &'static str,
     /// Other names, of PM2.
     pub aliases: &'static [&'static str],
-    /// What it takes.
     pub kind: Kind,
     /// What becomes of it.
     pub support: Support,

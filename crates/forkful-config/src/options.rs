@@ -68,7 +68,6 @@ pub struct KeyOrigin {
 pub struct AppOptions {
     /// A file, a program in PATH, or a shell command line.
     pub script: Option<String>,
-    /// The app's name.
     pub name: Option<String>,
     /// Arguments of the script.
     pub args: Option<Vec<String>>,
@@ -122,7 +121,6 @@ pub struct AppOptions {
     pub balance: Option<Balance>,
     /// Preload the agent.
     pub agent: Option<bool>,
-    /// Group of apps.
     pub namespace: Option<String>,
     /// Goes before the name.
     pub name_prefix: Option<String>,
@@ -168,9 +166,7 @@ pub struct AppOptions {
     pub log_ansi: Option<AnsiPolicy>,
     /// No log files.
     pub disable_logs: Option<bool>,
-    /// What is watched.
     pub watch: Option<WatchOption>,
-    /// What is not.
     pub ignore_watch: Option<Vec<WatchIgnore>>,
     /// Quiet time before a reload.
     pub watch_delay: Option<Duration>,

@@ -54,7 +54,6 @@ pub struct Context {
 /// An app that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// The app.
     pub spec: AppSpec,
     /// What is odd about it.
     pub warnings: Vec<Warning>,

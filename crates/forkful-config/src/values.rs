@@ -30,9 +30,7 @@ pub(crate) struct Refusal {
     pub(crate) below: String,
     /// Where that part stands.
     pub(crate) at: Option<Spot>,
-    /// What is there.
     pub(crate) value: String,
-    /// What should be.
     pub(crate) expected: String,
 }
 
@@ -100,7 +98,6 @@ pub(crate) fn count(node: &Node) -> Checked<u32> {
         .ok_or_else(|| Refusal::new(node, "a whole number from 0"))
 }
 
-/// A port's number.
 pub(crate) fn port(node: &Node) -> Checked<u16> {
     whole(node)
         .and_then(|number| u16::try_from(number).ok())

@@ -18,7 +18,6 @@ pub enum Change {
     Reload,
     /// Only the number of its workers has changed.
     Scale,
-    /// Nothing.
     Keep,
     /// The file does not name it: it goes.
     Remove,
@@ -27,7 +26,6 @@ pub enum Change {
 /// An app that exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Existing<'a> {
-    /// Its definition.
     pub spec: &'a AppSpec,
     /// Whether nothing of it runs and nothing is planned.
     pub is_at_rest: bool,

@@ -40,7 +40,6 @@ pub enum Event {
     Hurry,
     /// Time has passed.
     Deadline,
-    /// It is gone.
     Exited,
 }
 

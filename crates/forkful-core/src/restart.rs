@@ -69,10 +69,8 @@ pub enum Verdict {
     Again {
         /// 1 for the first restart in a row.
         attempt: u32,
-        /// The pause.
         delay: Duration,
     },
-    /// The breaker tripped.
     GiveUp(FailReason),
 }
 

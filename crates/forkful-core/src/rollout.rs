@@ -37,7 +37,6 @@ pub struct Rollout {
 pub struct Failure {
     /// The slot whose replacement failed, or would have been next when the reload was cancelled.
     pub slot: SlotNumber,
-    /// Why.
     pub fault: Fault,
 }
 
@@ -57,7 +56,6 @@ pub struct Summary {
 pub enum Event {
     /// The successor in this slot serves (or, in a slot that had no process, the first one).
     SlotReplaced {
-        /// Where.
         slot: SlotNumber,
         /// Whether an old process is leaving, so that [`Event::OldLeft`] will follow.
         old_leaving: bool,
@@ -70,10 +68,7 @@ pub enum Event {
     OldLeft(SlotNumber),
     /// Somebody gives the whole app another command; to be sent before that command is given to
     /// the slots, so that the plan begins no slot that has just been stopped.
-    Cancelled {
-        /// Which command.
-        by: Verb,
-    },
+    Cancelled { by: Verb },
 }
 
 /// What the driver is to do.
@@ -179,7 +174,6 @@ pub struct ReloadQueue<T> {
 /// What becomes of a reload that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission<T> {
-    /// It begins now.
     Begin(T),
     /// It begins after this many others.
     Behind(usize),

@@ -70,7 +70,6 @@ pub struct Ticket(pub u64);
 pub struct Slot {
     /// What the slot does now.
     pub state: State,
-    /// What it remembers.
     pub counters: Counters,
     /// Processes that have lost the slot but not yet exited.
     pub leaving: Vec<Leaver>,
@@ -90,20 +89,17 @@ pub enum State {
     },
     /// A process runs that is not ready yet.
     Starting {
-        /// The process.
         generation: Generation,
         /// When it was started.
         started: Time,
         /// When waiting for readiness ends.
         ready_by: Time,
     },
-    /// A process serves.
     Online(Running),
     /// A process serves while its successor starts.
     Replacing {
         /// Serves until the new one is ready, and on if that never is.
         old: Running,
-        /// The successor.
         new: Generation,
         /// When the successor was started.
         new_started: Time,
@@ -112,7 +108,6 @@ pub enum State {
     },
     /// A process has been told to end.
     Stopping {
-        /// The process.
         generation: Generation,
         /// When it was started.
         started: Time,
@@ -132,7 +127,6 @@ pub enum State {
     },
     /// Given up; only a command starts it again.
     Failed {
-        /// Why.
         reason: FailReason,
         /// How the last process ended.
         last_exit: Exit,
@@ -142,7 +136,6 @@ pub enum State {
 /// A process that serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
-    /// The process.
     pub generation: Generation,
     /// When it was started; uptime counts from here.
     pub started: Time,
@@ -168,11 +161,9 @@ pub enum Push {
 /// What follows the exit of a stopping process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Nothing.
     Stop,
     /// Nothing, and the slot goes away.
     Delete,
-    /// A new start.
     Restart,
     /// The same as a crash: it was not ready in time.
     NotReady {
@@ -198,7 +189,6 @@ pub enum FailReason {
 pub enum Exit {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
     /// It never ran; the text says why.
     SpawnFailed(String),
@@ -207,7 +197,6 @@ pub enum Exit {
 /// A process that has lost the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaver {
-    /// The process.
     pub generation: Generation,
     /// How far it has been pushed.
     pub state: leaving::State,
@@ -216,9 +205,7 @@ pub struct Leaver {
 /// A command without an answer so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Whose.
     pub ticket: Ticket,
-    /// What was asked.
     pub verb: Verb,
 }
 
@@ -269,7 +256,6 @@ pub enum Event {
 /// How a process said that it can serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadySign {
-    /// It listens.
     Listening,
     /// It sent `'ready'`; the only sign that counts with `wait_ready`.
     Message,

@@ -40,7 +40,6 @@ pub struct AppSpec {
     pub name: AppName,
     /// The group that commands can name instead.
     pub namespace: Namespace,
-    /// What is executed.
     pub launch: Launch,
     /// Number of slots, 1 to [`INSTANCES_MAX`].
     pub instances: u16,
@@ -54,7 +53,6 @@ pub struct AppSpec {
     pub readiness: Readiness,
     /// How a worker is asked to leave, and for how long.
     pub stop: StopPolicy,
-    /// Where output goes.
     pub logs: LogSpec,
     /// Whether the agent is preloaded into Node workers.
     pub agent: bool,
@@ -106,7 +104,6 @@ pub struct Launch {
     /// What the user named as `script`: an absolute path, or a shell command line. `None` when the
     /// program itself is what the user named.
     pub script: Option<String>,
-    /// The user's arguments.
     pub args: Vec<String>,
     /// Absolute working directory.
     pub cwd: PathBuf,
@@ -123,9 +120,7 @@ pub struct Launch {
 /// Another user than the daemon's; only root can start processes so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
@@ -136,7 +131,6 @@ pub struct RunAs {
 pub enum Runtime {
     /// Node.js: gets an IPC channel, may run in cluster mode.
     Node,
-    /// Anything else.
     Other,
 }
 

@@ -28,7 +28,6 @@ pub enum TargetFault {
     EmptyPattern(String),
     /// It could not be the name of an app.
     NoName {
-        /// The text.
         text: String,
         /// What is wrong with it.
         fault: AppNameFault,

@@ -27,20 +27,12 @@ pub type Reply<T> = oneshot::Sender<Result<T, ErrorReply>>;
 pub enum Command {
     /// `POST /v1/apps`.
     Start {
-        /// What to start.
         request: StartRequest,
         /// Answered when done, or at once when `request.wait` is false.
         reply: Reply<ActionReply>,
     },
     /// `POST /v1/actions/{verb}`.
-    Action {
-        /// Which action.
-        verb: Verb,
-        /// On what.
-        request: ActionRequest,
-        /// Answered when done.
-        reply: Reply<ActionReply>,
-    },
+    Action { verb: Verb, request: ActionRequest, reply: Reply<ActionReply> },
     /// `POST /v1/apply`.
     Apply {
         /// What the apps are to become.
@@ -52,28 +44,18 @@ pub enum Command {
     List {
         /// How late the event loops are is of interest, for some seconds.
         measure: bool,
-        /// Answered at once.
         reply: Reply<AppList>,
     },
     /// `GET /v1/table`.
-    Table {
-        /// Answered at once.
-        reply: Reply<AppTable>,
-    },
+    Table { reply: Reply<AppTable> },
     /// `GET /v1/apps/{target}`: the apps that hold the target, with their workers' stderr tails.
     Describe {
         /// A name, id or `all`.
         target: String,
-        /// Answered at once.
         reply: Reply<AppList>,
     },
     /// `GET /v1/logs`.
-    Logs {
-        /// What to show.
-        query: LogsQuery,
-        /// The lines.
-        reply: Reply<LogLines>,
-    },
+    Logs { query: LogsQuery, reply: Reply<LogLines> },
     /// About the saved state.
     Keep(Keep),
     /// What changes no app.

@@ -99,7 +99,6 @@ const TURN_MAX: Duration = Duration::from_millis(50);
 /// Who waits for a slot's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TicketUse {
-    /// A command.
     Job(JobId),
     /// The plan of the app's reload.
     Reload,
@@ -121,26 +120,12 @@ pub(crate) enum Back {
     /// The next step of a configuration that is being applied.
     Step(Command),
     /// Log files have been emptied.
-    Flushed {
-        /// For which command.
-        job: JobId,
-        /// For which app.
-        app: AppId,
-        /// What failed.
-        fault: Option<String>,
-    },
+    Flushed { job: JobId, app: AppId, fault: Option<String> },
     /// What a watch of files has to tell.
-    Files {
-        /// Of which app.
-        app: AppId,
-        /// What.
-        news: crate::watch::News,
-    },
+    Files { app: AppId, news: crate::watch::News },
     /// A health check has an answer.
     Health {
-        /// Of which app.
         app: AppId,
-        /// Of which slot.
         slot: u16,
         /// Of which of its processes.
         generation: Generation,
@@ -155,14 +140,11 @@ pub(crate) enum Back {
     Started {
         /// The number of the start.
         number: u64,
-        /// The process.
         result: starting::StartResult,
     },
     /// The script of a worker has a primary part of its own.
     OwnPrimary {
-        /// Of which app.
         app: AppId,
-        /// Of which slot.
         slot: u16,
         /// Of which of its processes.
         generation: Generation,
@@ -171,16 +153,12 @@ pub(crate) enum Back {
     HelperStarted {
         /// The number of the start.
         number: u64,
-        /// The process.
         result: Result<Child, String>,
         /// Gets it.
         waits: tokio::sync::oneshot::Sender<Result<Child, String>>,
     },
     /// A process that is no worker has ended, and was reaped.
-    HelperEnded {
-        /// Its number.
-        pid: u32,
-    },
+    HelperEnded { pid: u32 },
 }
 
 /// How far the engine is in its life.

@@ -65,7 +65,6 @@ impl Filter {
     }
 }
 
-/// All watchers.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     watchers: Vec<Watcher>,
@@ -82,7 +81,6 @@ struct Watcher {
 }
 
 impl Hub {
-    /// A new watcher.
     pub(crate) fn subscribe(&mut self, query: &EventsQuery) -> Subscription {
         let filter = Filter::parse(&query.targets);
         let (sender, frames) = mpsc::channel(QUEUE_EVENTS_MAX);

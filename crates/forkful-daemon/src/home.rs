@@ -37,12 +37,10 @@ impl Home {
         Self { path }
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The API's socket.
     pub fn socket(&self) -> PathBuf {
         self.path.join("forkful.sock")
     }

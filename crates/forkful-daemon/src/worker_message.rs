@@ -31,7 +31,6 @@ pub(crate) enum WorkerMessage {
     Options(BTreeMap<String, Value>),
     /// An action is done.
     Done {
-        /// Its name.
         action: String,
         /// What it came to.
         result: Value,

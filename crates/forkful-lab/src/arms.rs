@@ -25,21 +25,14 @@ pub enum Runner {
     Plain,
     /// Forkful's cluster.
     Forkful {
-        /// Workers.
         workers: u16,
         /// How connections are spread; `None` leaves it to the app's configuration.
         balance: Option<Balance>,
     },
     /// A script that forks workers by Node's own cluster module.
-    NodeCluster {
-        /// Workers.
-        workers: u16,
-    },
+    NodeCluster { workers: u16 },
     /// PM2's cluster mode, if it is installed.
-    Pm2 {
-        /// Workers.
-        workers: u16,
-    },
+    Pm2 { workers: u16 },
 }
 
 impl Runner {
@@ -59,7 +52,6 @@ pub struct Arm {
     pub name: String,
     /// For readers: `one plain process`.
     pub label: String,
-    /// Who runs it.
     pub runner: Runner,
     /// `UV_THREADPOOL_SIZE`; `None` leaves the environment alone.
     pub pool: Option<u32>,

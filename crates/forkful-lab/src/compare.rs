@@ -37,7 +37,6 @@ pub struct Setup {
     pub apps: Vec<AppSpec>,
     /// At least two; the first is the baseline.
     pub arms: Vec<Arm>,
-    /// The request.
     pub target: Target,
     /// Our own program.
     pub forkful: PathBuf,
@@ -45,7 +44,6 @@ pub struct Setup {
     pub port: Option<u16>,
     /// Bound on a server's start.
     pub start_timeout: Duration,
-    /// The time budget.
     pub budget: Duration,
     /// Whether the budget is a bound, because its user gave it; otherwise a run may take longer for the sake of a result.
     pub keeps_budget: bool,
@@ -95,7 +93,6 @@ const TOGETHER_MAX: usize = 4;
 pub(crate) struct Block {
     /// Indices of arms in the order in which they ran.
     pub(crate) order: Vec<usize>,
-    /// By arm.
     pub(crate) trials: Vec<Trial>,
 }
 

@@ -28,11 +28,9 @@ pub struct Heading {
     pub seed: u64,
     /// What was asked for.
     pub target: TargetDocument,
-    /// Where it ran.
     pub machine: Machine,
 }
 
-/// The request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetDocument {
     /// What was started, as the user named it.
@@ -48,7 +46,6 @@ pub struct TargetDocument {
 pub struct Machine {
     /// Cores that may be used.
     pub cores: u16,
-    /// The processor's name.
     pub cpu: String,
     /// Kernel release.
     pub kernel: String,
@@ -67,20 +64,16 @@ pub struct CompareDocument {
     pub kind: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Whose, where, when.
     #[serde(flatten)]
     pub heading: Heading,
     /// Whether it was an arm against itself.
     pub aa: bool,
     /// Verdict of the first comparison.
     pub verdict: Word,
-    /// Its throughput.
     pub throughput: Ratio,
-    /// Its latency.
     pub latency: LatencyRatios,
     /// Whether the figures can be trusted.
     pub trustworthy: bool,
-    /// What was done.
     pub plan: PlanDocument,
     /// Each arm's figures.
     pub arms: Vec<ArmDocument>,
@@ -94,12 +87,9 @@ pub struct CompareDocument {
     pub trust: Trust,
 }
 
-/// What was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanDocument {
-    /// The time budget.
     pub budget_s: f64,
-    /// What it took.
     pub took_s: f64,
     /// Undisturbed blocks that count.
     pub blocks: usize,
@@ -119,14 +109,10 @@ pub struct PlanDocument {
     pub restarts: String,
 }
 
-/// One arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmDocument {
-    /// Its short name.
     pub name: String,
-    /// What it is.
     pub label: String,
-    /// Its workers.
     pub workers: u16,
     /// Its `UV_THREADPOOL_SIZE`, where it differs from the app's.
     pub pool: Option<u32>,
@@ -168,7 +154,6 @@ pub struct Rate {
 /// Failed requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Errors {
-    /// All.
     pub total: u64,
     /// By cause, in words.
     pub by_cause: BTreeMap<String, u64>,
@@ -260,9 +245,7 @@ pub struct PercentileRatio {
 /// An arm against the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The baseline.
     pub baseline: String,
-    /// The arm.
     pub arm: String,
     /// Requests per second.
     pub throughput: Ratio,
@@ -297,7 +280,6 @@ pub struct CapacityPoint {
     pub p99_ms: f64,
 }
 
-/// One block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockDocument {
     /// From 1.
@@ -351,14 +333,12 @@ pub struct Trust {
     pub checks: Vec<Check>,
 }
 
-/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustNote {
     /// `warning`: figures are wrong or doubtful; `note`: worth knowing.
     pub level: Level,
     /// Stable name.
     pub code: String,
-    /// A sentence.
     pub text: String,
 }
 
@@ -379,11 +359,8 @@ pub struct Check {
     pub name: String,
     /// Whether it was as it should be; `null` when it could not be told.
     pub ok: Option<bool>,
-    /// What was found.
     pub value: String,
-    /// What was allowed.
     pub limit: Option<String>,
-    /// What it means.
     pub meaning: Option<String>,
 }
 
@@ -394,14 +371,11 @@ pub struct TuneDocument {
     pub kind: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Whose, where, when.
     #[serde(flatten)]
     pub heading: Heading,
-    /// The answer.
     pub choice: Choice,
     /// Whether the figures can be trusted.
     pub trustworthy: bool,
-    /// What was done.
     pub plan: PlanDocument,
     /// Every candidate, best first.
     pub table: Vec<CandidateDocument>,
@@ -416,7 +390,6 @@ pub struct TuneDocument {
 /// The answer of `tune`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Workers.
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
     pub pool: u32,
@@ -424,14 +397,12 @@ pub struct Choice {
     pub pool_matters: bool,
     /// Share of resamples that choose the same, 0 to 1.
     pub stability: f64,
-    /// Why.
     pub sentence: String,
 }
 
 /// One candidate of `tune`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateDocument {
-    /// Workers.
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
     pub pool: u32,
@@ -463,7 +434,6 @@ pub struct CandidateDocument {
     pub dropped_in_round: Option<usize>,
     /// Nothing else is better in one of throughput, p99 and memory without being worse in another.
     pub pareto: bool,
-    /// The answer.
     pub chosen: bool,
     /// Share of resamples that choose it, in percent.
     pub share_percent: f64,
@@ -474,7 +444,6 @@ pub struct CandidateDocument {
 /// The fitted law with its meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UslDocument {
-    /// The parameters.
     #[serde(flatten)]
     pub law: Usl,
     /// The size of the thread pool whose candidates it is fitted to.
@@ -490,7 +459,6 @@ pub struct UslDocument {
 /// A change of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
-    /// The file.
     pub file: String,
     /// Whether it has been written.
     pub applied: bool,

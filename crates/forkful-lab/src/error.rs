@@ -13,7 +13,6 @@ pub enum LabError {
     Arms {
         /// The part of the list.
         text: String,
-        /// What was expected.
         reason: String,
     },
     /// What was asked for cannot be measured.
@@ -21,15 +20,12 @@ pub enum LabError {
     Plan {
         /// With the value and what was expected.
         reason: String,
-        /// What to do.
         hint: &'static str,
     },
     /// An arm's program is not there.
     #[error("{arm}: {what}")]
     Missing {
-        /// The arm.
         arm: String,
-        /// What is missing.
         what: String,
         /// How to get it.
         hint: String,
@@ -37,18 +33,14 @@ pub enum LabError {
     /// A process could not be started.
     #[error("{arm}: the server cannot be started")]
     Spawn {
-        /// The arm.
         arm: String,
-        /// Why.
         #[source]
         source: forkful_os::process::SpawnError,
     },
     /// The app ended, or its manager said that it failed.
     #[error("{arm}: {what}{}", tail_text(.tail))]
     Failed {
-        /// The arm.
         arm: String,
-        /// What happened.
         what: String,
         /// The last lines of its output.
         tail: Vec<String>,
@@ -56,7 +48,6 @@ pub enum LabError {
     /// The app runs but listens nowhere.
     #[error("{arm}: the app did not listen on a TCP port within {} s{}", .waited.as_secs(), tail_text(.tail))]
     NotListening {
-        /// The arm.
         arm: String,
         /// How long was waited.
         waited: Duration,
@@ -66,15 +57,10 @@ pub enum LabError {
     /// It listens but gives no usable answer.
     #[error("{arm}: {method} {path} at port {port} is not answered: {reason}{}", tail_text(.tail))]
     NoAnswer {
-        /// The arm.
         arm: String,
-        /// The request's method.
         method: String,
-        /// The request's path.
         path: String,
-        /// Where it listens.
         port: u16,
-        /// What went wrong.
         reason: String,
         /// It ended as a server of TLS ends plain requests.
         may_be_tls: bool,
@@ -83,34 +69,16 @@ pub enum LabError {
     },
     /// No TLS connection could be made to it.
     #[error("{arm}: no TLS connection to port {port}: {reason}")]
-    Tls {
-        /// The arm.
-        arm: String,
-        /// Where it listens.
-        port: u16,
-        /// Why not.
-        reason: String,
-    },
+    Tls { arm: String, port: u16, reason: String },
     /// It answers with an error.
     #[error("{arm}: {method} {path} is answered with status {status}")]
-    WrongStatus {
-        /// The arm.
-        arm: String,
-        /// The request's method.
-        method: String,
-        /// The request's path.
-        path: String,
-        /// The status.
-        status: u16,
-    },
+    WrongStatus { arm: String, method: String, path: String, status: u16 },
     /// Too many requests failed for figures to mean anything.
     #[error("{arm}: {failed} of {total} requests failed: {cause}{}", tail_text(.tail))]
     Errors {
-        /// The arm.
         arm: String,
         /// Failed requests.
         failed: u64,
-        /// All requests.
         total: u64,
         /// The most frequent cause, in words.
         cause: String,
@@ -120,9 +88,7 @@ pub enum LabError {
     /// The load could not be run.
     #[error("{arm}: the load cannot be run")]
     Load {
-        /// The arm.
         arm: String,
-        /// Why.
         #[source]
         source: LoadError,
     },
@@ -131,7 +97,6 @@ pub enum LabError {
     System {
         /// What was to be done.
         what: String,
-        /// Why not.
         #[source]
         source: io::Error,
     },

@@ -42,11 +42,9 @@ pub fn samples_min(percentile: f64) -> u64 {
 /// Who is asked, how, and who may end it.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The server.
     pub server: &'a Server,
     /// The arm's name, for messages.
     pub arm: &'a str,
-    /// The request.
     pub target: &'a Target,
     /// Whether connections are kept.
     pub keep_alive: bool,

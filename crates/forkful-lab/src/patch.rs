@@ -44,18 +44,11 @@ pub enum PatchError {
     Config(#[from] ConfigError),
     /// The place of the change is not found, or the change would change more.
     #[error("{} is left as it is: {reason}", .file.display())]
-    Refused {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Refused { file: PathBuf, reason: String },
     /// Reading or writing failed.
     #[error("{} cannot be changed", .file.display())]
     File {
-        /// The file.
         file: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },

@@ -127,7 +127,6 @@ impl Plan {
         needed.mul_f64(self.warmth).max(needed.min(WARMUP_MIN))
     }
 
-    /// All arms once.
     pub fn block(&self) -> Duration {
         self.takes / self.blocks_max().max(1) as u32
     }

@@ -9,7 +9,6 @@ pub struct Stage {
     pub done: f64,
 }
 
-/// Who listens.
 pub trait Observer {
     /// Something else is being done now.
     fn stage(&mut self, stage: &Stage);

@@ -39,7 +39,6 @@ const TERMINATE: i32 = 15;
 /// What a server is started from.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// The app, complete.
     pub app: &'a AppSpec,
     /// How it is run.
     pub arm: &'a Arm,
@@ -115,7 +114,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it answers.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -261,7 +259,6 @@ impl Drop for Server {
 /// [`Options`] without the directory, which each server gets for itself.
 #[derive(Debug, Clone, Copy)]
 pub struct StartOptions<'a> {
-    /// The app, complete.
     pub app: &'a AppSpec,
     /// How it is run.
     pub arm: &'a Arm,

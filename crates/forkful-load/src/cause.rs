@@ -238,7 +238,6 @@ impl fmt::Display for ErrorCause {
 /// How often a cause occurred, with its first examples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// The cause.
     pub cause: ErrorCause,
     /// Requests that it ended.
     pub count: u64,

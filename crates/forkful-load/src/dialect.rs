@@ -41,10 +41,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::Ab, Self::Siege, Self::Loadtest, Self::Autocannon, Self::Wrk];
 
-    /// The tool's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ab => "ab",
@@ -128,7 +126,6 @@ impl Invocation {
         Ok(Self { options })
     }
 
-    /// The tool.
     pub fn dialect(&self) -> Dialect {
         match self.options {
             Options::Ab(_) => Dialect::Ab,
@@ -182,7 +179,6 @@ impl Invocation {
         Ticker { invocation: self, told: 0, since: loadtest::Since::default() }
     }
 
-    /// The tool's report.
     pub fn report(&self, report: &Report) -> Printed {
         match &self.options {
             Options::Ab(options) => ab::report(options, report),

@@ -34,9 +34,7 @@ pub enum LoadError {
     /// The name has no address.
     #[error("the host name `{host}` has no address")]
     Resolve {
-        /// The name.
         host: String,
-        /// The resolver's error.
         #[source]
         source: io::Error,
     },
@@ -55,7 +53,6 @@ pub enum LoadError {
     Tls {
         /// `certificate authority`, `client certificate`, `client key`.
         what: &'static str,
-        /// Why.
         reason: String,
     },
     /// More connections than descriptors.
@@ -71,9 +68,7 @@ pub enum LoadError {
     /// The system refused something the engine cannot do without.
     #[error("{what} failed")]
     System {
-        /// What was tried.
         what: &'static str,
-        /// The system's error.
         #[source]
         source: io::Error,
     },

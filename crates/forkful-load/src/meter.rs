@@ -122,7 +122,6 @@ impl Meter {
         self.ended.get_or_insert_with(|| (now, thread_cpu()));
     }
 
-    /// The thread ends.
     pub(crate) fn last(
         &mut self,
         now: Nanos,

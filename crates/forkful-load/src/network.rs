@@ -11,7 +11,6 @@ use crate::LoadError;
 use crate::cause::ErrorCause;
 use crate::plan::Plan;
 
-/// Where connections go.
 #[derive(Debug, Clone)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
@@ -82,7 +81,6 @@ impl Address {
         }
     }
 
-    /// For messages.
     pub(crate) fn describe(&self, plan: &Plan) -> String {
         match self {
             Self::Tcp(address) if address.ip().to_string() == plan.requests[0].url.host => {

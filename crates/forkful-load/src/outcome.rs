@@ -58,7 +58,6 @@ pub struct Report {
     pub connections: Connections,
     /// The measurement in windows of equal length (the last may be shorter), at most [`Report::WINDOWS_MAX`].
     pub windows: Vec<Window>,
-    /// The generator's threads.
     pub threads: Vec<ThreadFacts>,
     /// CPU of the whole generator process over the measurement, seconds, user and system.
     pub cpu_seconds: f64,
@@ -229,7 +228,6 @@ pub struct Connections {
 pub struct Window {
     /// Its beginning, since the clock started.
     pub start: Duration,
-    /// Its length.
     pub length: Duration,
     /// Requests started.
     pub started: u64,
@@ -264,7 +262,6 @@ pub struct ThreadFacts {
     pub busy: f64,
     /// The largest `busy` of one window.
     pub busy_max: f64,
-    /// Its connections.
     pub connections: u64,
     /// Complete answers.
     pub completed: u64,
@@ -320,7 +317,6 @@ pub struct Host {
 /// What one worker of the server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
-    /// The header's value.
     pub name: String,
     /// Complete answers.
     pub requests: u64,
@@ -352,7 +348,6 @@ impl RequestFacts {
 /// The first complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstResponse {
-    /// Its status.
     pub status: u16,
     /// Its `Server` header, or nothing.
     pub server: Option<String>,
@@ -368,7 +363,6 @@ pub struct FirstResponse {
     pub kept_alive: bool,
 }
 
-/// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// When it was meant to start, since the clock started.

@@ -95,7 +95,6 @@ impl Plan {
 pub struct Request {
     /// `GET`, `POST`, …; any token.
     pub method: String,
-    /// Where to.
     pub url: Url,
     /// In order, as written.
     pub headers: Vec<(String, String)>,
@@ -129,7 +128,6 @@ impl Request {
 pub struct BasicAuth {
     /// Without a colon.
     pub user: String,
-    /// Anything.
     pub password: String,
 }
 
@@ -175,7 +173,6 @@ pub enum Load {
         /// The engine opens more connections than [`Plan::connections`] when all are busy, up to this many. A
         /// request that finds all of them busy starts late; its latency counts from when it was meant to start.
         connections_max: usize,
-        /// The spacing.
         arrivals: Arrivals,
     },
 }
@@ -230,7 +227,6 @@ impl Reuse {
     }
 }
 
-/// Which protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpVersion {
     /// HTTP/1.0: no chunks, no keep-alive unless asked for by [`Reuse`].

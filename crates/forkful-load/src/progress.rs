@@ -13,7 +13,6 @@ pub enum Phase {
     Ramp,
     /// Full load that is not counted.
     Warmup,
-    /// The clock runs.
     Measuring,
     /// No new requests; answers to those that were sent are awaited.
     Draining,
@@ -22,7 +21,6 @@ pub enum Phase {
 /// A snapshot, about ten times a second. All counts are of the measurement, without ramp and warm-up.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What goes on.
     pub phase: Phase,
     /// Since this phase began.
     pub elapsed: Duration,

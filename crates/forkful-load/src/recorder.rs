@@ -31,7 +31,6 @@ pub(crate) struct Timing {
     pub(crate) sent: Nanos,
     /// The first byte of its answer came; 0: not yet.
     pub(crate) first_byte: Nanos,
-    /// It counts.
     pub(crate) measured: bool,
     /// Index of the request in the plan.
     pub(crate) request: u16,
@@ -78,7 +77,6 @@ pub(crate) struct RecorderOptions {
     pub(crate) threads: usize,
 }
 
-/// One thread's counts.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     options: RecorderOptions,
@@ -205,7 +203,6 @@ impl Recorder {
         }
     }
 
-    /// A complete answer.
     #[inline]
     pub(crate) fn completed(&mut self, timing: &Timing, ending: &Ending, now: Nanos) {
         let response = now.saturating_sub(timing.intended);

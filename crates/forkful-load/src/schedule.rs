@@ -30,7 +30,6 @@ pub(crate) struct ScheduleOptions {
     pub(crate) measured_max: u64,
 }
 
-/// One intended start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at: Nanos,

@@ -77,9 +77,7 @@ pub struct GroupUsage {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set {what}")]
 pub struct LimitError {
-    /// Which.
     pub what: &'static str,
-    /// Why.
     #[source]
     pub source: io::Error,
 }

@@ -35,7 +35,6 @@ const PORT_OFFSET: u32 = 16 + 4;
 /// Whether all news arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
-    /// Nothing was lost.
     None,
     /// The kernel dropped news because they were not read soon enough: ask [`open_connections`] what is still open.
     Lost,

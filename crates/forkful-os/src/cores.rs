@@ -25,13 +25,9 @@ pub struct UsableCores {
 #[derive(Debug, Clone, PartialEq)]
 pub enum CoreLimit {
     /// The process is bound to some cores (`taskset`, `AllowedCPUs=`, or a cpuset that is not visible here).
-    Affinity {
-        /// How many.
-        cores: u16,
-    },
+    Affinity { cores: u16 },
     /// A control group is bound to some cores.
     Cpuset {
-        /// How many.
         cores: u16,
         /// Path of the group within its hierarchy.
         cgroup: String,

@@ -16,9 +16,7 @@ pub use lock::LockFile;
 pub struct Peer {
     /// Its number; a process may have passed the connection on since.
     pub pid: u32,
-    /// Its effective user.
     pub uid: u32,
-    /// Its effective group.
     pub gid: u32,
 }
 

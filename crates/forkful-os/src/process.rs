@@ -25,7 +25,6 @@ pub struct SpawnPlan {
     pub program: PathBuf,
     /// All arguments, beginning with `argv[0]`.
     pub argv: Vec<String>,
-    /// The whole environment.
     pub env: Vec<(String, String)>,
     /// Working directory.
     pub cwd: PathBuf,
@@ -48,9 +47,7 @@ pub struct SpawnPlan {
 /// A user and groups for a process; only root can give others than its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
@@ -81,17 +78,14 @@ pub enum SpawnStep {
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.describe())]
 pub struct SpawnError {
-    /// Where it failed.
     pub step: SpawnStep,
     /// The path that the step was about: the program, or the directory.
     pub path: PathBuf,
-    /// The kernel's answer.
     #[source]
     pub source: io::Error,
 }
 
 impl SpawnError {
-    /// The error number.
     pub fn errno(&self) -> i32 {
         self.source.raw_os_error().unwrap_or(libc::EINVAL)
     }

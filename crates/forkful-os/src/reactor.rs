@@ -67,7 +67,6 @@ pub struct Reactor {
 }
 
 impl Reactor {
-    /// An empty set.
     pub fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }

@@ -29,7 +29,6 @@ const KILL_ROUNDS_MAX: usize = 8;
 /// A living process of a worker's tree.
 #[derive(Debug)]
 pub struct Member {
-    /// Its number.
     pub pid: u32,
     /// A hold on exactly this process.
     pub pidfd: OwnedFd,

@@ -9,14 +9,11 @@ const ENTRY_BYTES: usize = 64 * 1024;
 /// The most supplementary groups of a process (`NGROUPS_MAX` of Linux).
 const GROUPS_MAX: usize = 65_536;
 
-/// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Login name; the id's digits when the system has no name for it.
     pub name: String,
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
     /// Home directory.
     pub home: String,

@@ -19,7 +19,6 @@ const ANSWER_GRACE: Duration = Duration::from_secs(20);
 /// Bytes a second at which a client reads that keeps its place: a slow mobile connection has ten times as many.
 const RATE_MIN: u32 = 4 << 10;
 
-/// All connections.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     size_max: usize,

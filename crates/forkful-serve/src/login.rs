@@ -22,7 +22,6 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// The only user.
     pub fn new(name: &str, password: &str) -> Self {
         Self { credentials: format!("{name}:{password}") }
     }

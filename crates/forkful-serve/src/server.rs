@@ -48,26 +48,13 @@ const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 pub enum ServeError {
     /// There is no such directory, or it cannot be read.
     #[error("cannot serve {}", path.display())]
-    Root {
-        /// The directory.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    Root { path: PathBuf, source: io::Error },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's answer.
-        source: io::Error,
-    },
+    Listen { address: SocketAddr, source: io::Error },
     /// No event loop can be made.
     #[error("cannot wait for connections")]
-    Runtime {
-        /// The system's answer.
-        source: io::Error,
-    },
+    Runtime { source: io::Error },
 }
 
 /// Serves until SIGINT or SIGTERM. Says on stdout where, once it does.

@@ -10,7 +10,6 @@ use crate::login::Login;
 /// The port unless another one is given, as PM2's.
 pub const PORT_DEFAULT: u16 = 8080;
 
-/// What is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The directory; a relative one starts at the working directory.
@@ -55,9 +54,7 @@ pub enum SettingsError {
     /// It has a value that makes no sense.
     #[error("{name} is {value:?}, but must be {expected}")]
     Value {
-        /// The variable.
         name: &'static str,
-        /// Its value.
         value: String,
         /// What it should be.
         expected: &'static str,

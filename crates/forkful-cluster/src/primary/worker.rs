@@ -20,7 +20,6 @@ const STUCK_RUN: Duration = Duration::from_millis(3);
 /// A loop that stood still for so long is likely to do so again soon: a route that computes is seldom asked for once.
 const STOOD_STILL: Duration = Duration::from_millis(50);
 
-/// For how long.
 const DOUBTED_FOR: Duration = Duration::from_secs(1);
 
 /// A worker of one app: which start of which slot it is, counted over the app's life. This is what

@@ -17,7 +17,6 @@ pub enum HandleKind {
         /// Whether it is a unix socket.
         unix: bool,
     },
-    /// A UDP socket.
     Datagram,
 }
 
@@ -97,7 +96,6 @@ pub fn reply_handle(head: ReplyHead<'_>, kind: HandleKind) -> Vec<u8> {
     line(&with_handle(kind, reply(head, Some(0), None)))
 }
 
-/// A pushed connection.
 pub fn new_connection(key: &str, seq: u64, unix: bool) -> Vec<u8> {
     let act = Act { cmd: "NODE_CLUSTER", name: "newconn", key: Some(key), seq };
     line(&with_handle(HandleKind::Stream { listening: false, unix }, act))

@@ -8,9 +8,7 @@ use forkful_core::spec::{HealthProbe, WatchIgnore};
 /// What of the caller's environment is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterEnv {
-    /// Nothing.
     Nothing,
-    /// All of it.
     Everything,
     /// The variable of this name.
     Named(String),
@@ -23,16 +21,12 @@ pub enum FilterEnv {
 pub enum FlagOrPath {
     /// The usual place, or none.
     Flag(bool),
-    /// This place.
     Path(PathBuf),
 }
 
-/// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchOption {
-    /// Nothing.
     Off,
-    /// The working directory.
     Directory,
     /// These files and folders.
     Paths(Vec<PathBuf>),
@@ -54,7 +48,6 @@ pub struct WatchOptions {
 /// A health check as far as it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthOptions {
-    /// What is asked.
     pub probe: HealthProbe,
     /// Pause between questions.
     pub interval: Option<Duration>,

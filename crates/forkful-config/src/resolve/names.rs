@@ -25,7 +25,6 @@ pub(super) fn name(options: &AppOptions, default: &str, context: &Context) -> Re
     AppName::new(name.as_str()).map_err(|fault| ConfigError::BadName { place, name, fault })
 }
 
-/// The app's group.
 pub(super) fn namespace(options: &AppOptions) -> Result<Namespace, ConfigError> {
     let Some(name) = &options.namespace else { return Ok(Namespace::default()) };
     Namespace::new(name.as_str()).map_err(|fault| ConfigError::BadName {

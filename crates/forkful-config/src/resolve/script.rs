@@ -50,7 +50,6 @@ const SIMILAR_ENTRIES_MAX: usize = 1_000;
 /// The command's hidden verb that serves files.
 const FILE_SERVER_VERB: &str = "serve-files";
 
-/// What was found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) program: PathBuf,
@@ -63,7 +62,6 @@ pub(super) struct Found {
 
 /// What the user's `script` turned out to be.
 enum Target {
-    /// A file.
     File(PathBuf),
     /// A program that was found in PATH.
     Program(PathBuf),

@@ -21,7 +21,6 @@ const POLLING_INTERVAL: Duration = Duration::from_millis(300);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is watched.
 pub(super) fn watch(
     options: &AppOptions,
     cwd: &Path,

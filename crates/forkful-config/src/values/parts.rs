@@ -116,7 +116,6 @@ pub(crate) fn filter_env(node: &Node) -> Checked<FilterEnv> {
     }
 }
 
-/// A variable's name.
 pub(crate) fn variable_name(node: &Node) -> Checked<String> {
     let name = filled_text(node)?;
     if name.contains('=') { Err(Refusal::new(node, "a variable's name without `=`")) } else { Ok(name) }
@@ -179,7 +178,6 @@ pub(crate) fn names(node: &Node) -> Checked<Vec<String>> {
     one_or_more(node, filled_text)
 }
 
-/// What is watched.
 pub(crate) fn watch(node: &Node) -> Checked<WatchOption> {
     match flag(node) {
         Ok(true) => Ok(WatchOption::Directory),

@@ -9,25 +9,20 @@ use super::{Exit, FailReason, Generation, Verb};
 pub enum Report {
     /// A process serves now, or has now confirmed that it does.
     Online {
-        /// The process.
         generation: Generation,
         /// See [`Running::confirmed`](super::Running::confirmed).
         confirmed: bool,
     },
     /// A process ended, or never began.
     Exited {
-        /// The process.
         generation: Generation,
-        /// How.
         exit: Exit,
         /// Its length of life.
         uptime: Duration,
     },
     /// A start did not lead to a serving process.
     StartFailed {
-        /// The process.
         generation: Generation,
-        /// Why.
         fault: Fault,
     },
     /// A successor serves; the old process drains.
@@ -39,12 +34,9 @@ pub enum Report {
     },
     /// The successor was given up, the old process serves on.
     ReplaceFailed {
-        /// The successor.
         new: Generation,
-        /// Why.
         fault: Fault,
     },
-    /// The slot rests.
     Stopped,
     /// A restart will follow a crash.
     RestartScheduled {
@@ -52,23 +44,18 @@ pub enum Report {
         attempt: u32,
         /// After how long.
         delay: Duration,
-        /// What ended.
         exit: Exit,
     },
     /// No restart will follow.
     GaveUp {
-        /// Why.
         reason: FailReason,
-        /// What ended.
         exit: Exit,
     },
     /// The stop signal did not end it within the kill timeout; SIGKILL was sent.
     Killed(Generation),
     /// A leaving process is gone.
     Left {
-        /// The process.
         generation: Generation,
-        /// How it ended.
         exit: Exit,
     },
 }
@@ -106,10 +93,7 @@ pub enum Fault {
     /// The process ended, or never began.
     Exited(Exit),
     /// Another command came in between.
-    Cancelled {
-        /// Which.
-        by: Verb,
-    },
+    Cancelled { by: Verb },
     /// The slot is being deleted.
     Deleting,
     /// The slot is being replaced already.
@@ -117,8 +101,5 @@ pub enum Fault {
     /// [`WAITING_MAX`](super::WAITING_MAX) commands wait already.
     TooManyWaiting,
     /// An app that this one depends on is not there, or did not start.
-    DependencyFailed {
-        /// Its name.
-        name: String,
-    },
+    DependencyFailed { name: String },
 }

@@ -153,12 +153,13 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
 /// How a starting process came to count as serving.
 #[derive(Clone, Copy)]
 enum Confirmation {
-    /// It said so.
     Given,
     /// It lives, and more is not asked of it.
     NotNeeded,
     /// It lives, though it should have said so by now.
-    Missing { waited: std::time::Duration },
+    Missing {
+        waited: std::time::Duration,
+    },
 }
 
 /// A starting process goes online.
@@ -310,7 +311,6 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
     }
 }
 
-/// The successor serves.
 fn promote(old: Running, new: Starting, confirmation: Confirmation, turn: &mut Turn<'_>) -> State {
     let confirmed = match confirmation {
         Confirmation::Given | Confirmation::NotNeeded => true,

@@ -121,7 +121,6 @@ impl std::error::Error for CronFault {}
 /// How it is found out whether a worker that runs still works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What is asked.
     pub probe: HealthProbe,
     /// Pause between two questions to one worker.
     pub interval: Duration,

@@ -29,7 +29,6 @@ pub enum Dispatch {
     Direct,
 }
 
-/// The switch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AutoBalance {
     phase: Phase,
@@ -83,7 +82,6 @@ impl AutoBalance {
         }
     }
 
-    /// What holds now.
     pub fn dispatch(&self) -> Dispatch {
         match self.phase {
             Phase::Direct { .. } => Dispatch::Direct,

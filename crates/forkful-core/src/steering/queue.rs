@@ -5,7 +5,6 @@ use crate::spec::Balance;
 /// The state of the worker that a queue belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// It accepts connections.
     Serving,
     /// It lives, but its event loop does not turn.
     Stuck,

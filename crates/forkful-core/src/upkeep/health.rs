@@ -18,7 +18,6 @@ pub struct Health {
 /// What a finished check means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The worker works.
     Healthy,
     /// It failed, but not often enough in a row.
     Failing {

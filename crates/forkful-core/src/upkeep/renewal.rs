@@ -70,10 +70,7 @@ pub enum Cause {
         limit: u64,
     },
     /// It has served as many requests as it is to.
-    Requests {
-        /// How many.
-        served: u64,
-    },
+    Requests { served: u64 },
     /// It is as old as it is to become.
     Age {
         /// Since its start.

@@ -10,7 +10,6 @@ use super::Reply;
 pub enum Keep {
     /// `POST /v1/save`.
     Save {
-        /// How.
         request: SaveRequest,
         /// Answered when the file is there.
         reply: Reply<SaveReply>,
@@ -25,8 +24,5 @@ pub enum Keep {
     /// The home was made anew: what belongs into it is written again.
     Rewrite,
     /// `POST /v1/cleardump`.
-    Clear {
-        /// Answered at once.
-        reply: Reply<ClearReply>,
-    },
+    Clear { reply: Reply<ClearReply> },
 }

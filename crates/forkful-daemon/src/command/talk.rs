@@ -12,7 +12,6 @@ use crate::events::Subscription;
 pub enum Talk {
     /// `GET /v1/events`.
     Watch {
-        /// What is wanted.
         query: EventsQuery,
         /// The events; the stream ends with the engine.
         reply: Reply<Subscription>,
@@ -21,7 +20,6 @@ pub enum Talk {
     Message {
         /// What to say to whom.
         request: MessageRequest,
-        /// Answered at once.
         reply: Reply<WorkersReply>,
     },
     /// `POST /v1/trigger`.
@@ -44,7 +42,6 @@ pub enum Talk {
         target: String,
         /// Secrets too.
         show_secrets: bool,
-        /// Answered at once.
         reply: Reply<EnvironmentReply>,
     },
 }

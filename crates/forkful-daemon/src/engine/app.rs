@@ -71,7 +71,6 @@ pub(crate) struct ReloadOrder {
 pub(crate) enum Whom {
     /// All; those that are stopped are started.
     All,
-    /// This one.
     Slot(u16),
     /// Those that should run.
     Wanted,
@@ -181,9 +180,7 @@ pub(crate) struct CpuSample {
 pub(crate) enum Later {
     /// Look whether a starting worker listens on a socket of its own.
     LookForSocket {
-        /// Where.
         slot: u16,
-        /// Which process.
         generation: Generation,
         /// Looks so far; the pauses grow.
         looks: u32,
@@ -194,9 +191,7 @@ pub(crate) enum Later {
     ClearTree(u16, Generation),
     /// A worker whose loop did not turn has had its time.
     LookStuck {
-        /// Where.
         slot: u16,
-        /// Which process.
         generation: Generation,
         /// Since when it is watched for this.
         asked: Time,
@@ -308,7 +303,6 @@ impl Place {
         std::iter::once(own).chain(&self.combined_file).cloned().collect()
     }
 
-    /// All its files.
     pub(crate) fn all_log_paths(&self) -> impl Iterator<Item = PathBuf> {
         [&self.out_file, &self.error_file].into_iter().chain(&self.combined_file).cloned()
     }
@@ -333,7 +327,6 @@ impl Place {
     }
 }
 
-/// A worker's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogFiles {
     pub(crate) out: PathBuf,

@@ -8,7 +8,7 @@ use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
 };
 use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
-use forkful_core::spec::{AppSpec, INSTANCES_MAX, RunningSince, may_stay};
+use forkful_core::spec::{AppSpec, RunningSince, may_stay};
 use tokio::sync::oneshot;
 
 use super::app::{AppId, Place, ReloadOrder, Whom};
@@ -126,9 +126,6 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        if let Err(refusal) = check_numbers(verb, request.instances, request.signal) {
-            return answer(reply, Err(refusal));
-        }
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.new_job(waiting, |reply| reply);
         self.note_all_known(job, forgotten);
@@ -370,19 +367,6 @@ fn ending(verb: Verb) -> Option<SlotVerb> {
         | Verb::ReloadLogs
         | Verb::Reset => None,
     }
-}
-
-fn check_numbers(verb: Verb, instances: Option<u16>, signal: Option<i32>) -> Result<(), ErrorReply> {
-    let fault = match verb {
-        Verb::Scale if !instances.is_some_and(|n| (1..=INSTANCES_MAX).contains(&n)) => {
-            format!("`scale` needs a number of workers from 1 to {INSTANCES_MAX}")
-        }
-        Verb::Signal if !signal.is_some_and(|n| (1..=64).contains(&n)) => {
-            "`signal` needs a signal from 1 to 64".to_owned()
-        }
-        _ => return Ok(()),
-    };
-    Err(refuse(ErrorCode::BadRequest, &fault, None))
 }
 
 pub(crate) fn refuse(code: ErrorCode, error: &str, hint: Option<String>) -> ErrorReply {

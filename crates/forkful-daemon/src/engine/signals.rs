@@ -13,7 +13,6 @@ pub(crate) enum Signal {
     Child,
     /// End in an orderly way.
     Stop(i32),
-    /// For the workers.
     Forward(i32),
 }
 

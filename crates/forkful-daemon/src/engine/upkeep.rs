@@ -385,7 +385,6 @@ impl Engine {
 
 /// What becomes of an app's watcher.
 enum Kept {
-    /// It goes on.
     As,
     /// Another one, or none, and why.
     New(Option<Watcher>, Option<String>),

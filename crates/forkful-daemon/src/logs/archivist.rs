@@ -43,13 +43,24 @@ const FAULT_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) enum Notice {
     /// A stream of the app writes to this file.
-    Opened { app: Box<str>, log: Arc<Path>, rotation: LogRotation },
+    Opened {
+        app: Box<str>,
+        log: Arc<Path>,
+        rotation: LogRotation,
+    },
     /// The file was opened, and is there.
-    Placed { log: Arc<Path>, entry: Entry },
-    /// It has ended.
-    Closed { app: Box<str>, log: Arc<Path> },
+    Placed {
+        log: Arc<Path>,
+        entry: Entry,
+    },
+    Closed {
+        app: Box<str>,
+        log: Arc<Path>,
+    },
     /// A log file was set aside.
-    SetAside { app: Box<str> },
+    SetAside {
+        app: Box<str>,
+    },
 }
 
 pub(super) struct Archivist {
@@ -70,7 +81,6 @@ struct AppFiles {
     pause_until: Option<Instant>,
 }
 
-/// A log file.
 #[derive(Default)]
 struct Log {
     /// How many streams write to it.
@@ -287,12 +297,10 @@ impl Archivist {
     }
 }
 
-/// How compressing ended.
 enum Done {
     Whole,
     /// The file was removed.
     Removed,
-    /// The service ends.
     Ended,
 }
 

@@ -14,7 +14,6 @@ pub struct EchoPrefix(pub String);
 /// How long a stream of ours that takes no more is waited for before lines are dropped.
 const ECHO_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// The two streams.
 #[derive(Debug)]
 pub(super) struct Echo {
     out: Target,

@@ -135,7 +135,6 @@ pub(super) struct WriteFault {
     pub(super) report: Option<io::Error>,
 }
 
-/// What was written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Appended {
     /// As before.

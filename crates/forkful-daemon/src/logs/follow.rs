@@ -31,27 +31,22 @@ pub struct FollowRequest {
     pub lines: u32,
     /// Go on with new lines until the receiver is dropped; else the channel ends after the files' lines.
     pub follow: bool,
-    /// Which new lines.
     pub filter: FollowFilter,
 }
 
 /// A file whose last lines are wanted, and whose they are.
 #[derive(Debug, Clone)]
 pub struct TailFile {
-    /// The app.
     pub app: String,
     /// The worker; `None` when several write to the file.
     pub pm_id: Option<u32>,
-    /// The stream.
     pub stream: LogStream,
-    /// The file.
     pub path: PathBuf,
 }
 
 /// Which new lines a follower gets.
 #[derive(Debug, Clone)]
 pub struct FollowFilter {
-    /// Of whom.
     pub who: Followed,
     /// Only this stream.
     pub stream: Option<LogStream>,
@@ -62,11 +57,9 @@ pub struct FollowFilter {
 pub enum Followed {
     /// Of every worker, also of those to come.
     All,
-    /// Of some.
     Some {
         /// Of these apps' workers, also of those to come.
         apps: BTreeSet<String>,
-        /// Of these workers.
         workers: BTreeSet<u32>,
     },
 }
@@ -83,7 +76,6 @@ impl FollowFilter {
     }
 }
 
-/// All followers.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     followers: Vec<Follower>,

@@ -57,7 +57,6 @@ pub(super) enum Control {
     Shutdown,
 }
 
-/// The reader's state.
 pub(super) struct Reader {
     reactor: Reactor,
     wake: Arc<OwnedFd>,

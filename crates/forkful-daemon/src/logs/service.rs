@@ -46,7 +46,6 @@ struct Shared {
     ended: Mutex<Receiver<()>>,
 }
 
-/// What tests change.
 pub(super) struct Options {
     pub(super) report: Report,
     pub(super) echo: Echo,

@@ -15,7 +15,6 @@ use super::style::LineStyle;
 pub struct StreamSpec {
     /// The app's name, for followers.
     pub app: String,
-    /// The worker's id.
     pub pm_id: u32,
     /// Which of its two streams.
     pub stream: LogStream,

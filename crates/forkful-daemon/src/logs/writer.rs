@@ -36,18 +36,25 @@ const RENDERED_BYTES_KEPT: usize = 1 << 20;
 
 /// What the writer is asked to do; in this order.
 pub(super) enum Job {
-    /// A stream begins.
     Open(Arc<StreamInfo>),
     /// Lines.
     Lines(Batch),
     /// A stream has ended.
     Close(Arc<StreamInfo>),
     /// Empty these files, and remove what was set aside of them.
-    Truncate { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
+    Truncate {
+        paths: Vec<PathBuf>,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     /// Open all files anew, under their names.
-    Reopen { reply: oneshot::Sender<Result<(), String>> },
+    Reopen {
+        reply: oneshot::Sender<Result<(), String>>,
+    },
     /// The ends of files, and new lines.
-    Follow { request: FollowRequest, senders: LineSenders },
+    Follow {
+        request: FollowRequest,
+        senders: LineSenders,
+    },
 }
 
 impl fmt::Debug for Job {
@@ -69,7 +76,6 @@ pub(super) struct Helpers {
     pub(super) read_back: Sender<BackRequest>,
 }
 
-/// The writer's state.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     files: HashMap<Arc<Path>, Shared>,

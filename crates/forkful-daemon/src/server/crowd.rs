@@ -44,7 +44,6 @@ impl Member {
     }
 }
 
-/// The connections.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     members: Mutex<BTreeMap<u64, Arc<Member>>>,
@@ -102,7 +101,6 @@ impl Place {
         self.member.leave.notified().await;
     }
 
-    /// The stream, observed.
     pub(super) fn observe(&self, stream: UnixStream) -> Observed {
         Observed { stream, member: Arc::clone(&self.member), stall: None }
     }

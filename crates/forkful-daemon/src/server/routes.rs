@@ -125,7 +125,7 @@ async fn action(
     Json(request): Json<ActionRequest>,
 ) -> Result<Json<ActionReply>, Refusal> {
     let verb = parse_verb(&verb).ok_or_else(|| Refusal::bad_request(format!("no such action: {verb:?}")))?;
-    check_action(verb, &request).map_err(Refusal::bad_request)?;
+    request.check(verb).map_err(Refusal::bad_request)?;
     api.ask(|reply| Command::Action { verb, request, reply }).await.map(Json)
 }
 
@@ -163,26 +163,4 @@ async fn no_such_route(method: Method, uri: Uri) -> Refusal {
 fn parse_verb(verb: &str) -> Option<Verb> {
     let name: StrDeserializer<'_, serde::de::value::Error> = verb.into_deserializer();
     Verb::deserialize(name).ok()
-}
-
-/// What an action's request must have, and must not have, beyond its types.
-fn check_action(verb: Verb, request: &ActionRequest) -> Result<(), String> {
-    let names_none = request.targets.is_empty() && request.definitions.is_empty();
-    if names_none || request.targets.len() > TARGETS_MAX {
-        return Err(format!("an action names 1 to {TARGETS_MAX} targets"));
-    }
-    if request.instances.is_some() != (verb == Verb::Scale) {
-        return Err("`instances` belongs to `scale`, which needs it".to_owned());
-    }
-    if request.signal.is_some() != (verb == Verb::Signal) {
-        return Err("`signal` belongs to the action `signal`, which needs it".to_owned());
-    }
-    let defined = request.definitions.len() + request.changes.len();
-    if defined > 0 && !matches!(verb, Verb::Restart | Verb::Reload) {
-        return Err("`definitions` and `changes` belong to `restart` and `reload`".to_owned());
-    }
-    if defined > TARGETS_MAX {
-        return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
-    }
-    Ok(())
 }

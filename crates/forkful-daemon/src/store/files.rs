@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 /// See the module's documentation.
 pub(crate) trait Files {
-    /// An open file.
     type File;
 
     /// Creates a file, or empties the file that is there; for its owner alone.

@@ -50,13 +50,11 @@ pub(crate) enum Entry {
 pub(crate) struct Carried {
     /// Its name, or what it is called for want of a name.
     pub(crate) name: String,
-    /// All of it.
     pub(crate) value: Value,
     /// Why it cannot be started.
     pub(crate) fault: String,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Loaded {
     /// The file; `None` when no file holds an app.
@@ -72,28 +70,17 @@ pub(crate) struct Loaded {
 pub(super) enum ReadFault {
     /// A call failed. The file may be fine.
     #[error("{}: {source}", path.display())]
-    Call {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Call { path: PathBuf, source: io::Error },
     /// It is larger than any state that is written.
     #[error("{} is larger than {} MiB, which no saved state is", path.display(), bytes_max >> 20)]
     TooLarge {
-        /// The file.
         path: PathBuf,
         /// The most bytes.
         bytes_max: u64,
     },
     /// It holds something else than a state.
     #[error("{} is no saved state: {why}", path.display())]
-    Broken {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    Broken { path: PathBuf, why: String },
 }
 
 /// The saved states of one home.

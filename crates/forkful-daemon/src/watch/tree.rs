@@ -17,7 +17,6 @@ const DEPTH_MAX: usize = 64;
 /// Folders in all, a bound for memory; the kernel has one of its own.
 const FOLDERS_MAX: usize = 200_000;
 
-/// What counts.
 #[derive(Debug)]
 pub(super) struct Tree {
     paths: Vec<PathBuf>,

@@ -54,7 +54,6 @@ pub(super) fn is_settled(setup: &Setup, plan: &Plan, blocks: &[Block]) -> bool {
     })
 }
 
-/// The whole document.
 pub(super) fn document(
     setup: &Setup,
     plan: &Plan,

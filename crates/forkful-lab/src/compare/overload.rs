@@ -35,7 +35,6 @@ pub(super) struct Supply {
 }
 
 impl Supply {
-    /// One more slice.
     pub(super) fn add(&mut self, report: &Report) {
         self.slices += 1;
         self.offered += report.offered;

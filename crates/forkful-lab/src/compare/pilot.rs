@@ -72,7 +72,6 @@ pub(crate) struct Pilot {
     pub(crate) disturbed: f64,
     /// An arm listens where it likes, so that two cannot run at a time.
     pub(crate) ignores_port: bool,
-    /// The curves.
     pub(crate) curve: Vec<CapacityPoint>,
 }
 

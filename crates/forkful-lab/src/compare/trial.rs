@@ -35,11 +35,9 @@ pub(crate) struct TrialPlan {
     pub(crate) latency_window: Duration,
     /// Capacity of the weakest arm, requests per second.
     pub(crate) weakest: f64,
-    /// Of the arrivals.
     pub(crate) seed: u64,
 }
 
-/// What it brought.
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) per_second: f64,

@@ -23,7 +23,6 @@ const SOURCES: [(&str, &str); 6] = [
 /// An app to run.
 #[derive(Debug)]
 pub struct Place {
-    /// Its script.
     pub script: PathBuf,
     /// The stand-in is used. `Some`: with this command Express would be there.
     pub stand_in: Option<String>,

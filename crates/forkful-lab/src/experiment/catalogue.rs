@@ -2,16 +2,13 @@
 
 use super::throughput::{Length, Shape};
 
-/// One experiment.
 #[derive(Debug)]
 pub struct Description {
     /// 1 to 7.
     pub number: u8,
     /// As on the command line.
     pub name: &'static str,
-    /// For readers.
     pub title: &'static str,
-    /// What it asks.
     pub question: &'static str,
     /// How the report was made that it repeats.
     pub original: &'static str,

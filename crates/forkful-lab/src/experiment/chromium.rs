@@ -81,7 +81,6 @@ pub(super) struct Browser {
 pub(super) struct Visit {
     /// From the start of the navigation to the last byte.
     pub(super) waited_ms: f64,
-    /// The page's text.
     pub(super) text: String,
 }
 

@@ -38,11 +38,9 @@ pub struct Check {
     pub name: String,
     /// Passed, failed, or not to be judged.
     pub ok: Option<bool>,
-    /// What was measured.
     pub value: String,
     /// What it should be.
     pub limit: String,
-    /// What follows.
     pub meaning: String,
 }
 
@@ -55,9 +53,7 @@ pub struct Document {
     pub name: &'static str,
     /// 1 to 7.
     pub number: u8,
-    /// For readers.
     pub title: &'static str,
-    /// What was asked.
     pub question: &'static str,
     /// How the original report was made.
     pub original: &'static str,
@@ -77,7 +73,6 @@ pub struct Document {
     pub plots: Vec<Value>,
     /// Whether to believe it.
     pub trust: Trust,
-    /// Where it ran.
     pub machine: Value,
     /// How much was done.
     pub plan: Value,
@@ -94,7 +89,6 @@ pub struct Document {
 pub struct Trust {
     /// Why not, if not.
     pub text: String,
-    /// All looks.
     pub checks: Vec<Check>,
 }
 

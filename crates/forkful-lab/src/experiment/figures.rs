@@ -23,7 +23,6 @@ pub(super) struct Latency {
     pub(super) p50: f64,
     /// `None` where too few samples carry it.
     pub(super) p90: Option<f64>,
-    /// The same.
     pub(super) p99: Option<f64>,
     pub(super) max: f64,
 }

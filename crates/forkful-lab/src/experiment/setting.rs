@@ -37,7 +37,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// One plain process.
     pub(super) fn single() -> Arm {
         Arm {
             name: "single".to_owned(),

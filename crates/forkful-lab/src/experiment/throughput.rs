@@ -45,9 +45,7 @@ pub(super) enum Length {
 pub(super) struct Reported {
     /// One process: requests per second.
     pub(super) single: f64,
-    /// A cluster.
     pub(super) cluster: f64,
-    /// Its workers.
     pub(super) workers: u16,
     /// Mean latency of both in ms, where it was told.
     pub(super) means: Option<(f64, f64)>,

@@ -14,7 +14,6 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// What one request brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The status.
     pub(crate) status: u16,
     /// From connecting to the end of the head.
     pub(crate) took: Duration,

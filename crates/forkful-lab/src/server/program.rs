@@ -25,7 +25,6 @@ pub(super) struct Said {
 pub(super) struct Run<'a> {
     pub(super) program: &'a Path,
     pub(super) args: Vec<String>,
-    /// The whole environment.
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) cwd: &'a Path,
     /// A directory for its output.

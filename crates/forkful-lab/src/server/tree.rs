@@ -62,12 +62,10 @@ impl Tree {
         Ok(Self { root: Child { pid, pidfd, start_time: procinfo::start_time(pid)? } })
     }
 
-    /// The root itself.
     pub(crate) fn root(&self) -> &Child {
         &self.root
     }
 
-    /// All living members.
     pub(crate) fn members(&self) -> Vec<Member> {
         Snapshot::take(&HashSet::new())
             .map(|snapshot| snapshot.members(&self.root, Mark::NONE))

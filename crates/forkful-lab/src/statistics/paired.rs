@@ -10,7 +10,6 @@ use super::student;
 /// A ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The estimate.
     pub ratio: f64,
     /// Lower and upper end.
     pub bounds: [f64; 2],

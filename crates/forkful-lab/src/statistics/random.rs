@@ -1,7 +1,6 @@
 //! A small seeded generator (`SplitMix64`, Steele, Lea and Flood 2014), so that a seed that a report prints gives the
 //! same order of blocks and the same resamples with every version of this program. Not for secrets.
 
-/// The generator's state.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,

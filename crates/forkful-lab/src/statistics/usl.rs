@@ -12,10 +12,8 @@ const STEPS_MAX: usize = 200;
 /// Distinct worker counts below which three parameters explain anything.
 pub const COUNTS_MIN: usize = 3;
 
-/// One measured block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Workers.
     pub workers: f64,
     /// Requests per second.
     pub throughput: f64,
@@ -23,7 +21,6 @@ pub struct Point {
     pub weight: f64,
 }
 
-/// The fitted law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Usl {
     /// Throughput of one worker.
@@ -37,7 +34,6 @@ pub struct Usl {
 }
 
 impl Usl {
-    /// The law's throughput.
     pub fn throughput(&self, workers: f64) -> f64 {
         self.lambda * workers / self.denominator(workers)
     }

@@ -60,7 +60,6 @@ pub enum Better {
     Lower,
 }
 
-/// The rule's numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     /// Which direction is good.
@@ -93,7 +92,6 @@ impl Rule {
 /// What the blocks so far say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// The word.
     pub word: Word,
     /// The interval that decided; `None` below two blocks.
     pub deciding: Option<Interval>,

@@ -29,7 +29,6 @@ const MEDIAN_DEVIATION: f64 = 1.4826;
 /// Noise below which so few windows are never believed to be.
 const NOISE_MIN: f64 = 0.003;
 
-/// The fitted model.
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     /// Logarithms of the windows that are in the fit, by candidate and round of the sample.
@@ -62,7 +61,6 @@ impl Levels {
         Self { by_candidate: levels.collect(), by_round: machine, logs, windows, noise }
     }
 
-    /// A candidate's level.
     pub(super) fn level(&self, index: usize) -> Option<f64> {
         self.by_candidate[index]
     }

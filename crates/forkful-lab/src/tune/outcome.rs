@@ -18,7 +18,6 @@ const STABLE: f64 = 0.8;
 /// A choice whose p99 is this much above the best's deserves a word.
 const P99_WORSE: f64 = 1.5;
 
-/// The whole document.
 pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, cores: u16) -> TuneDocument {
     let present = tune.present_pool();
     let chosen = raced.race.choose(present);

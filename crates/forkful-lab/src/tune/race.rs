@@ -27,10 +27,8 @@ const ROUNDS_MIN: usize = 3;
 /// Resamples for the stability of a choice.
 const RESAMPLES: usize = 2000;
 
-/// What is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Candidate {
-    /// Workers.
     pub(crate) workers: u16,
     /// `UV_THREADPOOL_SIZE`.
     pub(crate) pool: u32,
@@ -57,7 +55,6 @@ pub(crate) enum Out {
 }
 
 impl Entry {
-    /// Its values.
     pub(crate) fn values(&self) -> Vec<f64> {
         self.rounds.iter().flatten().copied().collect()
     }
@@ -72,7 +69,6 @@ pub(crate) enum Over {
     Equal,
 }
 
-/// The race.
 #[derive(Debug, Clone)]
 pub(crate) struct Race {
     entries: Vec<Entry>,
@@ -80,7 +76,6 @@ pub(crate) struct Race {
 }
 
 impl Race {
-    /// With these candidates.
     pub(crate) fn new(candidates: impl IntoIterator<Item = Candidate>) -> Self {
         let mut race = Self { entries: Vec::new(), rounds: 0 };
         for candidate in candidates {

@@ -8,7 +8,6 @@ use super::{COARSE_ROUNDS, RACE_SHARE, TuneSetup, WINDOW_MAX, WINDOW_MIN, warmup
 use crate::LabError;
 use crate::compare::TrialPlan;
 
-/// The budget's moments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Time {
     /// Starting and ending a server once, as the pilot found it.

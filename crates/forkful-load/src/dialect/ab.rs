@@ -25,7 +25,6 @@ const EXIT_USAGE: u8 = 22;
 #[expect(clippy::struct_excessive_bools, reason = "a command line has many switches")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Where to.
     pub url: Url,
     /// As typed, to be shown.
     pub path: String,

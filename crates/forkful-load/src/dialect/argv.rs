@@ -4,7 +4,6 @@
 /// Whether an option is followed by a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// A switch.
     Nothing,
     /// A value, attached or as the next argument.
     Value,
@@ -40,7 +39,6 @@ pub(super) const fn long(long: &'static [&'static str], takes: Takes) -> Flag {
 pub(super) enum Item {
     /// An option by its name: the first long one, or the letter.
     Option(String, Option<String>),
-    /// Anything else.
     Operand(String),
 }
 

@@ -47,7 +47,6 @@ pub(super) struct Gathering {
     counted_from: Nanos,
     counted: (u64, u64),
     settling: bool,
-    /// The next change.
     next: Nanos,
     /// The current pause; 0: none.
     pause: Nanos,
@@ -81,7 +80,6 @@ impl Gathering {
         }
     }
 
-    /// The load begins.
     pub(super) fn begin(now: Nanos, plan: &Plan) -> Self {
         let mut gathering = Self::never();
         if plan.gathering && plan.load == (Load::Closed { think: Think::None }) {

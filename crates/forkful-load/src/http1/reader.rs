@@ -31,7 +31,6 @@ impl Fault {
     }
 }
 
-/// A complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) head: Head,

@@ -25,7 +25,6 @@ use crate::plan::{Expect, Reuse};
 use crate::recorder::Ending;
 use crate::workers::NO_WORKER;
 
-/// A complete answer.
 struct Answer {
     link: Rc<Link>,
     head: Parts,

@@ -46,7 +46,6 @@ pub(super) struct Link {
     pub(super) worker: Cell<Option<u16>>,
     /// Version and cipher suite.
     pub(super) tls: Option<String>,
-    /// Why it ended.
     pub(super) end: RefCell<Option<Fault>>,
 }
 

@@ -11,7 +11,6 @@ use crate::{HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
 pub struct Findings<'a> {
     /// What was asked for.
     pub plan: &'a Plan,
-    /// What was seen.
     pub report: &'a Report,
     /// Whether it can be trusted.
     pub trust: &'a Trust,

@@ -65,14 +65,11 @@ pub struct Spread {
     pub mean: f64,
     /// Standard deviation.
     pub deviation: f64,
-    /// The smallest.
     pub min: u64,
-    /// The largest.
     pub max: u64,
 }
 
 impl Spread {
-    /// Of a histogram.
     pub fn of(histogram: &Histogram) -> Self {
         if histogram.is_empty() {
             return Self::default();

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use super::spread::{Percentile, duration, thousands};
 use crate::{Histogram, Report};
 
-/// One expectation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     text: String,

@@ -22,7 +22,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// A stable key.
     pub fn key(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -61,7 +60,6 @@ pub struct Check {
     pub meaning: String,
 }
 
-/// The trust box.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
     /// All checks that could be made, in a fixed order.

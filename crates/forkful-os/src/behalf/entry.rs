@@ -44,7 +44,6 @@ impl Find {
 /// Which file it is, whatever its name: no other file has these numbers while it exists or is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
-    /// The file system.
     pub device: u64,
     /// The file in it.
     pub inode: u64,
@@ -68,11 +67,9 @@ pub struct Found {
     pub identity: Identity,
     /// Neither a folder, a link, a device nor a pipe.
     pub is_regular: bool,
-    /// Its length.
     pub bytes: u64,
     /// When it was last written.
     pub modified: SystemTime,
-    /// Its owner.
     pub uid: u32,
 }
 
@@ -103,7 +100,6 @@ impl Entry {
         Ok(Self { folder, name, asked })
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }

@@ -28,7 +28,6 @@ pub enum Refused {
     Link {
         /// The path that was asked for.
         path: PathBuf,
-        /// The link's owner.
         user: u32,
     },
     /// A hard link in a folder where others write, to a file that is not the folder's owner's.
@@ -39,7 +38,6 @@ pub enum Refused {
     HardLink {
         /// The path that was asked for.
         path: PathBuf,
-        /// The folder's owner.
         user: u32,
     },
     /// Nothing is made, renamed or removed in `/proc`.

@@ -9,12 +9,9 @@ const GROUPS_MAX: usize = 65_536;
 /// A number that is no user and no group: asks for the present one.
 const NO_CHANGE: u32 = u32::MAX;
 
-/// Whose rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,

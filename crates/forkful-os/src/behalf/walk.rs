@@ -25,7 +25,6 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 /// A folder to go through, which needs no right to read it.
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// One walk.
 pub(super) struct Walk<'a> {
     pub(super) path: &'a Path,
     find: Find,

@@ -19,7 +19,6 @@ struct Membership {
     path: String,
 }
 
-/// One mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     /// The group that is visible at `point`.
@@ -34,7 +33,6 @@ struct Mount {
 pub(crate) struct OwnGroup {
     /// Version 1: the hierarchy's controllers. Version 2: none.
     pub(crate) controllers: Vec<String>,
-    /// Its directory.
     pub(crate) path: PathBuf,
 }
 

@@ -8,9 +8,7 @@ use crate::netlink;
 /// One end of an open TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// This end.
     pub local: SocketAddr,
-    /// The other end.
     pub remote: SocketAddr,
     /// Which socket it is; a process that holds it has it among its [`super::socket_inodes`]. 0: nobody holds it, as
     /// before it is accepted.

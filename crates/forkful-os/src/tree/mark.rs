@@ -131,7 +131,6 @@ impl Marks {
         Self { instance: Instance::random(), last: 0 }
     }
 
-    /// The daemon.
     pub fn instance(&self) -> Instance {
         self.instance
     }

@@ -41,7 +41,6 @@ enum Way {
     Busy,
     /// A connection of its own.
     Connection(TcpStream),
-    /// An address.
     Address(SocketAddr),
     /// Not at all.
     None(String),

@@ -3,12 +3,10 @@
 
 use super::Options;
 
-/// One argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Argument {
     /// By its long name.
     Option(String, Value),
-    /// Anything else.
     Operand(String),
 }
 
@@ -17,7 +15,6 @@ pub(super) enum Argument {
 pub(super) enum Value {
     /// A switch, on or off.
     Switch(bool),
-    /// A text.
     Text(String),
     /// What stands in brackets.
     Group(Vec<String>),

@@ -75,7 +75,6 @@ pub(in crate::dialect) fn unreachable(options: &Options, error: &LoadError) -> O
         .then(|| report(options, &Report::empty("none")))
 }
 
-/// The report.
 pub(in crate::dialect) fn report(options: &Options, report: &Report) -> Printed {
     let samples = Samples::of(options, report);
     if options.json {

@@ -73,7 +73,6 @@ pub(in crate::dialect) fn unreachable(options: &Options, error: &LoadError) -> O
         .then(|| report(options, &Report::empty("none")))
 }
 
-/// The report.
 pub(in crate::dialect) fn report(options: &Options, report: &Report) -> Printed {
     let mut out = String::new();
     let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect(STRING);

@@ -54,7 +54,6 @@ pub(in crate::dialect) fn unreachable(error: &LoadError) -> Option<Printed> {
     Some(Printed { stderr, exit: 1, ..Printed::default() })
 }
 
-/// The report.
 pub(in crate::dialect) fn report(options: &Options, report: &Report) -> Printed {
     let mut out = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n".to_owned();
     let latency = Spread::of(&report.response);
