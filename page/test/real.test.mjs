@@ -17,16 +17,18 @@ if (reason && reason !== skip) console.error(`\n!! ${reason}: pages of real resu
 
 /** Exit codes of what was measured: all well, and not to be trusted, as on a busy machine. */
 const MEASURED = [0, 6];
+const WRONG_USE = 2;
 
-/** Runs the command beside this process, whose server it may ask. */
-async function measured(args, cwd) {
+/** Runs the command beside this process, whose server it may ask. A budget that this machine cannot keep is left out. */
+async function measured(args, cwd, budget = []) {
   const code = await new Promise((resolve) => {
-    const child = execFile(forkful, args, { cwd, env: { ...process.env, FORKFUL_HOME: path.join(cwd, 'home') } }, (error, _out, err) => {
+    const child = execFile(forkful, [...args, ...budget], { cwd, env: { ...process.env, FORKFUL_HOME: path.join(cwd, 'home') } }, (error, _out, err) => {
       resolve(error ? error.code : 0);
       if (error && !MEASURED.includes(error.code)) console.error(err);
     });
     child.stdin.end();
   });
+  if (code === WRONG_USE && budget.length > 0) return measured(args, cwd);
   assert.ok(MEASURED.includes(code), `forkful ${args[0]} ended with ${code}`);
 }
 
@@ -71,7 +73,7 @@ describe('pages of real results', { skip: reason }, () => {
   test('compare', async () => {
     const file = path.join(folder, 'compare.html');
     writeFileSync(path.join(folder, 'server.js'), "require('http').createServer((_, answer) => answer.end('ok')).listen(Number(process.env.PORT));");
-    await measured(['compare', 'server.js', '--path', '/', '--blocks', '2', '--budget', '8s', '--html', file], folder);
+    await measured(['compare', 'server.js', '--path', '/', '--blocks', '2', '--html', file], folder, ['--budget', '20s']);
     await isWhole(file, 1, ['single', 'cluster']);
   });
 
