@@ -517,7 +517,9 @@ function watchWorkers() {
     configurable: true,
     enumerable: false,
     get: () => look(),
-    set: (value) => Object.defineProperty(cluster, 'workers', { configurable: true, enumerable: true, writable: true, value }),
+    set: (value) => {
+      Object.defineProperty(cluster, 'workers', { configurable: true, enumerable: true, writable: true, value });
+    },
   });
 }
 
