@@ -91,6 +91,10 @@ describe('the API is what openapi.json says', () => {
     assert.deepEqual((await ok('GET', '/v1/apps')).apps, []);
     const { apps: [started] } = await ok('POST', '/v1/apps', { apps: [definition], wait: true });
     assert.equal(started.error, null);
+    const { plan: [keeps] } = await ok('POST', '/v1/apply', { apps: [definition], dry_run: true, code_changed_at_ms: { api: 1 } });
+    assert.deepEqual([keeps.name, keeps.change], ['api', 'keep']);
+    const { plan: [reloads], apps: [reloaded] } = await ok('POST', '/v1/apply', { apps: [definition] });
+    assert.deepEqual([reloads.change, reloaded.ok], ['reload', true]);
   });
 
   test('lines and events', async () => {
