@@ -34,7 +34,7 @@ test('the sample app from start to end, under load on its fast and its slow rout
 
   const first = await pids();
   const { stdout: list } = await forkful.ok(['list']);
-  for (const pid of first) assert.match(list, new RegExp(`sample.*${pid}.*online`));
+  for (const pid of first) assert.match(list, new RegExp(`sample.*${pid}.*(online|blocked)`));
   assert.match((await forkful.ok(['logs', '--nostream'])).stdout, new RegExp(`listens on port ${port}`));
 
   await forkful.ok(['reload', 'all']);
