@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorReply, ModeKind, StartRequest, Verb,
+    ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorCode, ErrorReply, ModeKind, StartRequest,
+    Verb,
 };
 use forkful_core::apply::{Action, Apply, Change, Existing, Outcome, Step, change};
 use forkful_core::spec::{AppSpec, RunningSince};
+use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
 
 use super::app::AppId;
@@ -61,6 +63,13 @@ impl Engine {
         let new = wanted.iter().map(|(_, definition)| definition).filter(is_new).cloned().collect();
         self.check_all_new(new)?;
         let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| spec.namespace.clone()).collect();
+        let needs = wanted.iter().map(|(spec, _)| {
+            (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect())
+        });
+        // Circles among new apps have been refused.
+        let groups = order::in_groups(&needs.collect()).unwrap_or_default();
+        wanted
+            .sort_by_key(|(_, definition)| groups.iter().position(|group| group.contains(&definition.name)));
         let mut steps: Vec<_> = wanted
             .into_iter()
             .map(|(spec, definition)| self.step(&spec, definition, &code_changed_at_ms))
@@ -176,8 +185,13 @@ async fn ask(engine: &mpsc::UnboundedSender<Back>, step: &Step<Planned>, is_undo
     let (verb, request) = match (step.change, is_undo) {
         (Change::Start, false) => {
             let request = StartRequest { apps: vec![(**wanted).clone()], wait: true, stopped: false };
-            return became(name, engine.send(Back::Step(Command::Start { request, reply })).is_ok(), answer)
-                .await;
+            return became(
+                name,
+                is_undo,
+                engine.send(Back::Step(Command::Start { request, reply })).is_ok(),
+                answer,
+            )
+            .await;
         }
         // One that existed did not run before.
         (Change::Start, true) if step.existed => action(Verb::Stop, None, None),
@@ -187,11 +201,13 @@ async fn ask(engine: &mpsc::UnboundedSender<Back>, step: &Step<Planned>, is_undo
         (Change::Reload | Change::Keep, false) => action(Verb::Reload, Some(wanted), None),
         (Change::Reload | Change::Keep, true) => action(Verb::Reload, previous, None),
     };
-    became(name, engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok(), answer).await
+    became(name, is_undo, engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok(), answer)
+        .await
 }
 
 async fn became(
     name: &str,
+    is_undo: bool,
     was_sent: bool,
     answer: oneshot::Receiver<Result<ActionReply, ErrorReply>>,
 ) -> AppOutcome {
@@ -201,6 +217,10 @@ async fn became(
     }
     match answer.await {
         Ok(Ok(reply)) => reply.apps.into_iter().next().unwrap_or_else(|| outcome(name, None, Vec::new())),
+        // What was never made is gone.
+        Ok(Err(refusal)) if is_undo && refusal.code == ErrorCode::NoSuchTarget => {
+            outcome(name, None, Vec::new())
+        }
         Ok(Err(refusal)) => {
             let mut became = outcome(name, Some(refusal.error), Vec::new());
             became.hint = refusal.hint;

@@ -97,6 +97,17 @@ fn a_new_version_that_fails_takes_back_everything() {
 }
 
 #[test]
+fn apps_start_in_the_order_in_which_they_need_each_other() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let app = |name: &str, needs: &[&str]| json!({ "name": name, "script": "server.js", "exec_mode": "cluster", "depends_on": needs });
+    let apps = [app("web", &["api"]), app("api", &["store"]), app("store", &[])];
+    sandbox.write("forkful.config.json", &json!({ "apps": apps }).to_string());
+    assert_eq!(steps(&done(&sandbox, &["apply"])), ["start store", "start api", "start web"]);
+    assert_eq!(running(&sandbox).len(), 3);
+}
+
+#[test]
 fn what_is_wrong_is_told_before_anything_is_done() {
     let sandbox = Sandbox::new();
     let failed = sandbox.run(&["apply"]);
