@@ -31,6 +31,31 @@ pub struct SavedState {
     pub apps: Vec<Value>,
 }
 
+impl SavedState {
+    /// The text of a state with these apps, each of which is in memory only while it is written: hundreds of them
+    /// would take megabytes at once.
+    pub fn text(program: &str, saved_at_ms: u64, apps: impl Iterator<Item = Value> + Clone) -> String {
+        #[derive(Serialize)]
+        struct State<'a, A: Iterator<Item = Value> + Clone> {
+            format: u32,
+            program: &'a str,
+            saved_at_ms: u64,
+            #[serde(serialize_with = "one_by_one")]
+            apps: A,
+        }
+        let state = State { format: SAVED_FORMAT, program, saved_at_ms, apps };
+        serde_json::to_string(&state).expect("texts, numbers and maps with text keys are always JSON")
+    }
+}
+
+fn one_by_one<S, A>(apps: &A, serializer: S) -> Result<S::Ok, S::Error>
+where
+    S: serde::Serializer,
+    A: Iterator<Item = Value> + Clone,
+{
+    serializer.collect_seq(apps.clone())
+}
+
 /// A saved app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedApp {
@@ -184,6 +209,20 @@ mod tests {
             "health": {"probe": {"tcp": {"port": 1}}, "interval_ms": 1, "timeout_ms": 1, "start_period_ms": 1,
                        "failures_max": 1},
         }, "stopped": [1] })
+    }
+
+    #[test]
+    fn a_text_holds_every_app_and_reads_back() {
+        let apps = [entry(), json!({ "of": "another version" })];
+        let text = SavedState::text("1.2.3", 7, apps.iter().cloned());
+        let state: SavedState = serde_json::from_str(&text).unwrap();
+        let expected = SavedState {
+            format: SAVED_FORMAT,
+            program: "1.2.3".to_owned(),
+            saved_at_ms: 7,
+            apps: apps.to_vec(),
+        };
+        assert_eq!(state, expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use forkful_api::saved::{ClearReply, SAVED_FORMAT, SaveReply, SaveRequest, SavedApp, SavedName, SavedState};
+use forkful_api::saved::{ClearReply, SaveReply, SaveRequest, SavedApp, SavedName, SavedState};
 use forkful_api::types::{AppDefinition, AppOutcome, ErrorCode};
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::looks_app_specific;
@@ -123,19 +123,14 @@ impl Engine {
 
     /// The state as it is saved, or why it cannot be.
     fn state_text(&self) -> Result<String, String> {
-        let mut apps: Vec<Value> = self.apps.values().map(saved_entry).collect();
-        if let Some(persistence) = &self.persistence {
-            apps.extend(persistence.pending.iter().cloned());
-            apps.extend(persistence.carried.iter().map(|carried| carried.value.clone()));
-        }
-        let state = SavedState {
-            format: SAVED_FORMAT,
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-            saved_at_ms: super::clock::wall_ms(),
-            apps,
-        };
-        let text = to_text(&state);
-        check_size(text.len(), &state, STATE_BYTES_MAX).map(|()| text)
+        let persistence = self.persistence.iter();
+        let others = persistence.flat_map(|persistence| {
+            let carried = persistence.carried.iter().map(|carried| &carried.value);
+            persistence.pending.iter().chain(carried).cloned()
+        });
+        let apps = self.apps.values().map(saved_entry).chain(others);
+        let text = SavedState::text(env!("CARGO_PKG_VERSION"), super::clock::wall_ms(), apps.clone());
+        check_size(text.len(), apps, STATE_BYTES_MAX).map(|()| text)
     }
 
     /// `save`: the same to a file of its own.
@@ -242,21 +237,17 @@ fn missing_variables(spec: &AppSpec) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn to_text(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("texts, numbers and maps with text keys are always JSON")
-}
-
 /// A state that could not be read again is not written.
-fn check_size(length: usize, state: &SavedState, bytes_max: u64) -> Result<(), String> {
+fn check_size(length: usize, apps: impl Iterator<Item = Value>, bytes_max: u64) -> Result<(), String> {
     if length as u64 <= bytes_max {
         return Ok(());
     }
-    let sizes = state.apps.iter().map(|entry| (to_text(entry).len(), SavedApp::name_in(entry)));
+    let sizes = apps.map(|entry| (entry.to_string().len(), SavedApp::name_in(&entry).map(str::to_owned)));
     let (bytes, name) = sizes.max_by_key(|(bytes, _)| *bytes).unwrap_or_default();
     Err(format!(
         "it has {length} bytes, and the most is {bytes_max}; the largest app is `{}` with {bytes} bytes, \
          see its environment and arguments",
-        name.unwrap_or("without a name")
+        name.as_deref().unwrap_or("without a name")
     ))
 }
 
@@ -306,11 +297,11 @@ mod tests {
     fn a_state_that_is_too_large_names_its_largest_app() {
         let entry =
             |name: &str, bytes: usize| json!({"definition": {"name": name, "env": {"A": "x".repeat(bytes)}}});
-        let apps = vec![entry("small", 10), entry("large", 500), entry("medium", 100)];
-        let state = SavedState { format: SAVED_FORMAT, program: String::new(), saved_at_ms: 0, apps };
-        let length = to_text(&state).len();
-        assert_eq!(check_size(length, &state, length as u64), Ok(()));
-        let fault = check_size(length, &state, 700).unwrap_err();
+        let apps = [entry("small", 10), entry("large", 500), entry("medium", 100)];
+        let apps = apps.iter().cloned();
+        let length = SavedState::text("", 0, apps.clone()).len();
+        assert_eq!(check_size(length, apps.clone(), length as u64), Ok(()));
+        let fault = check_size(length, apps, 700).unwrap_err();
         assert!(fault.contains("the most is 700; the largest app is `large` with 5"), "{fault}");
     }
 }
