@@ -213,6 +213,11 @@ impl<T> ReloadQueue<T> {
         self.busy
     }
 
+    /// The reloads that wait, in the order in which they begin.
+    pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.waiting.iter_mut()
+    }
+
     /// Takes every waiting reload, to be answered that it will not happen.
     pub fn clear(&mut self) -> Vec<T> {
         self.waiting.drain(..).collect()

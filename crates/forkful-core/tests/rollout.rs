@@ -138,6 +138,7 @@ fn reloads_of_one_app_wait_for_each_other_up_to_a_bound() {
     assert_eq!(queue.ask(99), Admission::Refused(99));
     assert_eq!(queue.finished(), Some(1));
     assert_eq!(queue.ask(100), Admission::Behind(RELOADS_WAITING_MAX));
+    assert!(queue.waiting_mut().map(|number| *number).eq([2, 3, 4, 5, 6, 7, 8, 100]));
     assert_eq!(queue.clear(), [2, 3, 4, 5, 6, 7, 8, 100]);
     assert!(queue.is_busy());
     assert_eq!(queue.finished(), None);

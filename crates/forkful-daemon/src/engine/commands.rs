@@ -146,8 +146,9 @@ impl Engine {
                 Verb::Restart => self.restart(app, &slots, spec, job),
                 Verb::Reload => self.order_reload(app, &slots, spec, job),
                 Verb::Scale => {
-                    self.keep_instances(app);
-                    self.scale(app, request.instances.unwrap_or(1), job);
+                    let instances = request.instances.unwrap_or(1);
+                    self.keep_instances(app, instances);
+                    self.scale(app, instances, job);
                 }
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),

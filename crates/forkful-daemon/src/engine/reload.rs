@@ -186,10 +186,14 @@ impl Engine {
         }
     }
 
-    /// Somebody says how many workers an app is to have: a reload under way, or that waits, does not change that.
-    pub(super) fn keep_instances(&mut self, app: AppId) {
-        if let Some(reload) = self.apps.get_mut(&app).and_then(|entry| entry.reload.as_mut()) {
+    /// A command sets the number of workers of an app: neither the reload under way nor one that waits changes it.
+    pub(super) fn keep_instances(&mut self, app: AppId, instances: u16) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        if let Some(reload) = &mut entry.reload {
             reload.instances = None;
+        }
+        for spec in entry.reloads.waiting_mut().filter_map(|order| order.spec.as_mut()) {
+            Rc::make_mut(spec).instances = instances;
         }
     }
 

@@ -112,6 +112,28 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
 }
 
 #[test]
+fn the_number_of_workers_outlives_a_reload_that_waits() {
+    locally(async {
+        let mut world = World::new();
+        let quick = |seconds: &str, instances: u16| {
+            let mut spec = version(seconds, instances);
+            spec.stop.drain_timeout = Duration::from_millis(50);
+            spec
+        };
+        let app = world.start_spec(quick("1001", 2)).await;
+        world.define(Verb::Reload, &quick("1002", 3));
+        let waiting = world.define(Verb::Reload, &quick("1003", 1));
+        world.ask(Verb::Scale, ActionRequest { instances: Some(4), ..request("app") });
+        world.turn_until_answered().await;
+        assert!(told(waiting).await.apps[0].ok);
+        let entry = &world.engine.apps[&app];
+        assert_eq!((entry.spec.instances, entry.places.len()), (4, 4));
+        assert_eq!(entry.spec.launch.program_args, ["1003"]);
+        world.close().await;
+    });
+}
+
+#[test]
 fn a_reload_with_a_definition_changes_the_number_of_workers_and_starts_what_is_missing() {
     locally(async {
         let mut world = World::new();
