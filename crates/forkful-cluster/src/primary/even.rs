@@ -1,9 +1,11 @@
-//! Connections that clients keep move to workers that have fewer: who is asked, and who is told. What is decided, and
-//! when, is in [`forkful_core::steering::evenness`].
+//! Moves connections that clients keep to workers that have fewer.
+//!
+//! This file chooses the workers that are compared, asks their agents for the number of connections that stay, and tells
+//! an agent how many of them to give up. [`forkful_core::steering::evenness`] decides when, and how many.
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
-use forkful_core::steering::evenness::{Connections, surplus};
+use forkful_core::steering::evenness::{Connections, is_uneven};
 
 use super::Primary;
 use super::worker::{Counting, Stage, Worker, WorkerId};
@@ -84,9 +86,7 @@ impl Primary {
             return;
         }
         let serving = self.workers.values().filter(|worker| worker.stage == Stage::Open);
-        let handed =
-            |worker: &Worker| Connections { staying: worker.connections, movable: worker.connections };
-        if surplus(&serving.map(handed).collect::<Vec<_>>()).iter().any(|surplus| *surplus > 0) {
+        if is_uneven(serving.map(|worker| worker.connections)) {
             self.begin_looks(now);
         }
     }

@@ -45,21 +45,50 @@ pub struct Connections {
     pub movable: u32,
 }
 
+/// The connections of all workers that are compared.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    staying: u64,
+    workers: u64,
+}
+
+impl Total {
+    fn of(staying: impl Iterator<Item = u32>) -> Self {
+        let add = |total: Self, staying| Self {
+            staying: total.staying + u64::from(staying),
+            workers: total.workers + 1,
+        };
+        staying.fold(Self::default(), add)
+    }
+
+    /// How many connections a worker has above its share; 0 while it is within [`SHARE_MAX`].
+    fn surplus(self, staying: u32) -> u32 {
+        let (over, under) = SHARE_MAX;
+        let staying = u64::from(staying);
+        // staying > mean × over / under, without fractions.
+        let is_uneven =
+            staying.saturating_mul(self.workers).saturating_mul(under) > self.staying.saturating_mul(over);
+        let share = self.staying.div_ceil(self.workers.max(1));
+        let surplus = if is_uneven { staying.saturating_sub(share) } else { 0 };
+        u32::try_from(surplus).unwrap_or(u32::MAX)
+    }
+}
+
+/// Whether some worker has more connections than its share allows; `staying` has an item for each worker. This is asked
+/// for every connection that is handed over, so it allocates nothing.
+pub fn is_uneven(staying: impl Iterator<Item = u32> + Clone) -> bool {
+    let total = Total::of(staying.clone());
+    staying.max().is_some_and(|most| total.surplus(most) > 0)
+}
+
 /// How many connections each worker is to give up, in the same order; at most [`MOVED_MAX`] in all.
 pub fn surplus(workers: &[Connections]) -> Vec<u32> {
-    let all: u64 = workers.iter().map(|worker| u64::from(worker.staying)).sum();
-    let count = workers.len().max(1) as u64;
-    let share = all.div_ceil(count);
-    let (over, under) = SHARE_MAX;
+    let total = Total::of(workers.iter().map(|worker| worker.staying));
     let mut left = MOVED_MAX;
     workers
         .iter()
         .map(|worker| {
-            let staying = u64::from(worker.staying);
-            // staying > mean × over / under, without fractions.
-            let uneven = staying.saturating_mul(count).saturating_mul(under) > all.saturating_mul(over);
-            let surplus = if uneven { staying.saturating_sub(share) } else { 0 };
-            let moved = u32::try_from(surplus).unwrap_or(u32::MAX).min(worker.movable).min(left);
+            let moved = total.surplus(worker.staying).min(worker.movable).min(left);
             left -= moved;
             moved
         })
@@ -199,6 +228,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn workers_are_uneven_when_one_would_give_connections_up(staying in prop::collection::vec(0_u32..40, 0..12)) {
+            let moved = surplus(&http(&staying));
+            prop_assert_eq!(is_uneven(staying.iter().copied()), moved.iter().any(|moved| *moved > 0));
+        }
+
         #[test]
         fn nobody_gives_up_more_than_its_surplus(staying in prop::collection::vec(any::<(u32, u32)>(), 0..40)) {
             let workers: Vec<_> =

@@ -1,0 +1,58 @@
+//! What a connection costs in exact mode: CPU time of accept, probe, push and acknowledgement, with the fake workers of
+//! the tests and their clients in the same process. Figures compare two versions of the code on one machine.
+//!
+//! `cargo run --release -p forkful-cluster --example handover`
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
+#![expect(dead_code, reason = "a part of the helpers is used")]
+
+#[path = "../tests/primary/client.rs"]
+mod client;
+#[path = "../tests/primary/worker.rs"]
+mod worker;
+#[path = "../tests/primary/world.rs"]
+mod world;
+
+use std::time::Duration;
+
+use forkful_core::spec::Balance;
+use rustix::time::{ClockId, clock_gettime};
+
+use client::connect_all;
+use world::serving;
+
+const ROUNDS: usize = 30;
+const CONNECTIONS: usize = 256;
+/// Connections that come at once.
+const BATCH: usize = 8;
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+fn main() {
+    for (workers, batch) in [(2, 1), (2, BATCH), (16, 1), (16, BATCH)] {
+        let mut rounds: Vec<Duration> = (0..ROUNDS)
+            .map(|_| {
+                // Fake workers remember all that they heard.
+                let (mut world, numbers, address) = serving(Balance::Exact, workers);
+                let began = cpu_time();
+                for _ in 0..CONNECTIONS / batch {
+                    let mut clients = connect_all(address, batch);
+                    world.answered(&mut clients);
+                    for number in &numbers {
+                        world.worker(*number).close_connections();
+                    }
+                    // Time passes, so that each connection needs a probe of its own.
+                    world.advance(Duration::from_millis(2));
+                }
+                (cpu_time() - began) / u32::try_from(CONNECTIONS).unwrap()
+            })
+            .collect();
+        rounds.sort_unstable();
+        let (least, median) = (rounds[0].as_secs_f64() * 1e6, rounds[ROUNDS / 2].as_secs_f64() * 1e6);
+        println!(
+            "{workers:>2} workers, {batch} at once: least {least:.1} µs, median {median:.1} µs per connection"
+        );
+    }
+}
