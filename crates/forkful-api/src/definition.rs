@@ -9,21 +9,20 @@ mod upkeep;
 
 pub(crate) use logs::default_rotation;
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use forkful_core::date_format::DateFormatFault;
 use forkful_core::logs::{AnsiPolicy, LineFormat};
 use forkful_core::spec::{
-    AppName, AppNameFault, AppSpec, Balance, CronFault, INSTANCES_MAX, Launch, Mode, Readiness, RestartDelay,
-    Runtime, StopPolicy, StopSignal,
+    AppName, AppNameFault, AppSpec, CronFault, INSTANCES_MAX, Launch, Readiness, RestartDelay, StopPolicy,
+    StopSignal,
 };
 use thiserror::Error;
 
 pub use changes::changes;
 use check::Check;
 
-use crate::types::{AppDefinition, BalanceKind, ErrorCode, ErrorReply, ModeKind, RuntimeKind};
+use crate::types::{AppDefinition, ErrorCode, ErrorReply, ModeKind, RuntimeKind};
 
 /// The longest duration that a definition may hold, in milliseconds: a year. Keeps clock arithmetic far from overflow.
 pub const DURATION_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
@@ -147,10 +146,10 @@ impl From<&AppSpec> for AppDefinition {
             args: spec.launch.args.clone(),
             cwd: text(&spec.launch.cwd),
             env: spec.launch.env.clone(),
-            runtime: spec.launch.runtime.into(),
-            mode: spec.mode.into(),
+            runtime: spec.launch.runtime,
+            mode: spec.mode,
             instances: spec.instances,
-            balance: spec.balance.into(),
+            balance: spec.balance,
             autorestart: spec.restart.autorestart,
             restart_finished: spec.restart.restart_finished,
             max_restarts: spec.restart.max_restarts,
@@ -240,7 +239,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             env: definition.env,
             env_sources: check.env_sources(definition.env_sources)?,
             run_as: definition.run_as.map(Into::into),
-            runtime: definition.runtime.into(),
+            runtime: definition.runtime,
         };
         Ok(Self {
             namespace: check.namespace(&definition.namespace)?,
@@ -256,8 +255,8 @@ impl TryFrom<AppDefinition> for AppSpec {
             origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
             launch,
             instances: definition.instances,
-            mode: definition.mode.into(),
-            balance: definition.balance.into(),
+            mode: definition.mode,
+            balance: definition.balance,
             restart,
             readiness,
             stop,
@@ -274,47 +273,6 @@ fn millis(duration: Duration) -> u64 {
 
 fn text(path: impl AsRef<std::path::Path>) -> String {
     path.as_ref().to_string_lossy().into_owned()
-}
-
-/// Two enums with the same variants, one of the core and one that travels.
-macro_rules! same {
-    ($core:ident, $wire:ident: $($variant:ident),+) => {
-        impl From<$core> for $wire {
-            fn from(value: $core) -> Self {
-                match value { $($core::$variant => Self::$variant),+ }
-            }
-        }
-        impl From<$wire> for $core {
-            fn from(value: $wire) -> Self {
-                match value { $($wire::$variant => Self::$variant),+ }
-            }
-        }
-    };
-}
-
-same!(Runtime, RuntimeKind: Node, Other);
-same!(Mode, ModeKind: Cluster, Fork);
-same!(Balance, BalanceKind: Auto, Direct, Exact, Shared, Sticky);
-
-impl Display for BalanceKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Direct => "direct",
-            Self::Exact => "exact",
-            Self::Shared => "shared",
-            Self::Sticky => "sticky",
-        })
-    }
-}
-
-impl Display for ModeKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Cluster => "cluster",
-            Self::Fork => "fork",
-        })
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod app;
 mod change;
 mod logs;
+mod named;
 mod table;
 mod target_list;
 mod upkeep;
@@ -12,9 +13,10 @@ mod view;
 use std::collections::BTreeMap;
 
 use forkful_core::spec::INSTANCES_MAX;
+pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
 use serde::{Deserialize, Serialize};
 
-pub use app::{AppDefinition, BalanceKind, ModeKind, RuntimeKind};
+pub use app::AppDefinition;
 pub use change::AppChange;
 pub use logs::{LogLine, LogRotateDefinition, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};

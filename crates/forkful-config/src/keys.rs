@@ -3,6 +3,8 @@
 
 mod table;
 
+use forkful_core::spec::{Balance, Named as _};
+
 use crate::options::AppOptions;
 use crate::tree::Node;
 use crate::values::Refusal;
@@ -71,8 +73,8 @@ pub enum Kind {
 
 impl Kind {
     /// The kind in a few words, for tables of documentation.
-    pub fn describe(self) -> &'static str {
-        match self {
+    pub fn describe(self) -> String {
+        let fixed = match self {
             Self::Text => "text",
             Self::Path => "path",
             Self::Words => "list or text",
@@ -84,7 +86,10 @@ impl Kind {
             Self::Flag => "true or false",
             Self::ExitCodes => "exit code or list",
             Self::Signal => "signal",
-            Self::Balance => "\"auto\", \"direct\", \"exact\", \"shared\", \"sticky\"",
+            Self::Balance => {
+                let names: Vec<String> = Balance::NAMES.iter().map(|name| format!("{name:?}")).collect();
+                return names.join(", ");
+            }
             Self::Environment => "object",
             Self::Bytes => "bytes, or \"200M\"",
             Self::Cores => "cores, or \"150%\"",
@@ -103,7 +108,8 @@ impl Kind {
             Self::Paths => "path or list",
             Self::Names => "name or list",
             Self::Any => "any",
-        }
+        };
+        fixed.to_owned()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the table of keys says, for readers and for editors: a table in Markdown, and a JSON Schema.
 
 use forkful_core::logs::LogRotation;
+use forkful_core::spec::{Balance, Named as _};
 use serde_json::{Map, Value, json};
 
 use crate::keys::{Kind, KnownKey, Support, known_keys};
@@ -83,7 +84,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Signal => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "integer", "minimum": 1, "maximum": 64 }] })
         }
-        Kind::Balance => json!({ "enum": ["auto", "direct", "exact", "shared", "sticky"] }),
+        Kind::Balance => json!({ "enum": Balance::NAMES }),
         Kind::Environment | Kind::WatchOptions => json!({ "type": "object" }),
         Kind::Cron => json!({ "anyOf": [{ "type": "string" }, { "enum": [0, false] }] }),
         Kind::FilterEnv | Kind::Watch => {
@@ -138,7 +139,7 @@ pub fn attribute_table() -> String {
             Support::Now => format!("`{}`", key.default),
         };
         let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
-        let kind = if key.support == Support::Foreign { "" } else { key.kind.describe() };
+        let kind = if key.support == Support::Foreign { String::new() } else { key.kind.describe() };
         let row = format!(
             "| `{}` | {} | {} | {default} | {} |\n",
             key.name,

@@ -7,7 +7,7 @@ mod rotation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forkful_core::spec::{Balance, INSTANCES_MAX, Mode, StopSignal};
+use forkful_core::spec::{Balance, INSTANCES_MAX, Mode, Named as _, StopSignal};
 
 use crate::options::InstancesText;
 use crate::tree::{Node, Spot, Value};
@@ -200,14 +200,14 @@ pub(crate) fn balance(node: &Node) -> Checked<Balance> {
         Value::Text(text) => text.as_str(),
         _ => "",
     };
-    match name {
-        "auto" => Ok(Balance::Auto),
-        "direct" => Ok(Balance::Direct),
-        "exact" => Ok(Balance::Exact),
-        "shared" => Ok(Balance::Shared),
-        "sticky" => Ok(Balance::Sticky),
-        _ => Err(Refusal::new(node, r#""auto", "direct", "exact", "shared" or "sticky""#)),
-    }
+    Balance::named(name).ok_or_else(|| Refusal::new(node, one_of(Balance::NAMES)))
+}
+
+/// `"a", "b" or "c"`.
+fn one_of(names: &[&str]) -> String {
+    let mut names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} or {last}", names.join(", "))
 }
 
 /// Exit codes: one, a list, or a text of several.

@@ -3,13 +3,14 @@
 //! Configuration formats are turned into this by `forkful-config`; over the socket it travels as
 //! `forkful_api::AppDefinition`. Nothing here is mutable state of a running app.
 //!
-//! - `low_ports`: which ports are bound for an app · `name`: apps and namespaces · `upkeep`: when a worker that runs is replaced all the same ·
+//! - `low_ports`: which ports are bound for an app · `name`: apps and namespaces · [`Named`]: choices that users write by name · `upkeep`: when a worker that runs is replaced all the same ·
 //!   [`environment`]: where variables came from, which values may be kept, and `.env` files
 
 mod compiling;
 pub mod environment;
 mod low_ports;
 mod name;
+mod named;
 mod pid_file;
 mod stays;
 mod upkeep;
@@ -23,6 +24,8 @@ pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 pub use environment::{EnvBlocks, EnvSources};
 pub use low_ports::lowest_port;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
+pub use named::Named;
+use named::named;
 pub use pid_file::pid_file_of;
 pub use stays::{RunningSince, may_stay};
 pub use upkeep::{
@@ -126,36 +129,40 @@ pub struct RunAs {
     pub groups: Vec<u32>,
 }
 
-/// What kind of program a worker is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Runtime {
-    /// Node.js: gets an IPC channel, may run in cluster mode.
-    Node,
-    Other,
+named! {
+    /// What kind of program a worker is.
+    pub enum Runtime {
+        /// Node.js: gets an IPC channel, may run in cluster mode.
+        Node = "node",
+        /// Anything else.
+        Other = "other",
+    }
 }
 
-/// How workers relate to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Node workers that share ports through Forkful's primary.
-    Cluster,
-    /// Independent processes.
-    Fork,
+named! {
+    /// How workers relate to each other.
+    pub enum Mode {
+        /// Node workers that share ports through Forkful's primary.
+        Cluster = "cluster",
+        /// Independent processes.
+        Fork = "fork",
+    }
 }
 
-/// How new connections are spread over workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Balance {
-    /// Exact while connections come slowly, direct when they come fast.
-    Auto,
-    /// The kernel spreads them at random over healthy workers; the daemon does nothing per connection.
-    Direct,
-    /// The daemon hands each connection to the worker with the fewest that proves its loop turns.
-    Exact,
-    /// One listening socket for all, as Node's `SCHED_NONE`.
-    Shared,
-    /// By client address, in the kernel.
-    Sticky,
+named! {
+    /// How new connections are spread over workers.
+    pub enum Balance {
+        /// Exact while connections come slowly, direct when they come fast.
+        Auto = "auto",
+        /// The kernel spreads them at random over healthy workers; the daemon does nothing per connection.
+        Direct = "direct",
+        /// The daemon hands each connection to the worker with the fewest that proves its loop turns.
+        Exact = "exact",
+        /// One listening socket for all, as Node's `SCHED_NONE`.
+        Shared = "shared",
+        /// By client address, in the kernel.
+        Sticky = "sticky",
+    }
 }
 
 /// What all processes of an app together may use, by its control group; `None` is no limit.

@@ -7,7 +7,7 @@ pub mod naming;
 
 use std::path::PathBuf;
 
-use forkful_core::spec::{Balance, INSTANCES_MAX};
+use forkful_core::spec::{Balance, INSTANCES_MAX, Named as _};
 
 use crate::LabError;
 
@@ -161,7 +161,7 @@ fn by_key(key: &str, value: &str, defaults: Defaults) -> Result<Arm, LabError> {
             Ok(Arm { pool: Some(pool), ..arm(name, label, cluster) })
         }
         "balance" => {
-            let balance = balance(value)
+            let balance = Balance::named(value)
                 .ok_or_else(|| refuse(&name, "balance is auto, direct, exact, shared or sticky"))?;
             let runner = Runner::Forkful { workers: defaults.workers, balance: Some(balance) };
             let label = format!("{}, balance {value}", workers_text(defaults.workers));
@@ -183,28 +183,6 @@ fn number(name: &str, value: &str, max: u32) -> Result<u32, LabError> {
     match value.parse::<u32>() {
         Ok(number) if (1..=max).contains(&number) => Ok(number),
         _ => Err(refuse(name, format!("expected a number from 1 to {max}"))),
-    }
-}
-
-fn balance(value: &str) -> Option<Balance> {
-    Some(match value {
-        "auto" => Balance::Auto,
-        "direct" => Balance::Direct,
-        "exact" => Balance::Exact,
-        "shared" => Balance::Shared,
-        "sticky" => Balance::Sticky,
-        _ => return None,
-    })
-}
-
-/// The name that configuration files have for it.
-pub(crate) fn balance_name(balance: Balance) -> &'static str {
-    match balance {
-        Balance::Auto => "auto",
-        Balance::Direct => "direct",
-        Balance::Exact => "exact",
-        Balance::Shared => "shared",
-        Balance::Sticky => "sticky",
     }
 }
 

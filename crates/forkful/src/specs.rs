@@ -276,7 +276,7 @@ impl Specs {
             instances: args.instances.clone().map(Into::into),
             interpreter: args.interpreter.clone(),
             node_args: args.node_args.as_deref().map(split_words).transpose()?,
-            balance: args.balance.map(Into::into),
+            balance: args.balance,
             agent: args.no_agent.then_some(false),
             out_file: output.clone(),
             error_file: error.clone(),

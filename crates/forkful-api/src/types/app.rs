@@ -6,7 +6,8 @@ use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arg
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EnvSourcesDefinition, HealthDefinition, LogRotateDefinition, RunAsDefinition, WatchDefinition, yes,
+    BalanceKind, EnvSourcesDefinition, HealthDefinition, LogRotateDefinition, ModeKind, RunAsDefinition,
+    RuntimeKind, WatchDefinition, yes,
 };
 
 /// An app as it travels. Durations are in milliseconds, paths absolute.
@@ -34,12 +35,18 @@ pub struct AppDefinition {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// `node` or `other`.
+    #[serde(with = "super::named")]
+    #[cfg_attr(test, schemars(with = "super::named::Schema<RuntimeKind>"))]
     pub runtime: RuntimeKind,
     /// `cluster` or `fork`.
+    #[serde(with = "super::named")]
+    #[cfg_attr(test, schemars(with = "super::named::Schema<ModeKind>"))]
     pub mode: ModeKind,
     /// Number of workers.
     pub instances: u16,
     /// How connections are spread.
+    #[serde(with = "super::named")]
+    #[cfg_attr(test, schemars(with = "super::named::Schema<BalanceKind>"))]
     pub balance: BalanceKind,
     /// Restart after an exit.
     pub autorestart: bool,
@@ -192,43 +199,4 @@ fn default_namespace() -> String {
 
 fn default_instance_var() -> String {
     "NODE_APP_INSTANCE".to_owned()
-}
-
-/// What runs the script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RuntimeKind {
-    /// Node.js.
-    Node,
-    /// Anything else.
-    Other,
-}
-
-/// Whether workers share the ports that they listen on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ModeKind {
-    /// Workers share ports.
-    Cluster,
-    /// Independent processes.
-    Fork,
-}
-
-/// How new connections are spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum BalanceKind {
-    /// Exact or direct, by rate.
-    Auto,
-    /// Kernel, at random.
-    Direct,
-    /// Daemon, fewest connections.
-    Exact,
-    /// One socket for all.
-    Shared,
-    /// By client address.
-    Sticky,
 }

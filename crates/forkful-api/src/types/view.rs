@@ -62,6 +62,8 @@ pub struct DispatchView {
     /// The address.
     pub address: String,
     /// What new connections do now.
+    #[serde(with = "super::named")]
+    #[cfg_attr(test, schemars(with = "super::named::Schema<BalanceKind>"))]
     pub mode: BalanceKind,
     /// Connections handed over by the daemon since the start.
     pub handed_over: u64,

@@ -163,7 +163,7 @@ fn row(key: &KnownKey) -> String {
     format!(
         "| `{}` | {} | {} | {}{also} | {} |\n",
         key.name,
-        cell(key.kind.describe()),
+        cell(&key.kind.describe()),
         code(key.default),
         cell(key.doc),
         code(key.example)

@@ -1,12 +1,9 @@
 //! What clients are shown of the engine's state.
 
-use forkful_api::types::{
-    AppRows, AppTable, AppView, BalanceKind, DispatchView, Status, WorkerRow, WorkerView,
-};
+use forkful_api::types::{AppRows, AppTable, AppView, DispatchView, Status, WorkerRow, WorkerView};
 use forkful_cluster::Primary;
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation, Slot, State};
-use forkful_core::spec::Balance;
 use forkful_core::steering::blocked::blocked_for;
 use forkful_os::procinfo;
 
@@ -42,7 +39,7 @@ impl Engine {
         let apps = self.apps.values_mut().map(|entry| AppRows {
             name: entry.spec.name.to_string(),
             namespace: entry.spec.namespace.to_string(),
-            mode: entry.spec.mode.into(),
+            mode: entry.spec.mode,
             script: entry
                 .spec
                 .launch
@@ -108,7 +105,7 @@ impl Engine {
             .addresses()
             .map(|(address, balance, counters)| DispatchView {
                 address: address.to_owned(),
-                mode: balance_kind(balance),
+                mode: balance,
                 handed_over: counters.handed_over,
                 rescued: counters.rescued,
                 lost: counters.lost,
@@ -292,15 +289,5 @@ pub(crate) fn awaits_readiness(slot: &Slot, generation: Generation) -> bool {
         | State::Stopping { .. }
         | State::Backoff { .. }
         | State::Failed { .. } => false,
-    }
-}
-
-fn balance_kind(balance: Balance) -> BalanceKind {
-    match balance {
-        Balance::Auto => BalanceKind::Auto,
-        Balance::Direct => BalanceKind::Direct,
-        Balance::Exact => BalanceKind::Exact,
-        Balance::Shared => BalanceKind::Shared,
-        Balance::Sticky => BalanceKind::Sticky,
     }
 }

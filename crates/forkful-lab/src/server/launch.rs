@@ -15,7 +15,7 @@ use super::program::Run;
 use super::tree::{Tree, kill_marked};
 use super::{Backend, Options};
 use crate::LabError;
-use crate::arms::{Runner, balance_name};
+use crate::arms::Runner;
 
 /// The primary of the arm `node-cluster`.
 const NODE_CLUSTER: &str = include_str!("node-cluster.cjs");
@@ -196,7 +196,7 @@ fn config_text(
         "node_args": command.program_args,
         "instances": workers,
         "exec_mode": "cluster",
-        "balance": balance_name(balance.unwrap_or(app.balance)),
+        "balance": balance.unwrap_or(app.balance).to_string(),
         "agent": app.agent,
         "wait_ready": app.readiness.wait_ready,
         "listen_timeout": start_timeout.as_millis() as u64,

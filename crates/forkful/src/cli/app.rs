@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, ValueEnum};
-use forkful_core::spec::{Balance, StopSignal};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args};
+use forkful_core::spec::{Balance, Named as _, StopSignal};
 
 use super::look::TableArgs;
 use super::upkeep::{AcceptedArgs, GroupArgs, LogShapeArgs, RenewalArgs};
@@ -111,8 +112,8 @@ pub(crate) struct AppOptionArgs {
     #[arg(long, visible_alias = "interpreter-args", value_name = "ARGS", allow_hyphen_values = true)]
     pub(crate) node_args: Option<String>,
     /// How connections are spread over the workers; auto by default.
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub(crate) balance: Option<BalanceArg>,
+    #[arg(long, value_parser = balance(), value_name = "MODE")]
+    pub(crate) balance: Option<Balance>,
     /// Do not preload the agent.
     #[arg(long)]
     pub(crate) no_agent: bool,
@@ -203,27 +204,10 @@ pub(crate) struct RestartPolicyArgs {
     pub(crate) stop_exit_codes: Vec<i32>,
 }
 
-/// `forkful_core::spec::Balance` for clap. The variants have no help of their own: it would turn all
-/// of `--help` into clap's long form.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum BalanceArg {
-    Auto,
-    Direct,
-    Exact,
-    Shared,
-    Sticky,
-}
-
-impl From<BalanceArg> for Balance {
-    fn from(value: BalanceArg) -> Self {
-        match value {
-            BalanceArg::Auto => Self::Auto,
-            BalanceArg::Direct => Self::Direct,
-            BalanceArg::Exact => Self::Exact,
-            BalanceArg::Shared => Self::Shared,
-            BalanceArg::Sticky => Self::Sticky,
-        }
-    }
+/// The modes of balance, for clap.
+pub(super) fn balance() -> impl TypedValueParser<Value = Balance> {
+    PossibleValuesParser::new(Balance::NAMES)
+        .map(|name| Balance::named(&name).expect("clap lets only these names pass"))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use forkful_core::spec::Balance;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -158,8 +159,8 @@ pub(crate) struct LabAppArgs {
     #[arg(long, visible_alias = "interpreter-args", value_name = "ARGS", allow_hyphen_values = true)]
     pub(crate) node_args: Option<String>,
     /// How connections are spread over a cluster's workers; auto by default.
-    #[arg(long, value_enum, value_name = "MODE")]
-    pub(crate) balance: Option<super::app::BalanceArg>,
+    #[arg(long, value_parser = super::app::balance(), value_name = "MODE")]
+    pub(crate) balance: Option<Balance>,
     /// Do not preload the agent.
     #[arg(long)]
     pub(crate) no_agent: bool,

@@ -43,7 +43,7 @@ pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Re
         cwd: args.cwd.clone(),
         interpreter: args.interpreter.clone(),
         node_args: args.node_args.as_deref().map(words).transpose()?,
-        balance: args.balance.map(Into::into),
+        balance: args.balance,
         agent: args.no_agent.then_some(false),
         instances: args.instances.clone().map(Into::into),
         env: args

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use annotate_snippets::Level;
-use forkful_api::types::{AppDefinition, ModeKind};
+use forkful_api::types::AppDefinition;
 use forkful_config::{ConfigError, Place, Report, Warning};
 use serde_json::{Value, json};
 
@@ -129,12 +129,8 @@ fn summary(config: &str, definitions: &[AppDefinition], report: &Report) -> Stri
 
 /// `api: cluster, 2 workers, /usr/bin/node /srv/app.js`.
 fn line(definition: &AppDefinition) -> String {
-    let mode = match definition.mode {
-        ModeKind::Cluster => "cluster",
-        ModeKind::Fork => "fork",
-    };
     let workers = count(usize::from(definition.instances), "worker");
     let script = definition.script.as_deref().unwrap_or_default();
     let command = format!("{} {script}", definition.program);
-    visible(&format!("{}: {mode}, {workers}, {}", definition.name, command.trim_end()))
+    visible(&format!("{}: {}, {workers}, {}", definition.name, definition.mode, command.trim_end()))
 }

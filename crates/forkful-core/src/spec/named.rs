@@ -1,0 +1,43 @@
+//! Choices that users write by name: the one list of each, from which every format, the command line, messages, the
+//! schema and the API have their words.
+
+/// A choice of a few, each with the name that users write.
+pub trait Named: Copy + PartialEq + 'static {
+    /// All of them, each with its name and its meaning.
+    const ALL: &'static [(Self, &'static str, &'static str)];
+    /// The names alone, in the same order.
+    const NAMES: &'static [&'static str];
+
+    /// The name of one.
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(one, ..)| *one == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// The one of a name.
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, own, _)| *own == name).map(|(one, ..)| *one)
+    }
+}
+
+/// Makes an enum whose variants have names.
+macro_rules! named {
+    ($(#[$meta:meta])* pub enum $type:ident { $(#[doc = $meaning:literal] $variant:ident = $name:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $type { $(#[doc = $meaning] $variant),+ }
+
+        impl $crate::spec::Named for $type {
+            const ALL: &'static [(Self, &'static str, &'static str)] =
+                &[$((Self::$variant, $name, $meaning)),+];
+            const NAMES: &'static [&'static str] = &[$($name),+];
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str($crate::spec::Named::name(*self))
+            }
+        }
+    };
+}
+
+pub(super) use named;
