@@ -5,8 +5,6 @@
 //! all of that has succeeded the apps go that the file does not name. A failure ends the plan: what was done is undone
 //! in the opposite order. Nothing that was removed has to be brought back, for removals are the last steps.
 
-use std::collections::VecDeque;
-
 use crate::spec::{AppSpec, RunningSince, may_stay};
 
 /// What has to be done to one app, in the order of a plan's steps.
@@ -60,14 +58,17 @@ pub struct Step<T> {
 pub enum Action<T> {
     /// Carry out a step.
     Do(Step<T>),
-    /// Bring an app back to what it was before: one that did not exist goes, another gets its previous definition.
+    /// Make an app what it was before the plan: an app that did not exist is deleted, any other app gets its previous
+    /// definition back.
     Undo(Step<T>),
 }
 
 /// A plan under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apply<T> {
-    todo: VecDeque<Step<T>>,
+    steps: Vec<Step<T>>,
+    /// The index of the next step.
+    next: usize,
     current: Option<Action<T>>,
     done: Vec<Step<T>>,
     has_failed: bool,
@@ -85,22 +86,37 @@ pub enum Outcome {
 }
 
 impl<T: Clone> Apply<T> {
-    /// A plan of these steps; starts are in the order in which apps need each other.
+    /// A plan of these steps, in which each app comes after those that it depends on.
     pub fn new(steps: impl IntoIterator<Item = Step<T>>) -> Self {
-        let mut todo: Vec<Step<T>> = steps.into_iter().filter(|step| step.change != Change::Keep).collect();
-        todo.sort_by_key(|step| step.change);
-        Self { todo: todo.into(), current: None, done: Vec::new(), has_failed: false }
+        let mut steps: Vec<Step<T>> = steps.into_iter().collect();
+        // The sort is stable, so that the order of apps within one kind of change stays.
+        steps.sort_by_key(|step| step.change);
+        Self { steps, next: 0, current: None, done: Vec::new(), has_failed: false }
     }
 
-    /// What comes next; `None` when all is done, or undone.
+    /// All steps in the order in which they are carried out, with the apps that stay as they are.
+    pub fn steps(&self) -> &[Step<T>] {
+        &self.steps
+    }
+
+    /// The next action; `None` when all steps are done, or undone.
     pub fn advance(&mut self) -> Option<Action<T>> {
         let next = if self.has_failed {
             self.done.pop().map(Action::Undo)
         } else {
-            self.todo.pop_front().map(Action::Do)
+            self.next_step().map(Action::Do)
         };
         self.current.clone_from(&next);
         next
+    }
+
+    /// The next step that changes its app.
+    fn next_step(&mut self) -> Option<Step<T>> {
+        let rest = &self.steps[self.next..];
+        let skipped = rest.iter().take_while(|step| step.change == Change::Keep).count();
+        let step = rest.get(skipped).cloned();
+        self.next = self.steps.len().min(self.next + skipped + 1);
+        step
     }
 
     /// How the action went that [`Self::advance`] gave.
@@ -168,6 +184,14 @@ mod tests {
     #[test]
     fn what_is_missing_comes_first_and_what_goes_comes_last() {
         assert_eq!(run(&steps(), &[]), ("new b a more gone".to_owned(), false));
+    }
+
+    #[test]
+    fn a_plan_tells_its_steps_in_their_order_with_what_stays() {
+        let plan = Apply::new(steps());
+        let told: Vec<_> = plan.steps().iter().map(|step| step.app).collect();
+        assert_eq!(told, ["new", "b", "a", "more", "same", "gone"]);
+        assert_eq!(Apply::new([step("same", Change::Keep)]).advance(), None);
     }
 
     #[test]

@@ -119,6 +119,8 @@ pub(crate) struct Answered {
 pub(crate) enum Back {
     /// The next step of a configuration that is being applied.
     Step(Command),
+    /// A configuration has been applied, or taken back.
+    Applied(apply::Applied),
     /// Log files have been emptied.
     Flushed { job: JobId, app: AppId, fault: Option<String> },
     /// What a watch of files has to tell.
@@ -223,6 +225,8 @@ pub(crate) struct Engine {
     helpers: HashMap<u64, Arc<Flight>>,
     /// Some app may hold something back for another.
     holds_some: bool,
+    /// The apps that an `apply` under way changes.
+    applying: BTreeSet<String>,
     /// All processes, as they were then; taken when needed, kept while there is work.
     snapshot: Option<(Time, tree::Snapshot)>,
     /// How such a view is had.
@@ -290,6 +294,7 @@ impl Engine {
             short_since: None,
             helpers: HashMap::new(),
             holds_some: false,
+            applying: BTreeSet::new(),
             snapshot: None,
             look: tree::Snapshot::take,
             tickets: HashMap::new(),
@@ -427,6 +432,7 @@ impl Engine {
     fn on_back(&mut self, back: Back) {
         match back {
             Back::Step(command) => self.on_command(command),
+            Back::Applied(applied) => self.on_applied(applied),
             Back::Flushed { job, app, fault } => {
                 if let Some(part) = self.part(job, app)
                     && let Some(fault) = fault

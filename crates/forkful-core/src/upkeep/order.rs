@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::spec::AppSpec;
+
 /// Apps that wait for each other, in a circle; the first is named again by the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circle(pub Vec<String>);
@@ -35,6 +37,23 @@ pub fn in_groups(needs: &BTreeMap<String, Vec<String>>) -> Result<Vec<Vec<String
         groups.push(free.into_iter().map(str::to_owned).collect());
     }
     Ok(groups)
+}
+
+/// The name of an app, and the names of the apps that it depends on.
+pub fn needs_of(spec: &AppSpec) -> (String, Vec<String>) {
+    (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect())
+}
+
+/// Sorts apps so that each comes after those that it depends on; otherwise their order stays. `needs` gives what
+/// [`needs_of`] gives of an app. Apps that wait for each other in a circle are not sorted.
+pub fn sort_by_needs<T>(apps: &mut [T], needs: impl Fn(&T) -> (String, Vec<String>)) {
+    let groups = in_groups(&apps.iter().map(&needs).collect()).unwrap_or_default();
+    let ranks: BTreeMap<&str, usize> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(rank, group)| group.iter().map(move |name| (name.as_str(), rank)))
+        .collect();
+    apps.sort_by_cached_key(|app| ranks.get(needs(app).0.as_str()));
 }
 
 /// Follows needs until a name comes again; each name that is left needs another one that is left.
@@ -76,6 +95,18 @@ mod tests {
             in_groups(&needs(&[("web", &["api", "cache"]), ("api", &["db"]), ("db", &[]), ("cache", &[])]));
         let expected = vec![vec!["cache".to_owned(), "db".into()], vec!["api".into()], vec!["web".into()]];
         assert_eq!(groups, Ok(expected));
+    }
+
+    #[test]
+    fn apps_are_sorted_by_their_needs_and_keep_their_order_otherwise() {
+        let owned = |needs: &[&str]| needs.iter().map(|name| (*name).to_owned()).collect();
+        let sorted = |mut apps: Vec<(&'static str, &'static [&'static str])>| {
+            sort_by_needs(&mut apps, |(name, needs)| ((*name).to_owned(), owned(needs)));
+            apps.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let apps = vec![("web", &["api"][..]), ("jobs", &[]), ("api", &["db", "elsewhere"]), ("db", &[])];
+        assert_eq!(sorted(apps), ["jobs", "db", "api", "web"]);
+        assert_eq!(sorted(vec![("b", &["a"]), ("a", &["b"]), ("c", &[])]), ["b", "a", "c"], "a circle");
     }
 
     #[test]

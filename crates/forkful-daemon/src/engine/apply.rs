@@ -14,9 +14,9 @@ use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
 
 use super::app::AppId;
-use super::commands::answer;
+use super::commands::{answer, refuse};
 use super::persistence::outcome;
-use super::resolve::{defined_twice, into_spec};
+use super::resolve::{check_all_differ, into_spec};
 use super::{Back, Engine};
 use crate::command::{Command, Reply};
 
@@ -30,64 +30,98 @@ struct Planned {
     before: Option<Box<AppDefinition>>,
 }
 
+/// A plan that has been carried out or undone.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// The apps that it changed.
+    names: BTreeSet<String>,
+    answer: ApplyReply,
+    reply: Reply<ApplyReply>,
+}
+
 impl Engine {
     /// Makes the apps what the request says, or only says what that would take.
     pub(super) fn apply(&mut self, request: ApplyRequest, reply: Reply<ApplyReply>) {
         let dry_run = request.dry_run;
-        let steps = match self.steps(request) {
-            Ok(steps) => steps,
+        let plan = match self.plan(request) {
+            Ok(plan) => plan,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let plan = steps.iter().map(told).collect();
+        let told = plan.steps().iter().map(told).collect();
         if dry_run {
-            return answer(reply, Ok(ApplyReply { plan, apps: Vec::new(), undone: Vec::new() }));
+            return answer(reply, Ok(ApplyReply { plan: told, apps: Vec::new(), undone: Vec::new() }));
         }
+        let names = match self.claim(&plan) {
+            Ok(names) => names,
+            Err(refusal) => return answer(reply, Err(refusal)),
+        };
         let back = self.back.clone();
         tokio::task::spawn_local(async move {
-            let (apps, undone) = carry_out(Apply::new(steps), &back).await;
-            answer(reply, Ok(ApplyReply { plan, apps, undone }));
+            let (apps, undone) = carry_out(plan, &back).await;
+            let applied = Applied { names, answer: ApplyReply { plan: told, apps, undone }, reply };
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Applied(applied));
         });
     }
 
-    fn steps(&self, request: ApplyRequest) -> Result<Vec<Step<Planned>>, ErrorReply> {
-        let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
-        let mut wanted: Vec<(AppSpec, AppDefinition)> = Vec::with_capacity(apps.len());
-        for definition in apps {
-            wanted.push((into_spec(definition.clone())?, definition));
-        }
-        let names: BTreeSet<String> = wanted.iter().map(|(_, definition)| definition.name.clone()).collect();
-        if names.len() < wanted.len() {
-            return Err(defined_twice());
-        }
-        let is_new = |definition: &&AppDefinition| self.find(&definition.name).is_none();
-        let new = wanted.iter().map(|(_, definition)| definition).filter(is_new).cloned().collect();
-        self.check_all_new(new)?;
-        let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| spec.namespace.clone()).collect();
-        let needs = wanted.iter().map(|(spec, _)| {
-            (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect())
-        });
-        // Circles among new apps have been refused.
-        let groups = order::in_groups(&needs.collect()).unwrap_or_default();
-        wanted
-            .sort_by_key(|(_, definition)| groups.iter().position(|group| group.contains(&definition.name)));
-        let mut steps: Vec<_> = wanted
-            .into_iter()
-            .map(|(spec, definition)| self.step(&spec, definition, &code_changed_at_ms))
+    /// Notes which apps a plan changes, so that no other plan changes them before this one has ended.
+    fn claim(&mut self, plan: &Apply<Planned>) -> Result<BTreeSet<String>, ErrorReply> {
+        // An app that stays as it is counts too: it may have been judged in the middle of the other plan.
+        let taken: Vec<String> = plan
+            .steps()
+            .iter()
+            .filter(|step| self.applying.contains(&step.app.name))
+            .map(|step| format!("`{}`", step.app.name))
             .collect();
-        // In the order in which they are carried out.
-        steps.sort_by_key(|step| step.change);
-        if prune {
-            let others = self.apps.values().map(|entry| &entry.spec);
-            let goes = others
-                .filter(|spec| namespaces.contains(&spec.namespace) && !names.contains(spec.name.as_str()));
-            steps.extend(goes.map(|spec| {
+        if !taken.is_empty() {
+            let error = format!("another `apply` is changing {}", taken.join(", "));
+            let hint = "wait until it has ended, and apply the file again".to_owned();
+            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
+        }
+        let changes = plan.steps().iter().filter(|step| step.change != Change::Keep);
+        let names: BTreeSet<String> = changes.map(|step| step.app.name.clone()).collect();
+        self.applying.extend(names.iter().cloned());
+        Ok(names)
+    }
+
+    /// Another plan may change the apps before the client has its answer, so that its next `apply` is not refused.
+    pub(super) fn on_applied(&mut self, applied: Applied) {
+        self.applying.retain(|name| !applied.names.contains(name));
+        answer(applied.reply, Ok(applied.answer));
+    }
+
+    fn plan(&self, request: ApplyRequest) -> Result<Apply<Planned>, ErrorReply> {
+        let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
+        let convert = |definition: AppDefinition| Ok((into_spec(definition.clone())?, definition));
+        let mut wanted: Vec<(AppSpec, AppDefinition)> =
+            apps.into_iter().map(convert).collect::<Result<_, ErrorReply>>()?;
+        let specs = wanted.iter().map(|(spec, _)| spec);
+        check_all_differ(specs.clone())?;
+        for spec in specs.clone().filter(|spec| self.find(spec.name.as_str()).is_none()) {
+            self.check_is_new(spec.name.as_str())?;
+        }
+        self.check_dependencies(specs)?;
+        order::sort_by_needs(&mut wanted, |(spec, _)| order::needs_of(spec));
+        let removals = if prune { self.removals(&wanted) } else { Vec::new() };
+        let changes =
+            wanted.into_iter().map(|(spec, definition)| self.step(&spec, definition, &code_changed_at_ms));
+        Ok(Apply::new(changes.chain(removals)))
+    }
+
+    /// The apps of the same namespaces that are not wanted.
+    fn removals(&self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
+        let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.namespace).collect();
+        let names: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.name).collect();
+        let existing = self.apps.values().map(|entry| &entry.spec);
+        existing
+            .filter(|spec| namespaces.contains(&spec.namespace) && !names.contains(&spec.name))
+            .map(|spec| {
                 let definition = Box::new(AppDefinition::from(&**spec));
                 let name = definition.name.clone();
                 let app = Planned { name, wanted: definition.clone(), before: Some(definition) };
                 Step { app, change: Change::Remove, existed: true }
-            }));
-        }
-        Ok(steps)
+            })
+            .collect()
     }
 
     /// What has to be done to one app.

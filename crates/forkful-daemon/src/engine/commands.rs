@@ -28,13 +28,9 @@ impl Engine {
             | Command::Action { verb: Verb::Restart | Verb::Reload | Verb::Scale, reply, .. }
                 if self.phase != Phase::Serving =>
             {
-                let hint = Some("try again when it has ended".to_owned());
-                answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
+                refuse_at_the_end(reply);
             }
-            Command::Apply { reply, .. } if self.phase != Phase::Serving => {
-                let hint = Some("try again when it has ended".to_owned());
-                answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
-            }
+            Command::Apply { reply, .. } if self.phase != Phase::Serving => refuse_at_the_end(reply),
             Command::Start { request, reply } => self.start(request, reply),
             Command::Apply { request, reply } => self.apply(request, reply),
             Command::Keep(Keep::Save { request, reply }) => self.save(&request, reply),
@@ -368,6 +364,12 @@ fn ending(verb: Verb) -> Option<SlotVerb> {
         | Verb::ReloadLogs
         | Verb::Reset => None,
     }
+}
+
+/// Refuses what would start something while the daemon is ending.
+fn refuse_at_the_end<T>(reply: Reply<T>) {
+    let hint = Some("try again when it has ended".to_owned());
+    answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
 }
 
 pub(crate) fn refuse(code: ErrorCode, error: &str, hint: Option<String>) -> ErrorReply {

@@ -32,14 +32,14 @@ enum Readiness {
 }
 
 impl Engine {
-    /// Whether new apps can be started: what they depend on is there or comes with them, and none waits for itself.
-    pub(crate) fn check_dependencies(&self, specs: &[AppSpec]) -> Result<(), ErrorReply> {
-        let mut needs: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let old = self.apps.values().map(|entry| &*entry.spec);
-        for spec in old.chain(specs) {
-            let wanted = spec.depends_on.iter().map(ToString::to_string).collect();
-            needs.insert(spec.name.to_string(), wanted);
-        }
+    /// Whether apps can be started or get another definition: the apps that they depend on exist or are among them, and
+    /// none waits for itself.
+    pub(crate) fn check_dependencies<'a>(
+        &self,
+        specs: impl Iterator<Item = &'a AppSpec> + Clone,
+    ) -> Result<(), ErrorReply> {
+        let old = self.apps.values().map(|entry| order::needs_of(&entry.spec));
+        let needs: BTreeMap<String, Vec<String>> = old.chain(specs.clone().map(order::needs_of)).collect();
         for spec in specs {
             if let Some(missing) = spec.depends_on.iter().find(|name| !needs.contains_key(name.as_str())) {
                 let error = format!("`{}` depends on `{missing}`, and there is no such app", spec.name);
@@ -63,17 +63,10 @@ impl Engine {
 
     /// The same apps, each after those that it depends on.
     pub(crate) fn in_order(&self, selection: BTreeMap<AppId, Vec<u16>>) -> Vec<(AppId, Vec<u16>)> {
-        let specs = selection.keys().filter_map(|app| self.apps.get(app)).map(|entry| &*entry.spec);
-        let needs = specs
-            .map(|spec| (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect()));
-        // Circles were refused when the apps were made.
-        let groups = order::in_groups(&needs.collect()).unwrap_or_default();
-        let rank = |app: &AppId| {
-            let name = self.apps.get(app).map(|entry| entry.spec.name.as_str());
-            groups.iter().position(|group| group.iter().any(|of| Some(of.as_str()) == name))
-        };
         let mut selection: Vec<_> = selection.into_iter().collect();
-        selection.sort_by_key(|(app, _)| rank(app));
+        order::sort_by_needs(&mut selection, |(app, _)| {
+            self.apps.get(app).map(|entry| order::needs_of(&entry.spec)).unwrap_or_default()
+        });
         selection
     }
 

@@ -27,13 +27,7 @@ impl Engine {
         let definitions = std::mem::take(&mut request.definitions);
         let (known, new): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| self.find(&definition.name).is_some());
-        let new = self.check_all_new(new)?;
-        let mut targets = request.targets.clone();
-        targets.extend(known.iter().map(|definition| definition.name.clone()));
-        let selection =
-            if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
-        let specs = self.new_specs(known, std::mem::take(&mut request.changes), &selection)?;
-        Ok(Resolved { selection, specs, new })
+        self.resolved(request.targets.clone(), known, std::mem::take(&mut request.changes), new)
     }
 
     /// What a start means: apps that exist and rest get their definition and start again, unless they are to be made
@@ -51,21 +45,34 @@ impl Engine {
             !stopped && entry.is_some_and(App::is_at_rest)
         };
         let (known, new): (Vec<_>, Vec<_>) = definitions.into_iter().partition(rests);
+        self.resolved(Vec::new(), known, Vec::new(), new)
+    }
+
+    /// Checks all parts of a request: the targets and the known apps that get another definition, the changes to them,
+    /// and the new apps.
+    fn resolved(
+        &self,
+        mut targets: Vec<String>,
+        known: Vec<AppDefinition>,
+        changes: Vec<AppChange>,
+        new: Vec<AppDefinition>,
+    ) -> Result<Resolved, ErrorReply> {
         let new = self.check_all_new(new)?;
-        let targets: Vec<String> = known.iter().map(|definition| definition.name.clone()).collect();
-        let selection = if targets.is_empty() { Selection::new() } else { self.select(&targets)? };
-        let specs = self.new_specs(known, Vec::new(), &selection)?;
+        targets.extend(known.iter().map(|definition| definition.name.clone()));
+        let selection =
+            if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
+        let specs = self.new_specs(known, changes, &selection)?;
         Ok(Resolved { selection, specs, new })
     }
 
-    pub(super) fn check_all_new(&self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
-        let new: Vec<AppSpec> =
-            definitions.into_iter().map(|definition| self.check_new(definition)).collect::<Result<_, _>>()?;
-        let names: BTreeSet<&str> = new.iter().map(|spec| spec.name.as_str()).collect();
-        if names.len() < new.len() {
-            return Err(defined_twice());
-        }
-        self.check_dependencies(&new)?;
+    fn check_all_new(&self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
+        let convert = |definition: AppDefinition| {
+            self.check_is_new(&definition.name)?;
+            into_spec(definition)
+        };
+        let new: Vec<AppSpec> = definitions.into_iter().map(convert).collect::<Result<_, _>>()?;
+        check_all_differ(&new)?;
+        self.check_dependencies(new.iter())?;
         Ok(new)
     }
 
@@ -117,22 +124,21 @@ impl Engine {
         Ok((id, spec))
     }
 
-    /// An app that does not exist yet.
-    fn check_new(&self, definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
-        let name = definition.name.clone();
-        if self.find(&name).is_some() {
+    /// Whether no app has this name, neither one that exists nor one that is only saved.
+    pub(super) fn check_is_new(&self, name: &str) -> Result<(), ErrorReply> {
+        if self.find(name).is_some() {
             let hint = format!(
                 "`forkful restart {name}` or `forkful reload {name}` for new code; another `--name` for a second app"
             );
             let error = format!("an app named `{name}` exists already");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
-        if let Some(carried) = self.carried(&name) {
+        if let Some(carried) = self.carried(name) {
             let error = format!("an app named `{name}` is saved already: {}", carried.fault);
             let hint = format!("`forkful delete {name}` forgets it; another `--name` for a second app");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
-        into_spec(definition)
+        Ok(())
     }
 }
 
@@ -140,6 +146,12 @@ pub(super) fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply
     AppSpec::try_from(definition).map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), None))
 }
 
-pub(super) fn defined_twice() -> ErrorReply {
+/// Whether a request defines no app twice.
+pub(super) fn check_all_differ<'a>(specs: impl IntoIterator<Item = &'a AppSpec>) -> Result<(), ErrorReply> {
+    let mut names = BTreeSet::new();
+    if specs.into_iter().all(|spec| names.insert(spec.name.as_str())) { Ok(()) } else { Err(defined_twice()) }
+}
+
+fn defined_twice() -> ErrorReply {
     refuse(ErrorCode::BadRequest, "an app is defined twice in one request", None)
 }

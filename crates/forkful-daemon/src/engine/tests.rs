@@ -1,5 +1,6 @@
 //! The engine with real processes, turned by hand.
 
+mod apply;
 mod clearing;
 mod hung;
 mod reload;

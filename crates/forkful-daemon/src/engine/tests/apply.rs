@@ -1,0 +1,83 @@
+//! Configurations that are applied: what is refused before anything is done, and two at once.
+
+use forkful_api::apply::{ApplyReply, ApplyRequest};
+use forkful_api::types::{AppDefinition, ErrorReply};
+use forkful_core::spec::AppName;
+
+use super::*;
+
+type Applying = tokio::sync::oneshot::Receiver<Result<ApplyReply, ErrorReply>>;
+
+impl World {
+    fn apply(&mut self, specs: &[AppSpec], prune: bool) -> Applying {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let apps = specs.iter().map(AppDefinition::from).collect();
+        let code_changed_at_ms = specs.iter().map(|spec| (spec.name.to_string(), 1)).collect();
+        let request = ApplyRequest { apps, prune, dry_run: false, code_changed_at_ms };
+        self.engine.on_command(Command::Apply { request, reply });
+        answer
+    }
+
+    async fn turn_until_applied(&mut self, mut answer: Applying) -> Result<ApplyReply, ErrorReply> {
+        let began = Instant::now();
+        loop {
+            assert!(began.elapsed() < PATIENCE, "the apply never ends");
+            self.turn().await;
+            if let Ok(answer) = answer.try_recv() {
+                return answer;
+            }
+        }
+    }
+}
+
+fn needing(name: &str, needs: &[&str]) -> AppSpec {
+    let depends_on = needs.iter().map(|name| AppName::new(*name).unwrap()).collect();
+    AppSpec { depends_on, ..spec(name, SLEEP, 1) }
+}
+
+#[test]
+fn an_existing_app_cannot_come_to_depend_on_an_app_that_does_not_exist() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("web", SLEEP, 1);
+        world.turn_until_answered().await;
+        let applying = world.apply(&[needing("web", &["nobody"])], false);
+        let refusal = world.turn_until_applied(applying).await.unwrap_err();
+        assert_eq!(refusal.error, "`web` depends on `nobody`, and there is no such app");
+        assert_eq!(world.engine.apps[&app].spec.depends_on, []);
+        // Nor may existing apps come to wait for each other.
+        let circle = [needing("web", &["api"]), needing("api", &["web"])];
+        let applying = world.apply(&circle, false);
+        let refusal = world.turn_until_applied(applying).await.unwrap_err();
+        assert!(refusal.error.contains("wait for each other"), "{refusal:?}");
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_second_apply_for_the_same_apps_is_refused_while_the_first_changes_them() {
+    locally(async {
+        let mut world = World::new();
+        let kept = spec("kept", SLEEP, 1);
+        world.engine.start_now(vec![kept.clone()]);
+        world.turn_until_answered().await;
+        let two = [spec("api", SLEEP, 1), spec("web", SLEEP, 1), kept.clone()];
+        let first = world.apply(&two, false);
+
+        let second = world.apply(&[spec("other", SLEEP, 1), spec("web", SLEEP, 2)], false);
+        let refusal = world.turn_until_applied(second).await.unwrap_err();
+        assert_eq!(refusal.error, "another `apply` is changing `web`");
+        assert_eq!(refusal.hint.as_deref(), Some("wait until it has ended, and apply the file again"));
+        assert!(world.engine.find("other").is_none(), "nothing of it is done");
+        // Apps that the first one leaves as they are may be changed.
+        let beside = world.apply(&[spec("other", SLEEP, 1), spec("kept", SLEEP, 2)], false);
+        let names = |reply: ApplyReply| reply.apps.into_iter().map(|app| app.name).collect::<Vec<_>>();
+        assert_eq!(names(world.turn_until_applied(beside).await.unwrap()), ["other", "kept"]);
+        assert_eq!(names(world.turn_until_applied(first).await.unwrap()), ["api", "web"]);
+
+        let again = world.apply(&[spec("web", SLEEP, 2)], true);
+        assert!(world.turn_until_applied(again).await.unwrap().apps.iter().all(|app| app.ok));
+        assert_eq!(world.engine.apps.len(), 1, "the others are pruned");
+        world.close().await;
+    });
+}
