@@ -22,6 +22,7 @@ mod clock;
 mod closes;
 mod commands;
 mod conversation;
+mod cpu_sample;
 mod dependencies;
 mod exit_tail;
 mod exits;

@@ -17,6 +17,7 @@ use forkful_core::spec::AppSpec;
 use forkful_os::cgroup::{AppGroup, WorkerGroup};
 use forkful_os::process::Child;
 
+use super::cpu_sample::CpuSample;
 use super::dependencies::Held;
 use super::exit_tail::ExitTail;
 use super::jobs::JobId;
@@ -164,15 +165,6 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// When to stop waiting for what cannot be killed.
     pub(crate) give_up: Time,
-}
-
-/// Two looks at a process's CPU time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CpuSample {
-    pub(crate) pid: u32,
-    pub(crate) at: Time,
-    pub(crate) used: Duration,
-    pub(crate) percent: f32,
 }
 
 /// Something to do later.

@@ -2,21 +2,18 @@
 //!
 //! Without a hierarchy that can be written to there are none, and only limits are refused.
 
-use std::time::Duration;
-
 use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
 use forkful_os::cgroup::{GroupLimits, GroupUsage, Membership, WorkerGroup};
 use forkful_os::tree::Mark;
 
 use super::Engine;
-use super::app::{AppId, CpuSample, Place};
+use super::app::{AppId, Place};
+use super::cpu_sample::CpuSample;
 use forkful_api::types::{AppUsage, WorkerUsage};
 
 /// A thousandth of a core is the unit of `cpu_max`.
 const MILLICORES: f64 = 1000.0;
-/// Two looks at an app's CPU time are at least so far apart, in milliseconds.
-const CPU_SAMPLE_MS_MIN: u128 = 500;
 
 impl Engine {
     /// Makes the group of a worker that is about to start, in that of its app. The text says which limit cannot be had.
@@ -62,15 +59,9 @@ impl Engine {
         let entry = self.apps.get_mut(&app)?;
         let group = entry.group.as_ref()?;
         let usage = group.usage();
-        if let Some(used) = usage.cpu_time {
-            sample(&mut entry.cpu, used, now);
-        }
-        Some(AppUsage {
-            memory_bytes: usage.memory_bytes,
-            cpu_percent: usage.cpu_time.map(|_| entry.cpu.percent),
-            cpu_time_ms: usage.cpu_time.map(|time| time.as_millis() as u64),
-            out_of_memory_kills: group.out_of_memory_kills(),
-        })
+        let out_of_memory_kills = group.out_of_memory_kills();
+        let WorkerUsage { memory_bytes, cpu_percent, cpu_time_ms } = figures(&usage, &mut entry.cpu, now);
+        Some(AppUsage { memory_bytes, cpu_percent, cpu_time_ms, out_of_memory_kills })
     }
 
     /// Says in words that the kernel has killed a process of an app for lack of memory since the last call, if it has.
@@ -96,25 +87,21 @@ pub(super) fn worker_usage(place: &mut Place, now: Time) -> Option<WorkerUsage> 
     if usage == GroupUsage::default() {
         return None;
     }
-    if place.group_cpu.pid != pid {
-        place.group_cpu = CpuSample { pid, at: spawned, ..CpuSample::default() };
-    }
-    if let Some(used) = usage.cpu_time {
-        sample(&mut place.group_cpu, used, now);
-    }
-    Some(WorkerUsage {
-        memory_bytes: usage.memory_bytes,
-        cpu_percent: usage.cpu_time.map(|_| place.group_cpu.percent),
-        cpu_time_ms: usage.cpu_time.map(|time| time.as_millis() as u64),
-    })
+    place.group_cpu.follow(pid, spawned);
+    Some(figures(&usage, &mut place.group_cpu, now))
 }
 
-/// Takes another look at a group's CPU time, unless the last one was just now.
-fn sample(cpu: &mut CpuSample, used: Duration, now: Time) {
-    let passed = now.since(cpu.at);
-    if passed.as_millis() >= CPU_SAMPLE_MS_MIN {
-        let percent = used.saturating_sub(cpu.used).as_secs_f32() / passed.as_secs_f32().max(0.001) * 100.0;
-        *cpu = CpuSample { pid: cpu.pid, at: now, used, percent };
+/// The figures of a group; takes a sample of its CPU time, unless the last one was just now.
+fn figures(usage: &GroupUsage, cpu: &mut CpuSample, now: Time) -> WorkerUsage {
+    if let Some(used) = usage.cpu_time
+        && cpu.is_due(now)
+    {
+        cpu.take(used, now);
+    }
+    WorkerUsage {
+        memory_bytes: usage.memory_bytes,
+        cpu_percent: usage.cpu_time.map(|_| cpu.percent),
+        cpu_time_ms: usage.cpu_time.map(|time| time.as_millis() as u64),
     }
 }
 

@@ -8,13 +8,11 @@ use forkful_core::steering::blocked::blocked_for;
 use forkful_os::procinfo;
 
 use super::Engine;
-use super::app::{App, AppId, CpuSample, Place, public_definition};
+use super::app::{App, AppId, Place, public_definition};
+use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::groups::worker_usage;
 use crate::logs::LogService;
-
-/// Two looks at a process's CPU time are at least so far apart, in milliseconds.
-const CPU_SAMPLE_MS_MIN: u128 = 500;
 
 /// The most crashing workers that a table names.
 const CRASH_NOTES_MAX: usize = 5;
@@ -207,17 +205,12 @@ fn worker_view(slot: u16, place: &mut Place, primary: &Primary, now: Time, logs:
 }
 
 fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now: forkful_core::Time) {
-    if sample.pid != pid {
-        *sample = CpuSample { pid, at: spawned, ..CpuSample::default() };
-    }
-    let passed = now.since(sample.at);
-    if passed.as_millis() < CPU_SAMPLE_MS_MIN && sample.at != spawned {
-        return;
-    }
-    if let Ok(used) = procinfo::cpu_time(pid) {
-        let percent =
-            used.saturating_sub(sample.used).as_secs_f32() / passed.as_secs_f32().max(0.001) * 100.0;
-        *sample = CpuSample { pid, at: now, used, percent };
+    sample.follow(pid, spawned);
+    let is_first = sample.at == spawned;
+    if (is_first || sample.is_due(now))
+        && let Ok(used) = procinfo::cpu_time(pid)
+    {
+        sample.take(used, now);
     }
 }
 

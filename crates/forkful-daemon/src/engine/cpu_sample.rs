@@ -1,0 +1,58 @@
+//! How much CPU a process or a control group uses: the share of one core between two looks at its CPU time.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+
+/// The last sample of a CPU time, and the share between it and the one before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CpuSample {
+    pid: u32,
+    pub(crate) at: Time,
+    used: Duration,
+    pub(crate) percent: f32,
+}
+
+impl CpuSample {
+    /// The time between two samples, at least, so that a share means something.
+    const PAUSE_MIN: Duration = Duration::from_millis(500);
+
+    /// Begins anew when the process is another one: it had used nothing when it was spawned.
+    pub(crate) fn follow(&mut self, pid: u32, spawned: Time) {
+        if self.pid != pid {
+            *self = Self { pid, at: spawned, ..Self::default() };
+        }
+    }
+
+    /// Whether the last sample is old enough for another one.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        now.since(self.at) >= Self::PAUSE_MIN
+    }
+
+    /// Takes a sample: the share of one core since the last one.
+    pub(crate) fn take(&mut self, used: Duration, now: Time) {
+        let passed_s = now.since(self.at).as_secs_f32().max(0.001);
+        let percent = used.saturating_sub(self.used).as_secs_f32() / passed_s * 100.0;
+        *self = Self { pid: self.pid, at: now, used, percent };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_the_share_of_one_core_since_the_last_one() {
+        let at = |ms| Time::default() + Duration::from_millis(ms);
+        let mut sample = CpuSample::default();
+        sample.follow(7, at(1000));
+        assert!(!sample.is_due(at(1499)) && sample.is_due(at(1500)));
+        sample.take(Duration::from_millis(250), at(1500));
+        assert!((sample.percent - 50.0).abs() < 0.1, "{sample:?}");
+        sample.follow(7, at(1000));
+        sample.take(Duration::from_millis(2250), at(2500));
+        assert!((sample.percent - 200.0).abs() < 0.1, "{sample:?}");
+        sample.follow(8, at(2400));
+        assert_eq!((sample.percent, sample.at), (0.0, at(2400)));
+    }
+}
