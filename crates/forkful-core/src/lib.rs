@@ -1,4 +1,4 @@
-//! Decisions only. What an app is ([`spec`]), what a worker may do next ([`slot`], [`leaving`]),
+//! Decisions only. What an app is ([`spec`]), what becomes of it and its workers ([`supervisor`]), what a worker may do next ([`slot`], [`leaving`]),
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
 //! get new connections ([`steering`]), what a command's target means ([`targets`]), where output goes
 //! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
@@ -12,6 +12,7 @@
 
 pub mod ansi;
 pub mod apply;
+pub mod chance;
 pub mod date_format;
 pub mod last_words;
 pub mod leaving;
@@ -24,6 +25,7 @@ pub mod slot;
 pub mod spec;
 pub mod stderr_excerpt;
 pub mod steering;
+pub mod supervisor;
 pub mod targets;
 mod time;
 pub mod upkeep;

@@ -214,6 +214,11 @@ impl<T> ReloadQueue<T> {
     }
 
     /// The reloads that wait, in the order in which they begin.
+    pub fn waiting(&self) -> impl Iterator<Item = &T> {
+        self.waiting.iter()
+    }
+
+    /// The same, to be changed.
     pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.waiting.iter_mut()
     }

@@ -64,8 +64,10 @@ use std::time::{Duration, Instant};
 use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
-use forkful_core::slot::{Event, Exit, Generation, Outcome, Ticket};
+use forkful_core::chance::Chance;
+use forkful_core::slot::{Event, Exit, Generation};
 use forkful_core::spec::AppSpec;
+use forkful_core::supervisor::Effect;
 use forkful_os::cgroup::Groups;
 use forkful_os::closed::ClosedConnections;
 use forkful_os::process::{Child, Flight};
@@ -81,7 +83,7 @@ use crate::logs::{EchoPrefix, LogService};
 use crate::pid_files::PidFiles;
 use crate::service_environment;
 use crate::starter::Starter;
-use app::{App, AppId, ListenFault};
+use app::{App, AppId};
 use clock::Clock;
 use jobs::{Job, JobId};
 use work::Work;
@@ -96,24 +98,6 @@ const TIMER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 1);
 const ROUNDS_PER_TURN: usize = 16;
 /// A turn of many rounds ends after so long, for the same reason.
 const TURN_MAX: Duration = Duration::from_millis(50);
-
-/// Who waits for a slot's answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TicketUse {
-    Job(JobId),
-    /// The plan of the app's reload.
-    Reload,
-}
-
-/// A slot's answer on its way to whoever asked.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    app: AppId,
-    slot: u16,
-    ticket: Ticket,
-    outcome: Outcome,
-    listen_fault: Option<ListenFault>,
-}
 
 /// What comes back from work that was done elsewhere.
 #[derive(Debug)]
@@ -232,9 +216,9 @@ pub(crate) struct Engine {
     snapshot: Option<(Time, tree::Snapshot)>,
     /// How such a view is had.
     look: fn(&HashSet<u32>) -> io::Result<tree::Snapshot>,
-    tickets: HashMap<Ticket, TicketUse>,
     jobs: BTreeMap<JobId, Job>,
-    answers: VecDeque<Answered>,
+    /// Empty between two events; keeps its memory.
+    effects: Vec<Effect>,
     /// Events of slots that come from within: exits of processes that never began, drains that need no time.
     told: VecDeque<(AppId, u16, Event)>,
     looks: Vec<look::Look>,
@@ -248,10 +232,9 @@ pub(crate) struct Engine {
     persistence: Option<persistence::Persistence>,
     /// Distinguishes this daemon's workers from each other and from any other's.
     marks: tree::Marks,
-    chance_state: u64,
+    chance: Chance,
     next_app: u32,
     next_pm_id: u32,
-    next_ticket: u64,
     next_job: u64,
     next_watch: u64,
     next_start: u64,
@@ -298,9 +281,8 @@ impl Engine {
             applying: BTreeSet::new(),
             snapshot: None,
             look: tree::Snapshot::take,
-            tickets: HashMap::new(),
             jobs: BTreeMap::new(),
-            answers: VecDeque::new(),
+            effects: Vec::new(),
             told: VecDeque::new(),
             looks: Vec::new(),
             replies: Vec::new(),
@@ -310,10 +292,9 @@ impl Engine {
             closes_seen: (Time::default(), 0),
             closes_pause: None,
             marks: options.marks,
-            chance_state: clock::wall_ms() ^ (u64::from(std::process::id()) << 32) | 1,
+            chance: Chance::new(clock::wall_ms() ^ (u64::from(std::process::id()) << 32)),
             next_app: 0,
             next_pm_id: 0,
-            next_ticket: 0,
             next_job: 0,
             next_watch: 0,
             next_start: 0,
@@ -413,13 +394,12 @@ impl Engine {
     /// Delivers what the last event has left behind, until nothing is.
     fn settle(&mut self) {
         loop {
-            self.deliver_answers();
             match self.told.pop_front() {
                 Some((app, slot, event)) => {
                     self.feed(app, slot, event);
                     self.after_exit(app);
                 }
-                None if self.answers.is_empty() && !self.go_on_with_held() => break,
+                None if !self.go_on_with_held() => break,
                 None => {}
             }
         }
@@ -470,8 +450,8 @@ impl Engine {
         if self.stop_signal.is_some() {
             return self.last_exit.as_ref().map_or(0, code);
         }
-        let places = self.apps.values().flat_map(|entry| entry.places.values());
-        places.filter_map(|place| place.last_exit.as_ref()).map(code).max().unwrap_or(0)
+        let records = self.apps.values().flat_map(|entry| entry.supervisor.slots().values());
+        records.filter_map(|record| record.last_exit.as_ref()).map(code).max().unwrap_or(0)
     }
 
     /// Starts apps without a client; what is returned tells when all are up or have failed.
@@ -504,18 +484,8 @@ impl Engine {
     }
 
     fn echo_for(&self, slot: u16) -> Option<EchoPrefix> {
-        let several = self.apps.values().map(|entry| entry.spec.instances).sum::<u16>() > 1;
+        let several = self.apps.values().map(|entry| entry.spec().instances).sum::<u16>() > 1;
         self.echo.then(|| if several { EchoPrefix(format!("{slot} | ")) } else { EchoPrefix::default() })
-    }
-
-    /// Uniform in 0..1, for jitter (xorshift64*).
-    fn chance(&mut self) -> f64 {
-        let mut x = self.chance_state;
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.chance_state = x;
-        (x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

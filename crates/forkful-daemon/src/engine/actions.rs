@@ -1,21 +1,23 @@
-//! Performs what the core decides for a slot.
+//! Feeds events to the supervisors of apps, and performs what they decide.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
-use forkful_core::slot::{Action, Event, Exit, Generation, Outcome, Report};
+use forkful_core::slot::{self, Exit, Generation, Report};
 use forkful_core::spec::{Mode, pid_file_of};
+use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of};
 use forkful_os::{reactor::Interest, tree};
 
-use super::app::{AppId, ListenFault};
-use super::jobs::JobId;
-use super::launch::other_user;
-use super::{Answered, Engine, TicketUse};
+use super::Engine;
+use super::app::{App, AppId};
+use super::jobs::{Job, JobId};
+use super::launch::{lowest_port_of, other_user};
 use crate::home::AgentPlace;
 
 /// Between two looks at who has the port that a worker did not get.
@@ -24,55 +26,87 @@ const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
 pub(super) const LOOK_FRESH: Duration = Duration::from_millis(100);
 
 impl Engine {
-    /// Feeds an event to a slot and performs what follows, until nothing does.
-    pub(crate) fn feed(&mut self, app: AppId, slot: u16, event: Event) {
+    /// Feeds an event to a slot.
+    pub(crate) fn feed(&mut self, app: AppId, slot: u16, event: slot::Event) {
+        self.supervise(app, Event::Slot(slot, event));
+    }
+
+    /// Feeds an event to an app's supervisor and performs what follows.
+    pub(crate) fn supervise(&mut self, app: AppId, event: Event) {
         let now = self.clock.now();
-        let chance = self.chance();
+        let others = others_of(&self.apps, app);
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        let was_finished = place.slot.stays_finished(&entry.spec.restart);
-        let actions = place.slot.apply(event, now, &entry.policy, chance);
-        place.deadline = place.slot.next_deadline();
-        if place.slot.stays_finished(&entry.spec.restart) != was_finished {
-            self.note_change();
+        let jobs = &self.jobs;
+        let has_left = |job: &JobId| jobs.get(job).is_some_and(Job::has_client_left);
+        let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
+        let context = Context { now, others: &others, abandoned: &abandoned };
+        let mut effects = std::mem::take(&mut self.effects);
+        entry.supervisor.step(event, &context, &mut effects);
+        self.holds_some |= entry.supervisor.waits_for_others();
+        for effect in effects.drain(..) {
+            self.perform(app, effect, now);
         }
-        for action in actions {
-            self.perform(app, slot, action, now);
+        self.effects = effects;
+    }
+
+    fn perform(&mut self, app: AppId, effect: Effect, now: Time) {
+        match effect {
+            Effect::Spawn(slot, generation) => self.work.start(app, slot, generation),
+            Effect::Signal(slot, generation) => self.ask_to_leave(app, slot, generation, now),
+            Effect::Kill(slot, generation) => self.order_signal(app, slot, generation, 9),
+            Effect::OpenTraffic(slot, generation) => {
+                self.with_worker(app, slot, generation, |primary, worker| primary.open(worker, now));
+            }
+            Effect::CloseTraffic(slot, generation) => {
+                self.with_worker(app, slot, generation, |primary, worker| primary.close_traffic(worker, now));
+            }
+            Effect::Drain { slot, generation, job } => self.drain(app, slot, generation, job, now),
+            Effect::Defined => self.follow_definition(app, now),
+            Effect::SlotAdded(slot) => self.add_place(app, slot),
+            Effect::SlotRemoved(slot) => self.remove_place(app, slot),
+            Effect::Removed => self.remove_app(app),
+            Effect::Changed => self.note_change(),
+            Effect::Report(slot, report) => self.report(app, slot, &report),
+            Effect::Answered(answer) => self.on_answer(app, answer),
+            Effect::Owed(job) => self.expect_answer(job, app),
+            Effect::Settled(job) => self.answered(job),
+            Effect::Note(job, note) => {
+                if let Some(part) = self.part(job, app) {
+                    part.note(note.to_string());
+                }
+            }
+            Effect::FinishedBefore(job, slot) => self.note_finished_before(app, slot, job),
+            Effect::Failed(job, slot, fault) => self.note_failed(job, app, slot, fault),
+            Effect::Reloaded(job, result) => self.note_reloaded(app, job, result),
+            Effect::ReloadDropped => {
+                let name = self.name_of(app);
+                log_line!("forkful: {name}: a reload that waited was dropped: its client has gone");
+            }
         }
     }
 
-    fn perform(&mut self, app: AppId, slot: u16, action: Action, now: Time) {
-        match action {
-            Action::Spawn(generation) => self.work.start(app, slot, generation),
-            Action::Signal(generation) => self.ask_to_leave(app, slot, generation, now),
-            Action::Kill(generation) => self.order_signal(app, slot, generation, 9),
-            Action::OpenTraffic(generation) => self.with_worker(app, slot, generation, |primary, worker| {
-                primary.open(worker, now);
-            }),
-            Action::CloseTraffic(generation) => self.with_worker(app, slot, generation, |primary, worker| {
-                primary.close_traffic(worker, now);
-            }),
-            Action::Drain(generation) => self.drain(app, slot, generation, now),
-            // The deadline is read from the slot after each event.
-            Action::Wake(_) => {}
-            Action::Report(report) => self.report(app, slot, &report),
-            Action::Answer(ticket, outcome) => {
-                // Noted now: the next process of the slot begins with a clean slate.
-                let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
-                let listen_fault = place.and_then(|place| place.listen_fault.clone());
-                self.answers.push_back(Answered { app, slot, ticket, outcome, listen_fault });
-            }
-        }
+    /// An app has another definition: its listeners, its log files and what looks after its workers follow.
+    fn follow_definition(&mut self, app: AppId, now: Time) {
+        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let spec = Rc::clone(entry.supervisor.spec());
+        entry.primary.set_balance(spec.balance, now);
+        entry.primary.set_owner(other_user(&spec), lowest_port_of(&spec));
+        entry.name_log_files(&self.home.logs());
+        self.begin_upkeep(app);
+    }
+
+    fn name_of(&self, app: AppId) -> String {
+        self.apps.get(&app).map_or_else(String::new, |entry| entry.spec().name.to_string())
     }
 
     /// Asks a process to end, in the way that its app wants: by a signal to its tree or to it alone, or by a message.
     fn ask_to_leave(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let stop = entry.spec.stop;
+        let stop = entry.spec().stop;
         let signal = self.stop_signal.unwrap_or(stop.signal.0);
         let process = entry.process(slot, generation).filter(|process| process.ended.is_none());
         let worker = process.map(|process| process.worker);
-        if let Some(worker) = worker.filter(|_| entry.spec.mode == Mode::Cluster) {
+        if let Some(worker) = worker.filter(|_| entry.spec().mode == Mode::Cluster) {
             entry.primary.stopping(worker, now);
         }
         if let Some(worker) = worker
@@ -106,15 +140,14 @@ impl Engine {
         }
     }
 
-    fn drain(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
-        let clustered = self.apps.get(&app).is_some_and(|entry| entry.spec.mode == Mode::Cluster);
+    fn drain(&mut self, app: AppId, slot: u16, generation: Generation, job: Option<JobId>, now: Time) {
+        let clustered = self.apps.get(&app).is_some_and(|entry| entry.spec().mode == Mode::Cluster);
         if clustered {
             let mut left = Vec::new();
             self.with_worker(app, slot, generation, |primary, worker| left = primary.drain(worker, now));
-            let job = self.apps.get(&app).and_then(|entry| entry.reload.as_ref()).map(|reload| reload.job);
             self.note_left(app, job, &left);
         } else {
-            self.told.push_back((app, slot, Event::Drained(generation)));
+            self.told.push_back((app, slot, slot::Event::Drained(generation)));
         }
     }
 
@@ -129,7 +162,7 @@ impl Engine {
 
     /// The agent's file for workers of an app, which must be able to read it.
     pub(super) fn agent_for(&self, app: AppId) -> Option<AgentPlace> {
-        let spec = &self.apps.get(&app).filter(|entry| entry.spec.agent)?.spec;
+        let spec = self.apps.get(&app).map(App::spec).filter(|spec| spec.agent)?;
         if other_user(spec).is_some() {
             return Some(AgentPlace::ForOthers);
         }
@@ -139,7 +172,7 @@ impl Engine {
     /// Puts the process id of a worker into its file, once.
     pub(super) fn write_pid_file(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(pid_file) = entry.spec.pid_file.clone() else { return };
+        let Some(pid_file) = entry.spec().pid_file.clone() else { return };
         let Some(place) = entry.places.get_mut(&slot) else { return };
         let path = pid_file_of(&pid_file, place.pm_id);
         let Some(process) = place.processes.get_mut(&generation) else { return };
@@ -156,7 +189,7 @@ impl Engine {
             process.node_version = node;
         }
         let Some((slot, generation)) = entry.find_worker(worker) else { return };
-        self.feed(app, slot, Event::Greeted(generation));
+        self.feed(app, slot, slot::Event::Greeted(generation));
     }
 
     /// Has the end of a process noticed.
@@ -218,15 +251,14 @@ impl Engine {
                 if let Some((slot, _)) = locate(self, worker)
                     && self.may_look_for_owner(app, slot)
                 {
-                    let name = self.apps.get(&app).map(|entry| entry.spec.name.to_string());
-                    let name = name.unwrap_or_default();
+                    let name = self.name_of(app);
                     let fault = super::faults::listen_fault(&name, &address, errno, port, &self.ours());
-                    self.note_listen_fault(app, slot, fault);
+                    self.supervise(app, Event::ListenRefused(slot, fault));
                 }
             }
             PrimaryEvent::Disconnected(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {
-                    self.feed(app, slot, Event::Disconnected(generation));
+                    self.feed(app, slot, slot::Event::Disconnected(generation));
                 }
             }
         }
@@ -245,20 +277,13 @@ impl Engine {
         }
     }
 
-    fn note_listen_fault(&mut self, app: AppId, slot: u16, fault: ListenFault) {
-        if let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) {
-            place.listen_fault = Some(fault);
-        }
-    }
-
     /// Who has a port is found by a look at every process's descriptors: not at each of the listens of an app
     /// that tries again and again.
     fn may_look_for_owner(&mut self, app: AppId, slot: u16) -> bool {
         let now = self.clock.now();
-        let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {
-            return false;
-        };
-        let known = place.listen_fault.is_some();
+        let Some(entry) = self.apps.get_mut(&app) else { return false };
+        let known = entry.supervisor.slot(slot).is_some_and(|record| record.listen_fault.is_some());
+        let Some(place) = entry.places.get_mut(&slot) else { return false };
         let may = !known || place.owner_looked_at.is_none_or(|at| now.since(at) >= OWNER_LOOK_PAUSE);
         if may {
             place.owner_looked_at = Some(now);
@@ -270,15 +295,9 @@ impl Engine {
     fn report(&mut self, app: AppId, slot: u16, report: &Report) {
         if let Report::Exited { exit, .. } = report {
             self.last_exit = Some(exit.clone());
-            if let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) {
-                place.last_exit = Some(exit.clone());
-            }
         }
         if let Report::Online { generation, .. } = report {
             self.write_pid_file(app, slot, *generation);
-        }
-        if let Report::Left { .. } = report {
-            self.on_old_left(app, slot);
         }
         if let Report::Killed(_) = report {
             self.note_killed(app, slot);
@@ -286,35 +305,21 @@ impl Engine {
         self.publish_report(app, slot, report);
         self.on_upkeep_report(app, slot, report);
         if let Some(text) = super::faults::report_text(report) {
-            let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
+            let name = self.name_of(app);
             log_line!("forkful: {name} worker {slot}: {text}");
         }
     }
 
-    /// Hands the answers of slots to the commands that wait for them.
-    pub(crate) fn deliver_answers(&mut self) {
-        while let Some(answered) = self.answers.pop_front() {
-            self.on_answer(answered);
+    /// A slot has answered a command.
+    fn on_answer(&mut self, app: AppId, answer: Answer) {
+        self.publish_answer(app, &answer);
+        if let Asked::Job(job, _) = answer.asked {
+            self.note_outcome(job, app, answer);
         }
-    }
-
-    fn on_answer(&mut self, answered: Answered) {
-        let Answered { app, slot, ticket, outcome, listen_fault } = answered;
-        let Some(usage) = self.tickets.remove(&ticket) else { return };
-        self.publish_answer(app, slot, ticket, usage, &outcome);
-        let deleted = outcome == Outcome::Deleted;
-        match usage {
-            TicketUse::Job(job) => self.note_outcome(job, app, slot, outcome, listen_fault),
-            TicketUse::Reload => self.on_reload_answer(app, slot, outcome, listen_fault),
-        }
-        if deleted {
-            self.remove_place(app, slot);
-        }
-        self.finish_jobs();
     }
 
     /// Tells the exit of a process, once it and its tree are gone.
     pub(crate) fn exited(&mut self, app: AppId, slot: u16, generation: Generation, exit: Exit) {
-        self.feed(app, slot, Event::Exited(generation, exit));
+        self.feed(app, slot, slot::Event::Exited(generation, exit));
     }
 }

@@ -11,35 +11,27 @@ use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
-use forkful_core::rollout::{ReloadQueue, Rollout};
-use forkful_core::slot::{Exit, Generation, Policy, Slot, State};
+use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::AppSpec;
+use forkful_core::supervisor::{AppSupervisor, SlotRecord};
 use forkful_os::cgroup::{AppGroup, WorkerGroup};
 use forkful_os::process::Child;
 
 use super::cpu_sample::CpuSample;
-use super::dependencies::Held;
 use super::exit_tail::ExitTail;
-use super::jobs::JobId;
 use super::upkeep::{AppUpkeep, PlaceUpkeep};
 
-/// Names an app within the engine; never used again, so that late events find nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AppId(pub(crate) u32);
+pub(crate) use forkful_core::supervisor::{AppId, ListenFault};
 
 /// An app that exists.
 pub(crate) struct App {
-    pub(crate) spec: Rc<AppSpec>,
-    pub(crate) policy: Policy,
+    /// What it is, and every decision about its workers.
+    pub(crate) supervisor: AppSupervisor,
     pub(crate) primary: Primary,
     pub(crate) places: BTreeMap<u16, Place>,
     pub(crate) created_at_ms: u64,
     /// How many workers were ever started; the last one's `cluster.worker.id`.
     pub(crate) workers_started: u32,
-    pub(crate) reload: Option<Reload>,
-    pub(crate) reloads: ReloadQueue<ReloadOrder>,
-    /// What is asked of it as soon as other apps are where they should be.
-    pub(crate) held: Option<Held>,
     /// What keeps it in good shape.
     pub(crate) upkeep: AppUpkeep,
     /// What only another version knows of it; saved again with it.
@@ -58,53 +50,12 @@ pub(crate) struct App {
     pub(crate) told_lacks: BTreeSet<Lack>,
 }
 
-/// A reload that waits for its turn.
-#[derive(Debug)]
-pub(crate) struct ReloadOrder {
-    pub(crate) job: JobId,
-    /// What the app becomes; `None` keeps its spec.
-    pub(crate) spec: Option<Rc<AppSpec>>,
-    pub(crate) whom: Whom,
-}
-
-/// Which slots a reload concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whom {
-    /// All; those that are stopped are started.
-    All,
-    Slot(u16),
-    /// Those that should run.
-    Wanted,
-}
-
-/// A reload under way.
-#[derive(Debug)]
-pub(crate) struct Reload {
-    pub(crate) plan: Rollout,
-    /// Whether new workers start beside the old ones: all share their ports, before and after.
-    pub(crate) rolling: bool,
-    pub(crate) job: JobId,
-    /// What the app was before, for when the new version fails.
-    pub(crate) previous: Option<Rc<AppSpec>>,
-    /// The process that served when the last replacement began; a slot may have had none.
-    pub(crate) old: Option<Generation>,
-    /// Why the last replacement's listen was refused.
-    pub(crate) listen_fault: Option<ListenFault>,
-    /// How many workers the new definition has; given when the reload has succeeded, unless another command says otherwise.
-    pub(crate) instances: Option<u16>,
-}
-
-/// A slot and the processes that live in it.
+/// What belongs to a slot outside its supervisor: its worker's id and files, and the processes that live in it.
 pub(crate) struct Place {
     pub(crate) pm_id: u32,
-    pub(crate) slot: Slot,
     pub(crate) processes: BTreeMap<Generation, Process>,
-    pub(crate) deadline: Option<Time>,
-    pub(crate) last_exit: Option<Exit>,
     /// Why the last process ended, where its exit does not say it.
     pub(crate) exit_cause: Option<String>,
-    /// Why the last listen was refused.
-    pub(crate) listen_fault: Option<ListenFault>,
     /// When it was last looked up who has the port of a refused listen.
     pub(crate) owner_looked_at: Option<Time>,
     /// The last lines of stderr of the process that ended last, from the log service.
@@ -118,15 +69,6 @@ pub(crate) struct Place {
     pub(crate) combined_file: Option<PathBuf>,
     /// What keeps its worker in good shape.
     pub(crate) upkeep: PlaceUpkeep,
-    /// Whether it should run, by the last command; what is saved.
-    pub(crate) wanted: bool,
-}
-
-/// A refused listen, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ListenFault {
-    pub(crate) error: String,
-    pub(crate) hint: Option<String>,
 }
 
 /// Our end of a worker's stdin; outlives the process while somebody writes.
@@ -192,11 +134,37 @@ pub(crate) enum Later {
     },
 }
 
+impl AsRef<AppSupervisor> for App {
+    fn as_ref(&self) -> &AppSupervisor {
+        &self.supervisor
+    }
+}
+
 impl App {
+    /// What it is.
+    pub(crate) fn spec(&self) -> &AppSpec {
+        self.supervisor.spec()
+    }
+
+    /// The process of a slot that people see.
+    pub(crate) fn current(&self, slot: u16) -> Option<&Process> {
+        self.places.get(&slot)?.current(self.supervisor.slot(slot)?)
+    }
+
+    /// The processes that people see, one of each slot that has any.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Process> {
+        self.slots().filter_map(|(_, record, place)| place.current(record))
+    }
+
+    /// Its slots, each with its place.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (u16, &SlotRecord, &Place)> {
+        self.places.iter().filter_map(|(slot, place)| Some((*slot, self.supervisor.slot(*slot)?, place)))
+    }
+
     /// Says which log files each worker has, by the spec and by what is known of the paths in it.
     pub(crate) fn name_log_files(&mut self, folder: &std::path::Path) {
         for place in self.places.values_mut() {
-            let files = log_files(&self.spec, folder, place.pm_id, &self.special_logs);
+            let files = log_files(self.supervisor.spec(), folder, place.pm_id, &self.special_logs);
             (place.out_file, place.error_file) = (files.out, files.error);
             place.combined_file = files.combined;
         }
@@ -224,21 +192,6 @@ impl App {
         self.process(slot, generation).map(|process| process.worker)
     }
 
-    /// Whether a slot exists and is to stay.
-    pub(crate) fn stays(&self, slot: u16) -> bool {
-        self.places.get(&slot).is_some_and(|place| !place.slot.is_going())
-    }
-
-    /// Whether a reload begins this slot: one that a scale-down takes away is not begun.
-    pub(crate) fn is_meant(&self, slot: u16, whom: Whom) -> bool {
-        self.stays(slot)
-            && match whom {
-                Whom::All => true,
-                Whom::Slot(only) => only == slot,
-                Whom::Wanted => self.places.get(&slot).is_some_and(|place| place.wanted),
-            }
-    }
-
     /// Nothing that was planned for a slot concerns the next one of its number.
     pub(crate) fn forget_later(&mut self, slot: u16) {
         self.later.retain(|_, later| later.slot() != slot);
@@ -247,15 +200,22 @@ impl App {
     /// When something of this app is due.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.keys().next().map(|(at, _)| *at);
-        let slots = self.places.values().filter_map(|place| place.deadline).min();
+        let slots = self.supervisor.next_deadline();
         [later, slots, self.primary.next_wake(), self.next_upkeep()].into_iter().flatten().min()
     }
 
     /// Whether no process is there and none is planned.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.held.is_none()
-            && self.places.values().all(|place| place.slot.is_at_rest() && place.processes.is_empty())
+        self.supervisor.is_at_rest() && self.places.values().all(|place| place.processes.is_empty())
     }
+}
+
+/// The slots of an app, each with its place, to be changed.
+pub(crate) fn places_mut<'a>(
+    supervisor: &'a AppSupervisor,
+    places: &'a mut BTreeMap<u16, Place>,
+) -> impl Iterator<Item = (u16, &'a SlotRecord, &'a mut Place)> {
+    places.iter_mut().filter_map(|(slot, place)| Some((*slot, supervisor.slot(*slot)?, place)))
 }
 
 impl Later {
@@ -272,7 +232,7 @@ impl Later {
 impl App {
     /// When its oldest process was started, in wall-clock milliseconds; `None` unless every worker serves.
     pub(crate) fn oldest_start_ms(&self) -> Option<u64> {
-        let starts = self.places.values().map(|place| match &place.slot.state {
+        let starts = self.slots().map(|(_, record, place)| match &record.slot.state {
             State::Online(_) => place.started_at_ms,
             State::Replacing { .. }
             | State::Stopped { .. }
@@ -299,22 +259,11 @@ impl Place {
         [&self.out_file, &self.error_file].into_iter().chain(&self.combined_file).cloned()
     }
 
-    /// The process that is online.
-    pub(crate) fn online(&self) -> Option<Generation> {
-        match &self.slot.state {
-            State::Online(running) | State::Replacing { old: running, .. } => Some(running.generation),
-            State::Starting { .. }
-            | State::Stopped { .. }
-            | State::Stopping { .. }
-            | State::Backoff { .. }
-            | State::Failed { .. } => None,
-        }
-    }
-
     /// The process that people see: the slot's own, or the one that a scale-down lets finish.
-    pub(crate) fn current(&self) -> Option<&Process> {
-        let leaver = || self.slot.leaving.last().filter(|_| self.slot.is_going());
-        let shown = self.slot.current().or_else(|| leaver().map(|leaver| leaver.generation));
+    pub(crate) fn current(&self, record: &SlotRecord) -> Option<&Process> {
+        let slot = &record.slot;
+        let leaver = || slot.leaving.last().filter(|_| slot.is_going());
+        let shown = slot.current().or_else(|| leaver().map(|leaver| leaver.generation));
         shown.and_then(|generation| self.processes.get(&generation))
     }
 }

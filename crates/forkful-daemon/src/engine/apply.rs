@@ -13,7 +13,7 @@ use forkful_core::spec::{AppSpec, RunningSince};
 use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
 
-use super::app::AppId;
+use super::app::{App, AppId};
 use super::commands::{answer, refuse};
 use super::persistence::outcome;
 use super::resolve::{check_all_differ, into_spec};
@@ -112,11 +112,11 @@ impl Engine {
     fn removals(&self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
         let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.namespace).collect();
         let names: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.name).collect();
-        let existing = self.apps.values().map(|entry| &entry.spec);
+        let existing = self.apps.values().map(App::spec);
         existing
             .filter(|spec| namespaces.contains(&spec.namespace) && !names.contains(&spec.name))
             .map(|spec| {
-                let definition = Box::new(AppDefinition::from(&**spec));
+                let definition = Box::new(AppDefinition::from(spec));
                 let name = definition.name.clone();
                 let app = Planned { name, wanted: definition.clone(), before: Some(definition) };
                 Step { app, change: Change::Remove, existed: true }
@@ -134,7 +134,7 @@ impl Engine {
         let id: Option<AppId> = self.find(&definition.name);
         let entry = id.and_then(|id| self.apps.get(&id));
         let existing = entry.map(|entry| Existing {
-            spec: &entry.spec,
+            spec: entry.spec(),
             is_at_rest: entry.is_at_rest(),
             since: RunningSince {
                 oldest_start_ms: entry.oldest_start_ms(),
@@ -142,7 +142,7 @@ impl Engine {
             },
         });
         let change = change(existing, spec);
-        let before = entry.map(|entry| Box::new(AppDefinition::from(&*entry.spec)));
+        let before = entry.map(|entry| Box::new(AppDefinition::from(entry.spec())));
         let app = Planned { name: definition.name.clone(), wanted: Box::new(definition), before };
         Step { app, change, existed: entry.is_some() }
     }

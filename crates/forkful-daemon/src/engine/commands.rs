@@ -7,16 +7,15 @@ use forkful_api::definition::changes;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
 };
-use forkful_core::slot::{Event, Policy, Ticket, Verb as SlotVerb};
+use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
+use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom};
 use tokio::sync::oneshot;
 
-use super::app::{AppId, Place, ReloadOrder, Whom};
+use super::app::{AppId, Place};
 use super::jobs::JobId;
-use super::launch::{lowest_port_of, other_user};
-use super::places::FirstStates;
 use super::resolve::Resolved;
-use super::{Engine, Phase, TicketUse};
+use super::{Engine, Phase};
 use crate::command::{Command, Keep, Reply, Verb};
 
 impl Engine {
@@ -73,40 +72,13 @@ impl Engine {
         let job = self.new_job(waiting, |reply| reply);
         for (app, slots) in self.in_order(selection) {
             self.join(job, app);
-            self.restart(app, &slots, specs.remove(&app), job);
+            self.supervise(app, Event::Restart { slots, spec: specs.remove(&app), job });
         }
         for spec in new {
-            let all: Vec<u16> = (0..spec.instances).collect();
-            let stopped = request.stopped.then_some(&all[..]);
-            self.create_with(spec, job, FirstStates { stopped, finished: &[] });
+            let stopped = request.stopped.then(|| (0..spec.instances).collect());
+            self.create_with(spec, job, FirstStates { stopped, finished: Vec::new() });
         }
         self.answer_at_once(job, at_once);
-    }
-
-    /// Asks a slot for something on behalf of a job.
-    pub(super) fn ask(&mut self, app: AppId, slot: u16, verb: SlotVerb, job: JobId) {
-        let ticket = self.new_ticket(TicketUse::Job(job));
-        self.note_asked(ticket, verb);
-        self.expect_answer(job, app);
-        self.note_wanted(app, slot, !matches!(verb, SlotVerb::Stop | SlotVerb::Delete | SlotVerb::Retire));
-        self.feed(app, slot, Event::Command(verb, ticket));
-    }
-
-    /// Whether a slot should run, by the last command that it got.
-    pub(crate) fn note_wanted(&mut self, app: AppId, slot: u16, wanted: bool) {
-        let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {
-            return;
-        };
-        if std::mem::replace(&mut place.wanted, wanted) != wanted {
-            self.note_change();
-        }
-    }
-
-    pub(crate) fn new_ticket(&mut self, usage: TicketUse) -> Ticket {
-        self.next_ticket += 1;
-        let ticket = Ticket(self.next_ticket);
-        self.tickets.insert(ticket, usage);
-        ticket
     }
 
     fn action(&mut self, verb: Verb, mut request: ActionRequest, reply: Reply<ActionReply>) {
@@ -139,19 +111,18 @@ impl Engine {
             self.tell_changes(job, app, spec.as_deref());
             match verb {
                 Verb::Stop | Verb::Delete => {}
-                Verb::Restart => self.restart(app, &slots, spec, job),
+                Verb::Restart => self.supervise(app, Event::Restart { slots, spec, job }),
                 Verb::Reload => self.order_reload(app, &slots, spec, job),
                 Verb::Scale => {
                     let instances = request.instances.unwrap_or(1);
-                    self.keep_instances(app, instances);
-                    self.scale(app, instances, job);
+                    self.supervise(app, Event::Scale { instances, job });
                 }
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
                 Verb::ReloadLogs => self.reopen_logs(app, job),
                 Verb::Reset => {
                     for slot in slots {
-                        self.feed(app, slot, Event::Reset);
+                        self.feed(app, slot, slot::Event::Reset);
                     }
                 }
             }
@@ -166,7 +137,7 @@ impl Engine {
     }
 
     fn code_changed_ms(&self, app: AppId, times: &BTreeMap<String, u64>) -> Option<u64> {
-        times.get(self.apps.get(&app)?.spec.name.as_str()).copied()
+        times.get(self.apps.get(&app)?.spec().name.as_str()).copied()
     }
 
     /// Leaves an app alone that a configuration file has not changed; says whether it did.
@@ -180,7 +151,7 @@ impl Engine {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return false };
         let oldest_start_ms = entry.oldest_start_ms();
         let since = RunningSince { oldest_start_ms, code_changed_ms };
-        if !may_stay(&entry.spec, spec, since) {
+        if !may_stay(entry.spec(), spec, since) {
             return false;
         }
         let pm_ids: Vec<u32> = entry.places.values().map(|place| place.pm_id).collect();
@@ -190,55 +161,17 @@ impl Engine {
             part.pm_ids = pm_ids;
             part.note("neither its definition nor its code has changed; `--force` reloads it".to_owned());
         }
-        self.scale_to(app, Some(instances), job);
+        self.supervise(app, Event::ScaleAsDefined { instances, job });
         true
     }
 
     /// What a configuration file has changed about an app.
     fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
-        let told = changes(&AppDefinition::from(&*entry.spec), &AppDefinition::from(spec));
+        let told = changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec));
         if let Some(part) = self.part(job, app) {
             told.into_iter().for_each(|change| part.note(change));
         }
-    }
-
-    pub(crate) fn ask_all(&mut self, app: AppId, slots: &[u16], verb: SlotVerb, job: JobId) {
-        if matches!(verb, SlotVerb::Stop | SlotVerb::Delete) {
-            self.cancel_reloads(app, verb);
-        }
-        for slot in slots {
-            self.ask(app, *slot, verb, job);
-        }
-    }
-
-    fn restart(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
-        self.cancel_reloads(app, SlotVerb::Restart);
-        self.release_starts(app, SlotVerb::Restart);
-        let mut leaving = Vec::new();
-        if let Some(spec) = spec {
-            let instances = spec.instances;
-            self.adopt(app, spec);
-            leaving = self.scale(app, instances, job);
-        }
-        let Some(entry) = self.apps.get(&app) else { return };
-        let stays = |slot: &u16| entry.stays(*slot) && !leaving.contains(slot);
-        let existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
-        self.restart_in_order(app, existing, job);
-    }
-
-    /// Gives an app another spec; running processes keep what they were started with.
-    pub(crate) fn adopt(&mut self, app: AppId, spec: Rc<AppSpec>) {
-        self.note_change();
-        let now = self.clock.now();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        entry.policy = Policy::of(&spec);
-        entry.primary.set_balance(spec.balance, now);
-        entry.primary.set_owner(other_user(&spec), lowest_port_of(&spec));
-        let folder = self.home.logs();
-        entry.spec = spec;
-        entry.name_log_files(&folder);
-        self.begin_upkeep(app);
     }
 
     fn signal(&mut self, app: AppId, slots: &[u16], signal: i32, job: JobId) {
@@ -246,7 +179,8 @@ impl Engine {
         let mut notes = Vec::new();
         for slot in slots {
             let Some(place) = entry.places.get(slot) else { continue };
-            match place.current() {
+            let record = entry.supervisor.slot(*slot);
+            match record.and_then(|record| place.current(record)) {
                 Some(process) => {
                     if let Err(error) = process.child.signal(signal) {
                         notes.push(format!("worker {}: {error}", place.pm_id));
@@ -346,8 +280,7 @@ impl Engine {
             [slot] if entry.places.len() > 1 => Whom::Slot(*slot),
             _ => Whom::All,
         };
-        self.expect_answer(job, app);
-        self.reload(app, ReloadOrder { job, spec, whom });
+        self.supervise(app, Event::Reload(ReloadOrder { job, spec, whom }));
     }
 }
 

@@ -12,14 +12,15 @@ use forkful_api::jlist;
 use forkful_api::types::{ErrorCode, ErrorReply};
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::{is_log4js, is_report};
-use forkful_core::slot::{Generation, Outcome, Report, Ticket, Verb as SlotVerb};
+use forkful_core::slot::{Generation, Outcome, Report, Verb as SlotVerb};
 use forkful_core::spec::environment::shown_value;
+use forkful_core::supervisor::{Answer, Asked};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::Engine;
 use super::app::AppId;
 use super::commands::{answer, refuse};
-use super::{Engine, TicketUse};
 use crate::command::{Reply, Talk};
 use crate::events::Hub;
 use crate::worker_message::{self, WorkerMessage};
@@ -31,8 +32,6 @@ const TRIGGERS_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     hub: Hub,
-    /// What commands have asked of slots.
-    asked: HashMap<Ticket, LifeStep>,
     /// Processes that have been said to be online, by the worker's id.
     online: HashMap<u32, Generation>,
     triggers: Vec<Trigger>,
@@ -85,33 +84,16 @@ impl Engine {
         }
     }
 
-    /// A command asks something of a slot.
-    pub(crate) fn note_asked(&mut self, ticket: Ticket, verb: SlotVerb) {
-        let step = match verb {
-            SlotVerb::Start => LifeStep::Start,
-            SlotVerb::Restart => LifeStep::Restart,
-            SlotVerb::Replace => LifeStep::Reload,
-            SlotVerb::Stop => LifeStep::Stop,
-            SlotVerb::Delete | SlotVerb::Retire => LifeStep::Delete,
-        };
-        self.conversations.asked.insert(ticket, step);
-    }
-
     /// A slot has answered.
-    pub(crate) fn publish_answer(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        ticket: Ticket,
-        usage: TicketUse,
-        outcome: &Outcome,
-    ) {
-        let asked = self.conversations.asked.remove(&ticket);
-        let step = match (usage, asked) {
-            (TicketUse::Reload, _) => Some(LifeStep::Reload),
-            (TicketUse::Job(_), asked) => asked,
+    pub(crate) fn publish_answer(&mut self, app: AppId, answer: &Answer) {
+        let step = match answer.asked {
+            Asked::Job(_, SlotVerb::Start) => LifeStep::Start,
+            Asked::Job(_, SlotVerb::Restart) => LifeStep::Restart,
+            Asked::Reload | Asked::Job(_, SlotVerb::Replace) => LifeStep::Reload,
+            Asked::Job(_, SlotVerb::Stop) => LifeStep::Stop,
+            Asked::Job(_, SlotVerb::Delete | SlotVerb::Retire) => LifeStep::Delete,
         };
-        let done = match outcome {
+        let is_done = match answer.outcome {
             Outcome::Online { .. }
             | Outcome::Finished(_)
             | Outcome::Replaced
@@ -119,8 +101,8 @@ impl Engine {
             | Outcome::Deleted => true,
             Outcome::AlreadyOnline | Outcome::Failed(_) => false,
         };
-        if let Some(step) = step.filter(|_| done) {
-            self.publish_step(app, slot, step, true);
+        if is_done {
+            self.publish_step(app, answer.slot, step, true);
         }
     }
 
@@ -168,7 +150,7 @@ impl Engine {
         self.conversations.hub.publish(&name, pm_id, &DaemonEvent::Process(Box::new(event)));
     }
 
-    fn pm_id(&self, app: AppId, slot: u16) -> Option<u32> {
+    pub(super) fn pm_id(&self, app: AppId, slot: u16) -> Option<u32> {
         self.apps.get(&app).and_then(|entry| entry.places.get(&slot)).map(|place| place.pm_id)
     }
 
@@ -184,11 +166,12 @@ impl Engine {
         }
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let Some((slot, generation)) = entry.find_worker(worker) else { return };
+        let name = entry.spec().name.to_string();
         let Some(place) = entry.places.get_mut(&slot) else { return };
         let Some(process) = place.processes.get_mut(&generation) else { return };
         let Some(message) = worker_message::interpret(line) else { return };
         worker_message::note(&mut process.reports, &message);
-        let (name, pm_id) = (entry.spec.name.to_string(), place.pm_id);
+        let pm_id = place.pm_id;
         let message = match message {
             WorkerMessage::Done { action, result, message } => {
                 self.on_action_done(app, worker, &action, result);
@@ -227,9 +210,9 @@ impl Engine {
             let entry = self.apps.get(&app)?;
             let partner = |slot: u16| {
                 let place = entry.places.get(&slot)?;
-                let worker = place.current().filter(|process| process.ended.is_none());
+                let worker = entry.current(slot).filter(|process| process.ended.is_none());
                 let worker = worker.map(|process| process.worker);
-                Some(Partner { app, name: entry.spec.name.to_string(), pm_id: place.pm_id, worker })
+                Some(Partner { app, name: entry.spec().name.to_string(), pm_id: place.pm_id, worker })
             };
             Some(slots.into_iter().filter_map(partner).collect::<Vec<_>>())
         };
@@ -350,7 +333,7 @@ impl Engine {
         };
         let apps = selection.keys().filter_map(|app| self.apps.get(app));
         let of_app = |entry: &super::app::App| {
-            (entry.spec.name.to_string(), entry.spec.launch.env.iter().map(shown).collect())
+            (entry.spec().name.to_string(), entry.spec().launch.env.iter().map(shown).collect())
         };
         Ok(EnvironmentReply { apps: apps.map(of_app).collect() })
     }

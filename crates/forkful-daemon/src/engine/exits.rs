@@ -71,7 +71,7 @@ impl Engine {
         let was_killed = ended.exit == Exit::Signal(SIGKILL);
         let cause = self.out_of_memory(app).filter(|_| was_killed);
         if let Some(cause) = &cause {
-            let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec.name.to_string());
+            let name = self.apps.get(&app).map_or_else(String::new, |entry| entry.spec().name.to_string());
             log_line!("forkful: {name} worker {slot}: {cause}");
         }
         let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) else {

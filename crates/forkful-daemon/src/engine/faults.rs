@@ -31,7 +31,7 @@ impl Engine {
     pub(crate) fn ours(&self) -> Ours {
         let mut ours = Ours { is_root: forkful_os::identity::euid() == 0, ..Ours::default() };
         for entry in self.apps.values() {
-            let name = entry.spec.name.as_str();
+            let name = entry.spec().name.as_str();
             let ports = entry.primary.addresses().filter_map(|(address, _, _)| port_of(address));
             ours.ports.extend(ports.map(|port| (port, name.to_owned())));
             let processes = entry.places.values().flat_map(|place| place.processes.values());

@@ -4,6 +4,7 @@
 
 use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
+use forkful_core::supervisor::SlotRecord;
 use forkful_os::cgroup::{GroupLimits, GroupUsage, Membership, WorkerGroup};
 use forkful_os::tree::Mark;
 
@@ -23,9 +24,9 @@ impl Engine {
         mark: Mark,
     ) -> Result<Option<(WorkerGroup, Membership)>, String> {
         let Some(entry) = self.apps.get_mut(&app) else { return Ok(None) };
-        let limits = entry.spec.limits;
+        let limits = entry.spec().limits;
         let Some(groups) = &self.groups else {
-            return match limit_names(&entry.spec) {
+            return match limit_names(entry.spec()) {
                 None => Ok(None),
                 Some(names) => Err(format!(
                     "{names} cannot be kept: this system lets the daemon make no control group \
@@ -69,7 +70,7 @@ impl Engine {
         let entry = self.apps.get_mut(&app)?;
         let kills = entry.group.as_ref()?.out_of_memory_kills();
         let is_new = kills > std::mem::replace(&mut entry.out_of_memory_kills, kills);
-        let why = match entry.spec.limits.memory_bytes {
+        let why = match entry.spec().limits.memory_bytes {
             Some(bytes) => {
                 format!("the kernel killed it: its app had used all of its `memory_max` of {bytes} bytes")
             }
@@ -80,8 +81,8 @@ impl Engine {
 }
 
 /// What a worker's process and all that it started use, by the kernel's accounts.
-pub(super) fn worker_usage(place: &mut Place, now: Time) -> Option<WorkerUsage> {
-    let process = place.current().filter(|process| process.ended.is_none())?;
+pub(super) fn worker_usage(record: &SlotRecord, place: &mut Place, now: Time) -> Option<WorkerUsage> {
+    let process = place.current(record).filter(|process| process.ended.is_none())?;
     let (pid, spawned) = (process.child.pid, process.spawned);
     let usage = process.group.as_ref()?.usage();
     if usage == GroupUsage::default() {

@@ -8,6 +8,7 @@ use forkful_api::types::{ActionReply, AppOutcome};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
 use forkful_core::stderr_excerpt::{cause, next_step};
+use forkful_core::supervisor::Answer;
 
 use super::app::{App, AppId, ListenFault};
 use super::commands::answer;
@@ -15,9 +16,7 @@ use super::faults::Ours;
 use super::{Engine, Phase};
 use crate::command::Reply;
 
-/// Names a command under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct JobId(pub(crate) u64);
+pub(crate) use forkful_core::supervisor::JobId;
 
 /// A command under way.
 pub(crate) struct Job {
@@ -83,6 +82,13 @@ pub(crate) struct Failure {
     pub(crate) pm_id: u32,
     pub(crate) fault: Fault,
     pub(crate) listen_fault: Option<ListenFault>,
+}
+
+impl Job {
+    /// Whether somebody waited for the answer and does not any more.
+    pub(super) fn has_client_left(&self) -> bool {
+        self.reply.as_ref().is_some_and(tokio::sync::oneshot::Sender::is_closed)
+    }
 }
 
 impl Part {
@@ -196,10 +202,12 @@ fn explain(
 }
 
 impl Engine {
-    /// Whether somebody waited for a command's answer and does not any more.
-    pub(super) fn has_client_left(&self, job: JobId) -> bool {
-        let reply = self.jobs.get(&job).and_then(|job| job.reply.as_ref());
-        reply.is_some_and(tokio::sync::oneshot::Sender::is_closed)
+    /// It did not come to what was asked of a slot.
+    pub(super) fn note_failed(&mut self, job: JobId, app: AppId, slot: Option<u16>, fault: Fault) {
+        let pm_id = slot.and_then(|slot| self.pm_id(app, slot)).unwrap_or(0);
+        if let Some(part) = self.part(job, app) {
+            part.failures.push(Failure { pm_id, fault, listen_fault: None });
+        }
     }
 
     pub(crate) fn new_job<T>(
@@ -223,7 +231,7 @@ impl Engine {
         if let Some(job) = self.jobs.get_mut(&job) {
             job.parts
                 .entry(app)
-                .or_insert_with(|| Part::new(entry.spec.name.as_str(), &entry.spec.launch.cwd));
+                .or_insert_with(|| Part::new(entry.spec().name.as_str(), &entry.spec().launch.cwd));
         }
     }
 
@@ -234,8 +242,8 @@ impl Engine {
         let Some(place) = entry.places.get(&slot) else { return };
         for part in self.jobs.values_mut().filter_map(|job| job.parts.get_mut(&app)) {
             part.killed.pm_ids.push(place.pm_id);
-            part.killed.signal = entry.spec.stop.signal.0;
-            part.killed.timeout = entry.spec.stop.kill_timeout;
+            part.killed.signal = entry.spec().stop.signal.0;
+            part.killed.timeout = entry.spec().stop.kill_timeout;
         }
     }
 
@@ -258,23 +266,17 @@ impl Engine {
         self.jobs.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
     }
 
-    pub(crate) fn note_outcome(
-        &mut self,
-        job: JobId,
-        app: AppId,
-        slot: u16,
-        outcome: Outcome,
-        fault: Option<ListenFault>,
-    ) {
+    /// Notes a slot's answer.
+    pub(super) fn note_outcome(&mut self, job: JobId, app: AppId, answer: Answer) {
         let entry = self.apps.get(&app);
-        let listens = entry.is_some_and(|entry| entry.spec.mode == Mode::Cluster);
-        let place = entry.and_then(|entry| entry.places.get(&slot));
+        let listens = entry.is_some_and(|entry| entry.spec().mode == Mode::Cluster);
+        let place = entry.and_then(|entry| entry.places.get(&answer.slot));
         let pm_id = place.map_or(0, |place| place.pm_id);
         if let Some(part) = self.part(job, app) {
             if !part.pm_ids.contains(&pm_id) {
                 part.pm_ids.push(pm_id);
             }
-            part.take(pm_id, outcome, fault, listens);
+            part.take(pm_id, answer.outcome, answer.listen_fault, listens);
         }
         self.answered(job);
     }

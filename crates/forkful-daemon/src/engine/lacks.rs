@@ -48,7 +48,7 @@ impl Engine {
         let Some(process) = entry.process_of(worker) else { return };
         process.lacks.insert(lack);
         if entry.told_lacks.insert(lack) {
-            log_line!("forkful: {}: {lack}", entry.spec.name);
+            log_line!("forkful: {}: {lack}", entry.spec().name);
         }
     }
 
@@ -80,19 +80,19 @@ impl Engine {
     pub(super) fn lack_notes(&self) -> impl Iterator<Item = String> + '_ {
         self.apps
             .values()
-            .flat_map(|entry| entry.lacks().into_iter().map(|lack| format!("{}: {lack}", entry.spec.name)))
+            .flat_map(|entry| entry.lacks().into_iter().map(|lack| format!("{}: {lack}", entry.spec().name)))
     }
 }
 
 impl App {
     /// The process of slot 0, if there is one.
     fn first_process(&self) -> Option<&Process> {
-        self.places.get(&0)?.current().filter(|process| process.ended.is_none())
+        self.current(0).filter(|process| process.ended.is_none())
     }
 
     /// What its present workers expect in vain.
     pub(super) fn lacks(&self) -> BTreeSet<Lack> {
-        let processes = self.places.values().filter_map(|place| place.current());
+        let processes = self.shown();
         let living = processes.filter(|process| process.ended.is_none());
         living.flat_map(|process| process.lacks.iter().copied()).collect()
     }

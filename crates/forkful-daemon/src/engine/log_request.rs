@@ -20,7 +20,7 @@ impl Engine {
         let (mut apps, mut workers) = (BTreeSet::new(), BTreeSet::new());
         for (id, slots) in &selection {
             let Some(entry) = self.apps.get(id) else { continue };
-            let app = entry.spec.name.to_string();
+            let app = entry.spec().name.to_string();
             if entry.places.keys().all(|slot| slots.contains(slot)) {
                 apps.insert(app.clone());
             }
@@ -30,7 +30,7 @@ impl Engine {
                 {
                     let wanted = query.stream.is_none_or(|only| only == stream);
                     if wanted && !files.iter().any(|file| file.path == *path) {
-                        let pm_id = (!entry.spec.logs.merge).then_some(place.pm_id);
+                        let pm_id = (!entry.spec().logs.merge).then_some(place.pm_id);
                         files.push(TailFile { app: app.clone(), pm_id, stream, path: path.clone() });
                     }
                 }

@@ -4,7 +4,6 @@
 use forkful_core::Time;
 use forkful_core::steering::blocked::{LOOK_PATIENCE, is_awaited};
 
-use super::app::Place;
 use super::{Engine, Phase};
 use crate::command::Command;
 
@@ -19,7 +18,7 @@ impl Engine {
     pub(super) fn look(&mut self, command: Command) {
         let now = self.clock.now();
         for entry in self.apps.values_mut() {
-            let living = entry.places.values().filter_map(Place::current);
+            let living = entry.shown();
             let asked = living.filter(|process| process.ended.is_none()).map(|process| process.worker);
             for worker in asked.collect::<Vec<_>>() {
                 // What does not speak Node's protocol would owe an answer for ever.
@@ -40,7 +39,7 @@ impl Engine {
         let now = self.clock.now();
         let awaited = self.phase == Phase::Serving
             && self.apps.values().any(|entry| {
-                let living = entry.places.values().filter_map(Place::current);
+                let living = entry.shown();
                 living.filter(|process| process.ended.is_none()).any(|process| {
                     let since = entry.primary.owes_since(process.worker);
                     entry.primary.has_agent(process.worker) && is_awaited(since.map(|since| now.since(since)))

@@ -1,16 +1,16 @@
 //! What should run, as it is saved. The way back is in `resurrect`.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_api::saved::{ClearReply, SaveReply, SaveRequest, SavedApp, SavedName, SavedState};
 use forkful_api::types::{AppDefinition, AppOutcome, ErrorCode};
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::looks_app_specific;
+use forkful_core::supervisor::SlotRecord;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::app::{App, Place};
+use super::app::App;
 use super::commands::{answer, refuse};
 use super::{Engine, Phase};
 use crate::command::Reply;
@@ -111,7 +111,7 @@ impl Engine {
             format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
         });
         let missing = self.apps.values().filter_map(|app| {
-            let (name, names) = (&app.spec.name, missing_variables(&app.spec)?);
+            let (name, names) = (&app.spec().name, missing_variables(app.spec())?);
             Some(format!(
                 "{name} runs without {names}, whose values were not saved: `forkful restart {name} --update-env` \
                  from a shell that has them"
@@ -141,13 +141,13 @@ impl Engine {
         }
         if request.with_env {
             for app in self.apps.values_mut() {
-                Rc::make_mut(&mut app.spec).launch.env_sources.keep_inherited = true;
+                app.supervisor.keep_inherited();
             }
             self.note_change();
             self.save_changes();
         }
         let fail = |fault: String| Err(refuse(ErrorCode::Internal, &format!("cannot save: {fault}"), None));
-        let apps: Vec<SavedName> = self.apps.values().map(|app| saved_name(&app.spec)).collect();
+        let apps: Vec<SavedName> = self.apps.values().map(|app| saved_name(app.spec())).collect();
         let text = match self.state_text() {
             Ok(text) => text,
             Err(fault) => return answer(reply, fail(fault)),
@@ -252,17 +252,17 @@ fn check_size(length: usize, apps: impl Iterator<Item = Value>, bytes_max: u64) 
 }
 
 fn saved_entry(app: &App) -> Value {
-    let mut definition = AppDefinition::from(&*app.spec);
-    let sources = &app.spec.launch.env_sources;
+    let mut definition = AppDefinition::from(app.spec());
+    let sources = &app.spec().launch.env_sources;
     definition.env.retain(|name, _| sources.may_be_kept(name));
     // The next daemon numbers its slots without the gaps that deleted workers have left.
-    let staying = app.places.values().filter(|place| !place.slot.is_going());
-    let numbered: Vec<(u16, &Place)> = (0..).zip(staying).collect();
-    let slots = |meant: &dyn Fn(&Place) -> bool| {
-        numbered.iter().filter(|(_, place)| meant(place)).map(|(position, _)| *position).collect()
+    let staying = app.supervisor.slots().values().filter(|record| !record.slot.is_going());
+    let numbered: Vec<(u16, &SlotRecord)> = (0..).zip(staying).collect();
+    let slots = |meant: &dyn Fn(&SlotRecord) -> bool| {
+        numbered.iter().filter(|(_, record)| meant(record)).map(|(position, _)| *position).collect()
     };
-    let stopped = slots(&|place| !place.wanted);
-    let finished = slots(&|place| place.wanted && place.slot.stays_finished(&app.spec.restart));
+    let stopped = slots(&|record| !record.wanted);
+    let finished = slots(&|record| record.wanted && record.slot.stays_finished(&app.spec().restart));
     SavedApp { definition, stopped, finished }.entry(&app.unknown_keys)
 }
 

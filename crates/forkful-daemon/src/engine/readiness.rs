@@ -5,6 +5,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::slot::{Event, Generation, OwnSocket, Policy, ReadySign, State};
 use forkful_core::spec::Mode;
+use forkful_core::supervisor;
 use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::Engine;
@@ -23,9 +24,9 @@ impl Engine {
     /// Looks whether a starting worker listens on a socket of its own (`exclusive`, fork mode).
     pub(crate) fn look_for_socket(&mut self, app: AppId, slot: u16, generation: Generation, looks: u32) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
-        let Some(process) = place.processes.get(&generation) else { return };
-        if process.ended.is_some() || !super::view::awaits_readiness(&place.slot, generation) {
+        let Some(record) = entry.supervisor.slot(slot) else { return };
+        let Some(process) = entry.process(slot, generation) else { return };
+        if process.ended.is_some() || !super::view::awaits_readiness(&record.slot, generation) {
             return;
         }
         let has_asked = entry.primary.has_asked(process.worker);
@@ -48,7 +49,7 @@ impl Engine {
 
     /// What a starting process listens on by itself. A compiler may run the app in a process of its own.
     fn own_socket_at_start(&mut self, app: AppId, slot: u16, generation: Generation) -> Option<OwnSocket> {
-        let compiles = self.apps.get(&app).is_some_and(|entry| Policy::of(&entry.spec).compiles);
+        let compiles = self.apps.get(&app).is_some_and(|entry| Policy::of(entry.spec()).compiles);
         if compiles {
             self.look_at_processes(self.clock.now() - LOOK_FRESH);
         }
@@ -70,7 +71,7 @@ impl Engine {
     ) -> bool {
         let now = self.clock.now();
         let Some(entry) = self.apps.get_mut(&app) else { return false };
-        let policy = Policy::of(&entry.spec);
+        let policy = Policy::of(entry.spec());
         let Some(place) = entry.places.get_mut(&slot) else { return false };
         let Some(process) = place.processes.get_mut(&generation) else { return false };
         let Some(own) = own else {
@@ -92,11 +93,15 @@ impl Engine {
 
     /// A successor's time is over. If it listens, but not wherever the old worker does, that is why it is given up.
     pub(crate) fn note_missing(&mut self, app: AppId, slot: u16, now: Time) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(record) = entry.supervisor.slot(slot).filter(|record| record.listen_fault.is_none()) else {
+            // A listen that was refused says more.
+            return;
+        };
+        let State::Replacing { new, ready_by, .. } = record.slot.state else { return };
         let Some(place) = entry.places.get(&slot) else { return };
-        let State::Replacing { new, ready_by, .. } = place.slot.state else { return };
         let Some(process) = place.processes.get(&new) else { return };
-        if ready_by > now || entry.spec.readiness.wait_ready {
+        if ready_by > now || entry.spec().readiness.wait_ready {
             return;
         }
         let (there, missing) = (entry.addresses_of(process), entry.missing(slot, new));
@@ -112,12 +117,9 @@ impl Engine {
         let hint = format!(
             "if it is not meant to listen on {missing} any more: `forkful restart {}`, or let the app say \
              itself when it is ready (`wait_ready`)",
-            entry.spec.name
+            entry.spec().name
         );
-        if let Some(place) = entry.places.get_mut(&slot) {
-            // A listen that was refused says more.
-            place.listen_fault.get_or_insert(ListenFault { error, hint: Some(hint) });
-        }
+        self.supervise(app, supervisor::Event::ListenRefused(slot, ListenFault { error, hint: Some(hint) }));
     }
 
     /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and a fork-mode
@@ -125,7 +127,7 @@ impl Engine {
     /// believed them would take the old worker away too early.
     pub(crate) fn on_said_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
-        if entry.spec.readiness.wait_ready || entry.spec.mode == Mode::Fork {
+        if entry.spec().readiness.wait_ready || entry.spec().mode == Mode::Fork {
             self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
         } else {
             self.later(app, READY_GRACE, Later::SaidReady(slot, generation));
@@ -136,10 +138,10 @@ impl Engine {
     /// otherwise its listening decides.
     pub(crate) fn trust_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
-        let Some(process) = place.processes.get(&generation) else { return };
+        let Some(record) = entry.supervisor.slot(slot) else { return };
+        let Some(process) = entry.process(slot, generation) else { return };
         let follows_a_listener = entry.followed_by(slot, generation).is_some_and(|old| entry.listens(old));
-        if follows_a_listener || entry.primary.has_asked(process.worker) || place.listen_fault.is_some() {
+        if follows_a_listener || entry.primary.has_asked(process.worker) || record.listen_fault.is_some() {
             return;
         }
         self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
@@ -149,9 +151,8 @@ impl Engine {
 impl App {
     /// The process that serves in a slot while this one starts to follow it.
     fn followed_by(&self, slot: u16, successor: Generation) -> Option<&Process> {
-        let place = self.places.get(&slot)?;
-        match &place.slot.state {
-            State::Replacing { old, new, .. } if *new == successor => place.processes.get(&old.generation),
+        match &self.supervisor.slot(slot)?.slot.state {
+            State::Replacing { old, new, .. } if *new == successor => self.process(slot, old.generation),
             _ => None,
         }
     }
@@ -186,8 +187,8 @@ fn own_socket(app: &App, process: &Process) -> Option<OwnSocket> {
 /// The same of any process that it has started.
 fn own_socket_of(app: &App, process: &Process, pid: u32) -> Option<OwnSocket> {
     let slot = app.find_worker(process.worker).map_or(0, |(slot, _)| slot);
-    let number = inspector_number(app.spec.mode, slot, process.worker.0);
-    let inspector = inspect_port(&app.spec.launch, number);
+    let number = inspector_number(app.spec().mode, slot, process.worker.0);
+    let inspector = inspect_port(&app.spec().launch, number);
     let apps = |socket: &ListeningSocket| match (socket, inspector) {
         (ListeningSocket::Tcp(_), Some(0)) => None,
         (ListeningSocket::Tcp(address), Some(port)) => (address.port() != port).then_some(OwnSocket::Tcp),

@@ -107,17 +107,17 @@ impl Engine {
             let error = format!("`{}` is changed, but is not a target", change.name);
             return Err(refuse(ErrorCode::BadRequest, &error, None));
         };
-        let spec = into_spec(change.apply(&AppDefinition::from(&*entry.spec))?)?;
-        if spec.name == entry.spec.name {
+        let spec = into_spec(change.apply(&AppDefinition::from(entry.spec()))?)?;
+        if spec.name == entry.spec().name {
             return Ok((id, spec));
         }
         if self.find(spec.name.as_str()).is_some() {
             let error = format!("an app named `{}` exists already", spec.name);
             return Err(refuse(ErrorCode::Conflict, &error, Some("choose another name".to_owned())));
         }
-        let waits = self.apps.values().find(|other| other.spec.depends_on.contains(&entry.spec.name));
+        let waits = self.apps.values().find(|other| other.spec().depends_on.contains(&entry.spec().name));
         if let Some(other) = waits {
-            let error = format!("`{}` depends on `{}` by its name", other.spec.name, entry.spec.name);
+            let error = format!("`{}` depends on `{}` by its name", other.spec().name, entry.spec().name);
             let hint = "change its `depends_on` first".to_owned();
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }

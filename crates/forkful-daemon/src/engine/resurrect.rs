@@ -11,13 +11,13 @@ use forkful_api::saved::{ResurrectRequest, SavedApp, UnknownKey};
 use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, ErrorCode, ErrorReply};
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{ENV_FILE_BYTES_MAX, is_for_other_users, parse_env_file};
+use forkful_core::supervisor::FirstStates;
 use forkful_os::behalf;
 use tokio::sync::oneshot;
 
 use super::commands::{answer, refuse};
 use super::jobs::JobId;
 use super::persistence::outcome;
-use super::places::FirstStates;
 use super::{Back, Engine, Phase};
 use crate::command::Reply;
 use crate::store::{Carried, Entry, Loaded, Source};
@@ -205,7 +205,7 @@ impl Engine {
                 let id = self.create_with(
                     spec,
                     job,
-                    FirstStates { stopped: Some(&app.stopped), finished: &app.finished },
+                    FirstStates { stopped: Some(app.stopped), finished: app.finished },
                 );
                 if let Some(entry) = self.apps.get_mut(&id) {
                     entry.unknown_keys = unknown;
@@ -251,7 +251,7 @@ impl Engine {
         }
         let Resurrection { job, at_once, .. } = resurrection;
         let known: Vec<AppOutcome> =
-            self.apps.values().map(|entry| exists_already(entry.spec.name.as_str())).collect();
+            self.apps.values().map(|entry| exists_already(entry.spec().name.as_str())).collect();
         self.note_all_known(job, known);
         self.answer_at_once(job, at_once);
         self.answered(job);

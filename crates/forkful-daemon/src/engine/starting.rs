@@ -17,6 +17,7 @@ use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Event, Generation};
 use forkful_core::spec::Mode;
+use forkful_core::supervisor;
 use forkful_os::cgroup::WorkerGroup;
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
 use forkful_os::tree::{self, Mark};
@@ -106,7 +107,7 @@ impl Engine {
         let Some(entry) = self.apps.get_mut(&app) else { return };
         entry.workers_started += 1;
         let worker = WorkerId(entry.workers_started);
-        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
         let mark = self.marks.give();
         let identity = Identity {
             slot,
@@ -115,10 +116,10 @@ impl Engine {
             mark,
             agent: agent_path.as_deref(),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
-            takes_input: entry.spec.mode == Mode::Fork && !self.echo,
+            takes_input: entry.spec().mode == Mode::Fork && !self.echo,
         };
         self.logs.begin_process(place.pm_id);
-        match prepare(&entry.spec, &identity) {
+        match prepare(entry.spec(), &identity) {
             Ok((mut plan, ends)) => match self.join_group(app, mark) {
                 Ok(joined) => {
                     let (group, membership) = joined.unzip();
@@ -156,7 +157,7 @@ impl Engine {
     fn begin_start(&mut self, whose: Whose, plan: (SpawnPlan, Option<AgentPlace>), known: Known) {
         let (app, slot, generation) = whose;
         let (mut plan, agent) = plan;
-        let logs = self.apps.get(&app).map(|entry| LogPlaces::of(&entry.spec)).unwrap_or_default();
+        let logs = self.apps.get(&app).map(|entry| LogPlaces::of(entry.spec())).unwrap_or_default();
         let is_the_same = |stuck: &&Stuck| match &stuck.log_file {
             Some(path) => logs.has(path),
             None => (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd),
@@ -181,7 +182,7 @@ impl Engine {
             signals: Vec::new(),
         };
         let back = self.back.clone();
-        let script = self.apps.get(&app).and_then(|entry| script_to_look_into(&entry.spec, slot));
+        let script = self.apps.get(&app).and_then(|entry| script_to_look_into(entry.spec(), slot));
         let order = Box::new(move || {
             if let Some(agent) = agent
                 && let Err(error) = agent.install()
@@ -274,10 +275,9 @@ impl Engine {
         {
             log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
         }
-        let waits_for_socket = !entry.spec.readiness.wait_ready;
+        let waits_for_socket = !entry.spec().readiness.wait_ready;
         entry.primary.identify(worker, child.pid, slot);
         let Some(place) = entry.places.get_mut(&slot) else { return };
-        place.listen_fault = None;
         place.started_at_ms = Some(super::clock::wall_ms());
         let process = Process {
             child,
@@ -299,7 +299,7 @@ impl Engine {
             // Beside an older process the new one must become ready first, since the older process may stay.
             self.write_pid_file(app, slot, generation);
         }
-        self.feed(app, slot, Event::Begun(generation, now));
+        self.supervise(app, supervisor::Event::Runs(slot, generation));
         if waits_for_socket {
             self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
         }
@@ -321,12 +321,12 @@ impl Engine {
         let Some(place) = entry.places.get(&slot) else { return };
         for (stream, pipe) in [(LogStream::Out, stdout), (LogStream::Err, stderr)] {
             let spec = StreamSpec {
-                app: entry.spec.name.to_string(),
+                app: entry.spec().name.to_string(),
                 pm_id: place.pm_id,
                 stream,
                 paths: if self.write_log_files { place.log_paths(stream) } else { Vec::new() },
-                style: LineStyle::from(&entry.spec.logs),
-                rotation: entry.spec.logs.rotation.clone(),
+                style: LineStyle::from(&entry.spec().logs),
+                rotation: entry.spec().logs.rotation.clone(),
                 echo: echo.clone(),
             };
             self.logs.attach(spec, pipe);

@@ -54,7 +54,7 @@ impl Engine {
                                `exec_mode: \"fork\"` gives it one";
         const GONE: &str = "it does not run";
         let entry = self.apps.get(&partner.app).ok_or(GONE)?;
-        if entry.spec.mode == Mode::Cluster {
+        if entry.spec().mode == Mode::Cluster {
             return Err(CLUSTER);
         }
         let (slot, generation) = partner.worker.and_then(|worker| entry.find_worker(worker)).ok_or(GONE)?;

@@ -17,7 +17,7 @@ pub(super) type Selection = BTreeMap<AppId, Vec<u16>>;
 
 impl Engine {
     pub(crate) fn find(&self, name: &str) -> Option<AppId> {
-        self.apps.iter().find(|(_, entry)| entry.spec.name.as_str() == name).map(|(id, _)| *id)
+        self.apps.iter().find(|(_, entry)| entry.spec().name.as_str() == name).map(|(id, _)| *id)
     }
 
     /// What targets mean; each must mean something.
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     fn all_of(&self, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
-        let apps = self.apps.iter().filter(|(_, entry)| is_meant(&entry.spec));
+        let apps = self.apps.iter().filter(|(_, entry)| is_meant(entry.spec()));
         apps.map(|(id, entry)| (*id, entry.places.keys().copied().collect())).collect()
     }
 
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     pub(super) fn no_such(&self, text: &str) -> ErrorReply {
-        let names: Vec<String> = self.apps.values().map(|entry| format!("`{}`", entry.spec.name)).collect();
+        let names: Vec<String> = self.apps.values().map(|entry| format!("`{}`", entry.spec().name)).collect();
         let hint = if names.is_empty() {
             "no app is running; `forkful start app.js` starts one".to_owned()
         } else {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use forkful_core::spec::{
     AppName, AppSpec, Balance, Launch, LogSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy,
 };
+use forkful_core::supervisor::SlotRecord;
 
 use super::work::{CLEARS_PER_TURN, Done, SIGNALS_PER_TURN, STARTS_PER_TURN};
 use super::*;
@@ -207,8 +208,8 @@ fn a_worker_counts_as_online_only_after_its_own_start() {
         let app = AppId(1);
         let online = |engine: &Engine| {
             let is_online =
-                |place: &&app::Place| matches!(place.slot.state, forkful_core::slot::State::Online(_));
-            engine.apps[&app].places.values().filter(is_online).count()
+                |record: &&SlotRecord| matches!(record.slot.state, forkful_core::slot::State::Online(_));
+            engine.apps[&app].supervisor.slots().values().filter(is_online).count()
         };
         for _ in 0..3 {
             world.engine.on_time();
@@ -315,7 +316,7 @@ fn a_process_whose_end_could_not_be_noticed_is_a_failed_start() {
         };
         world.turn_until("the app has ended", |engine| engine.apps[&app].is_at_rest()).await;
         assert_eq!(world.running(app), 0);
-        let reason = format!("{:?}", world.engine.apps[&app].places[&0].slot.state);
+        let reason = format!("{:?}", world.engine.apps[&app].supervisor.slots()[&0].slot.state);
         assert!(reason.contains("cannot watch the new process"), "{reason}");
         // Turned by hand, the loop does not reap what is no process of a slot.
         let is_killed = |_: &Engine| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::slot::Event;
+use forkful_core::supervisor::SlotRecord;
 
 use super::Engine;
 use super::app::{App, AppId, Later};
@@ -33,13 +34,7 @@ impl Engine {
         if entry.primary.next_wake().is_some_and(|at| at <= now) {
             entry.primary.on_time(now);
         }
-        let due: Vec<u16> = entry
-            .places
-            .iter()
-            .filter(|(_, place)| place.deadline.is_some_and(|at| at <= now))
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in due {
+        for slot in entry.supervisor.due_slots(now) {
             // A start that has just failed must not count as one that is ready by now.
             if self.told.iter().any(|(of, told, _)| (*of, *told) == (app, slot)) {
                 continue;
@@ -48,8 +43,8 @@ impl Engine {
             let unborn = self.work.unborn(app, slot).or_else(|| self.starting(app, slot));
             if let Some(generation) = unborn {
                 self.feed(app, slot, Event::Begun(generation, now + START_LOOK));
-                let place = self.apps.get(&app).and_then(|entry| entry.places.get(&slot));
-                if place.is_none_or(|place| place.deadline.is_none_or(|at| at > now)) {
+                let record = self.apps.get(&app).and_then(|entry| entry.supervisor.slot(slot));
+                if record.and_then(SlotRecord::deadline).is_none_or(|at| at > now) {
                     continue;
                 }
             }

@@ -17,11 +17,12 @@ use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, Report};
 use forkful_core::spec::{AppSpec, WatchIgnore};
+use forkful_core::supervisor::{Event, ReloadOrder, Whom};
 use forkful_core::upkeep::health::Health;
 use forkful_core::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
 use forkful_os::procinfo;
 
-use super::app::{App, AppId, Process, ReloadOrder, Whom};
+use super::app::{App, AppId, Process, places_mut};
 use super::{Back, Engine};
 use crate::command::Reply;
 use crate::watch::{News, Watcher};
@@ -81,7 +82,7 @@ impl App {
 impl App {
     /// Agents report while a limit needs it, or somebody looks.
     fn order_reports(&mut self, now: Time) {
-        let wanted = self.spec.renewal.max_requests.is_some() || self.upkeep.measured_until.is_some();
+        let wanted = self.spec().renewal.max_requests.is_some() || self.upkeep.measured_until.is_some();
         self.primary.want_reports(wanted.then_some(LOOK_EVERY), now);
     }
 }
@@ -116,9 +117,9 @@ impl Engine {
         let now = self.clock.now();
         let watcher = self.watcher_for(app);
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let renewal = &entry.spec.renewal;
+        let renewal = &entry.spec().renewal;
         entry.upkeep.cron = renewal.cron.as_ref().map(|pattern| Cron::new(pattern, now));
-        entry.upkeep.next_look = looks(&entry.spec).then(|| next_look(now));
+        entry.upkeep.next_look = looks(entry.spec()).then(|| next_look(now));
         entry.order_reports(now);
         match watcher {
             Kept::As => {}
@@ -159,19 +160,18 @@ impl Engine {
     /// Notes which process serves in each slot.
     pub(crate) fn note_current(&mut self, app: AppId, now: Time) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let check = entry.spec.health.clone();
+        let check = entry.spec().health.clone();
         if check.is_none() && entry.upkeep.next_look.is_none() {
             return;
         }
         let changed: Vec<(u16, Option<Generation>)> = entry
-            .places
-            .iter()
-            .map(|(slot, place)| (*slot, place.online(), place.upkeep.current.as_ref()))
+            .slots()
+            .map(|(slot, record, place)| (slot, record.online(), place.upkeep.current.as_ref()))
             .filter(|(_, serving, current)| *serving != current.map(|current| current.generation))
             .map(|(slot, serving, _)| (slot, serving))
             .collect();
         for (slot, generation) in changed {
-            let share = self.chance();
+            let share = self.chance.draw();
             let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
             if let Some(place) = place {
                 place.upkeep.current = generation.map(|generation| Current {
@@ -190,10 +190,10 @@ impl Engine {
     /// One look at all workers of an app: the first that is due is renewed, the others have their turn later.
     fn look_at_workers(&mut self, app: AppId, now: Time) {
         let Some(entry) = self.apps.get(&app) else { return };
-        if entry.reload.is_some() {
+        if entry.supervisor.is_reloading() {
             return;
         }
-        if entry.spec.renewal.max_memory_bytes.is_some() {
+        if entry.spec().renewal.max_memory_bytes.is_some() {
             // Looks that come sooner than usual take the trees as they were found before.
             let is_fresh = |(taken, _): &(Time, _)| now.since(*taken) < LOOK_EVERY / 2;
             if !self.snapshot.as_ref().is_some_and(is_fresh) {
@@ -210,10 +210,10 @@ impl Engine {
             }
             let observed = Observed {
                 age: now.since(process.spawned),
-                memory_bytes: entry.spec.renewal.max_memory_bytes.and_then(|_| self.tree_bytes(process)),
+                memory_bytes: entry.spec().renewal.max_memory_bytes.and_then(|_| self.tree_bytes(process)),
                 requests: current.report.map(|report| report.requests),
             };
-            let cause = renewal::due(&entry.spec.renewal, current.share, &observed)?;
+            let cause = renewal::due(&entry.spec().renewal, current.share, &observed)?;
             Some((*slot, cause, observed.age))
         });
         if let Some((slot, cause, age)) = due {
@@ -227,7 +227,7 @@ impl Engine {
     /// Notes how much memory workers have, and looks again sooner at those that may soon have too much.
     fn look_sooner(&mut self, app: AppId, now: Time) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let Some(limit) = entry.spec.renewal.max_memory_bytes else { return };
+        let Some(limit) = entry.spec().renewal.max_memory_bytes else { return };
         let samples: Vec<(u16, MemorySample, Duration)> = entry
             .places
             .iter()
@@ -294,27 +294,26 @@ impl Engine {
         if let Some(place) = entry.places.get_mut(&slot) {
             place.upkeep.renewed = Some(why.to_owned());
         }
-        log_line!("forkful: {} worker {slot}: renewed: {why}", entry.spec.name);
+        log_line!("forkful: {} worker {slot}: renewed: {why}", entry.spec().name);
         self.order_renewal(app, Whom::Slot(slot));
     }
 
     /// Replaces all workers of an app, one after the other, but for those that somebody has stopped.
     pub(crate) fn renew_app(&mut self, app: AppId, why: &str) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        if !entry.places.values().any(|place| place.wanted) {
+        let App { supervisor, places, .. } = entry;
+        let wanted = places_mut(supervisor, places).filter(|(_, record, _)| record.wanted);
+        let renewed = wanted.map(|(.., place)| place.upkeep.renewed = Some(why.to_owned()));
+        if renewed.count() == 0 {
             return;
         }
-        for place in entry.places.values_mut().filter(|place| place.wanted) {
-            place.upkeep.renewed = Some(why.to_owned());
-        }
-        log_line!("forkful: {}: renewed: {why}", entry.spec.name);
+        log_line!("forkful: {}: renewed: {why}", entry.spec().name);
         self.order_renewal(app, Whom::Wanted);
     }
 
     fn order_renewal(&mut self, app: AppId, whom: Whom) {
         let job = self.new_job(None, |reply: Reply<ActionReply>| reply);
-        self.expect_answer(job, app);
-        self.reload(app, ReloadOrder { job, spec: None, whom });
+        self.supervise(app, Event::Reload(ReloadOrder { job, spec: None, whom }));
     }
 
     /// What a slot reports: a renewal that did not succeed makes the next one wait.
@@ -335,7 +334,7 @@ impl Engine {
             News::Changed(paths) => self.on_files_changed(app, &paths),
             News::Failed(why) => {
                 let Some(entry) = self.apps.get_mut(&app) else { return };
-                log_line!("forkful: {}: its files cannot be watched: {why}", entry.spec.name);
+                log_line!("forkful: {}: its files cannot be watched: {why}", entry.spec().name);
                 entry.upkeep.watch_fault = Some(why);
                 entry.upkeep.watcher = None;
             }
@@ -344,9 +343,9 @@ impl Engine {
 
     /// Files that an app consists of have changed.
     fn on_files_changed(&mut self, app: AppId, paths: &[std::path::PathBuf]) {
-        let Some(entry) = self.apps.get(&app).filter(|entry| entry.spec.watch.is_some()) else { return };
+        let Some(entry) = self.apps.get(&app).filter(|entry| entry.spec().watch.is_some()) else { return };
         let first = paths.first().map_or_else(String::new, |path| {
-            path.strip_prefix(&entry.spec.launch.cwd).unwrap_or(path).display().to_string()
+            path.strip_prefix(&entry.spec().launch.cwd).unwrap_or(path).display().to_string()
         });
         let more = match paths.len() {
             0 | 1 => String::new(),
@@ -357,12 +356,12 @@ impl Engine {
 
     fn watcher_for(&self, app: AppId) -> Kept {
         let Some(entry) = self.apps.get(&app) else { return Kept::As };
-        let Some(watch) = &entry.spec.watch else { return Kept::New(None, None) };
+        let Some(watch) = &entry.spec().watch else { return Kept::New(None, None) };
         let mut never = vec![self.home.path().to_owned()];
         never.extend(entry.places.values().flat_map(|p| [p.out_file.clone(), p.error_file.clone()]));
-        never.extend(entry.spec.logs.combined_file.clone());
+        never.extend(entry.spec().logs.combined_file.clone());
         let mut watch = watch.clone();
-        let pid_files = entry.spec.pid_file.as_deref().map(crate::pid_files::pattern);
+        let pid_files = entry.spec().pid_file.as_deref().map(crate::pid_files::pattern);
         watch.ignore.extend(pid_files.map(WatchIgnore::Regex));
         let watch = &watch;
         if entry.upkeep.watcher.as_ref().is_some_and(|watcher| watcher.is_for(watch)) {
@@ -373,10 +372,10 @@ impl Engine {
         let tell = move |news| {
             let _gone = back.send(Back::Files { app, news });
         };
-        match Watcher::start(watch, &entry.spec.launch.cwd, never, tell) {
+        match Watcher::start(watch, &entry.spec().launch.cwd, never, tell) {
             Ok(watcher) => Kept::New(Some(watcher), None),
             Err(error) => {
-                log_line!("forkful: {}: its files cannot be watched: {error}", entry.spec.name);
+                log_line!("forkful: {}: its files cannot be watched: {error}", entry.spec().name);
                 Kept::New(None, Some(error.to_string()))
             }
         }

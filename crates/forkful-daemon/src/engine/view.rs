@@ -5,10 +5,11 @@ use forkful_cluster::Primary;
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation, Slot, State};
 use forkful_core::steering::blocked::blocked_for;
+use forkful_core::supervisor::SlotRecord;
 use forkful_os::procinfo;
 
 use super::Engine;
-use super::app::{App, AppId, Place, public_definition};
+use super::app::{App, AppId, Place, places_mut, public_definition};
 use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::groups::worker_usage;
@@ -34,25 +35,24 @@ impl Engine {
     /// What the table shows of all apps.
     pub(crate) fn table(&mut self) -> AppTable {
         let now = self.clock.now();
-        let apps = self.apps.values_mut().map(|entry| AppRows {
-            name: entry.spec.name.to_string(),
-            namespace: entry.spec.namespace.to_string(),
-            mode: entry.spec.mode,
-            script: entry
-                .spec
-                .launch
-                .script
-                .clone()
-                .unwrap_or_else(|| entry.spec.launch.program.display().to_string()),
-            listening: entry.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
-            watch: entry.spec.watch.is_some(),
-            uid: entry.spec.launch.run_as.as_ref().map(|user| user.uid),
-            workers: {
-                let primary = &entry.primary;
-                entry.places.values_mut().map(|place| worker_row(place, primary, now)).collect()
+        let rows = |entry: &mut App| AppRows {
+            name: entry.spec().name.to_string(),
+            namespace: entry.spec().namespace.to_string(),
+            mode: entry.spec().mode,
+            script: {
+                let launch = &entry.spec().launch;
+                launch.script.clone().unwrap_or_else(|| launch.program.display().to_string())
             },
-        });
-        let apps = apps.collect();
+            listening: entry.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
+            watch: entry.spec().watch.is_some(),
+            uid: entry.spec().launch.run_as.as_ref().map(|user| user.uid),
+            workers: {
+                let App { supervisor, places, primary, .. } = entry;
+                let slots = places_mut(supervisor, places);
+                slots.map(|(_, record, place)| worker_row(record, place, primary, now)).collect()
+            },
+        };
+        let apps = self.apps.values_mut().map(rows).collect();
         let mut notes = self.notes();
         notes.extend(self.crash_notes());
         AppTable { apps, notes }
@@ -61,16 +61,15 @@ impl Engine {
     /// Workers that crash, which their state alone does not show while they run again.
     fn crash_notes(&self) -> Vec<String> {
         let now = self.clock.now();
-        let workers =
-            self.apps.values().flat_map(|entry| entry.places.values().map(move |place| (entry, place)));
-        let crashing = workers.filter_map(|(entry, place)| {
-            let times = match place.slot.crashes_in_a_row(now) {
+        let workers = self.apps.values().flat_map(|entry| entry.slots().map(move |slot| (entry, slot)));
+        let crashing = workers.filter_map(|(entry, (_, record, place))| {
+            let times = match record.slot.crashes_in_a_row(now) {
                 0 => return None,
                 1 => "once".to_owned(),
                 many => format!("{many} times in a row"),
             };
-            let exit = place.last_exit.as_ref().map_or(String::new(), |exit| format!(", last {}", ending(exit)));
-            let (name, pm_id) = (&entry.spec.name, place.pm_id);
+            let exit = record.last_exit.as_ref().map_or(String::new(), |exit| format!(", last {}", ending(exit)));
+            let (name, pm_id) = (&entry.spec().name, place.pm_id);
             Some(format!(
                 "{name}: worker {pm_id} has crashed {times}{exit}; `forkful logs {pm_id} --err` shows its stderr"
             ))
@@ -88,7 +87,7 @@ impl Engine {
                 0 => String::new(),
                 others => format!(", and of {others} others"),
             };
-            Some(format!("lines of worker {pm_id} of {} are lost{others}: {fault}", entry.spec.name))
+            Some(format!("lines of worker {pm_id} of {} are lost{others}: {fault}", entry.spec().name))
         };
         self.apps.values().filter_map(of_app).collect()
     }
@@ -97,7 +96,7 @@ impl Engine {
         let now = self.clock.now();
         let usage = self.usage(id);
         let entry = self.apps.get_mut(&id)?;
-        let (definition, env_names) = public_definition(&entry.spec);
+        let (definition, env_names) = public_definition(entry.spec());
         let dispatch: Vec<DispatchView> = entry
             .primary
             .addresses()
@@ -112,11 +111,10 @@ impl Engine {
             })
             .collect();
         let logs = &self.logs;
-        let workers = entry
-            .places
-            .iter_mut()
-            .filter(|(slot, _)| only.is_none_or(|only| only == **slot))
-            .map(|(slot, place)| worker_view(*slot, place, &entry.primary, now, logs))
+        let App { supervisor, places, primary, .. } = entry;
+        let workers = places_mut(supervisor, places)
+            .filter(|(slot, ..)| only.is_none_or(|only| only == *slot))
+            .map(|(slot, record, place)| worker_view(slot, (record, place), primary, now, logs))
             .collect();
         Some(AppView {
             definition,
@@ -131,9 +129,10 @@ impl Engine {
     }
 }
 
-fn worker_row(place: &mut Place, primary: &Primary, now: Time) -> WorkerRow {
-    let pid = place.current().filter(|process| process.ended.is_none()).map(|process| process.child.pid);
-    let spawned = place.current().map(|process| process.spawned);
+fn worker_row(record: &SlotRecord, place: &mut Place, primary: &Primary, now: Time) -> WorkerRow {
+    let pid =
+        place.current(record).filter(|process| process.ended.is_none()).map(|process| process.child.pid);
+    let spawned = place.current(record).map(|process| process.spawned);
     let (cpu_percent, memory_bytes) = match (pid, spawned) {
         (Some(pid), Some(spawned)) => {
             sample_cpu(&mut place.cpu, pid, spawned, now);
@@ -141,30 +140,36 @@ fn worker_row(place: &mut Place, primary: &Primary, now: Time) -> WorkerRow {
         }
         _ => (0.0, 0),
     };
-    let living = place.current().filter(|process| process.ended.is_none());
-    let closed = status(place) == Status::Online
+    let living = place.current(record).filter(|process| process.ended.is_none());
+    let closed = status(record) == Status::Online
         && living.is_some_and(|process| primary.has_closed_all(process.worker));
     let silent = living.and_then(|process| primary.owes_since(process.worker)).map(|since| now.since(since));
     WorkerRow {
         blocked_ms: blocked_for(silent).map(|silent| silent.as_millis() as u64),
         pm_id: place.pm_id,
         pid,
-        status: status(place),
-        restarts: place.slot.counters.restarts,
-        crashes: place.slot.counters.crashes,
+        status: status(record),
+        restarts: record.slot.counters.restarts,
+        crashes: record.slot.counters.crashes,
         started_at_ms: place.started_at_ms,
         cpu_percent,
         memory_bytes,
-        reason: reason(place).or_else(|| closed.then(|| NOT_LISTENING.to_owned())),
+        reason: reason(record, place).or_else(|| closed.then(|| NOT_LISTENING.to_owned())),
     }
 }
 
-fn worker_view(slot: u16, place: &mut Place, primary: &Primary, now: Time, logs: &LogService) -> WorkerView {
-    let row = worker_row(place, primary, now);
+fn worker_view(
+    slot: u16,
+    (record, place): (&SlotRecord, &mut Place),
+    primary: &Primary,
+    now: Time,
+    logs: &LogService,
+) -> WorkerView {
+    let row = worker_row(record, place, primary, now);
     let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, .. } =
         row;
-    let usage = worker_usage(place, now);
-    let last_exit = place.last_exit.as_ref();
+    let usage = worker_usage(record, place, now);
+    let last_exit = record.last_exit.as_ref();
     WorkerView {
         usage,
         pm_id,
@@ -173,7 +178,7 @@ fn worker_view(slot: u16, place: &mut Place, primary: &Primary, now: Time, logs:
         status,
         restarts,
         crashes,
-        unstable_restarts: place.slot.counters.unstable.len() as u32,
+        unstable_restarts: record.slot.counters.unstable.len() as u32,
         started_at_ms,
         cpu_percent,
         memory_bytes,
@@ -192,15 +197,15 @@ fn worker_view(slot: u16, place: &mut Place, primary: &Primary, now: Time, logs:
         blocked_ms: row.blocked_ms,
         renewed: place.upkeep.renewed.clone(),
         health_fault: place.upkeep.health_fault().map(str::to_owned),
-        loop_delay_ms: place.current().and_then(|process| process.loop_delay_ms(now)),
+        loop_delay_ms: place.current(record).and_then(|process| process.loop_delay_ms(now)),
         stderr_tail: Vec::new(),
         dropped_log_lines: logs.dropped_lines(pm_id),
         log_fault: logs.fault(pm_id).as_deref().map(str::to_owned),
         node_version: place
-            .current()
+            .current(record)
             .and_then(|process| process.node_version)
             .map(|version| version.to_string()),
-        reports: place.current().map(|process| process.reports.clone()).unwrap_or_default(),
+        reports: place.current(record).map(|process| process.reports.clone()).unwrap_or_default(),
     }
 }
 
@@ -214,10 +219,10 @@ fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now
     }
 }
 
-fn status(place: &Place) -> Status {
-    match &place.slot.state {
-        State::Stopped { last_exit: Some(Exit::Code(0)) } if place.wanted => Status::Finished,
-        State::Stopped { .. } if !place.slot.leaving.is_empty() => Status::Stopping,
+fn status(record: &SlotRecord) -> Status {
+    match &record.slot.state {
+        State::Stopped { last_exit: Some(Exit::Code(0)) } if record.wanted => Status::Finished,
+        State::Stopped { .. } if !record.slot.leaving.is_empty() => Status::Stopping,
         State::Stopped { .. } => Status::Stopped,
         State::Starting { .. } => Status::Launching,
         State::Online(_) | State::Replacing { .. } => Status::Online,
@@ -228,14 +233,14 @@ fn status(place: &Place) -> Status {
 }
 
 /// Why a worker is in its state; the cause comes first, where it is known.
-fn reason(place: &mut Place) -> Option<String> {
-    let listen = place.listen_fault.as_ref().map(|fault| fault.error.clone());
+fn reason(record: &SlotRecord, place: &mut Place) -> Option<String> {
+    let listen = record.listen_fault.as_ref().map(|fault| fault.error.clone());
     let known = place.exit_cause.clone().or_else(|| listen.clone());
     let because = |text: String, tail: &mut ExitTail| match known.as_deref().or_else(|| tail.cause()) {
         Some(cause) => format!("{cause} ({text})"),
         None => text,
     };
-    match &place.slot.state {
+    match &record.slot.state {
         State::Failed { reason, last_exit } => {
             Some(because(format!("{reason}; last {}", ending(last_exit)), &mut place.exit_tail))
         }

@@ -44,7 +44,7 @@ fn an_existing_app_cannot_come_to_depend_on_an_app_that_does_not_exist() {
         let applying = world.apply(&[needing("web", &["nobody"])], false);
         let refusal = world.turn_until_applied(applying).await.unwrap_err();
         assert_eq!(refusal.error, "`web` depends on `nobody`, and there is no such app");
-        assert_eq!(world.engine.apps[&app].spec.depends_on, []);
+        assert_eq!(world.engine.apps[&app].spec().depends_on, []);
         // Nor may existing apps come to wait for each other.
         let circle = [needing("web", &["api"]), needing("api", &["web"])];
         let applying = world.apply(&circle, false);

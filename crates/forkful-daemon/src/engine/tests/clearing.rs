@@ -24,13 +24,13 @@ fn a_tree_that_cannot_be_seen_is_not_taken_for_gone() {
         // With a control group the kernel shows the tree.
         world.engine.groups = None;
         let app = world.start("parent", PARENT, 1);
-        let leader = |engine: &Engine| Some(engine.apps[&app].places[&0].current()?.child.pid);
+        let leader = |engine: &Engine| Some(engine.apps[&app].current(0)?.child.pid);
         let has_child = |engine: &Engine| leader(engine).is_some_and(|pid| !children(pid).is_empty());
         world.turn_until("it has a child", has_child).await;
         let orphan = children(leader(&world.engine).unwrap())[0];
 
         world.engine.look = |_| Err(io::Error::from_raw_os_error(24));
-        world.engine.apps[&app].places[&0].current().unwrap().child.signal(9).unwrap();
+        world.engine.apps[&app].current(0).unwrap().child.signal(9).unwrap();
         let is_seen_ended = |engine: &Engine| {
             engine.apps[&app].places[&0].processes.values().all(|process| process.ended.is_some())
         };

@@ -35,8 +35,8 @@ impl World {
     /// What the app is said to run, and what each of its slots does run.
     fn seconds(&self, app: AppId) -> (String, Vec<String>) {
         let entry = &self.engine.apps[&app];
-        let run = |place: &app::Place| {
-            let pid = place.current().unwrap().child.pid;
+        let run = |process: &app::Process| {
+            let pid = process.child.pid;
             // For a moment within `exec`, a process has no command line.
             let begin = Instant::now();
             loop {
@@ -48,12 +48,15 @@ impl World {
                 std::thread::yield_now();
             }
         };
-        (entry.spec.launch.program_args[0].clone(), entry.places.values().map(run).collect())
+        (entry.spec().launch.program_args[0].clone(), entry.shown().map(run).collect())
     }
 }
 
 fn is_replacing(engine: &Engine, app: AppId, slot: u16) -> bool {
-    matches!(engine.apps[&app].places[&slot].slot.state, forkful_core::slot::State::Replacing { .. })
+    matches!(
+        engine.apps[&app].supervisor.slots()[&slot].slot.state,
+        forkful_core::slot::State::Replacing { .. }
+    )
 }
 
 #[test]
@@ -84,7 +87,12 @@ fn a_plain_restart_that_overtakes_a_reload_starts_what_the_app_is_then() {
         world.define(Verb::Reload, &next);
         // While those replaced drain, the third waits for its turn.
         let leaving = |engine: &Engine| {
-            engine.apps[&app].places.values().map(|place| place.slot.leaving.len()).sum::<usize>()
+            engine.apps[&app]
+                .supervisor
+                .slots()
+                .values()
+                .map(|record| record.slot.leaving.len())
+                .sum::<usize>()
         };
         world.turn_until("two are replaced", |engine| leaving(engine) == 2).await;
         world.action(Verb::Restart, "app");
@@ -105,8 +113,8 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
         world.turn_until_answered().await;
         assert!(!told(reload).await.apps[0].ok);
         let entry = &world.engine.apps[&app];
-        assert_eq!((entry.spec.instances, entry.places.len()), (4, 4));
-        assert_eq!(entry.spec.launch.program_args, ["1001"]);
+        assert_eq!((entry.spec().instances, entry.places.len()), (4, 4));
+        assert_eq!(entry.spec().launch.program_args, ["1001"]);
         world.close().await;
     });
 }
@@ -127,8 +135,8 @@ fn the_number_of_workers_outlives_a_reload_that_waits() {
         world.turn_until_answered().await;
         assert!(told(waiting).await.apps[0].ok);
         let entry = &world.engine.apps[&app];
-        assert_eq!((entry.spec.instances, entry.places.len()), (4, 4));
-        assert_eq!(entry.spec.launch.program_args, ["1003"]);
+        assert_eq!((entry.spec().instances, entry.places.len()), (4, 4));
+        assert_eq!(entry.spec().launch.program_args, ["1003"]);
         world.close().await;
     });
 }
@@ -154,8 +162,8 @@ fn a_reload_with_a_definition_changes_the_number_of_workers_and_starts_what_is_m
         assert_eq!(told, [("app", true, false), ("missing", true, true)]);
         assert!(outcomes[0].notes.contains(&"scaled from 2 to 3 workers".to_owned()), "{outcomes:?}");
         let entry = &world.engine.apps[&app];
-        assert_eq!((entry.spec.instances, entry.places.len()), (3, 3));
-        assert_eq!(entry.spec.launch.program_args, ["1002"]);
+        assert_eq!((entry.spec().instances, entry.places.len()), (3, 3));
+        assert_eq!(entry.spec().launch.program_args, ["1002"]);
         world.close().await;
     });
 }
@@ -165,7 +173,7 @@ fn nothing_is_done_where_a_part_of_the_request_is_wrong() {
     locally(async {
         let mut world = World::new();
         let app = world.start_spec(version("1001", 1)).await;
-        let before = world.engine.apps[&app].places[&0].slot.clone();
+        let before = world.engine.apps[&app].supervisor.slots()[&0].slot.clone();
         let mut missing = version("1003", 1);
         missing.name = AppName::new("missing").unwrap();
         let definitions: Vec<_> =
@@ -174,8 +182,8 @@ fn nothing_is_done_where_a_part_of_the_request_is_wrong() {
         let refusal = restart.await.unwrap().unwrap_err();
         assert_eq!(refusal.error, "an app is defined twice in one request");
         let entry = &world.engine.apps[&app];
-        assert_eq!((world.engine.apps.len(), &entry.places[&0].slot), (1, &before));
-        assert_eq!(entry.spec.launch.program_args, ["1001"]);
+        assert_eq!((world.engine.apps.len(), &entry.supervisor.slots()[&0].slot), (1, &before));
+        assert_eq!(entry.spec().launch.program_args, ["1001"]);
         world.close().await;
     });
 }
@@ -191,8 +199,10 @@ fn a_reload_by_file_leaves_an_unchanged_app_alone() {
         };
         let app = world.start_spec(quick("1001")).await;
         let pids = |engine: &Engine| {
-            let places = engine.apps[&app].places.values();
-            places.map(|place| place.current().map(|process| process.child.pid)).collect::<Vec<_>>()
+            let places = engine.apps[&app].places.keys();
+            places
+                .map(|slot| engine.apps[&app].current(*slot).map(|process| process.child.pid))
+                .collect::<Vec<_>>()
         };
         let before = pids(&world.engine);
         let by_file = |seconds: &str, code_changed_at_ms: u64| ActionRequest {
@@ -228,8 +238,10 @@ fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
         world.action(Verb::Stop, "1");
         world.turn_until_answered().await;
         let pids = |engine: &Engine| {
-            let places = engine.apps[&app].places.values();
-            places.map(|place| place.current().map(|process| process.child.pid)).collect::<Vec<_>>()
+            let places = engine.apps[&app].places.keys();
+            places
+                .map(|slot| engine.apps[&app].current(*slot).map(|process| process.child.pid))
+                .collect::<Vec<_>>()
         };
         let before = pids(&world.engine);
         assert!(before[0].is_some() && before[1].is_none() && before[2].is_some());
@@ -238,8 +250,8 @@ fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
         let after = pids(&world.engine);
         assert!(after[0].is_some() && after[1].is_none() && after[2].is_some(), "{after:?}");
         assert!(after[0] != before[0] && after[2] != before[2], "{before:?} {after:?}");
-        let place = &world.engine.apps[&app].places[&1];
-        assert!(!place.wanted && place.upkeep.renewed.is_none());
+        let entry = &world.engine.apps[&app];
+        assert!(!entry.supervisor.slots()[&1].wanted && entry.places[&1].upkeep.renewed.is_none());
         world.action(Verb::Reload, "app");
         world.turn_until_answered().await;
         assert_eq!(world.running(app), 3);

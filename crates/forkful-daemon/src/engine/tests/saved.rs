@@ -26,8 +26,9 @@ fn a_stopped_worker_of_an_app_with_gaps_stays_stopped() {
         world.turn_until_answered().await;
         let app = AppId(1);
         let entry = &world.engine.apps[&app];
-        let wanted: Vec<_> = entry.places.iter().map(|(slot, place)| (*slot, place.wanted)).collect();
-        assert_eq!((entry.spec.instances, wanted), (2, vec![(0, false), (1, true)]));
+        let wanted: Vec<_> =
+            entry.supervisor.slots().iter().map(|(slot, record)| (*slot, record.wanted)).collect();
+        assert_eq!((entry.spec().instances, wanted), (2, vec![(0, false), (1, true)]));
         assert_eq!(world.running(app), 1);
         world.close().await;
     });
@@ -198,7 +199,7 @@ fn a_program_that_has_finished_is_not_run_again_by_resurrect_unless_autorestart_
         let of = |name: &str| reply.apps.iter().find(|app| app.name == name).unwrap();
         assert!(of("migrate").ok && of("migrate").finished, "{reply:?}");
         let starts = |world: &World, name: &str| {
-            world.engine.apps.values().find(|app| app.spec.name.as_str() == name).unwrap().workers_started
+            world.engine.apps.values().find(|app| app.spec().name.as_str() == name).unwrap().workers_started
         };
         assert_eq!((starts(&world, "migrate"), starts(&world, "told-not-to")), (0, 1));
         let rows = world.engine.table();
@@ -293,7 +294,7 @@ fn an_env_file_that_is_a_fifo_keeps_only_its_app_from_starting() {
         world.turn_until_answered().await;
         assert!(told(answer).await.apps.iter().all(|app| app.ok));
         let a = world.engine.find("a").unwrap();
-        assert_eq!(world.engine.apps[&a].spec.launch.env["COLOUR"], "green");
+        assert_eq!(world.engine.apps[&a].spec().launch.env["COLOUR"], "green");
         world.close().await;
     });
 }

@@ -33,10 +33,10 @@ impl Engine {
         let Some(process) = place.processes.get(&generation) else { return };
         let identity = [
             ("FORKFUL_PID".to_owned(), process.child.pid.to_string()),
-            (entry.spec.variables.instance.clone(), slot.to_string()),
+            (entry.spec().variables.instance.clone(), slot.to_string()),
             ("pm_id".to_owned(), place.pm_id.to_string()),
         ];
-        let launch = entry.spec.launch.clone();
+        let launch = entry.spec().launch.clone();
         let (words, mark) = (words.to_vec(), self.marks.give());
         let (flight, started) =
             self.start_helper(move |flight| start(&launch, words, identity, mark, flight));

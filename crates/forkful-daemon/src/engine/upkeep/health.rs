@@ -50,7 +50,7 @@ impl Engine {
     /// Asks the workers of an app whose time has come.
     pub(super) fn ask_for_health(&mut self, app: AppId, now: Time) {
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(check) = entry.spec.health.clone() else { return };
+        let Some(check) = entry.spec().health.clone() else { return };
         let mut due = Vec::new();
         for (slot, place) in &mut entry.places {
             let Some(current) = &mut place.upkeep.current else { continue };
@@ -193,9 +193,9 @@ impl Engine {
     ) {
         let now = self.clock.now();
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(check) = entry.spec.health.clone() else { return };
-        let reloads = entry.reload.is_some();
-        let name = entry.spec.name.to_string();
+        let Some(check) = entry.spec().health.clone() else { return };
+        let reloads = entry.supervisor.is_reloading();
+        let name = entry.spec().name.to_string();
         let Some(place) = entry.places.get_mut(&slot) else { return };
         let may_renew = place.upkeep.pause.is_over(now) && !reloads;
         let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation) else {

@@ -48,8 +48,8 @@ impl Engine {
     ) {
         let now = self.clock.now();
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(limit) = entry.spec.health.as_ref().and_then(|check| check.stuck_limit) else { return };
-        let name = entry.spec.name.to_string();
+        let Some(limit) = entry.spec().health.as_ref().and_then(|check| check.stuck_limit) else { return };
+        let name = entry.spec().name.to_string();
         let Some(process) = entry.process(slot, generation).filter(|process| process.ended.is_none()) else {
             return;
         };

@@ -1,0 +1,262 @@
+//! The supervisor of one app: every decision about the life of its workers.
+//!
+//! It owns the app's definition, its slots, the reload under way and those that wait, and what waits for other apps. A
+//! driver feeds it an [`Event`] at a time and performs the [`Effect`]s in order. It reads no clock and knows no process:
+//! the same events give the same effects.
+//!
+//! ```text
+//! command, exit, deadline … ──▶ step ──▶ Spawn, Signal, OpenTraffic, Answered, Reloaded …
+//!                                │
+//!              slots (crate::slot) · reload (crate::rollout) · held (other apps)
+//! ```
+//!
+//! Contracts, held by the property tests:
+//! - for each [`Effect::Owed`] there is one answer: [`Effect::Settled`], or [`Effect::Answered`] of that job;
+//! - [`Effect::Spawn`] is given for a slot that was added and not removed, and each generation once;
+//! - after [`Effect::Removed`] there are no slots, and no command waits.
+
+mod commands;
+mod effect;
+mod event;
+mod held;
+mod neighbours;
+mod reload;
+mod slots;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use crate::Time;
+use crate::chance::Chance;
+use crate::rollout::ReloadQueue;
+use crate::slot::{Exit, Generation, Outcome, Policy, Slot, State, Ticket};
+use crate::spec::{AppName, AppSpec};
+
+pub use effect::{Answer, Asked, Effect, Note, ReloadFailure, ReloadResult};
+pub use event::{AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, Standing, Whom};
+
+pub use neighbours::{dependents_of, others_of, waiting_for_others};
+
+use held::Held;
+use reload::Reload;
+
+/// See the module's documentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppSupervisor {
+    spec: Rc<AppSpec>,
+    policy: Policy,
+    slots: BTreeMap<u16, SlotRecord>,
+    /// Commands that slots have not answered.
+    asked: BTreeMap<Ticket, Asked>,
+    last_ticket: u64,
+    reload: Option<Reload>,
+    orders: ReloadQueue<ReloadOrder>,
+    held: Option<Held>,
+    chance: Chance,
+}
+
+/// A slot, and what is known of it beyond its state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SlotRecord {
+    pub slot: Slot,
+    /// Whether it should run, by the last command; what is saved.
+    pub wanted: bool,
+    /// How the process that ended last did so.
+    pub last_exit: Option<Exit>,
+    /// Why the last listen was refused.
+    pub listen_fault: Option<ListenFault>,
+    deadline: Option<Time>,
+}
+
+/// A refused listen, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenFault {
+    pub error: String,
+    pub hint: Option<String>,
+}
+
+/// One event's worth of work.
+struct Turn<'a> {
+    app: &'a mut AppSupervisor,
+    context: &'a Context<'a>,
+    effects: &'a mut Vec<Effect>,
+    /// What the event has led to, and that is handled after it.
+    news: VecDeque<News>,
+}
+
+/// What slots tell the rest of the supervisor.
+enum News {
+    /// To the plan of the reload: what became of the slot that it has begun.
+    ReloadAnswer(u16, Outcome),
+    /// To the plan: the old process of a slot has exited.
+    OldLeft(u16),
+    Deleted(u16),
+}
+
+impl AppSupervisor {
+    /// An app that has no slots yet; [`Event::Create`] makes them. `seed` is for jitter.
+    pub fn new(spec: AppSpec, seed: u64) -> Self {
+        Self {
+            policy: Policy::of(&spec),
+            spec: Rc::new(spec),
+            slots: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            last_ticket: 0,
+            reload: None,
+            orders: ReloadQueue::default(),
+            held: None,
+            chance: Chance::new(seed),
+        }
+    }
+
+    /// Handles one event; what is to be done is appended to `effects`.
+    pub fn step(&mut self, event: Event, context: &Context<'_>, effects: &mut Vec<Effect>) {
+        let mut turn = Turn { app: self, context, effects, news: VecDeque::new() };
+        turn.take(event);
+        while let Some(news) = turn.news.pop_front() {
+            match news {
+                News::ReloadAnswer(slot, outcome) => turn.on_reload_answer(slot, outcome),
+                News::OldLeft(slot) => turn.on_old_left(slot),
+                News::Deleted(slot) => turn.remove_slot(slot),
+            }
+        }
+    }
+
+    pub fn spec(&self) -> &Rc<AppSpec> {
+        &self.spec
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub fn slots(&self) -> &BTreeMap<u16, SlotRecord> {
+        &self.slots
+    }
+
+    pub fn slot(&self, number: u16) -> Option<&SlotRecord> {
+        self.slots.get(&number)
+    }
+
+    /// From now on, values of the environment that were inherited are saved too.
+    pub fn keep_inherited(&mut self) {
+        Rc::make_mut(&mut self.spec).launch.env_sources.keep_inherited = true;
+    }
+
+    /// Whether a reload is under way.
+    pub fn is_reloading(&self) -> bool {
+        self.reload.is_some()
+    }
+
+    /// The commands whose reloads wait for the one under way.
+    pub fn waiting_reloads(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.orders.waiting().map(|order| order.job)
+    }
+
+    /// Whether something waits for other apps.
+    pub fn waits_for_others(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether it matters to this app how far others are.
+    pub fn looks_at_others(&self) -> bool {
+        self.held.is_some() || !self.spec.depends_on.is_empty()
+    }
+
+    /// Whether it matters to this app how far another one is.
+    pub fn looks_at(&self, id: AppId, name: &AppName) -> bool {
+        self.spec.depends_on.contains(name) || self.held.as_ref().is_some_and(|held| held.waits_for(id))
+    }
+
+    /// Whether this app runs and depends on the one of this name, so that it is stopped before it.
+    pub fn runs_on(&self, name: &AppName) -> bool {
+        self.spec.depends_on.contains(name) && !self.is_at_rest()
+    }
+
+    /// Whether no process is there and none is planned.
+    pub fn is_at_rest(&self) -> bool {
+        self.held.is_none() && self.slots.values().all(|record| record.slot.is_at_rest())
+    }
+
+    /// Whether a slot exists and is to stay.
+    pub fn stays(&self, slot: u16) -> bool {
+        self.slots.get(&slot).is_some_and(|record| !record.slot.is_going())
+    }
+
+    /// When the next deadline of a slot is.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.slots.values().filter_map(|record| record.deadline).min()
+    }
+
+    /// The slots whose deadline has come.
+    pub fn due_slots(&self, now: Time) -> Vec<u16> {
+        let is_due = |record: &SlotRecord| record.deadline.is_some_and(|at| at <= now);
+        self.slots.iter().filter(|(_, record)| is_due(record)).map(|(number, _)| *number).collect()
+    }
+
+    /// Whether apps that depend on this one can start.
+    pub fn readiness(&self) -> Readiness {
+        if self.held.is_some() {
+            return Readiness::Coming;
+        }
+        let mut coming = false;
+        for record in self.slots.values() {
+            match &record.slot.state {
+                State::Online(_) | State::Replacing { .. } => {}
+                // A job that has done its work, such as a migration, is what others have waited for.
+                State::Stopped { last_exit: Some(Exit::Code(0)) } if record.wanted => {}
+                State::Stopped { .. } | State::Failed { .. } => return Readiness::Failed,
+                State::Starting { .. } | State::Stopping { .. } | State::Backoff { .. } => coming = true,
+            }
+        }
+        if coming { Readiness::Coming } else { Readiness::Ready }
+    }
+}
+
+impl SlotRecord {
+    /// The process that is online.
+    pub fn online(&self) -> Option<Generation> {
+        match &self.slot.state {
+            State::Online(running) | State::Replacing { old: running, .. } => Some(running.generation),
+            State::Starting { .. }
+            | State::Stopped { .. }
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => None,
+        }
+    }
+
+    /// When the slot is to be told that time has passed.
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+}
+
+impl Turn<'_> {
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Create { first, job } => self.create(first, job),
+            Event::Slot(slot, event) => self.feed(slot, event),
+            Event::Runs(slot, generation) => self.runs(slot, generation),
+            Event::ListenRefused(slot, fault) => self.note_listen_fault(slot, fault),
+            Event::Restart { slots, spec, job } => self.restart(&slots, spec, job),
+            Event::Stop { slots, verb, first, job } => self.stop(slots, verb, first, job),
+            Event::Reload(order) => self.order_reload(order),
+            Event::Scale { instances, job } => {
+                self.keep_instances(instances);
+                self.scale(instances, job);
+            }
+            Event::ScaleAsDefined { instances, job } => self.scale_as_defined(Some(instances), job),
+            Event::OthersMoved => self.try_held(),
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Has the client of a command told something.
+    fn note(&mut self, job: JobId, note: Note) {
+        self.effect(Effect::Note(job, note));
+    }
+}

@@ -1,0 +1,116 @@
+//! What clients ask of an app: to be made, restarted, stopped, scaled.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::{AppId, Effect, FirstStates, JobId, Note, SlotRecord, Turn};
+use crate::slot::{Policy, Verb};
+use crate::spec::{AppSpec, INSTANCES_MAX};
+
+impl Turn<'_> {
+    /// Makes the slots of a new app and starts those that are meant.
+    pub(super) fn create(&mut self, first: FirstStates, job: JobId) {
+        let FirstStates { stopped, finished } = first;
+        self.effect(Effect::Changed);
+        let numbers = 0..self.app.spec.instances;
+        for number in numbers.clone() {
+            let is_finished = finished.contains(&number);
+            self.add_slot(number, if is_finished { SlotRecord::finished() } else { SlotRecord::default() });
+            if is_finished {
+                self.effect(Effect::FinishedBefore(job, number));
+            }
+        }
+        self.effect(Effect::Defined);
+        let autostart = self.app.spec.autostart;
+        let is_started = |number: &u16| {
+            let is_wanted = stopped.as_ref().map_or(autostart, |stopped| !stopped.contains(number));
+            is_wanted && !finished.contains(number)
+        };
+        let started: Vec<u16> = numbers.filter(is_started).collect();
+        if self.app.spec.depends_on.is_empty() {
+            self.ask_all(&started, Verb::Start, job);
+        } else {
+            self.hold(started, Verb::Start, job, BTreeSet::new());
+        }
+    }
+
+    /// Restarts slots. An app at rest waits for those that it depends on and that are on their way.
+    pub(super) fn restart(&mut self, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
+        self.cancel_reloads(Verb::Restart);
+        self.release_held(Verb::Restart);
+        let mut leaving = Vec::new();
+        if let Some(spec) = spec {
+            let instances = spec.instances;
+            self.adopt(spec);
+            leaving = self.scale(instances, job);
+        }
+        let stays = |slot: &u16| self.app.stays(*slot) && !leaving.contains(slot);
+        let existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
+        if self.app.is_at_rest() && self.needs_one_that_comes() {
+            self.hold(existing, Verb::Start, job, BTreeSet::new());
+        } else {
+            self.ask_all(&existing, Verb::Restart, job);
+        }
+    }
+
+    /// Stops or deletes slots, once none of the apps in `first` runs.
+    pub(super) fn stop(&mut self, slots: Vec<u16>, verb: Verb, first: BTreeSet<AppId>, job: JobId) {
+        if first.is_empty() {
+            self.release_held(verb);
+            self.ask_all(&slots, verb, job);
+        } else {
+            self.hold(slots, verb, job, first);
+        }
+    }
+
+    pub(super) fn ask_all(&mut self, slots: &[u16], verb: Verb, job: JobId) {
+        if matches!(verb, Verb::Stop | Verb::Delete) {
+            self.cancel_reloads(verb);
+        }
+        for slot in slots {
+            self.ask(*slot, verb, job);
+        }
+    }
+
+    /// Gives the app another definition; running processes keep what they were started with.
+    pub(super) fn adopt(&mut self, spec: Rc<AppSpec>) {
+        self.app.policy = Policy::of(&spec);
+        self.app.spec = spec;
+        self.effect(Effect::Changed);
+        self.effect(Effect::Defined);
+    }
+
+    /// Gives the app this many slots; yields those that go.
+    pub(super) fn scale(&mut self, instances: u16, job: JobId) -> Vec<u16> {
+        self.effect(Effect::Changed);
+        Rc::make_mut(&mut self.app.spec).instances = instances;
+        let slots = &self.app.slots;
+        let present: Vec<u16> = slots.keys().copied().filter(|slot| self.app.stays(*slot)).collect();
+        let wanted = usize::from(instances);
+        let free: Vec<u16> = (0..INSTANCES_MAX)
+            .filter(|number| !slots.contains_key(number))
+            .take(wanted.saturating_sub(present.len()))
+            .collect();
+        for number in free {
+            self.add_slot(number, SlotRecord::default());
+            self.ask(number, Verb::Start, job);
+        }
+        let leave = present.len().saturating_sub(wanted);
+        let leaving: Vec<u16> = present.into_iter().rev().take(leave).collect();
+        for number in &leaving {
+            self.ask(*number, Verb::Retire, job);
+            // A reload goes on without it.
+            self.on_slot_gone(*number);
+        }
+        leaving
+    }
+
+    /// Gives the app as many workers as its definition says, and tells it.
+    pub(super) fn scale_as_defined(&mut self, instances: Option<u16>, job: JobId) {
+        let from = self.app.spec.instances;
+        if let Some(to) = instances.filter(|to| *to != from) {
+            self.scale(to, job);
+            self.note(job, Note::Scaled { from, to });
+        }
+    }
+}

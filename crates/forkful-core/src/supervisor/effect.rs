@@ -1,0 +1,120 @@
+//! What a supervisor wants to be done and told.
+
+use std::fmt;
+
+use super::{JobId, ListenFault};
+use crate::slot::{Fault, Generation, Outcome, Report, Verb};
+
+/// What a driver is to do, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Start a process of a slot under this generation.
+    Spawn(u16, Generation),
+    /// Send the first signal of the stop policy.
+    Signal(u16, Generation),
+    /// Send SIGKILL to the process tree.
+    Kill(u16, Generation),
+    /// The process may get new connections.
+    OpenTraffic(u16, Generation),
+    /// The process gets no new connections; others empty its queue.
+    CloseTraffic(u16, Generation),
+    /// Disconnect the process, so that it ends when its last request is done.
+    Drain {
+        slot: u16,
+        generation: Generation,
+        /// The command that is told what is lost by it.
+        job: Option<JobId>,
+    },
+    /// The app has another definition: its listeners, logs and watches follow.
+    Defined,
+    SlotAdded(u16),
+    SlotRemoved(u16),
+    /// The last slot is gone, and the app with it.
+    Removed,
+    /// Something has changed that is saved.
+    Changed,
+    /// Tell what happened in a slot; nobody has to be interested.
+    Report(u16, Report),
+    /// A slot has answered a command.
+    Answered(Answer),
+    /// A command waits for one answer more of this app.
+    Owed(JobId),
+    /// A command has got one of its answers.
+    Settled(JobId),
+    Note(JobId, Note),
+    /// The program of this slot has done its work under an earlier daemon, and is not started.
+    FinishedBefore(JobId, u16),
+    /// It did not come to what was asked of this slot; comes with [`Effect::Settled`].
+    Failed(JobId, Option<u16>, Fault),
+    /// A reload is over; comes with [`Effect::Settled`].
+    Reloaded(JobId, ReloadResult),
+    /// A reload that waited is dropped, since its client has gone.
+    ReloadDropped,
+}
+
+/// The answer of a slot to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub slot: u16,
+    pub asked: Asked,
+    pub outcome: Outcome,
+    /// Why the worker's last listen was refused.
+    pub listen_fault: Option<ListenFault>,
+}
+
+/// On whose behalf a slot was given a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    Job(JobId, Verb),
+    /// The plan of a reload.
+    Reload,
+}
+
+/// How a reload ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReloadResult {
+    /// Whether new workers started beside the old ones.
+    pub rolling: bool,
+    /// Slots with a new process, in the order in which they got it.
+    pub replaced: Vec<u16>,
+    /// How many slots the app has.
+    pub total: usize,
+    pub failure: Option<ReloadFailure>,
+}
+
+/// What ended a reload early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReloadFailure {
+    pub slot: u16,
+    pub fault: Fault,
+    pub listen_fault: Option<ListenFault>,
+    /// Whether the process that served before still does.
+    pub old_serves: bool,
+}
+
+/// Something that the client of a command is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    WaitedForReload,
+    /// Workers that do not share their ports are stopped first.
+    NotRolling,
+    Scaled {
+        from: u16,
+        to: u16,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitedForReload => f.write_str("waited for the reload that was under way"),
+            Self::NotRolling => {
+                f.write_str("a fork-mode app cannot share its port: each worker was stopped, then started")
+            }
+            Self::Scaled { from, to } => {
+                let workers = if *to == 1 { "worker" } else { "workers" };
+                write!(f, "scaled from {from} to {to} {workers}")
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What happens to an app, and what its supervisor sees of other apps.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::Time;
+use crate::slot::{self, Generation, Verb};
+use crate::spec::{AppName, AppSpec};
+
+use super::ListenFault;
+
+/// Names an app within a daemon. Numbers are not used again while late events of an earlier app can arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AppId(pub u32);
+
+/// Names a command under way, so that its answers find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// What happens to an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The app is new: its slots are made, and those that are meant are started.
+    Create { first: FirstStates, job: JobId },
+    /// Something happens to one slot or to its processes.
+    Slot(u16, slot::Event),
+    /// The program of a process runs from now on.
+    Runs(u16, Generation),
+    /// A worker's listen was refused.
+    ListenRefused(u16, ListenFault),
+    /// Slots are restarted, the app with another definition if there is one. Of an app at rest they are started.
+    Restart { slots: Vec<u16>, spec: Option<Rc<AppSpec>>, job: JobId },
+    /// Slots are stopped, or deleted, when none of the apps in `first` runs any more.
+    Stop { slots: Vec<u16>, verb: Verb, first: BTreeSet<AppId>, job: JobId },
+    /// Workers are replaced, one after the other.
+    Reload(ReloadOrder),
+    /// The app gets this many workers. A reload under way, or one that waits, does not change that number.
+    Scale { instances: u16, job: JobId },
+    /// The app gets as many workers as its definition in a file says; nothing to do when it has them.
+    ScaleAsDefined { instances: u16, job: JobId },
+    /// Other apps have changed their standing.
+    OthersMoved,
+}
+
+/// A reload that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReloadOrder {
+    pub job: JobId,
+    /// What the app becomes; `None` keeps its definition.
+    pub spec: Option<Rc<AppSpec>>,
+    pub whom: Whom,
+}
+
+/// Which slots a reload concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// All; those that are stopped are started.
+    All,
+    Slot(u16),
+    /// Those that should run.
+    Wanted,
+}
+
+/// Which slots of a new app are not started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FirstStates {
+    /// These are stopped and all others are started; `None` is what `autostart` says.
+    pub stopped: Option<Vec<u16>>,
+    /// The program of these has done its work under an earlier daemon.
+    pub finished: Vec<u16>,
+}
+
+/// What a supervisor knows besides its own app.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    pub now: Time,
+    /// The apps that this one depends on or waits for.
+    pub others: &'a [Standing],
+    /// Commands whose client has gone without waiting for the answer.
+    pub abandoned: &'a [JobId],
+}
+
+/// How far another app is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub id: AppId,
+    pub name: AppName,
+    pub readiness: Readiness,
+    /// No process of it is there and none is planned.
+    pub is_at_rest: bool,
+}
+
+/// Whether an app is ready for those that depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    Coming,
+    Failed,
+}

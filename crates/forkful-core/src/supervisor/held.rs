@@ -1,0 +1,99 @@
+//! Apps that need each other: an app that depends on others is started when they are ready, and is stopped before them.
+
+use std::collections::BTreeSet;
+
+use super::{AppId, Asked, Effect, JobId, Readiness, Turn};
+use crate::slot::{Fault, Verb};
+
+/// A command that waits until other apps are where they should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Held {
+    slots: Vec<u16>,
+    verb: Verb,
+    job: JobId,
+    /// At a stop: the apps that go first.
+    first: BTreeSet<AppId>,
+}
+
+/// What becomes of a held command.
+enum Verdict {
+    Wait,
+    Go,
+    Fail(Fault),
+}
+
+impl Held {
+    pub(super) fn waits_for(&self, app: AppId) -> bool {
+        self.first.contains(&app)
+    }
+}
+
+impl Turn<'_> {
+    /// Whether one of the apps that this one depends on is on its way.
+    pub(super) fn needs_one_that_comes(&self) -> bool {
+        let needed = |name| self.app.spec.depends_on.contains(name);
+        self.context.others.iter().any(|other| needed(&other.name) && other.readiness == Readiness::Coming)
+    }
+
+    /// Has a command wait for other apps.
+    pub(super) fn hold(&mut self, slots: Vec<u16>, verb: Verb, job: JobId, first: BTreeSet<AppId>) {
+        // What was held before is overtaken by this.
+        self.release_held(verb);
+        for slot in &slots {
+            self.effect(Effect::Owed(job));
+            self.note_wanted(*slot, verb == Verb::Start);
+        }
+        self.app.held = Some(Held { slots, verb, job, first });
+    }
+
+    /// Another command takes the app over: what waits will not happen.
+    pub(super) fn release_held(&mut self, by: Verb) {
+        if let Some(held) = self.app.held.take() {
+            self.fail_held(&held, &Fault::Cancelled { by });
+        }
+    }
+
+    fn fail_held(&mut self, held: &Held, fault: &Fault) {
+        for slot in &held.slots {
+            self.effect(Effect::Failed(held.job, Some(*slot), fault.clone()));
+            self.effect(Effect::Settled(held.job));
+        }
+    }
+
+    /// Asks what can be asked by now.
+    pub(super) fn try_held(&mut self) {
+        let verdict = self.app.held.as_ref().map_or(Verdict::Wait, |held| self.judge(held));
+        let held = match verdict {
+            Verdict::Wait => return,
+            Verdict::Go | Verdict::Fail(_) => self.app.held.take(),
+        };
+        let Some(held) = held else { return };
+        if let Verdict::Fail(fault) = verdict {
+            return self.fail_held(&held, &fault);
+        }
+        if held.verb != Verb::Start {
+            self.cancel_reloads(held.verb);
+        }
+        for slot in held.slots {
+            self.command(slot, held.verb, Asked::Job(held.job, held.verb));
+        }
+    }
+
+    fn judge(&self, held: &Held) -> Verdict {
+        let others = self.context.others;
+        let mut waits = others.iter().any(|other| held.waits_for(other.id) && !other.is_at_rest);
+        if held.verb == Verb::Start {
+            for name in &self.app.spec.depends_on {
+                let other = others.iter().find(|other| other.name == *name);
+                match other.map_or(Readiness::Failed, |other| other.readiness) {
+                    Readiness::Ready => {}
+                    Readiness::Coming => waits = true,
+                    Readiness::Failed => {
+                        return Verdict::Fail(Fault::DependencyFailed { name: name.to_string() });
+                    }
+                }
+            }
+        }
+        if waits { Verdict::Wait } else { Verdict::Go }
+    }
+}

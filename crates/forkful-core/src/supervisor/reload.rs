@@ -1,0 +1,195 @@
+//! Reloads: one after the other, each by the plan of [`crate::rollout`], and what becomes of the app's definition.
+
+use std::rc::Rc;
+
+use super::{Asked, Effect, JobId, ListenFault, Note, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom};
+use crate::rollout::{Action, Admission, Event, Rollout, Summary};
+use crate::slot::{Fault, Generation, Outcome, SlotNumber, Verb};
+use crate::spec::{AppSpec, Mode};
+
+/// A reload under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reload {
+    plan: Rollout,
+    /// Whether new workers start beside the old ones: all share their ports, before and after.
+    rolling: bool,
+    pub(super) job: JobId,
+    /// What the app was before, for when the new version fails.
+    previous: Option<Rc<AppSpec>>,
+    /// The process that served when the last replacement began; a slot may have had none.
+    old: Option<Generation>,
+    /// Why the last replacement's listen was refused.
+    listen_fault: Option<ListenFault>,
+    /// How many workers the new definition has; given when the reload has succeeded, unless another command says otherwise.
+    instances: Option<u16>,
+}
+
+impl Turn<'_> {
+    /// Begins a reload, or has it wait for the one under way.
+    pub(super) fn order_reload(&mut self, order: ReloadOrder) {
+        let job = order.job;
+        self.effect(Effect::Owed(job));
+        match self.app.orders.ask(order) {
+            Admission::Begin(order) => self.begin_reload(order),
+            Admission::Behind(_) => self.note(job, Note::WaitedForReload),
+            Admission::Refused(order) => self.fail_reload(&order, Fault::TooManyWaiting),
+        }
+    }
+
+    fn begin_reload(&mut self, order: ReloadOrder) {
+        // Some may be gone, or have been stopped, since the reload was asked for.
+        let meant = self.app.slots.keys().filter(|slot| self.is_meant(**slot, order.whom));
+        let slots: Vec<SlotNumber> = meant.map(|slot| SlotNumber(*slot)).collect();
+        let clusters = |spec: &AppSpec| spec.mode == Mode::Cluster;
+        let rolling = clusters(&self.app.spec) && order.spec.as_deref().is_none_or(clusters);
+        let previous = order.spec.as_ref().map(|_| Rc::clone(&self.app.spec));
+        let instances = order.spec.as_ref().map(|spec| spec.instances);
+        if let Some(mut spec) = order.spec {
+            // The workers that there are come first: with a version that fails, their number stays.
+            Rc::make_mut(&mut spec).instances = self.app.spec.instances;
+            self.adopt(spec);
+        }
+        if !rolling {
+            self.note(order.job, Note::NotRolling);
+        }
+        let (plan, actions) = Rollout::new(slots);
+        let (job, old, listen_fault) = (order.job, None, None);
+        self.app.reload = Some(Reload { plan, rolling, job, previous, old, listen_fault, instances });
+        self.perform_plan(actions);
+    }
+
+    /// Whether a reload begins this slot: one that a scale-down takes away is not begun.
+    fn is_meant(&self, slot: u16, whom: Whom) -> bool {
+        self.app.stays(slot)
+            && match whom {
+                Whom::All => true,
+                Whom::Slot(only) => only == slot,
+                Whom::Wanted => self.app.slots.get(&slot).is_some_and(|record| record.wanted),
+            }
+    }
+
+    fn perform_plan(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Replace(SlotNumber(slot)) => {
+                    let online = self.app.slots.get(&slot).and_then(super::SlotRecord::online);
+                    let Some(reload) = &mut self.app.reload else { return };
+                    reload.old = online;
+                    let verb = if reload.rolling { Verb::Replace } else { Verb::Restart };
+                    self.note_wanted(slot, true);
+                    self.command(slot, verb, Asked::Reload);
+                }
+                Action::Done(summary) => self.finish_reload(summary),
+            }
+        }
+    }
+
+    fn step_plan(&mut self, event: Event) {
+        let Some(reload) = &mut self.app.reload else { return };
+        let (plan, actions) = reload.plan.clone().step(event);
+        reload.plan = plan;
+        if reload.plan.has_failed() {
+            self.take_back();
+        }
+        self.perform_plan(actions);
+    }
+
+    /// The app is again what it was before a reload that has failed: at once, so that a command that comes after it,
+    /// and may have another definition, has the last word. The number of workers is not the reload's to say.
+    fn take_back(&mut self) {
+        let previous = self.app.reload.as_mut().and_then(|reload| reload.previous.take());
+        if let Some(mut previous) = previous {
+            Rc::make_mut(&mut previous).instances = self.app.spec.instances;
+            self.adopt(previous);
+        }
+    }
+
+    pub(super) fn note_reload_fault(&mut self, fault: Option<ListenFault>) {
+        if let Some(reload) = &mut self.app.reload {
+            reload.listen_fault = fault;
+        }
+    }
+
+    pub(super) fn on_reload_answer(&mut self, slot: u16, outcome: Outcome) {
+        let number = SlotNumber(slot);
+        let event = match outcome {
+            Outcome::Failed(fault) => Event::SlotReplaceFailed(number, fault),
+            Outcome::Online { .. }
+            | Outcome::AlreadyOnline
+            | Outcome::Finished(_)
+            | Outcome::Replaced
+            | Outcome::Stopped
+            | Outcome::Deleted => {
+                let record = self.app.slots.get(&slot);
+                let old_leaving = record.is_some_and(|record| !record.slot.leaving.is_empty());
+                Event::SlotReplaced { slot: number, old_leaving }
+            }
+        };
+        self.step_plan(event);
+    }
+
+    pub(super) fn on_old_left(&mut self, slot: u16) {
+        self.step_plan(Event::OldLeft(SlotNumber(slot)));
+    }
+
+    pub(super) fn on_slot_gone(&mut self, slot: u16) {
+        self.step_plan(Event::SlotGone(SlotNumber(slot)));
+    }
+
+    fn finish_reload(&mut self, summary: Summary) {
+        let Some(reload) = self.app.reload.take() else { return };
+        let instances = reload.instances.filter(|_| summary.failure.is_none());
+        let failure = summary.failure.map(|failure| {
+            let record = self.app.slots.get(&failure.slot.0);
+            ReloadFailure {
+                slot: failure.slot.0,
+                fault: failure.fault,
+                listen_fault: reload.listen_fault,
+                old_serves: reload.old.is_some() && record.and_then(super::SlotRecord::online) == reload.old,
+            }
+        });
+        let replaced = summary.replaced.into_iter().map(|slot| slot.0).collect();
+        let total = self.app.slots.len();
+        let result = ReloadResult { rolling: reload.rolling, replaced, total, failure };
+        self.effect(Effect::Reloaded(reload.job, result));
+        self.scale_as_defined(instances, reload.job);
+        self.effect(Effect::Settled(reload.job));
+        self.next_reload();
+    }
+
+    fn next_reload(&mut self) {
+        while let Some(order) = self.app.orders.finished() {
+            if !self.context.abandoned.contains(&order.job) {
+                return self.begin_reload(order);
+            }
+            // Its client waited for the answer and has gone: an interrupted command is not carried out later.
+            self.effect(Effect::ReloadDropped);
+            self.effect(Effect::Settled(order.job));
+        }
+    }
+
+    /// Somebody says how many workers the app is to have: a reload under way, or one that waits, does not change that.
+    pub(super) fn keep_instances(&mut self, instances: u16) {
+        if let Some(reload) = &mut self.app.reload {
+            reload.instances = None;
+        }
+        for spec in self.app.orders.waiting_mut().filter_map(|order| order.spec.as_mut()) {
+            Rc::make_mut(spec).instances = instances;
+        }
+    }
+
+    /// Another command takes the app over: reloads that wait will not happen, and the one under way begins no further
+    /// slot.
+    pub(super) fn cancel_reloads(&mut self, by: Verb) {
+        for order in self.app.orders.clear() {
+            self.fail_reload(&order, Fault::Cancelled { by });
+        }
+        self.step_plan(Event::Cancelled { by });
+    }
+
+    fn fail_reload(&mut self, order: &ReloadOrder, fault: Fault) {
+        let first = self.app.slots.keys().next().copied();
+        self.effect(Effect::Failed(order.job, first, fault));
+        self.effect(Effect::Settled(order.job));
+    }
+}

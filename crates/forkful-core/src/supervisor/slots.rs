@@ -1,0 +1,143 @@
+//! One slot's share: its events, its answers, its coming and going.
+
+use std::rc::Rc;
+
+use super::{Answer, Asked, Effect, JobId, ListenFault, News, SlotRecord, Turn};
+use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, Ticket, Verb};
+
+impl Turn<'_> {
+    /// Feeds an event to a slot and takes what follows.
+    pub(super) fn feed(&mut self, number: u16, event: Event) {
+        let app = &mut *self.app;
+        let Some(record) = app.slots.get_mut(&number) else { return };
+        let was_finished = record.slot.stays_finished(&app.policy.restart);
+        let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.draw());
+        record.deadline = record.slot.next_deadline();
+        if record.slot.stays_finished(&app.policy.restart) != was_finished {
+            self.effect(Effect::Changed);
+        }
+        for action in actions {
+            self.take_action(number, action);
+        }
+    }
+
+    fn take_action(&mut self, slot: u16, action: Action) {
+        let effect = match action {
+            Action::Spawn(generation) => Effect::Spawn(slot, generation),
+            Action::Signal(generation) => Effect::Signal(slot, generation),
+            Action::Kill(generation) => Effect::Kill(slot, generation),
+            Action::OpenTraffic(generation) => Effect::OpenTraffic(slot, generation),
+            Action::CloseTraffic(generation) => Effect::CloseTraffic(slot, generation),
+            Action::Drain(generation) => {
+                Effect::Drain { slot, generation, job: self.app.reload.as_ref().map(|reload| reload.job) }
+            }
+            // The deadline is read from the slot after each event.
+            Action::Wake(_) => return,
+            Action::Report(report) => {
+                self.take_report(slot, &report);
+                Effect::Report(slot, report)
+            }
+            Action::Answer(ticket, outcome) => return self.answer(slot, ticket, outcome),
+        };
+        self.effect(effect);
+    }
+
+    fn take_report(&mut self, number: u16, report: &Report) {
+        let Some(record) = self.app.slots.get_mut(&number) else { return };
+        match report {
+            Report::Exited { exit, .. } => record.last_exit = Some(exit.clone()),
+            Report::Left { .. } if record.slot.leaving.is_empty() => {
+                self.news.push_back(News::OldLeft(number));
+            }
+            Report::Online { .. }
+            | Report::StartFailed { .. }
+            | Report::Replaced { .. }
+            | Report::ReplaceFailed { .. }
+            | Report::Stopped
+            | Report::RestartScheduled { .. }
+            | Report::GaveUp { .. }
+            | Report::Killed(_)
+            | Report::Left { .. } => {}
+        }
+    }
+
+    fn answer(&mut self, slot: u16, ticket: Ticket, outcome: Outcome) {
+        let Some(asked) = self.app.asked.remove(&ticket) else { return };
+        let listen_fault = self.app.slots.get(&slot).and_then(|record| record.listen_fault.clone());
+        if asked == Asked::Reload {
+            self.note_reload_fault(listen_fault.clone());
+            self.news.push_back(News::ReloadAnswer(slot, outcome.clone()));
+        }
+        if outcome == Outcome::Deleted {
+            self.news.push_back(News::Deleted(slot));
+        }
+        self.effect(Effect::Answered(Answer { slot, asked, outcome, listen_fault }));
+    }
+
+    /// Gives a slot a command.
+    pub(super) fn command(&mut self, slot: u16, verb: Verb, asked: Asked) {
+        self.app.last_ticket += 1;
+        let ticket = Ticket(self.app.last_ticket);
+        self.app.asked.insert(ticket, asked);
+        self.feed(slot, Event::Command(verb, ticket));
+    }
+
+    /// The same on behalf of a job.
+    pub(super) fn ask(&mut self, slot: u16, verb: Verb, job: JobId) {
+        self.effect(Effect::Owed(job));
+        self.note_wanted(slot, matches!(verb, Verb::Start | Verb::Restart | Verb::Replace));
+        self.command(slot, verb, Asked::Job(job, verb));
+    }
+
+    /// Notes whether a slot should run, by the last command that it got.
+    pub(super) fn note_wanted(&mut self, slot: u16, wanted: bool) {
+        let Some(record) = self.app.slots.get_mut(&slot) else { return };
+        if std::mem::replace(&mut record.wanted, wanted) != wanted {
+            self.effect(Effect::Changed);
+        }
+    }
+
+    /// A process's own program runs.
+    pub(super) fn runs(&mut self, slot: u16, generation: Generation) {
+        if let Some(record) = self.app.slots.get_mut(&slot) {
+            record.listen_fault = None;
+        }
+        self.feed(slot, Event::Begun(generation, self.context.now));
+    }
+
+    pub(super) fn note_listen_fault(&mut self, slot: u16, fault: ListenFault) {
+        if let Some(record) = self.app.slots.get_mut(&slot) {
+            record.listen_fault = Some(fault);
+        }
+    }
+
+    pub(super) fn add_slot(&mut self, number: u16, record: SlotRecord) {
+        self.app.slots.insert(number, record);
+        self.effect(Effect::SlotAdded(number));
+    }
+
+    /// A deleted slot goes; with the last one the app.
+    pub(super) fn remove_slot(&mut self, number: u16) {
+        if self.app.slots.remove(&number).is_none() {
+            return;
+        }
+        self.effect(Effect::Changed);
+        self.effect(Effect::SlotRemoved(number));
+        self.on_slot_gone(number);
+        if self.app.slots.is_empty() {
+            self.cancel_reloads(Verb::Delete);
+            self.release_held(Verb::Delete);
+            self.effect(Effect::Removed);
+        } else {
+            let staying = self.app.slots.values().filter(|record| !record.slot.is_going()).count();
+            Rc::make_mut(&mut self.app.spec).instances = staying as u16;
+        }
+    }
+}
+
+impl SlotRecord {
+    /// A slot whose program has done its work under an earlier daemon.
+    pub(super) fn finished() -> Self {
+        Self { slot: Slot::finished(), last_exit: Some(Exit::Code(0)), wanted: true, ..Self::default() }
+    }
+}
