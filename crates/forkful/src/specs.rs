@@ -39,6 +39,16 @@ pub(crate) fn is_config(target: &str) -> bool {
     target == "-" || !is_pattern && forkful_config::is_config(Path::new(target))
 }
 
+/// The config file of the working directory, for a command that names none; `hint` says how the command names one.
+pub(crate) fn default_config(hint: &str) -> Result<String, Failure> {
+    // Looked for by a relative path, so that messages name it as the user would.
+    if let Some(path) = forkful_config::find_default(Path::new("")) {
+        return Ok(path.to_string_lossy().into_owned());
+    }
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    Err(Failure::new(Exit::WrongUse, format!("{} contains no config file", cwd.display())).hint(hint))
+}
+
 /// After how long somebody who has said `-` and writes nothing is told what is waited for.
 const STDIN_SILENCE: Duration = Duration::from_secs(5);
 /// How long nothing at all may come: a pipe that somebody forgot is no configuration.

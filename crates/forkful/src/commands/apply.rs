@@ -17,12 +17,15 @@ use crate::output::format::{count, visible};
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::{self, outcome};
-use crate::specs::Specs;
+use crate::specs::{Specs, default_config};
 
 pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> {
     let env: Vec<String> = args.env.iter().cloned().collect();
     let specs = Specs::new(&env, &args.only)?;
-    let config = config(&specs, args)?;
+    let config = match &args.config {
+        Some(config) => config.clone(),
+        None => default_config("`forkful init` writes one")?,
+    };
     let apps = specs.apps_of_config(Path::new(&config), &AppOptions::default())?;
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
     let code_changed_at_ms = code_changes(&apps);
@@ -51,17 +54,6 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
         print_table(&client.table().await?)?;
     }
     Ok(tell(reply))
-}
-
-fn config(specs: &Specs, args: &ApplyArgs) -> Result<String, Failure> {
-    if let Some(config) = &args.config {
-        return Ok(config.clone());
-    }
-    let found = forkful_config::find_default(Path::new(""));
-    found.map(|path| path.to_string_lossy().into_owned()).ok_or_else(|| {
-        Failure::new(Exit::WrongUse, format!("{} holds no config file", specs.cwd().display()))
-            .hint("`forkful init` writes one")
-    })
 }
 
 /// The definitions of apps that were started.

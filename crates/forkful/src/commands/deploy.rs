@@ -12,7 +12,7 @@ use forkful_config::DeployTarget;
 use crate::cli::DeployArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::specs::Specs;
+use crate::specs::{Specs, default_config};
 use script::Order;
 
 /// What the command line asks for.
@@ -56,13 +56,7 @@ fn request(words: &[String]) -> Result<Request, Failure> {
             first = words.next();
             config.to_owned()
         }
-        None => match forkful_config::find_default(Path::new("")) {
-            Some(path) => path.to_string_lossy().into_owned(),
-            None => {
-                return Err(Failure::new(Exit::WrongUse, "this directory holds no config file")
-                    .hint("name it first, as in `forkful deploy ecosystem.config.js production`"));
-            }
-        },
+        None => default_config("name one first, as in `forkful deploy ecosystem.config.js production`")?,
     };
     let Some(target) = first else {
         return Err(Failure::new(Exit::WrongUse, "no target is named")

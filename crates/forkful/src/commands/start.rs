@@ -23,7 +23,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::format::count;
 use crate::output::progress::Progress;
-use crate::specs::{Specs, is_config};
+use crate::specs::{Specs, default_config, is_config};
 
 /// What a start comes to, once it is known which apps exist.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ pub(super) fn doing(apps: &[AppDefinition]) -> String {
 pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failure> {
     let options = specs.options(&args.options)?;
     let mut apps = Vec::new();
-    for target in targets(specs, args)? {
+    for target in targets(args)? {
         apps.extend(from_target(specs, &options, &target)?);
     }
     distinct(apps.iter())?;
@@ -133,7 +133,7 @@ fn plan(specs: &Specs, args: &StartArgs, known: &[AppView]) -> Result<Plan, Fail
     let options = specs.options(&args.app.options)?;
     let mut plan = Plan::default();
     let mut wanted = Vec::new();
-    for target in targets(specs, &args.app)? {
+    for target in targets(&args.app)? {
         if names::existing(&target, known, options.name.as_deref())? {
             plan.add_running(&target, known);
             plan.existing.push(target);
@@ -197,18 +197,12 @@ impl Plan {
 }
 
 /// What the command line names, or the config file that this directory has.
-fn targets(specs: &Specs, args: &AppArgs) -> Result<Vec<String>, Failure> {
-    if !args.targets.is_empty() {
-        return Ok(args.targets.clone());
-    }
-    // Looked for by a relative path, so that messages name it as the user would.
-    match forkful_config::find_default(Path::new("")) {
-        Some(path) => Ok(vec![path.to_string_lossy().into_owned()]),
-        None => Err(Failure::new(
-            Exit::WrongUse,
-            format!("nothing is named, and {} holds no config file", specs.cwd().display()),
-        )
-        .hint("name a script, as in `forkful start app.js`, or write a forkful.config.js")),
+fn targets(args: &AppArgs) -> Result<Vec<String>, Failure> {
+    if args.targets.is_empty() {
+        let hint = "name a script, as in `forkful start app.js`, or write a config file with `forkful init`";
+        Ok(vec![default_config(hint)?])
+    } else {
+        Ok(args.targets.clone())
     }
 }
 

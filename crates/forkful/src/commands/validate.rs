@@ -13,7 +13,7 @@ use crate::output;
 use crate::output::excerpt::excerpt;
 use crate::output::format::{count, visible};
 use crate::output::paint::Paint;
-use crate::specs::Specs;
+use crate::specs::{Specs, default_config};
 
 pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
     if args.schema {
@@ -24,7 +24,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
     let mut text = String::new();
     let mut all = Vec::new();
     let mut faults = Vec::new();
-    for config in configs(args, &specs)? {
+    for config in configs(args)? {
         let report = specs.check(Path::new(&config))?;
         tell(&config, &report, args.json);
         faults.extend(report.faults.iter().map(fault_json));
@@ -46,16 +46,11 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
     Ok(if faults.is_empty() { Exit::Done } else { Exit::WrongUse })
 }
 
-fn configs(args: &ValidateArgs, specs: &Specs) -> Result<Vec<String>, Failure> {
-    if !args.configs.is_empty() {
-        return Ok(args.configs.clone());
-    }
-    match forkful_config::find_default(Path::new("")) {
-        Some(path) => Ok(vec![path.to_string_lossy().into_owned()]),
-        None => {
-            Err(Failure::new(Exit::WrongUse, format!("{} contains no config file", specs.cwd().display()))
-                .hint("`forkful init` writes one"))
-        }
+fn configs(args: &ValidateArgs) -> Result<Vec<String>, Failure> {
+    if args.configs.is_empty() {
+        Ok(vec![default_config("`forkful init` writes one")?])
+    } else {
+        Ok(args.configs.clone())
     }
 }
 

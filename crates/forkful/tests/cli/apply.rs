@@ -112,7 +112,7 @@ fn what_is_wrong_is_told_before_anything_is_done() {
     let sandbox = Sandbox::new();
     let failed = sandbox.run(&["apply"]);
     assert_eq!(failed.status.code(), Some(2));
-    assert!(stderr(&failed).contains("holds no config file"), "{}", stderr(&failed));
+    assert!(stderr(&failed).contains("contains no config file"), "{}", stderr(&failed));
     sandbox.write("server.js", SERVER);
     let apps = json!([{ "name": "api", "script": "server.js", "depends_on": ["nobody"] }]);
     sandbox.write("forkful.config.json", &json!({ "apps": apps }).to_string());

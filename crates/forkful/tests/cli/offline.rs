@@ -114,9 +114,9 @@ fn scripts_that_cannot_be_started_are_explained() {
     assert_snapshot!(sandbox.transcript(&["start"]), @"
     exit: 2
     --- stderr
-    error: nothing is named, and [sandbox]/work holds no config file
+    error: [sandbox]/work contains no config file
 
-    hint: name a script, as in `forkful start app.js`, or write a forkful.config.js
+    hint: name a script, as in `forkful start app.js`, or write a config file with `forkful init`
     ");
     assert_snapshot!(sandbox.transcript(&["start", "server.js", "server.js"]), @"
     exit: 2
