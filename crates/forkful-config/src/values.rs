@@ -236,12 +236,7 @@ pub(crate) fn exit_codes(node: &Node) -> Checked<Vec<i32>> {
 
 /// `SIGTERM`, `term`, `15`; `None` when there is no such signal.
 pub fn parse_signal(text: &str) -> Option<StopSignal> {
-    let upper = text.trim().to_ascii_uppercase();
-    if let Ok(number) = upper.parse::<i32>() {
-        return (1..=64).contains(&number).then_some(StopSignal(number));
-    }
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    forkful_core::signals::number(name).map(StopSignal)
+    forkful_core::signals::number(text.trim()).map(StopSignal)
 }
 
 /// A signal by name or number.

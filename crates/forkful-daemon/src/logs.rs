@@ -48,7 +48,6 @@ mod space;
 mod stream;
 mod style;
 mod tail;
-mod timestamp;
 mod writer;
 
 #[cfg(test)]

@@ -196,7 +196,7 @@ impl Server {
                 let how = match exit {
                     forkful_os::process::Exit::Code(code) => format!("with exit code {code}"),
                     forkful_os::process::Exit::Signal(signal, _) => {
-                        format!("by {}", forkful_os::signal_name(signal))
+                        format!("by {}", forkful_core::signals::words(signal))
                     }
                 };
                 let what = format!("the app ended {how} before it listened on a port");

@@ -6,7 +6,6 @@
 
 pub mod paired;
 pub mod power;
-pub mod random;
 pub mod steadiness;
 pub mod student;
 pub mod usl;

@@ -8,9 +8,9 @@ use rustls::pki_types::ServerName;
 use crate::LoadError;
 use crate::network::Address;
 use crate::plan::{HttpVersion, Load, Order, Plan, Reuse, Stop, Think, Threads};
-use crate::random::mixed;
 use crate::template::Template;
 use crate::tls;
+use forkful_core::random::mixed;
 
 /// One generator thread for so many cores: it feeds as many Node workers as the others run.
 const CORES_PER_THREAD: usize = 8;

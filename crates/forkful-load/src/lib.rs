@@ -36,7 +36,6 @@ mod network;
 mod outcome;
 mod plan;
 mod progress;
-mod random;
 mod recorder;
 pub mod report;
 mod run;

@@ -1,7 +1,6 @@
 //! What is told of a run: as text, JSON, CSV and HDR percentiles, whether it can be trusted, and whether it
 //! kept what was expected of it. All of it is decided by pure functions of a [`crate::Report`].
 
-pub mod clock;
 mod csv;
 mod document;
 mod findings;

@@ -3,7 +3,7 @@
 
 use crate::clock::{NEVER, Nanos};
 use crate::plan::Arrivals;
-use crate::random::Random;
+use forkful_core::random::Random;
 
 const SECOND: f64 = 1e9;
 
@@ -129,7 +129,7 @@ impl Schedule {
             Arrivals::Even => self.number as f64 * SECOND / self.options.rate,
             Arrivals::Poisson { .. } => {
                 let rate = self.options.rate / self.options.threads as f64;
-                self.elapsed += -(1.0 - self.random.fraction()).ln() * SECOND / rate;
+                self.elapsed += -(1.0 - self.random.unit()).ln() * SECOND / rate;
                 self.elapsed
             }
         };

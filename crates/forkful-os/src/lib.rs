@@ -27,7 +27,6 @@ pub mod priority;
 pub mod process;
 pub mod procinfo;
 pub mod reactor;
-mod signal;
 #[cfg(test)]
 mod testing;
 pub mod timer;
@@ -35,5 +34,4 @@ pub mod tree;
 #[cfg(test)]
 mod unprivileged;
 pub mod users;
-
-pub use signal::{signal_name, signal_number};
+pub mod wall_clock;

@@ -22,7 +22,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => match crate::signals::name(*signal) {
-                Some(name) => write!(f, "SIG{name}"),
+                Some(name) => f.write_str(name),
                 None => write!(f, "signal {signal}"),
             },
             Self::SpawnFailed(why) => write!(f, "could not be started: {why}"),

@@ -37,7 +37,7 @@ pub(super) struct Now {
 
 impl Now {
     pub(super) fn read() -> Self {
-        Self { instant: Instant::now(), wall_ms: super::timestamp::now_ms() }
+        Self { instant: Instant::now(), wall_ms: forkful_os::wall_clock::now_ms() }
     }
 }
 

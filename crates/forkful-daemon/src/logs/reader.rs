@@ -24,7 +24,6 @@ use super::lines::LineSenders;
 use super::queue::Queue;
 use super::recent::RecentLines;
 use super::stream::{Batch, StreamInfo};
-use super::timestamp::now_ms;
 use super::writer::{Job, Report};
 
 /// Read from one pipe before the next one's turn, so that one worker that never stops cannot starve others.
@@ -270,7 +269,13 @@ impl Reader {
             (self.scratch[framed.body.clone()].to_vec(), 0..framed.body.len())
         };
         let (stream, head) = (Arc::clone(&stream.info), framed.head);
-        self.queue.push_lines(Batch { stream, head, body, body_range, at_ms: now_ms() });
+        self.queue.push_lines(Batch {
+            stream,
+            head,
+            body,
+            body_range,
+            at_ms: forkful_os::wall_clock::now_ms(),
+        });
         self.keep_partials_bounded();
     }
 
@@ -291,7 +296,7 @@ impl Reader {
                 head,
                 body: Vec::new(),
                 body_range: 0..0,
-                at_ms: now_ms(),
+                at_ms: forkful_os::wall_clock::now_ms(),
             });
         }
     }
@@ -308,7 +313,7 @@ impl Reader {
                 recent.push(&head);
             }
             let info = Arc::clone(&stream.info);
-            let at_ms = now_ms();
+            let at_ms = forkful_os::wall_clock::now_ms();
             self.queue.push_lines(Batch { stream: info, head, body: Vec::new(), body_range: 0..0, at_ms });
         }
         self.queue.push(Job::Close(stream.info));

@@ -130,7 +130,7 @@ impl Writer {
                 Taken::Closed => return,
             }
             if self.followers.wait_max().is_some() {
-                self.followers.tell_skips(super::timestamp::now_ms());
+                self.followers.tell_skips(forkful_os::wall_clock::now_ms());
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::HttpBody;
 use forkful_api::conversation::{DaemonEvent, Ending};
@@ -100,7 +99,7 @@ impl HttpBody for EventBody {
         }
         if self.fill(&mut chunk, context) {
             self.stage = Stage::Ended;
-            let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+            let at_ms = forkful_os::wall_clock::now_ms();
             chunk.extend_from_slice(&frame(&DaemonEvent::Ending(Ending { at_ms })));
         }
         if chunk.is_empty() { Poll::Pending } else { Poll::Ready(Some(Ok(Frame::data(chunk.into())))) }

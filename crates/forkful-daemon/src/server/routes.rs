@@ -1,7 +1,5 @@
 //! Routes: each turns a request into one [`Command`] and waits for the engine's answer.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -34,7 +32,7 @@ pub(super) struct Api {
 
 /// All routes, talking to the engine behind `commands`.
 pub(crate) fn router(commands: mpsc::Sender<Command>) -> Router {
-    let started_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+    let started_at_ms = forkful_os::wall_clock::now_ms();
     Route::ALL
         .into_iter()
         .fold(Router::new(), |router, route| router.route(route.path(), handler(route)))

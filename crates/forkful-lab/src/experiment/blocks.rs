@@ -17,8 +17,8 @@ use crate::arms::Arm;
 use crate::measure::percentile_ms;
 use crate::server::{Server, StartOptions};
 use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
-use crate::statistics::random::Random;
 use crate::target::Target;
+use forkful_core::random::Random;
 
 /// Requests to every worker before the clock starts, and for how long at least: V8 compiles what burns CPU within the
 /// first requests, but what is over in a fraction of a millisecond only after thousands.

@@ -135,8 +135,8 @@ fn signed_rank_distribution(n: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
     use super::*;
+    use forkful_core::random::Random;
 
     /// Student's own data (Cushny and Peebles, 1908): extra hours of sleep, the classic paired example.
     const SLEEP: [f64; 10] = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4];

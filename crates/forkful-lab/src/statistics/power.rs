@@ -40,8 +40,8 @@ pub fn needed_blocks(spread: f64, effect: f64, confidence: f64) -> Option<usize>
 #[cfg(test)]
 mod tests {
     use super::super::paired::half_width;
-    use super::super::random::Random;
     use super::*;
+    use forkful_core::random::Random;
 
     #[test]
     fn blocks_follow_the_rule_of_thumb_with_students_surcharge() {

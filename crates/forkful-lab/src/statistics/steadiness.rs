@@ -99,8 +99,8 @@ pub fn disturbance(used: &MachineUse) -> Option<Disturbance> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
     use super::*;
+    use forkful_core::random::Random;
 
     #[test]
     fn warming_up_is_a_drift_and_noise_is_none() {

@@ -187,8 +187,8 @@ fn r_squared(points: &[Point], law: &Usl) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
     use super::*;
+    use forkful_core::random::Random;
 
     fn curve(law: &Usl, counts: &[f64], noise: f64, blocks: usize) -> Vec<Point> {
         let mut random = Random::new(21);

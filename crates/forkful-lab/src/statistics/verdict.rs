@@ -153,8 +153,8 @@ fn missing_blocks(log_ratios: &[f64], interval: &Interval, rule: &Rule) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
     use super::*;
+    use forkful_core::random::Random;
 
     fn spread_around(center: f64, spread: f64, blocks: usize) -> Vec<f64> {
         // Alternating, so that mean and deviation are known.

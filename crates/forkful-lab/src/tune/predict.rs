@@ -35,8 +35,8 @@ mod tests {
     use super::super::COARSE_ROUNDS;
     use super::super::candidates::default_workers;
     use super::*;
-    use crate::statistics::random::Random;
     use crate::statistics::usl::Usl;
+    use forkful_core::random::Random;
 
     const POOL: u32 = 4;
 

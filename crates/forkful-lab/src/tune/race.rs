@@ -7,8 +7,8 @@
 
 use super::levels::Levels;
 use crate::statistics::paired::Interval;
-use crate::statistics::random::Random;
 use crate::statistics::verdict::CONFIDENCE;
+use forkful_core::random::Random;
 
 /// What is worth no second look: candidates within this of the best are as good as it.
 pub(crate) const CLOSE: f64 = 0.02;

@@ -7,10 +7,10 @@ use super::Engine;
 use super::connection::{Pending, Stage};
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::plan::{Load, Stop, Think};
-use crate::random::Random;
 use crate::recorder::Timing;
 use crate::schedule::{Schedule, ScheduleOptions, share};
 use crate::shared::{Claim, WARMUP_NUMBERS};
+use forkful_core::random::Random;
 
 /// A thread's part of the load.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl Engine<'_> {
                 let pause = match *think {
                     Think::None => 0,
                     Think::Fixed(pause) => nanos(pause),
-                    Think::UpTo(most) => (nanos(most) as f64 * random.fraction()) as u64,
+                    Think::UpTo(most) => (nanos(most) as f64 * random.unit()) as u64,
                 };
                 waiting.push(Reverse((now + pause, index as u32)));
                 self.retire_if_ended(index, now);

@@ -13,9 +13,9 @@ use super::timer::Timer;
 use crate::clock::{Nanos, nanos};
 use crate::engine::{OPENING_ATTEMPTS, OPENING_MAX};
 use crate::plan::{Load, Reuse, Stop, Think};
-use crate::random::Random;
 use crate::schedule::{Schedule, ScheduleOptions, share};
 use crate::shared::WARMUP_NUMBERS;
+use forkful_core::random::Random;
 
 /// How often an end of the run is looked for while connections are opened.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -148,7 +148,7 @@ impl Lane {
         let pause = match self.think {
             Think::None => return,
             Think::Fixed(pause) => nanos(pause),
-            Think::UpTo(most) => (nanos(most) as f64 * self.random.borrow_mut().fraction()) as u64,
+            Think::UpTo(most) => (nanos(most) as f64 * self.random.borrow_mut().unit()) as u64,
         };
         context.sleep_until(context.now() + pause).await;
     }

@@ -1,11 +1,9 @@
 //! The JSON of a run. Its keys are stable: new ones may come, none goes or changes its meaning. Also what the HTML
 //! page is made of: the same document with plots.
 
-use std::time::UNIX_EPOCH;
-
+use forkful_core::date_format::iso_8601;
 use serde_json::{Map, Number, Value, json};
 
-use super::clock::iso;
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, ms};
 use super::trust::{Level, Trust};
@@ -20,13 +18,12 @@ const POINTS_MAX: usize = 600;
 /// The document of `--json`.
 pub fn document(findings: &Findings) -> Value {
     let report = findings.report;
-    let since = findings.ended_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "kind": "bench",
         "version": VERSION,
         "forkful": env!("CARGO_PKG_VERSION"),
-        "created_at": iso(findings.ended_at),
-        "created_at_ms": since.as_millis() as u64,
+        "created_at": iso_8601(findings.ended_at_ms),
+        "created_at_ms": findings.ended_at_ms,
         "command": findings.command,
         "headline": headline(findings),
         "trustworthy": findings.trust.trustworthy(),

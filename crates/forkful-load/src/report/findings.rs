@@ -1,7 +1,5 @@
 //! All that the printers are given: the plan, the report, what was judged of it, and what only the caller knows.
 
-use std::time::SystemTime;
-
 use super::threshold::Judgement;
 use super::trust::Trust;
 use crate::{HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
@@ -18,8 +16,8 @@ pub struct Findings<'a> {
     pub judgements: &'a [Judgement],
     /// The command that repeats it.
     pub command: &'a str,
-    /// When it ended.
-    pub ended_at: SystemTime,
+    /// When it ended, milliseconds since the Unix epoch.
+    pub ended_at_ms: u64,
     /// The target's workers, where they are known.
     pub workers: Option<&'a Workers>,
 }

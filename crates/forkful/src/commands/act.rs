@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppTable};
+use forkful_os::wall_clock::now_ms;
 
 use super::targets::client_for;
 use crate::exit::{Exit, Failure};
@@ -11,7 +12,7 @@ use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::table::{self, TableShape};
-use crate::output::{self, format, outcome};
+use crate::output::{self, outcome};
 
 /// Workers that end on their signal have ended by then; who waits longer is told what for.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
@@ -113,5 +114,5 @@ pub(super) struct Told {
 
 /// The table of workers, as wide as the terminal allows.
 pub(super) fn print_table(list: &AppTable) -> Result<(), Failure> {
-    output::say(&table::workers(list, format::now_ms(), &TableShape::stdout()))
+    output::say(&table::workers(list, now_ms(), &TableShape::stdout()))
 }

@@ -6,10 +6,9 @@ mod progress;
 mod tool;
 mod workers;
 
-use std::time::SystemTime;
-
 use forkful_load::report::{self, Findings, Judgement, Threshold, Tone, Trust};
 use forkful_load::{LoadError, Plan, Report, run};
+use forkful_os::wall_clock::now_ms;
 
 use super::lab;
 use crate::cli::BenchArgs;
@@ -86,7 +85,7 @@ fn conclude(
         trust: &trust,
         judgements: &judgements,
         command: &command,
-        ended_at: SystemTime::now(),
+        ended_at_ms: now_ms(),
         workers: workers.as_ref(),
     };
     tell(&findings)?;

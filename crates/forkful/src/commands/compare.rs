@@ -41,7 +41,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let mut arms = if args.aa { arms::self_test(list, defaults)? } else { arms::parse(list, defaults)? };
     arms::naming::after_scripts(&mut arms, &args.targets);
     arms::naming::after_versions(&mut arms, forkful_lab::machine::version_of);
-    let seed = lab::seed(&args.lab);
+    let seed = args.lab.seed.unwrap_or_else(lab::clock_seed);
     let heading = lab::heading(&args.targets.join(" "), &apps[0], &target, seed, args.lab.seed.is_some());
     let setup = Setup {
         apps,

@@ -1,13 +1,14 @@
 //! `forkful describe`: everything about apps.
 
 use forkful_api::types::AppList;
+use forkful_os::wall_clock::now_ms;
 
 use super::targets::{apps, client_for, expand};
 use crate::cli::DescribeArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
-use crate::output::{self, describe, format};
+use crate::output::{self, describe};
 
 pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failure> {
     let targets = expand(home, args.targets.clone(), &[]).await?;
@@ -17,7 +18,7 @@ pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failur
         found.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
         output::print_json(&found)?;
     } else {
-        let now_ms = format::now_ms();
+        let now_ms = now_ms();
         let texts: Vec<String> =
             found.apps.iter().map(|app| describe::app(app, now_ms, args.show_env, Paint::stdout())).collect();
         output::print(&texts.join("\n"))?;

@@ -1,7 +1,6 @@
 //! `forkful experiment`: reports of others, made again on this machine.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use forkful_config::AppOptions;
 use forkful_lab::experiment::catalogue::{self, Description};
@@ -98,7 +97,7 @@ fn one(
     }
     let app =
         Specs::new(&[], &[])?.app_of_command_line(&place.script.to_string_lossy(), &AppOptions::default())?;
-    let seed = args.seed.unwrap_or_else(seed);
+    let seed = args.seed.unwrap_or_else(super::lab::clock_seed);
     let cores = forkful_os::cores::usable_cores().count;
     let setting = Setting {
         app,
@@ -119,12 +118,6 @@ fn one(
         progress = Some(Progress::start(format!("{}: {words}…", description.name)));
     };
     Ok(experiment::run(description, &setting, &mut say)?)
-}
-
-/// A seed from the clock, small enough to be typed.
-fn seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::from(now.subsec_nanos() ^ now.as_secs() as u32) % 1_000_000
 }
 
 fn extent(args: &ExperimentArgs) -> Extent {

@@ -11,6 +11,7 @@ use forkful_lab::LabError;
 use forkful_lab::document::{Heading, Machine, TargetDocument};
 use forkful_lab::target::Target;
 use forkful_load::{StopHandle, TlsOptions};
+use forkful_os::wall_clock::now_ms;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -113,12 +114,11 @@ pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
 
 /// Who, where and when; the headline comes with the result.
 pub(super) fn heading(script: &str, app: &AppSpec, target: &Target, seed: u64, seed_given: bool) -> Heading {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Heading {
         headline: String::new(),
         details: Vec::new(),
         forkful: crate::connection::VERSION.to_owned(),
-        created_at_ms: now.as_millis() as u64,
+        created_at_ms: now_ms(),
         command: command_line(seed, seed_given),
         seed,
         target: TargetDocument {
@@ -141,12 +141,10 @@ fn command_line(seed: u64, seed_given: bool) -> String {
     shell_words::join(words)
 }
 
-/// The seed that was given, or one from the clock, small enough to be typed.
-pub(super) fn seed(args: &LabArgs) -> u64 {
-    args.seed.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::from(now.subsec_nanos() ^ now.as_secs() as u32) % 1_000_000
-    })
+/// A seed from the clock, small enough to be typed.
+pub(super) fn clock_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(now.subsec_nanos() ^ now.as_secs() as u32) % 1_000_000
 }
 
 /// After a second signal what was started is killed, which takes so long at most.

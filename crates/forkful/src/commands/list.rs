@@ -3,13 +3,14 @@
 mod watch;
 
 use forkful_api::types::{AppList, AppTable};
+use forkful_os::wall_clock::now_ms;
 
 use crate::cli::ListArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::table::TableShape;
-use crate::output::{self, format, table};
+use crate::output::{self, table};
 
 pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     let shape = TableShape { sort: args.sort, plain: args.mini_list, ..TableShape::stdout() };
@@ -22,7 +23,7 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
         output::print_json(&list)?;
     } else {
         let list = table(home).await?;
-        output::print(&table::workers(&list, format::now_ms(), &shape))?;
+        output::print(&table::workers(&list, now_ms(), &shape))?;
         for note in table::notes(&list, &shape).iter().chain(&list.notes) {
             output::note(note);
         }

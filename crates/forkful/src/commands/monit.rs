@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 use forkful_api::types::{ActionRequest, LogLine, LogsQuery};
+use forkful_os::wall_clock::now_ms;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,7 +31,6 @@ use crate::cli::MonitArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::format;
 use crate::output::paint::Paint;
 use crate::terminal::{self, Held, Screen};
 
@@ -157,7 +157,7 @@ impl Driver {
 
     fn take(&mut self, news: News) {
         match news {
-            News::Apps(Ok(list)) => self.state.take_list(list, format::now_ms()),
+            News::Apps(Ok(list)) => self.state.take_list(list, now_ms()),
             News::Apps(Err(fault)) => self.state.lose(fault),
             News::Line(of, line) => {
                 if Some(&of) == self.state.output.of.as_ref() {

@@ -1,6 +1,7 @@
 //! `forkful ping`: whether the daemon is there, and which.
 
 use forkful_api::client::Client;
+use forkful_os::wall_clock::now_ms;
 
 use crate::cli::PingArgs;
 use crate::connection::VERSION;
@@ -13,7 +14,7 @@ pub(super) async fn run(home: &Home, args: &PingArgs) -> Result<Exit, Failure> {
     if args.json {
         output::print_json(&ping)?;
     } else {
-        let uptime = format::span(format::now_ms().saturating_sub(ping.started_at_ms));
+        let uptime = format::span(now_ms().saturating_sub(ping.started_at_ms));
         output::print(&format!("pong: forkful {}, pid {}, up {uptime}\n", ping.version, ping.pid))?;
     }
     Ok(Exit::Done)

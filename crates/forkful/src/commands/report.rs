@@ -7,6 +7,7 @@ use std::process::Command;
 
 use forkful_api::types::{AppList, AppTable};
 use forkful_core::spec::environment::{looks_secret, shown_arguments};
+use forkful_os::wall_clock::now_ms;
 
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -60,7 +61,7 @@ fn apps(text: &mut String, list: &AppList) {
     }
     text.push('\n');
     let shape = TableShape { width: Some(COLUMNS), ..TableShape::stdout() };
-    text.push_str(&table::workers(&AppTable::from(list), format::now_ms(), &shape));
+    text.push_str(&table::workers(&AppTable::from(list), now_ms(), &shape));
     for app in &list.apps {
         let definition = &app.definition;
         let args = shown_arguments(&definition.args).join(" ");

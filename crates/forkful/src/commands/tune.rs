@@ -25,7 +25,7 @@ const BUDGET: Duration = Duration::from_secs(90);
 pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let target = lab::target(&args.lab.request)?;
     let app = lab::app(&args.target, &args.lab.app, &args.lab.args)?;
-    let seed = lab::seed(&args.lab);
+    let seed = args.lab.seed.unwrap_or_else(lab::clock_seed);
     let heading = lab::heading(&args.target, &app, &target, seed, args.lab.seed.is_some());
     let workers = args.workers.as_deref().map(parse_workers).transpose()?;
     let pools = args.pools.as_deref().map(parse_pools).transpose()?;

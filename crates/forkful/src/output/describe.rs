@@ -161,7 +161,7 @@ fn ready(definition: &AppDefinition) -> String {
 fn stop(definition: &AppDefinition) -> String {
     format!(
         "{}, killed after {}, {} to drain at a reload",
-        forkful_os::signal_name(definition.kill_signal),
+        forkful_core::signals::words(definition.kill_signal),
         bound(definition.kill_timeout_ms),
         bound(definition.drain_timeout_ms)
     )

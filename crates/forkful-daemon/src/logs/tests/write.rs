@@ -204,10 +204,10 @@ fn each_line_gets_its_time_when_asked_for() {
         style: LineStyle { stamp: Stamp::Iso, ..LineStyle::default() },
         ..spec(0, Out, &path)
     });
-    let before = crate::logs::timestamp::now_ms();
+    let before = forkful_os::wall_clock::now_ms();
     worker.write_all(b"one\ntwo\n").unwrap();
     let text = bench.text(&path);
-    let after = crate::logs::timestamp::now_ms();
+    let after = forkful_os::wall_clock::now_ms();
     let times: Vec<String> = (before..=after).map(forkful_core::date_format::iso_8601).collect();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2);

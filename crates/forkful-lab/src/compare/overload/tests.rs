@@ -7,7 +7,7 @@ use std::time::Duration;
 use forkful_load::Sample;
 
 use super::*;
-use crate::statistics::random::Random;
+use forkful_core::random::Random;
 
 const LEAD_IN: f64 = 0.2;
 

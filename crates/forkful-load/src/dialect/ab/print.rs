@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use forkful_core::date_format::utc;
+use forkful_os::wall_clock::now_ms;
+
 use super::{Options, REQUESTS_OF_A_TIME_LIMIT};
 use crate::dialect::Printed;
 use crate::report::spread::{Spread, at};
@@ -348,32 +351,14 @@ fn gnuplot(report: &Report) -> String {
     let mut out = "starttime\tseconds\tctime\tdtime\tttime\twait\n".to_owned();
     let mut samples = report.samples.clone();
     samples.sort_by_key(|sample| sample.response);
-    let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let begun = begun.saturating_sub(report.elapsed + report.drained);
+    let begun = Duration::from_millis(now_ms()).saturating_sub(report.elapsed + report.drained);
     for sample in samples {
         let at = begun + sample.at;
         let took = whole_ms(sample.response.as_nanos() as f64);
-        writeln!(out, "{}\t{}\t0\t{took}\t{took}\t{took}", c_time(at), at.as_secs()).expect(STRING);
+        let date = utc(at.as_millis() as u64, "%a %b %e %H:%M:%S %Y");
+        writeln!(out, "{date}\t{}\t0\t{took}\t{took}\t{took}", at.as_secs()).expect(STRING);
     }
     out
-}
-
-/// `Sat Nov 21 16:07:35 2026`, in universal time.
-fn c_time(since_epoch: Duration) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = since_epoch.as_secs();
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = crate::report::clock::civil(days);
-    format!(
-        "{} {} {day:2} {:02}:{:02}:{:02} {year}",
-        DAYS[(days % 7) as usize],
-        MONTHS[month as usize - 1],
-        time / 3_600,
-        time / 60 % 60,
-        time % 60,
-    )
 }
 
 /// Where ab would have told something else.

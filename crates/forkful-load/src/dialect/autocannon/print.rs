@@ -1,13 +1,14 @@
 //! autocannon's report: its tables on stderr or its JSON on stdout, from our measurement.
 
 use std::fmt::Write as _;
-use std::time::SystemTime;
 
 use serde_json::{Map, Number, Value, json};
 
+use forkful_core::date_format::iso_8601;
+use forkful_os::wall_clock::now_ms;
+
 use super::Options;
 use crate::dialect::Printed;
-use crate::report::clock::iso;
 use crate::report::spread::{Spread, at};
 use crate::{ErrorCause, Histogram, LoadError, Report, Window};
 
@@ -244,7 +245,8 @@ pub(super) fn errors(report: &Report) -> (u64, u64) {
 }
 
 fn document(options: &Options, report: &Report, samples: &Samples) -> Value {
-    let now = SystemTime::now();
+    let finish = now_ms().saturating_sub(report.drained.as_millis() as u64);
+    let start = finish.saturating_sub(report.elapsed.as_millis() as u64);
     let (errors, timeouts) = errors(report);
     let good = report.status_class(2);
     let answers: u64 = report.statuses.iter().map(|(_, count)| count).sum();
@@ -267,8 +269,8 @@ fn document(options: &Options, report: &Report, samples: &Samples) -> Value {
     put("workers", json!(options.workers));
     put("duration", number(report.elapsed.as_secs_f64()));
     put("samples", json!(samples.requests.len()));
-    put("start", json!(iso(now - report.elapsed - report.drained)));
-    put("finish", json!(iso(now - report.drained)));
+    put("start", json!(iso_8601(start)));
+    put("finish", json!(iso_8601(finish)));
     put("errors", json!(errors));
     put("timeouts", json!(timeouts));
     put("mismatches", json!(report.errors_of(ErrorCause::UnexpectedBody)));

@@ -1,11 +1,12 @@
 //! siege's report, 4.0's lines and tabs, from our measurement.
 
 use std::fmt::Write as _;
-use std::time::SystemTime;
+
+use forkful_core::date_format::utc;
+use forkful_os::wall_clock::now_ms;
 
 use super::Options;
 use crate::dialect::Printed;
-use crate::report::clock::civil;
 use crate::report::spread::{at, duration, thousands};
 use crate::{ErrorCause, LoadError, Report};
 
@@ -176,12 +177,10 @@ pub(in crate::dialect) fn log_lines(options: &Options, report: &Report, fresh: b
     if let Some(mark) = &options.mark {
         writeln!(out, "**** {mark} ****").expect(STRING);
     }
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (year, month, day) = civil(since / 86_400);
-    let (hour, minute, second) = (since / 3_600 % 24, since / 60 % 60, since % 60);
+    let date = utc(now_ms(), "%Y-%m-%d %H:%M:%S");
     writeln!(
         out,
-        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02},{:7},{:11.2},{:12},{:11.2},{:12.2},{:12.2},{:12.2},{:8},{:8}",
+        "{date},{:7},{:11.2},{:12},{:11.2},{:12.2},{:12.2},{:12.2},{:8},{:8}",
         n.hits,
         n.elapsed,
         n.megabytes.round() as u64,

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use forkful_os::wall_clock::now_ms;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::table::TableShape;
-use crate::output::{self, format, table};
+use crate::output::{self, table};
 use crate::terminal::{self, Held, Screen};
 
 /// Pause between two looks.
@@ -52,7 +53,7 @@ async fn draw(home: &Home, shape: TableShape, drawn: usize) -> Result<usize, Fai
     let list = super::table(home).await?;
     // One line for the help, one for the cursor.
     let shape = TableShape { width: Some(width), height: Some(height.saturating_sub(2)), ..shape };
-    let text = table::workers(&list, format::now_ms(), &shape) + &shape.paint.dim(HELP) + "\n";
+    let text = table::workers(&list, now_ms(), &shape) + &shape.paint.dim(HELP) + "\n";
     let up = if drawn > 0 { format!("\x1b[{drawn}A") } else { String::new() };
     // Each line clears what was behind it, and the end what was below.
     let lines: String = text.lines().map(|line| format!("{line}\x1b[K\r\n")).collect();
@@ -77,7 +78,7 @@ async fn tables(home: &Home, shape: TableShape) -> Result<Exit, Failure> {
     loop {
         ticks.tick().await;
         let list = super::table(home).await?;
-        output::print(&format!("{separator}{}", table::workers(&list, format::now_ms(), &shape)))?;
+        output::print(&format!("{separator}{}", table::workers(&list, now_ms(), &shape)))?;
         separator = "\n";
     }
 }

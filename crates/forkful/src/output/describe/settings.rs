@@ -142,7 +142,7 @@ fn shown(field: &str, value: &Value) -> String {
         ("log_rotate", value) if *value == usual_rotation() => "true".to_owned(),
         ("kill_signal", Value::Number(number)) => {
             let number = number.as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or_default();
-            forkful_os::signal_name(number).to_owned()
+            forkful_core::signals::words(number).to_owned()
         }
         (_, Value::Array(items)) if items.is_empty() => "none".to_owned(),
         ("args" | "program_args", Value::Array(items)) => {

@@ -1,5 +1,5 @@
-//! A small seeded generator (`SplitMix64`, Steele, Lea and Flood 2014), so that a seed that a report prints gives the
-//! same order of blocks and the same resamples with every version of this program. Not for secrets.
+//! A small seeded generator (`SplitMix64`, Steele, Lea and Flood 2014): the same seed gives the same choices with every
+//! version of this program. Not for secrets, and the seed is an argument.
 
 #[derive(Debug, Clone)]
 pub struct Random {
@@ -15,10 +15,7 @@ impl Random {
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        mixed(self.state)
     }
 
     /// A number from 0 up to, but not including, 1.
@@ -43,6 +40,13 @@ impl Random {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
+}
+
+/// The output function of `SplitMix64`: a permutation that looks random.
+pub fn mixed(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
 }
 
 #[cfg(test)]
