@@ -22,7 +22,6 @@ pub mod cause;
 mod clock;
 mod coarse;
 mod compiled;
-pub mod dialect;
 mod engine;
 mod error;
 /// Targets of `dev/fuzz`, not for programs.

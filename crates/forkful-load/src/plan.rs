@@ -111,15 +111,20 @@ pub struct Request {
 impl Request {
     /// `GET url` with weight 1; `{id}` is a counter.
     pub fn get(url: &str) -> Result<Self, LoadError> {
-        Ok(Self {
+        Ok(Self { counter: true, ..Self::to(Url::parse(url)?) })
+    }
+
+    /// `GET` with weight 1, as it is.
+    pub fn to(url: Url) -> Self {
+        Self {
             method: "GET".to_owned(),
-            url: Url::parse(url)?,
+            url,
             headers: Vec::new(),
             body: Vec::new(),
             weight: 1,
-            counter: true,
+            counter: false,
             basic_auth: None,
-        })
+        }
     }
 }
 
@@ -129,6 +134,14 @@ pub struct BasicAuth {
     /// Without a colon.
     pub user: String,
     pub password: String,
+}
+
+impl BasicAuth {
+    /// Of `user:password`, or of a user alone.
+    pub fn of(text: &str) -> Self {
+        let (user, password) = text.split_once(':').unwrap_or((text, ""));
+        Self { user: user.to_owned(), password: password.to_owned() }
+    }
 }
 
 impl std::fmt::Debug for BasicAuth {
@@ -221,6 +234,11 @@ pub enum Reuse {
 }
 
 impl Reuse {
+    /// Kept, or a connection for each request.
+    pub fn keep_alive(keep: bool) -> Self {
+        if keep { Self::Always } else { Self::Never }
+    }
+
     /// No connection has a second request.
     pub(crate) fn is_one_each(self) -> bool {
         matches!(self, Self::Never | Self::Requests(1))
@@ -267,6 +285,11 @@ pub struct Expect {
 impl Expect {
     /// A longer body is not kept for comparison: 1 MiB for each connection would be much already.
     pub const BODY_BYTES_MAX: usize = 1 << 20;
+
+    /// The statuses that another tool counts as answers.
+    pub fn habit(statuses: impl IntoIterator<Item = u16>) -> Self {
+        Self { statuses: statuses.into_iter().collect(), is_habit: true, body: None }
+    }
 
     /// Whether a status is a good one.
     pub fn accepts(&self, status: u16) -> bool {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::LoadError;
 
 /// An `http` or `https` URL.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Url {
     /// `https`.
     pub tls: bool,

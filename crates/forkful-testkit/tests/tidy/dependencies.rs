@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{none, read};
 
 /// Crates from the lowest to the highest: each may use those before it and no other. `forkful-testkit` is for tests alone.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "forkful-testkit",
     "forkful-core",
     "forkful-os",
@@ -13,6 +13,7 @@ const ORDER: [&str; 11] = [
     "forkful-cluster",
     "forkful-config",
     "forkful-load",
+    "forkful-dialects",
     "forkful-api",
     "forkful-daemon",
     "forkful-lab",

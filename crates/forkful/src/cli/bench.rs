@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory};
-use forkful_load::dialect::Dialect;
+use forkful_dialects::{TOOLS, Tool};
 use forkful_load::report::Threshold;
 
 const HELP: &str = "\
@@ -55,8 +55,8 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
     /// Take this tool's flags behind `--` and print its report.
-    #[arg(long = "as", value_name = "TOOL", value_parser = dialect)]
-    pub(crate) dialect: Option<Dialect>,
+    #[arg(long = "as", value_name = "TOOL", value_parser = tool)]
+    pub(crate) tool: Option<Tool>,
     /// Flags of that tool.
     #[arg(last = true, value_name = "FLAGS", allow_hyphen_values = true)]
     pub(crate) tool_args: Vec<String>,
@@ -257,9 +257,9 @@ fn looks_like_url(text: &str) -> bool {
     text.contains(['/', ':'])
 }
 
-fn dialect(text: &str) -> Result<Dialect, String> {
-    Dialect::ALL.into_iter().find(|dialect| dialect.name() == text).ok_or_else(|| {
-        let names: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+fn tool(text: &str) -> Result<Tool, String> {
+    TOOLS.into_iter().find(|tool| tool.name == text).ok_or_else(|| {
+        let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         format!("expected {}", names.join(", "))
     })
 }

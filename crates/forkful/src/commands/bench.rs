@@ -35,8 +35,8 @@ impl From<LoadError> for Failure {
 
 pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let (urls, thresholds) = args.sorted().map_err(|error| Failure::new(Exit::WrongUse, error))?;
-    if let Some(dialect) = args.dialect {
-        return tool::run(dialect, args, &urls, &thresholds);
+    if let Some(tool) = args.tool {
+        return tool::run(tool, args, &urls, &thresholds);
     }
     if !args.tool_args.is_empty() {
         return Err(Failure::new(Exit::WrongUse, "what stands behind `--` is for a tool named by --as"));
@@ -78,7 +78,7 @@ fn conclude(
     let trust = Trust::of(plan, report).with_workers(plan, report, workers.as_ref());
     let judgements: Vec<Judgement> = thresholds.iter().map(|threshold| threshold.judge(report)).collect();
     let command = this_command();
-    let command = args.dialect.map_or(command.clone(), |dialect| tool::without_secrets(dialect, &command));
+    let command = args.tool.map_or(command.clone(), |tool| tool::without_secrets(tool, &command));
     let findings = Findings {
         plan,
         report,

@@ -134,10 +134,7 @@ fn template(options: &BenchRequestArgs) -> Result<Request, Failure> {
         (None, None) => Vec::new(),
     };
     let default = if body.is_empty() { "GET" } else { "POST" };
-    let basic_auth = options.user.as_ref().map(|text| {
-        let (user, password) = text.split_once(':').unwrap_or((text, ""));
-        BasicAuth { user: user.to_owned(), password: password.to_owned() }
-    });
+    let basic_auth = options.user.as_ref().map(|text| BasicAuth::of(text));
     Ok(Request {
         method: options.method.clone().unwrap_or_else(|| default.to_owned()),
         url: Url::parse("http://unused/")?,

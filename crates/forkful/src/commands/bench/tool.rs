@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use forkful_load::dialect::{Dialect, Invocation, Printed, Surroundings};
+use forkful_dialects::{Dialect, Printed, Surroundings, Tool};
 use forkful_load::report::{self, Judgement, Level, Threshold, Trust};
 use forkful_load::{Phase, Plan, Report, run as run_load};
 
@@ -17,12 +17,12 @@ use crate::output;
 const MASK: &str = "…";
 
 pub(super) fn run(
-    dialect: Dialect,
+    tool: Tool,
     args: &BenchArgs,
     urls: &[String],
     thresholds: &[Threshold],
 ) -> Result<Exit, Failure> {
-    let argv = argv(dialect, args, urls)?;
+    let argv = argv(tool, args, urls)?;
     files::check(&args.output)?;
     let stage = Stage { gives_stdout_away: args.output.json || files::take_stdout(&args.output) };
     let surroundings = Surroundings {
@@ -35,32 +35,32 @@ pub(super) fn run(
         variable: &|name| std::env::var(name).ok(),
         cores: forkful_os::cores::usable_cores().count.into(),
     };
-    let invocation = match Invocation::parse(dialect, &argv, &surroundings) {
-        Ok(invocation) => invocation,
+    let mut dialect = match (tool.parse)(&argv, &surroundings) {
+        Ok(dialect) => dialect,
         Err(printed) => {
             Stage::default().show(&printed)?;
             return Ok(Exit::App(printed.exit));
         }
     };
-    let mut plan = invocation.plan()?;
+    let mut plan = dialect.plan()?;
     plan.worker_header.clone_from(&args.output.worker_header);
     let with_workers = args.output.json || args.output.html.is_some();
     let mut watched = if with_workers { Watched::find(&plan) } else { Watched::default() };
-    let report = load(&invocation, &plan, &mut watched, stage)?;
+    let report = load(dialect.as_mut(), &plan, &mut watched, stage)?;
     conclude(&Ran { plan, report }, watched, args, thresholds, &|findings| {
-        stage.show(&invocation.report(findings.report))?;
-        if let Some(path) = invocation.log_path() {
-            append(path, &invocation, findings.report)?;
+        stage.show(&dialect.report(findings.report))?;
+        if let Some(path) = dialect.log() {
+            append(path, dialect.as_ref(), findings.report)?;
         }
-        footnotes(dialect, &invocation.footnotes(findings.report), findings.trust);
+        footnotes(tool.name, &dialect.footnotes(findings.report), findings.trust);
         judged(findings.judgements);
         if args.output.json { output::print_json(&report::document(findings)) } else { Ok(()) }
     })
 }
 
 /// The tool's command line. The load is said in the tool's words, so ours have no place beside them.
-fn argv(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Failure> {
-    let name = dialect.name();
+fn argv(tool: Tool, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Failure> {
+    let name = tool.name;
     if let Some(option) = typed_load_options().first() {
         let error = format!("with --as {name}, {option} has no place before `--`");
         return Err(Failure::new(Exit::WrongUse, error).hint(format!(
@@ -81,23 +81,23 @@ fn argv(dialect: Dialect, args: &BenchArgs, urls: &[String]) -> Result<Vec<Strin
 
 /// Runs the load, with what the tool prints before and while it runs.
 fn load(
-    invocation: &Invocation,
+    dialect: &mut dyn Dialect,
     plan: &Plan,
     watched: &mut Watched,
     stage: Stage,
 ) -> Result<Report, Failure> {
     let stop = lab::interruptible()?;
-    let mut opening = Some(invocation.opening());
-    if !invocation.opens_when_connected() {
+    let mut opening = Some(dialect.opening());
+    if !dialect.opens_when_connected() {
         stage.show(&opening.take().unwrap_or_default())?;
     }
-    let mut ticker = invocation.ticker();
     let mut broken = None;
     let ran = run_load(
         plan,
         &mut |progress| {
             watched.look(progress);
-            let mut printed = ticker.tick(progress);
+            let measures = progress.phase == Phase::Measuring;
+            let mut printed = if measures { dialect.tick(progress) } else { Printed::default() };
             if progress.phase > Phase::Connecting
                 && let Some(opening) = opening.take()
             {
@@ -111,7 +111,7 @@ fn load(
         Ok(report) => report,
         Err(error) => {
             // The tool's words first, where it has some; then ours.
-            if let Some(printed) = invocation.unreachable(&error) {
+            if let Some(printed) = dialect.unreachable(&error) {
                 stage.show(&printed)?;
             }
             return Err(error.into());
@@ -121,7 +121,7 @@ fn load(
         return Err(failure);
     }
     stage.show(&opening.unwrap_or_default())?;
-    stage.show(&ticker.finish(report.counts.completed))?;
+    stage.show(&dialect.finish(report.counts.completed))?;
     Ok(report)
 }
 
@@ -147,17 +147,17 @@ impl Stage {
     }
 }
 
-fn append(path: &Path, invocation: &Invocation, report: &Report) -> Result<(), Failure> {
+fn append(path: &Path, dialect: &dyn Dialect, report: &Report) -> Result<(), Failure> {
     let fresh = std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
-    let Some((path, lines)) = invocation.log(report, fresh) else { return Ok(()) };
+    let lines = dialect.log_lines(report, fresh);
     let mut options = fs_err::OpenOptions::new();
     let written =
-        options.create(true).append(true).open(&path).and_then(|mut file| file.write_all(lines.as_bytes()));
+        options.create(true).append(true).open(path).and_then(|mut file| file.write_all(lines.as_bytes()));
     written.map_err(|error| Failure::caused(Exit::Failed, error.into()))
 }
 
 /// On stderr, behind the report, so that whoever reads the tool's report finds it as it always was.
-fn footnotes(dialect: Dialect, notes: &[String], trust: &Trust) {
+fn footnotes(name: &str, notes: &[String], trust: &Trust) {
     if !trust.trustworthy() {
         output::warn(&format!(
             "NOT TRUSTWORTHY: {}",
@@ -168,7 +168,7 @@ fn footnotes(dialect: Dialect, notes: &[String], trust: &Trust) {
         output::warn(&check.meaning);
     }
     for note in notes {
-        output::note(&format!("{}: {note}", dialect.name()));
+        output::note(&format!("{name}: {note}"));
     }
 }
 
@@ -184,12 +184,7 @@ fn judged(judgements: &[Judgement]) {
 }
 
 /// A command line without what the tool's own options behind `--` hold of credentials, headers and cookies.
-pub(super) fn without_secrets(dialect: Dialect, command: &str) -> String {
-    let letters: &[char] = match dialect {
-        Dialect::Ab => &['A', 'P', 'C', 'H'],
-        Dialect::Loadtest => &['C', 'H'],
-        Dialect::Siege | Dialect::Autocannon | Dialect::Wrk => &['H'],
-    };
+pub(super) fn without_secrets(tool: Tool, command: &str) -> String {
     // What was joined by this program can be split again.
     let words = shell_words::split(command).unwrap_or_default();
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -203,7 +198,7 @@ pub(super) fn without_secrets(dialect: Dialect, command: &str) -> String {
             Some(long) if ["header", "cookie"].iter().any(|name| long.starts_with(name)) => {
                 Some(word.find('=').map_or(word.len(), |at| at + 1))
             }
-            None if word.starts_with('-') => word.find(letters).map(|at| at + 1),
+            None if word.starts_with('-') => word.find(tool.secret_letters).map(|at| at + 1),
             _ => None,
         };
         is_secret = end == Some(word.len());
@@ -219,30 +214,26 @@ pub(super) fn without_secrets(dialect: Dialect, command: &str) -> String {
 mod tests {
     use super::*;
 
+    fn tool(name: &str) -> Tool {
+        forkful_dialects::TOOLS.into_iter().find(|tool| tool.name == name).unwrap()
+    }
+
     #[test]
     fn secrets_of_a_tool_s_options_are_not_repeated() {
         let table = [
-            (Dialect::Ab, "-n 9 -A me:secret http://h/", "-n 9 -A … http://h/"),
-            (Dialect::Ab, "-kAme:secret -C a=secret -H 'A: secret' http://h/", "-kA… -C … -H … http://h/"),
-            (Dialect::Wrk, "-t2 -H 'A: secret' --header=secret http://h/", "-t2 -H … --header=… http://h/"),
-            (Dialect::Siege, "-b --header 'A: secret' http://h/", "-b --header … http://h/"),
-            (
-                Dialect::Autocannon,
-                "-C -H A=secret --headers=A=secret http://h/",
-                "-C -H … --headers=… http://h/",
-            ),
-            (
-                Dialect::Loadtest,
-                "-C a=secret --cookies a=secret -k http://h/",
-                "-C … --cookies … -k http://h/",
-            ),
+            ("ab", "-n 9 -A me:secret http://h/", "-n 9 -A … http://h/"),
+            ("ab", "-kAme:secret -C a=secret -H 'A: secret' http://h/", "-kA… -C … -H … http://h/"),
+            ("wrk", "-t2 -H 'A: secret' --header=secret http://h/", "-t2 -H … --header=… http://h/"),
+            ("siege", "-b --header 'A: secret' http://h/", "-b --header … http://h/"),
+            ("autocannon", "-C -H A=secret --headers=A=secret http://h/", "-C -H … --headers=… http://h/"),
+            ("loadtest", "-C a=secret --cookies a=secret -k http://h/", "-C … --cookies … -k http://h/"),
         ];
-        for (dialect, flags, expected) in table {
-            let command = format!("forkful bench --as {} -- {flags}", dialect.name());
-            let shown = shell_words::split(&without_secrets(dialect, &command)).unwrap().join(" ");
-            assert_eq!(shown, format!("forkful bench --as {} -- {expected}", dialect.name()));
+        for (name, flags, expected) in table {
+            let command = format!("forkful bench --as {name} -- {flags}");
+            let shown = shell_words::split(&without_secrets(tool(name), &command)).unwrap().join(" ");
+            assert_eq!(shown, format!("forkful bench --as {name} -- {expected}"));
         }
         let ours = "forkful bench --as ab --html A.html http://h/";
-        assert_eq!(without_secrets(Dialect::Ab, ours), ours);
+        assert_eq!(without_secrets(tool("ab"), ours), ours);
     }
 }
