@@ -7,38 +7,135 @@ export type Status = 'online' | 'launching' | 'stopping' | 'stopped' | 'finished
 /** Whom a command is for: the name of an app, the id of a worker, or `'all'`. */
 export type Target = string | number;
 
-/** What a user says about an app. Keys are those of a configuration file; more of them are known than are listed. */
+/** What a user says about an app: the keys of a configuration file. */
 export interface App {
-  /** A file, a program, or a shell command line. */
+  // From the table of keys; `UPDATE_DOCS=1 cargo test -p forkful-config reference` writes this.
+  /** What to start: a file, a program in PATH, or a shell command line (a text with a space that is not a file). */
   script: string;
+  /** Name of the app. By default the script's base name without its last extension. */
   name?: string;
-  namespace?: string;
+  /** Arguments of the script. */
   args?: string | string[];
-  cwd?: string;
-  /** A number, `'max'` for one per core, or negative for all cores but so many. */
+  /** Number of workers: a number, "max" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. */
   instances?: number | 'max' | string;
+  /** "cluster": workers share ports; "fork": they do not. By default "cluster" when `instances` is given and the app is a Node.js program, else "fork". */
   exec_mode?: 'cluster' | 'fork' | 'cluster_mode' | 'fork_mode';
+  /** Run in fork mode. */
+  execute_command?: boolean;
+  /** Program that runs the script, by name or path. "none" runs the script itself; "node@22" is the newest Node.js 22 of nvm. By default chosen by the script's extension. */
   interpreter?: string;
+  /** Arguments of the interpreter. */
   node_args?: string | string[];
+  /** Run Node.js with `--enable-source-maps`: stack traces name the original sources. By default on when `<script>.map` exists. */
+  source_map_support?: boolean;
+  /** Working directory, relative to the configuration file. By default the directory of that file. */
+  cwd?: string;
+  /** Environment variables, added to the environment of the caller. A block `env_<name>` is added when `--env <name>` is given. */
   env?: Record<string, string | number | boolean>;
+  /** `.env` files, relative to the working directory; `env` overrides them. They are read again at `resurrect`, and their values are never saved. */
+  env_file?: string | string[];
+  /** Variables of the caller's environment to leave out: all (`true`), one (a name), or those whose names contain one of the texts of a list. By default none, but an app that runs as another user gets only the locale, PATH, TERM, TZ, NODE_ENV and PORT, unless this is `false`. */
+  filter_env?: boolean | string | string[];
+  /** Save the values of all variables of the caller's environment. By default only harmless ones such as PATH are saved. */
+  save_env?: boolean;
+  /** Sets the environment variable PORT. */
   port?: number;
+  /** How new connections are distributed over the workers of a cluster. */
   balance?: 'auto' | 'direct' | 'exact' | 'shared' | 'sticky';
-  autorestart?: boolean;
-  max_restarts?: number;
-  min_uptime?: number | string;
-  restart_delay?: number | string;
-  exp_backoff_restart_delay?: number | string;
-  stop_exit_codes?: number | number[];
-  wait_ready?: boolean;
-  listen_timeout?: number | string;
-  kill_timeout?: number | string;
-  kill_signal?: string | number;
-  drain_timeout?: number | string;
-  out_file?: string;
-  error_file?: string;
-  merge_logs?: boolean;
-  time?: boolean;
+  /** User that the workers run as; needs root. By default the daemon's user. */
+  uid?: string | number;
+  /** Group that the workers run as. By default the user's group. */
+  gid?: string | number;
+  /** Let an app that runs as another user (`uid`) listen on ports below 1024 in cluster mode, where the daemon of root binds them. */
+  low_ports?: boolean;
+  /** Preload Forkful's agent into Node.js workers: exact drains, and metrics of the event loop, heap and requests. */
   agent?: boolean;
+  /** Group of apps; commands accept its name in place of app names. */
+  namespace?: string;
+  /** Prefix of the name, joined by a colon. */
+  name_prefix?: string;
+  /** Append the name of the chosen `env_<name>` block to the app's name. */
+  append_env_to_name?: boolean;
+  /** Environment variable that holds the worker's slot, counted from 0. */
+  instance_var?: string;
+  /** Environment variable from `env` that holds a number; it is one higher for each further worker. */
+  increment_var?: string;
+  /** File that holds a worker's process id while the worker runs, relative to the working directory; `-<id>` is inserted before the extension. */
+  pid_file?: string;
+  /** Start the app when it is created; with `false` it is created stopped. */
+  autostart?: boolean;
+  /** A worker is ready when it calls `process.send('ready')`; by default when it listens. */
+  wait_ready?: boolean;
+  /** Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload. */
+  listen_timeout?: number | string;
+  /** Apps that must be ready before this app is started. */
+  depends_on?: string | string[];
+  /** Signal that asks a worker to stop. */
+  kill_signal?: string | number;
+  /** Time between that signal and SIGKILL. */
+  kill_timeout?: number | string;
+  /** Time limit for requests in progress during a reload. */
+  drain_timeout?: number | string;
+  /** Ask a worker to stop by `process.send('shutdown')` instead of a signal. */
+  shutdown_with_message?: boolean;
+  /** Send the stop signal to the worker's descendants too. Descendants that remain after the timeout are killed in any case. */
+  treekill?: boolean;
+  /** Restart a worker that exits. Unless `true` is given, a program that exits with code 0 before it listens is finished, and is not restarted. */
+  autorestart?: boolean;
+  /** Number of unstable exits within 10 minutes after which a worker is given up. */
+  max_restarts?: number;
+  /** An exit after less uptime is unstable. */
+  min_uptime?: number | string;
+  /** Fixed delay before each restart. By default the delay grows from restart to restart. */
+  restart_delay?: number | string;
+  /** First delay before a restart; it grows with each consecutive restart, up to 15 s. */
+  exp_backoff_restart_delay?: number | string;
+  /** Exit codes after which a worker stays stopped. */
+  stop_exit_codes?: number | number[];
+  /** Reload when files change: in the working directory (`true`), or at the given paths. */
+  watch?: boolean | string | string[];
+  /** Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules` and files whose names begin with a dot are never watched. */
+  ignore_watch?: string | string[];
+  /** Debounce before reloading: time without further changes. */
+  watch_delay?: number | string;
+  /** `followSymlinks`, `usePolling`, `interval` and `ignored`, as in chokidar. */
+  watch_options?: Record<string, unknown>;
+  /** Reload at these times: a cron pattern of 5 fields (from minutes) or 6 fields (from seconds); 0 for never. */
+  cron_restart?: string | 0 | false;
+  /** Reload a worker whose process tree uses more memory. */
+  max_memory_restart?: number | string;
+  /** Memory that all processes of the app together may use. The kernel kills a process that would use more. Needs a control group. */
+  memory_max?: number | string;
+  /** CPU that all processes of the app together may use: cores, or a share of one core as `150%`. Needs a control group. */
+  cpu_max?: number | string;
+  /** Reload a worker after roughly this many requests. */
+  max_requests?: number;
+  /** Reload a worker after roughly this age. */
+  max_age?: number | string;
+  /** Health check of a worker: a path or URL to request, "tcp", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`. */
+  health?: string | false | Record<string, unknown>;
+  /** File for stdout, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
+  out_file?: string;
+  /** File for stderr, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
+  error_file?: string;
+  /** Additional file for both streams of all workers: `true` for the default path, or a path. */
+  log_file?: boolean | string;
+  /** One file per stream for all workers instead of one per worker. By default `true` for a single worker in fork mode. */
+  merge_logs?: boolean;
+  /** Prefix each log line with the time. */
+  time?: boolean;
+  /** Prefix each log line with the local time in this format (tokens of Moment.js and Day.js). */
+  log_date_format?: string | false;
+  /** Format of log lines: unchanged, or JSON with time, stream and app. */
+  log_type?: 'raw' | 'json';
+  /** Keep or strip colours and other terminal control sequences in log files. */
+  log_ansi?: 'keep' | 'strip';
+  /** When log files are rotated: an object with `max_size` (10M), `max_age` (1d), `keep` (14 of each file), `total` (500M per app), `compress` (true) and `min_free` ("auto": 2 % of the disk, at most 1G); `false` for never. */
+  log_rotate?: boolean | string | Record<string, unknown>;
+  /** Write no log files; `forkful logs` still shows new lines. */
+  disable_logs?: boolean;
+  // End of the keys.
+  /** `env_<name>` blocks, keys in camelCase, and other names of keys. */
   [key: string]: unknown;
 }
 

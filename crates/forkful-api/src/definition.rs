@@ -2,6 +2,7 @@
 //! ([`AppSpec`]). Towards the core everything is checked: what comes over a socket or from a file may
 //! have been written by anybody.
 
+mod app;
 mod changes;
 mod check;
 mod logs;
@@ -12,17 +13,14 @@ pub(crate) use logs::default_rotation;
 use std::time::Duration;
 
 use forkful_core::date_format::DateFormatFault;
-use forkful_core::logs::{AnsiPolicy, LineFormat};
-use forkful_core::spec::{
-    AppName, AppNameFault, AppSpec, CronFault, INSTANCES_MAX, Launch, Readiness, RestartDelay, StopPolicy,
-    StopSignal,
-};
+use forkful_core::spec::{AppNameFault, CronFault};
 use thiserror::Error;
 
+pub use app::AppDefinition;
 pub use changes::changes;
 use check::Check;
 
-use crate::types::{AppDefinition, ErrorCode, ErrorReply, ModeKind, RuntimeKind};
+use crate::types::{ErrorCode, ErrorReply};
 
 /// The longest duration that a definition may hold, in milliseconds: a year. Keeps clock arithmetic far from overflow.
 pub const DURATION_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
@@ -131,142 +129,6 @@ impl From<DefinitionError> for ErrorReply {
     }
 }
 
-impl From<&AppSpec> for AppDefinition {
-    /// Paths that are no UTF-8 come out with replacement characters; `forkful-config` refuses them before.
-    fn from(spec: &AppSpec) -> Self {
-        let (restart_delay_ms, exp_backoff_restart_delay_ms) = match spec.restart.delay {
-            RestartDelay::Fixed(pause) => (Some(millis(pause)), None),
-            RestartDelay::Exponential { initial, .. } => (None, Some(millis(initial))),
-        };
-        Self {
-            name: spec.name.as_str().to_owned(),
-            program: text(&spec.launch.program),
-            program_args: spec.launch.program_args.clone(),
-            script: spec.launch.script.clone(),
-            args: spec.launch.args.clone(),
-            cwd: text(&spec.launch.cwd),
-            env: spec.launch.env.clone(),
-            runtime: spec.launch.runtime,
-            mode: spec.mode,
-            instances: spec.instances,
-            balance: spec.balance,
-            autorestart: spec.restart.autorestart,
-            restart_finished: spec.restart.restart_finished,
-            max_restarts: spec.restart.max_restarts,
-            restart_window_ms: millis(spec.restart.window),
-            min_uptime_ms: millis(spec.restart.min_uptime),
-            restart_delay_ms,
-            exp_backoff_restart_delay_ms,
-            stop_exit_codes: spec.restart.stop_exit_codes.clone(),
-            wait_ready: spec.readiness.wait_ready,
-            listen_timeout_ms: spec.readiness.listen_timeout.map(millis),
-            kill_signal: spec.stop.signal.0,
-            kill_timeout_ms: millis(spec.stop.kill_timeout),
-            drain_timeout_ms: millis(spec.stop.drain_timeout),
-            out_file: spec.logs.out_file.as_ref().map(text),
-            error_file: spec.logs.error_file.as_ref().map(text),
-            merge_logs: spec.logs.merge,
-            time: spec.logs.time,
-            agent: spec.agent,
-            namespace: spec.namespace.as_str().to_owned(),
-            autostart: spec.autostart,
-            pid_file: spec.pid_file.as_ref().map(text),
-            instance_var: spec.variables.instance.clone(),
-            increment_var: spec.variables.increment.clone(),
-            env_sources: (&spec.launch.env_sources).into(),
-            run_as: spec.launch.run_as.as_ref().map(Into::into),
-            shutdown_with_message: spec.stop.by_message,
-            treekill: spec.stop.whole_tree,
-            log_date_format: spec.logs.date_format.as_ref().map(|form| form.as_str().to_owned()),
-            log_file: spec.logs.combined_file.as_ref().map(text),
-            log_json: spec.logs.line_format == LineFormat::Json,
-            disable_logs: spec.logs.disabled,
-            log_strip_ansi: spec.logs.ansi == AnsiPolicy::Strip,
-            log_rotate: spec.logs.rotation.as_ref().map(Into::into),
-            watch: spec.watch.as_ref().map(Into::into),
-            max_memory_bytes: spec.renewal.max_memory_bytes,
-            max_requests: spec.renewal.max_requests,
-            max_age_ms: spec.renewal.max_age.map(millis),
-            cron_restart: spec.renewal.cron.as_ref().map(|cron| cron.as_str().to_owned()),
-            health: spec.health.as_ref().map(Into::into),
-            depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
-            memory_max_bytes: spec.limits.memory_bytes,
-            cpu_max_millicores: spec.limits.millicores,
-            low_ports: spec.low_ports,
-            origins: spec.origins.clone(),
-        }
-    }
-}
-
-impl TryFrom<AppDefinition> for AppSpec {
-    type Error = DefinitionError;
-
-    fn try_from(definition: AppDefinition) -> Result<Self, DefinitionError> {
-        let name = AppName::new(definition.name.as_str())
-            .map_err(|source| DefinitionError::Name { name: definition.name.clone(), source })?;
-        let check = Check { app: name.as_str() };
-        if definition.mode == ModeKind::Cluster && definition.runtime != RuntimeKind::Node {
-            return Err(DefinitionError::ClusterNeedsNode { app: name.as_str().to_owned() });
-        }
-        check.range("instances", definition.instances, 1, INSTANCES_MAX)?;
-        let restart = check.restart(&definition)?;
-        let readiness = Readiness {
-            wait_ready: definition.wait_ready,
-            listen_timeout: check.optional_duration("listen_timeout_ms", definition.listen_timeout_ms)?,
-        };
-        check.range("kill_signal", definition.kill_signal, 1, SIGNAL_MAX)?;
-        let stop = StopPolicy {
-            signal: StopSignal(definition.kill_signal),
-            kill_timeout: check.duration("kill_timeout_ms", definition.kill_timeout_ms)?,
-            drain_timeout: check.duration("drain_timeout_ms", definition.drain_timeout_ms)?,
-            by_message: definition.shutdown_with_message,
-            whole_tree: definition.treekill,
-        };
-        let logs = check.logs(&definition)?;
-        let renewal = check.renewal(&definition)?;
-        let limits = check.limits(&definition)?;
-        let variables = check.variables(&definition)?;
-        check.env(&definition.env)?;
-        check.texts("program_args", &definition.program_args)?;
-        check.texts("args", &definition.args)?;
-        check.texts("script", definition.script.as_slice())?;
-        let launch = Launch {
-            program: check.path("program", definition.program)?,
-            program_args: definition.program_args,
-            script: definition.script,
-            args: definition.args,
-            cwd: check.path("cwd", definition.cwd)?,
-            env: definition.env,
-            env_sources: check.env_sources(definition.env_sources)?,
-            run_as: definition.run_as.map(Into::into),
-            runtime: definition.runtime,
-        };
-        Ok(Self {
-            namespace: check.namespace(&definition.namespace)?,
-            autostart: definition.autostart,
-            pid_file: check.optional_path("pid_file", definition.pid_file)?,
-            variables,
-            watch: definition.watch.map(|watch| check.watch(watch)).transpose()?,
-            renewal,
-            health: definition.health.map(|health| check.health(health)).transpose()?,
-            depends_on: check.depends_on(definition.depends_on)?,
-            limits,
-            low_ports: definition.low_ports,
-            origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
-            launch,
-            instances: definition.instances,
-            mode: definition.mode,
-            balance: definition.balance,
-            restart,
-            readiness,
-            stop,
-            logs,
-            agent: definition.agent,
-            name,
-        })
-    }
-}
-
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -277,7 +139,10 @@ fn text(path: impl AsRef<std::path::Path>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use forkful_core::spec::{AppSpec, RestartDelay, StopSignal};
+
     use super::*;
+    use crate::types::RuntimeKind;
 
     fn definition() -> AppDefinition {
         serde_json::from_value(serde_json::json!({

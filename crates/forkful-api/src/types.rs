@@ -1,10 +1,9 @@
 //! Request, reply and event types. JSON keys are `snake_case`, durations end in their unit, times are
 //! milliseconds since the Unix epoch. Unknown request keys are refused, unknown reply keys ignored.
 
-mod app;
 mod change;
 mod logs;
-mod named;
+pub(crate) mod named;
 mod table;
 mod target_list;
 mod upkeep;
@@ -16,7 +15,7 @@ use forkful_core::spec::INSTANCES_MAX;
 pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
 use serde::{Deserialize, Serialize};
 
-pub use app::AppDefinition;
+pub use crate::definition::AppDefinition;
 pub use change::AppChange;
 pub use logs::{LogLine, LogRotateDefinition, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};

@@ -186,7 +186,7 @@ fn read(target: &mut DeployTarget, entry: &Entry) -> Result<(), Refusal> {
         "pre-deploy" => target.hooks.pre_deploy = hook()?,
         "post-deploy" => target.hooks.post_deploy = hook()?,
         "health" => target.health = hook()?,
-        "health-timeout" => target.health_timeout = Some(values::positive_duration(node)?),
+        "health-timeout" => target.health_timeout = Some(values::period(node)?),
         "rollback" => target.rollback = values::flag(node)?,
         other => {
             let nearest = crate::keys::nearest(other, KEYS.iter().map(|(key, _)| *key));

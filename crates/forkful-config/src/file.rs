@@ -419,8 +419,8 @@ impl Reader<'_> {
                 });
             }
         }
-        options.serves_files = options.interpreter.is_none()
-            && options.script.as_deref().map(str::trim) == Some(statics::SCRIPT);
+        options.serves_files = options.get("interpreter").is_none()
+            && options.text("script").map(str::trim) == Some(statics::SCRIPT);
         options.origin =
             Some(Origin { file: self.path.to_owned(), app: key.to_owned(), at: node.at, keys: given });
         Some(options)
@@ -480,7 +480,7 @@ impl Reader<'_> {
             return Ok(None);
         };
         match known.support {
-            Support::Now => known.set(options, &entry.node).map_err(refused)?,
+            Support::Now => options.read(known, &entry.node).map_err(refused)?,
             Support::Foreign => {
                 let message = format!("{}: ignored", known.doc);
                 self.warnings.push(Warning { place, message });

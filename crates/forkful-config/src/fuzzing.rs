@@ -42,7 +42,7 @@ pub fn option(bytes: &[u8]) {
     let keys = crate::known_keys();
     let key = keys[usize::from(*first) % keys.len()].name;
     let text = String::from_utf8_lossy(bytes);
-    let mut options = AppOptions { script: Some("server.js".to_owned()), ..AppOptions::default() };
+    let mut options = AppOptions::of_script("server.js");
     match options.set(key, &text) {
         Ok(()) => read(vec![options]),
         Err(fault) => assert!(!fault.to_string().is_empty(), "{key}: a fault says something"),
@@ -80,7 +80,7 @@ fn text(bytes: &[u8], format: Format, name: &str) {
 /// What was read can be resolved, or is refused in words whose length is bounded by the text's.
 fn read(mut apps: Vec<AppOptions>) {
     for app in &mut apps {
-        app.env_file = None;
+        app.remove("env_file");
     }
     if let Err(fault) = crate::resolve_all(&apps, &context()) {
         assert!(!fault.to_string().is_empty(), "a fault says something");

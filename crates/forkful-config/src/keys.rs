@@ -1,117 +1,14 @@
-//! The one table of all keys that a configuration may have: reading, messages and documentation
-//! come from it.
+//! The one table of all keys that a configuration may have. From it come: what is read and how it is checked, the options of
+//! the command line, which keys of a running app may change and how, `describe`, messages, the schema for editors, the types
+//! for JavaScript, and the reference.
 
+mod kind;
+mod option;
 mod table;
 
-use forkful_core::spec::{Balance, Named as _};
-
-use crate::options::AppOptions;
-use crate::tree::Node;
-use crate::values::Refusal;
+pub use kind::Kind;
+pub use option::{CliOption, Many};
 use table::KNOWN_KEYS;
-
-/// What kind of value a key takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Text,
-    Path,
-    /// A list of texts, or a text that is split as a shell would.
-    Words,
-    /// A number, `max` or a negative number.
-    Instances,
-    /// `cluster` or `fork`.
-    ExecMode,
-    /// Milliseconds, or a text with a unit.
-    Duration,
-    /// A whole number from 0.
-    Count,
-    Port,
-    /// `true` or `false`.
-    Flag,
-    /// One exit code or a list of them.
-    ExitCodes,
-    /// A signal's name or number.
-    Signal,
-    /// A way of spreading connections.
-    Balance,
-    /// An object of variables.
-    Environment,
-    /// Bytes, or a text with a unit.
-    Bytes,
-    /// Cores, or a share of one in percent.
-    Cores,
-    /// A cron pattern, or 0 for none.
-    Cron,
-    /// `true`, or what of the environment is left out.
-    FilterEnv,
-    /// A user or group, by name or id.
-    User,
-    /// `true`, or a path.
-    FlagOrPath,
-    /// `raw` or `json`.
-    LogType,
-    /// A form of dates.
-    DateFormat,
-    /// `true`, or paths.
-    Watch,
-    /// Patterns of paths.
-    WatchIgnore,
-    /// Options of the watcher.
-    WatchOptions,
-    Health,
-    /// How log files are set aside.
-    LogRotation,
-    /// `keep` or `strip`.
-    LogAnsi,
-    /// One path or a list of them.
-    Paths,
-    /// Names of apps.
-    Names,
-    /// Not read.
-    Any,
-}
-
-impl Kind {
-    /// The kind in a few words, for tables of documentation.
-    pub fn describe(self) -> String {
-        let fixed = match self {
-            Self::Text => "text",
-            Self::Path => "path",
-            Self::Words => "list or text",
-            Self::Instances => "number, \"max\", negative number",
-            Self::ExecMode => "\"cluster\" or \"fork\"",
-            Self::Duration => "milliseconds, or \"10s\"",
-            Self::Count => "whole number",
-            Self::Port => "port",
-            Self::Flag => "true or false",
-            Self::ExitCodes => "exit code or list",
-            Self::Signal => "signal",
-            Self::Balance => {
-                let names: Vec<String> = Balance::NAMES.iter().map(|name| format!("{name:?}")).collect();
-                return names.join(", ");
-            }
-            Self::Environment => "object",
-            Self::Bytes => "bytes, or \"200M\"",
-            Self::Cores => "cores, or \"150%\"",
-            Self::Cron => "cron pattern, or 0",
-            Self::FilterEnv => "true, name, or list",
-            Self::User => "name or number",
-            Self::FlagOrPath => "true or path",
-            Self::LogType => "\"raw\" or \"json\"",
-            Self::DateFormat => "\"YYYY-MM-DD HH:mm:ss\"",
-            Self::Watch => "true, path, or list",
-            Self::WatchIgnore => "pattern or list",
-            Self::WatchOptions => "object",
-            Self::Health => "path, URL, or object",
-            Self::LogRotation => "true, false, or object",
-            Self::LogAnsi => "\"keep\" or \"strip\"",
-            Self::Paths => "path or list",
-            Self::Names => "name or list",
-            Self::Any => "any",
-        };
-        fixed.to_owned()
-    }
-}
 
 /// What becomes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +18,31 @@ pub enum Support {
     Foreign,
 }
 
-pub(super) type Setter = fn(&mut AppOptions, &Node) -> Result<(), Refusal>;
+/// Where documentation, `describe` and `--help` show a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    App,
+    Environment,
+    User,
+    Workers,
+    Start,
+    Stop,
+    Restart,
+    Renew,
+    Limits,
+    Logs,
+}
+
+/// What it takes to change a key of an app that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: the workers run on.
+    Live,
+    /// New workers: `restart` or `reload`.
+    NewWorkers,
+    /// A new app: `delete` and `start`, or a configuration file that says otherwise.
+    NewApp,
+}
 
 /// One key of a configuration.
 #[derive(Debug, Clone, Copy)]
@@ -139,7 +60,82 @@ pub struct KnownKey {
     pub doc: &'static str,
     /// A value as one would write it in JSON.
     pub example: &'static str,
-    set: Option<Setter>,
+    pub group: Group,
+    /// The version that has it first.
+    pub since: &'static str,
+    pub change: Change,
+    /// The fields of `AppDefinition` that it decides; `describe` shows the first.
+    pub fields: &'static [&'static str],
+    /// Whether its value, as [`Kind`] has it, is the first of these fields as it is; else resolution makes the fields.
+    pub is_plain: bool,
+    /// The option of `start`, `restart` and `reload` that gives it.
+    pub option: Option<CliOption>,
+    /// What the option `--no-<name>` does, which gives `false`.
+    pub negation: Option<&'static str>,
+}
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::App,
+        Self::Workers,
+        Self::Environment,
+        Self::User,
+        Self::Start,
+        Self::Stop,
+        Self::Restart,
+        Self::Renew,
+        Self::Limits,
+        Self::Logs,
+    ];
+
+    /// What `describe` calls it.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::App | Self::Environment | Self::User => "process",
+            Self::Workers => "workers",
+            Self::Start => "starting",
+            Self::Stop => "stopping",
+            Self::Restart => "restarting",
+            Self::Renew | Self::Limits => "reloading",
+            Self::Logs => "logs",
+        }
+    }
+
+    /// Its heading in `--help`; `None` for options that come first.
+    pub fn heading(self) -> Option<&'static str> {
+        match self {
+            Self::App | Self::Workers => None,
+            Self::Environment | Self::User => Some("Environment and user"),
+            Self::Start => Some("Starting"),
+            Self::Stop => Some("Stopping"),
+            Self::Restart => Some("Restarting"),
+            Self::Renew | Self::Limits => Some("Renewing and limiting workers"),
+            Self::Logs => Some("Output"),
+        }
+    }
+
+    /// Its heading in the reference, and what is said below it.
+    pub fn section(self) -> (&'static str, &'static str) {
+        match self {
+            Self::App => ("The app", ""),
+            Self::Workers => ("Workers and connections", "See [BALANCE.md](BALANCE.md)."),
+            Self::Environment => {
+                ("Environment", "See [REBOOT.md](REBOOT.md) for what is kept over a reboot.")
+            }
+            Self::User => ("User", "Only a daemon of root can start workers as another user."),
+            Self::Start => ("Start and readiness", "See [RELOAD.md](RELOAD.md)."),
+            Self::Stop => ("Stop", "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md)."),
+            Self::Restart => ("Restart after an exit", "See [CRASHES.md](CRASHES.md)."),
+            Self::Renew => (
+                "Reload by a rule",
+                "See [MEMORY.md](MEMORY.md). `health` is a path, a URL, `\"tcp\"`, or an object with one of `http`, `tcp` and \
+                 `command` and with `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`.",
+            ),
+            Self::Limits => ("Limits", "See [LIMITS.md](LIMITS.md)."),
+            Self::Logs => ("Logs", "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`."),
+        }
+    }
 }
 
 /// All keys, in the order in which documentation shows them.
@@ -147,14 +143,9 @@ pub fn known_keys() -> &'static [KnownKey] {
     KNOWN_KEYS
 }
 
-impl KnownKey {
-    /// Puts a value into the field that this key means; does nothing for a key that is not supported.
-    pub(crate) fn set(&self, options: &mut AppOptions, node: &Node) -> Result<(), Refusal> {
-        match self.set {
-            Some(set) => set(options, node),
-            None => Ok(()),
-        }
-    }
+/// The keys that have a meaning here.
+pub fn supported_keys() -> impl Iterator<Item = &'static KnownKey> {
+    KNOWN_KEYS.iter().filter(|key| key.support == Support::Now)
 }
 
 /// The key of this name or alias, in `snake_case` or camelCase.
@@ -163,12 +154,16 @@ pub(crate) fn find(written: &str) -> Option<&'static KnownKey> {
     KNOWN_KEYS.iter().find(|key| key.name == snake || key.aliases.contains(&snake.as_str()))
 }
 
+/// The key of this name in the table.
+pub(crate) fn named(name: &str) -> &'static KnownKey {
+    KNOWN_KEYS.iter().find(|key| key.name == name).expect("the sources name keys of the table alone")
+}
+
 /// The known name that is most like this one, when it is like enough to have been meant.
 pub(crate) fn nearest_key(written: &str) -> Option<&'static str> {
-    let names = KNOWN_KEYS.iter().filter(|key| key.support != Support::Foreign);
     nearest(
         &snake_case(written),
-        names.flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().copied())),
+        supported_keys().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().copied())),
     )
 }
 

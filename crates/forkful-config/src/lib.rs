@@ -35,11 +35,8 @@ pub use check::{Report, check, check_text};
 pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning};
 pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, parse};
-pub use keys::{Kind, KnownKey, Support, known_keys};
-pub use options::{
-    AppOptions, FilterEnv, FlagOrPath, HealthOptions, InstancesText, KeyOrigin, Origin, WatchOption,
-    WatchOptions,
-};
+pub use keys::{Change, CliOption, Group, Kind, KnownKey, Many, Support, known_keys, supported_keys};
+pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::caller_environment;
 pub use resolve::{Context, Resolved, resolve, resolve_all, resolve_only, tidy};

@@ -1,45 +1,16 @@
 //! What a user may say about an app, whatever the source. Everything is optional and nothing is
 //! looked up: types are right, meaning comes with [`resolve`](crate::resolve()).
 
-mod parts;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use forkful_core::date_format::DateFormat;
-use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
-use forkful_core::spec::{Balance, CronPattern, Mode, StopSignal, WatchIgnore};
+use serde_json::{Map, Value};
 
 use crate::error::{ConfigError, Place};
-use crate::keys;
+use crate::keys::{self, Kind, KnownKey};
 use crate::resolve::default_name;
-use crate::tree::{Node, Spot, Value};
-
-pub use parts::{FilterEnv, FlagOrPath, HealthOptions, WatchOption, WatchOptions};
-
-/// The number of workers as the user wrote it: a number, `max`, or a negative number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstancesText(pub String);
-
-impl From<&str> for InstancesText {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl From<String> for InstancesText {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Display for InstancesText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use crate::tree::{self, Node, Spot};
+use crate::values::{self, Refusal};
 
 /// Where options came from, so that a fault found later still names file, line and key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,131 +34,16 @@ pub struct KeyOrigin {
     pub at: Option<Spot>,
 }
 
-/// What a user said about an app. The field names are the keys of [`known_keys`](crate::known_keys).
+/// What a user said about an app. Values have the form in which they travel to the daemon: a key that is a field of
+/// `AppDefinition` has that field's value, so that these are a part of a definition.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AppOptions {
-    /// A file, a program in PATH, or a shell command line.
-    pub script: Option<String>,
-    pub name: Option<String>,
-    /// Arguments of the script.
-    pub args: Option<Vec<String>>,
-    /// Working directory.
-    pub cwd: Option<PathBuf>,
-    /// Number of workers.
-    pub instances: Option<InstancesText>,
-    /// Cluster or fork.
-    pub exec_mode: Option<Mode>,
-    /// Program that runs the script; `none` for the script itself.
-    pub interpreter: Option<String>,
-    /// Arguments of the interpreter.
-    pub node_args: Option<Vec<String>>,
+    /// The values by key, but for `env`.
+    pub values: BTreeMap<&'static str, Value>,
     /// Environment variables, added to the caller's.
     pub env: BTreeMap<String, String>,
     /// Named blocks (`env_production` is `production`), each added when chosen.
     pub env_blocks: BTreeMap<String, BTreeMap<String, String>>,
-    /// Sets `PORT`.
-    pub port: Option<u16>,
-    /// From the first signal to SIGKILL.
-    pub kill_timeout: Option<Duration>,
-    /// First signal of a stop.
-    pub kill_signal: Option<StopSignal>,
-    /// Time that requests under way have at a reload.
-    pub drain_timeout: Option<Duration>,
-    /// Bound on becoming ready.
-    pub listen_timeout: Option<Duration>,
-    /// Ready by `process.send('ready')`.
-    pub wait_ready: Option<bool>,
-    /// Restart after an exit.
-    pub autorestart: Option<bool>,
-    /// Unstable exits before giving up.
-    pub max_restarts: Option<u32>,
-    /// A shorter life is unstable.
-    pub min_uptime: Option<Duration>,
-    /// Fixed pause before each restart.
-    pub restart_delay: Option<Duration>,
-    /// First step of the growing pause.
-    pub exp_backoff_restart_delay: Option<Duration>,
-    /// Exit codes that leave the worker stopped.
-    pub stop_exit_codes: Option<Vec<i32>>,
-    /// stdout file.
-    pub out_file: Option<PathBuf>,
-    /// stderr file.
-    pub error_file: Option<PathBuf>,
-    /// One file per stream for all workers.
-    pub merge_logs: Option<bool>,
-    /// Prefix lines with the time.
-    pub time: Option<bool>,
-    /// How connections are spread.
-    pub balance: Option<Balance>,
-    /// Preload the agent.
-    pub agent: Option<bool>,
-    pub namespace: Option<String>,
-    /// Goes before the name.
-    pub name_prefix: Option<String>,
-    /// Append the chosen block's name to the name.
-    pub append_env_to_name: Option<bool>,
-    /// `.env` files.
-    pub env_file: Option<Vec<PathBuf>>,
-    /// What of the caller's environment is left out.
-    pub filter_env: Option<FilterEnv>,
-    /// Keep inherited values in the saved state.
-    pub save_env: Option<bool>,
-    /// Variable that holds the slot.
-    pub instance_var: Option<String>,
-    /// Variable that grows from worker to worker.
-    pub increment_var: Option<String>,
-    /// User that the workers run as.
-    pub uid: Option<String>,
-    /// Group that the workers run as.
-    pub gid: Option<String>,
-    /// Bind ports below 1024 for workers of another user.
-    pub low_ports: Option<bool>,
-    /// Start when made.
-    pub autostart: Option<bool>,
-    /// File for process ids.
-    pub pid_file: Option<PathBuf>,
-    /// Stop by a message.
-    pub shutdown_with_message: Option<bool>,
-    /// Signal descendants too.
-    pub treekill: Option<bool>,
-    /// Source maps in stack traces.
-    pub source_map_support: Option<bool>,
-    /// Fork mode.
-    pub execute_command: Option<bool>,
-    /// One more file for both streams.
-    pub log_file: Option<FlagOrPath>,
-    /// Shape of lines.
-    pub log_type: Option<LineFormat>,
-    /// Form of times; `Some(None)` is none.
-    pub log_date_format: Option<Option<DateFormat>>,
-    /// When log files are set aside; `Some(None)` is never.
-    pub log_rotate: Option<Option<LogRotation>>,
-    /// Control sequences of terminals in log files.
-    pub log_ansi: Option<AnsiPolicy>,
-    /// No log files.
-    pub disable_logs: Option<bool>,
-    pub watch: Option<WatchOption>,
-    pub ignore_watch: Option<Vec<WatchIgnore>>,
-    /// Quiet time before a reload.
-    pub watch_delay: Option<Duration>,
-    /// Options of the watcher.
-    pub watch_options: Option<WatchOptions>,
-    /// Times of reloads; `Some(None)` is none.
-    pub cron_restart: Option<Option<CronPattern>>,
-    /// Bytes of a worker's tree.
-    pub max_memory_restart: Option<u64>,
-    /// Bytes of memory of all processes.
-    pub memory_max: Option<u64>,
-    /// Thousandths of a core of all processes.
-    pub cpu_max: Option<u32>,
-    /// Requests of a worker.
-    pub max_requests: Option<u64>,
-    /// Age of a worker.
-    pub max_age: Option<Duration>,
-    /// Health check; `Some(None)` is none.
-    pub health: Option<Option<HealthOptions>>,
-    /// Apps that come first.
-    pub depends_on: Option<Vec<String>>,
     /// There is no script: the app is Forkful's own server of files (`static`, or `script: "serve"`).
     pub serves_files: bool,
     /// What `deploy.<name>.env` adds when that name is chosen, between `env` and the named block.
@@ -198,21 +54,85 @@ pub struct AppOptions {
     pub overlaid: BTreeSet<&'static str>,
 }
 
-macro_rules! take_given {
-    ($into:ident, $from:ident: $($field:ident),* $(,)?) => {
-        $(if $from.$field.is_some() {
-            $into.$field = $from.$field;
-            $into.forget_origin(stringify!($field));
-            $into.overlaid.insert(stringify!($field));
-        })*
-    };
-}
-
 impl AppOptions {
+    /// Options that name a script and nothing else.
+    pub fn of_script(script: impl Into<String>) -> Self {
+        Self::default().with("script", script.into())
+    }
+
+    /// The same with the value of a key, in the form that [`AppOptions::get`] yields.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.put(key, value);
+        self
+    }
+
+    /// Puts the value of a key, in the form that [`AppOptions::get`] yields.
+    pub fn put(&mut self, key: &str, value: impl Into<Value>) {
+        self.values.insert(keys::named(key).name, value.into());
+    }
+
+    /// Takes a key away.
+    pub fn remove(&mut self, key: &str) {
+        self.values.remove(keys::named(key).name);
+    }
+
+    /// The value of a key, where it was given; null where it was given as none.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(keys::named(key).name)
+    }
+
+    /// The value of a key that takes a text or a path.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str()
+    }
+
+    /// The value of a key that takes a path.
+    pub fn path(&self, key: &str) -> Option<&Path> {
+        self.text(key).map(Path::new)
+    }
+
+    /// The value of a key that takes `true` or `false`.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.get(key)?.as_bool()
+    }
+
+    /// The value of a key that takes a list of texts.
+    pub fn texts(&self, key: &str) -> Option<Vec<String>> {
+        let items = self.get(key)?.as_array()?;
+        Some(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
+    /// The keys that were given, but for `env`.
+    pub fn given(&self) -> impl Iterator<Item = &'static KnownKey> {
+        self.values.keys().map(|name| keys::named(name))
+    }
+
+    /// The part of a definition that these options are as they stand.
+    pub(crate) fn plain_fields(&self) -> Map<String, Value> {
+        let plain = self.given().filter(|key| key.is_plain);
+        plain.map(|key| (key.fields[0].to_owned(), self.values[key.name].clone())).collect()
+    }
+
+    /// What `port` sets.
+    pub fn port_variable(&self) -> Option<(String, String)> {
+        self.get("port").map(|port| ("PORT".to_owned(), port.to_string()))
+    }
+
+    /// Reads a value as a configuration has it.
+    pub(crate) fn read(&mut self, key: &KnownKey, node: &Node) -> Result<(), Refusal> {
+        match key.kind {
+            Kind::Environment => self.env = values::environment(node)?,
+            Kind::Any => {}
+            kind => drop(self.values.insert(key.name, values::read(kind, node)?)),
+        }
+        Ok(())
+    }
+
     /// Gives a key a value as an option of the command line writes it (`set("kill_timeout", "10s")`),
     /// with the same types and messages as in a file. A key that takes an object, such as `env`, is not given this way.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), ConfigError> {
-        self.set_node(key, &Node { at: None, value: Value::Text(text.to_owned()) })
+        self.set_node(key, &Node { at: None, value: tree::Value::Text(text.to_owned()) })
     }
 
     fn set_node(&mut self, key: &str, node: &Node) -> Result<(), ConfigError> {
@@ -224,7 +144,7 @@ impl AppOptions {
                 expected: "a known option".to_owned(),
             });
         };
-        known.set(self, node).map_err(|refusal| ConfigError::Value {
+        self.read(known, node).map_err(|refusal| ConfigError::Value {
             place,
             value: refusal.value,
             expected: refusal.expected,
@@ -238,8 +158,8 @@ impl AppOptions {
             [one] => self.set(key, one),
             many => {
                 let node = |value| Node { at: None, value };
-                let items = many.iter().map(|text| node(Value::Text(text.clone()))).collect();
-                self.set_node(key, &node(Value::List(items)))
+                let items = many.iter().map(|text| node(tree::Value::Text(text.clone()))).collect();
+                self.set_node(key, &node(tree::Value::List(items)))
             }
         }
     }
@@ -247,11 +167,11 @@ impl AppOptions {
     /// Lets `over` (the command line) win over what is here (a file). Environment variables are
     /// added to the file's, also where a named block has them; everything else replaces it.
     pub fn overlay(&mut self, over: Self) {
-        take_given!(self, over: script, name, args, cwd, instances, exec_mode, interpreter, node_args,
-            port, kill_timeout, kill_signal, drain_timeout, listen_timeout, wait_ready, autorestart,
-            max_restarts, min_uptime, restart_delay, exp_backoff_restart_delay, stop_exit_codes,
-            out_file, error_file, merge_logs, time, balance, agent,
-            namespace, name_prefix, append_env_to_name, env_file, filter_env, save_env, instance_var, increment_var, uid, gid, low_ports, autostart, pid_file, shutdown_with_message, treekill, source_map_support, execute_command, log_file, log_type, log_date_format, log_rotate, log_ansi, disable_logs, watch, ignore_watch, watch_delay, watch_options, cron_restart, max_memory_restart, memory_max, cpu_max, max_requests, max_age, health, depends_on);
+        for (key, value) in over.values {
+            self.forget_origin(key);
+            self.overlaid.insert(key);
+            self.values.insert(key, value);
+        }
         for name in over.env.keys() {
             for block in self.env_blocks.values_mut().chain(self.deploy_env.values_mut()) {
                 block.remove(name);
@@ -323,9 +243,9 @@ impl AppOptions {
             if self.serves_files {
                 return Some(crate::statics::default_name(&self.env));
             }
-            self.script.as_deref().map(default_name)
+            self.text("script").map(default_name)
         };
-        self.name.clone().or_else(default)
+        self.text("name").map(str::to_owned).or_else(default)
     }
 
     /// Where the app as a whole stands.

@@ -8,6 +8,7 @@
 //! (PM2: in the caller's, so that it depended on where one stood), one of the command line in the caller's.
 
 pub(crate) mod environment;
+mod given;
 pub(crate) mod instances;
 mod logs;
 mod names;
@@ -18,9 +19,7 @@ mod upkeep;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use forkful_core::spec::{
-    AppSpec, Balance, Launch, LogRotation, Mode, Readiness, RestartDelay, RestartPolicy, Runtime, StopPolicy,
-};
+use forkful_core::spec::{AppSpec, Launch, LogRotation, Mode, Named as _, Runtime};
 
 use crate::error::{ConfigError, Warning};
 use crate::faults::Faults;
@@ -77,7 +76,7 @@ pub(crate) fn all(apps: &[AppOptions], context: &Context, faults: &mut Faults) -
         let Some(app) = resolve_one(options, context, faults) else { continue };
         if resolved.iter().any(|other| other.spec.name == app.spec.name) {
             // Names that are the same in the file are noted where the file is read.
-            if options.name_prefix.is_some() || options.append_env_to_name.is_some() {
+            if options.get("name_prefix").is_some() || options.get("append_env_to_name").is_some() {
                 let name = app.spec.name.as_str().to_owned();
                 faults.add(ConfigError::DuplicateName { place: options.app_place(), name });
             }
@@ -142,7 +141,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     let (mut env, env_sources) =
         faults.take(environment::of_app(options, context, &cwd, user, &mut warnings))?;
     env.extend(own);
-    let variables = faults.take(upkeep::variables(options, &env));
+    faults.take(upkeep::check_increment(options, &env));
     let mut found = faults.take(script::locate(options, context, &cwd, &env, &mut warnings))?;
     warnings.extend(statics::address_warning(options, &env));
     if found.runtime == Runtime::Node && wants_source_maps(options, found.script.as_deref()) {
@@ -156,57 +155,44 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     let instances = faults.take(instances::count(options, name.as_str(), context, &mut warnings));
     let depends_on = faults.take(names::depends_on(options, &name));
     let mode = mode(options, found.runtime, &mut warnings);
-    let spec = AppSpec {
-        namespace: namespace?,
-        instances: instances?,
-        mode,
-        balance: options.balance.unwrap_or(Balance::Auto),
-        restart: restart_policy(options, &mut warnings),
-        readiness: Readiness {
-            wait_ready: options.wait_ready.unwrap_or_default(),
-            listen_timeout: options.listen_timeout,
-        },
-        stop: stop_policy(options),
-        logs: logs::logs(options, &name, mode, &cwd, context),
-        agent: options.agent.unwrap_or(true),
-        autostart: options.autostart.unwrap_or(true),
-        pid_file: options.pid_file.as_deref().map(|file| {
-            let base = if options.is_from_file("pid_file") { &cwd } else { &context.caller_cwd };
-            tidy(&base.join(expand_home(file, context)))
-        }),
-        variables: variables?,
-        watch: upkeep::watch(options, &cwd, context, &mut warnings),
-        renewal: upkeep::renewal(options),
-        limits: upkeep::limits(options),
-        low_ports: low_ports(options, mode, &mut warnings),
-        health: upkeep::health(options),
-        depends_on: depends_on?,
-        origins: options.origins(),
-        launch: Launch {
-            program: found.program,
-            program_args: found.program_args,
-            script: found.script,
-            args: found.args,
-            cwd,
-            env,
-            env_sources,
-            run_as: run_as?,
-            runtime: found.runtime,
-        },
-        name,
+    let watch = upkeep::watch(options, &cwd, context, &mut warnings);
+    let mut spec = faults.take(given::spec(options, &name, watch))?;
+    spec.namespace = namespace?;
+    spec.instances = instances?;
+    spec.mode = mode;
+    spec.restart.restart_finished = options.flag("autorestart") == Some(true);
+    logs::complete(&mut spec.logs, options, &name, mode, &cwd, context);
+    spec.pid_file = options.path("pid_file").map(|file| {
+        let base = if options.is_from_file("pid_file") { &cwd } else { &context.caller_cwd };
+        tidy(&base.join(expand_home(file, context)))
+    });
+    spec.depends_on = depends_on?;
+    spec.origins = options.origins();
+    spec.launch = Launch {
+        program: found.program,
+        program_args: found.program_args,
+        script: found.script,
+        args: found.args,
+        cwd,
+        env,
+        env_sources,
+        run_as: run_as?,
+        runtime: found.runtime,
     };
+    warn_of_restart_delays(options, &mut warnings);
+    warn_of_low_ports(options, mode, &mut warnings);
     (faults.count() == before).then_some(Resolved { spec, warnings })
 }
 
 /// As PM2 does by itself: where a compiler has left a map beside the script.
 fn wants_source_maps(options: &AppOptions, script: Option<&str>) -> bool {
     options
-        .source_map_support
+        .flag("source_map_support")
         .unwrap_or_else(|| script.is_some_and(|script| Path::new(&format!("{script}.map")).is_file()))
 }
 
 fn working_directory(options: &AppOptions, context: &Context) -> Result<PathBuf, ConfigError> {
-    let Some(given) = &options.cwd else {
+    let Some(given) = options.path("cwd") else {
         return Ok(file_directory(options, context));
     };
     let base = base_directory(options, "cwd", context);
@@ -266,7 +252,7 @@ pub fn tidy(path: &Path) -> PathBuf {
 }
 
 fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> Mode {
-    match (options.exec_mode, runtime) {
+    match (options.text("exec_mode").and_then(Mode::named), runtime) {
         (Some(Mode::Cluster), Runtime::Other) => {
             warnings.push(Warning {
                 place: options.place("exec_mode"),
@@ -276,9 +262,9 @@ fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> 
             Mode::Fork
         }
         (Some(mode), _) => mode,
-        _ if options.execute_command == Some(true) => Mode::Fork,
-        (None, Runtime::Node) if options.instances.is_some() => Mode::Cluster,
-        (None, Runtime::Other) if options.instances.is_some() => {
+        _ if options.flag("execute_command") == Some(true) => Mode::Fork,
+        (None, Runtime::Node) if options.get("instances").is_some() => Mode::Cluster,
+        (None, Runtime::Other) if options.get("instances").is_some() => {
             warnings.extend(foreign_interpreter(options));
             Mode::Fork
         }
@@ -287,9 +273,8 @@ fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> 
 }
 
 /// Only ports that the daemon binds can be allowed by it.
-fn low_ports(options: &AppOptions, mode: Mode, warnings: &mut Vec<Warning>) -> bool {
-    let asked = options.low_ports.unwrap_or(false);
-    if asked && mode == Mode::Fork {
+fn warn_of_low_ports(options: &AppOptions, mode: Mode, warnings: &mut Vec<Warning>) {
+    if options.flag("low_ports") == Some(true) && mode == Mode::Fork {
         warnings.push(Warning {
             place: options.place("low_ports"),
             message: "has no effect in fork mode, where the app itself binds its ports: use \
@@ -297,13 +282,23 @@ fn low_ports(options: &AppOptions, mode: Mode, warnings: &mut Vec<Warning>) -> b
                 .to_owned(),
         });
     }
-    asked
+}
+
+/// A fixed delay leaves no room for one that grows.
+fn warn_of_restart_delays(options: &AppOptions, warnings: &mut Vec<Warning>) {
+    let backoff = options.get("exp_backoff_restart_delay").filter(|first| !first.is_null());
+    if options.get("restart_delay").is_some() && backoff.is_some() {
+        warnings.push(Warning {
+            place: options.place("exp_backoff_restart_delay"),
+            message: "is ignored, because `restart_delay` is given too".to_owned(),
+        });
+    }
 }
 
 /// Several workers of a JavaScript program are expected to share their port, which only Node's cluster can do.
 fn foreign_interpreter(options: &AppOptions) -> Option<Warning> {
-    let interpreter = options.interpreter.as_deref().filter(|name| *name != "none")?;
-    let extension = Path::new(options.script.as_deref()?.trim()).extension()?.to_str()?;
+    let interpreter = options.text("interpreter").filter(|name| *name != "none")?;
+    let extension = Path::new(options.text("script")?.trim()).extension()?.to_str()?;
     ["js", "cjs", "mjs", "ts", "mts", "cts"].contains(&extension).then(|| Warning {
         place: options.place("interpreter"),
         message: format!(
@@ -311,43 +306,4 @@ fn foreign_interpreter(options: &AppOptions) -> Option<Warning> {
              where workers do not share a port"
         ),
     })
-}
-
-fn restart_policy(options: &AppOptions, warnings: &mut Vec<Warning>) -> RestartPolicy {
-    let default = RestartPolicy::default();
-    // PM2 takes 0 for "no backoff", which is what leaving it out means.
-    let backoff = options.exp_backoff_restart_delay.filter(|initial| !initial.is_zero());
-    if options.restart_delay.is_some() && backoff.is_some() {
-        warnings.push(Warning {
-            place: options.place("exp_backoff_restart_delay"),
-            message: "is ignored, because `restart_delay` is given too".to_owned(),
-        });
-    }
-    let delay = match (options.restart_delay, backoff, default.delay) {
-        (Some(fixed), _, _) => RestartDelay::Fixed(fixed),
-        (None, Some(initial), RestartDelay::Exponential { max, .. }) => {
-            RestartDelay::Exponential { initial, max: max.max(initial) }
-        }
-        (None, _, default) => default,
-    };
-    RestartPolicy {
-        autorestart: options.autorestart.unwrap_or(default.autorestart),
-        restart_finished: options.autorestart == Some(true),
-        max_restarts: options.max_restarts.unwrap_or(default.max_restarts),
-        window: default.window,
-        min_uptime: options.min_uptime.unwrap_or(default.min_uptime),
-        delay,
-        stop_exit_codes: options.stop_exit_codes.clone().unwrap_or_default(),
-    }
-}
-
-fn stop_policy(options: &AppOptions) -> StopPolicy {
-    let default = StopPolicy::default();
-    StopPolicy {
-        signal: options.kill_signal.unwrap_or(default.signal),
-        kill_timeout: options.kill_timeout.unwrap_or(default.kill_timeout),
-        drain_timeout: options.drain_timeout.unwrap_or(default.drain_timeout),
-        by_message: options.shutdown_with_message.unwrap_or(default.by_message),
-        whole_tree: options.treekill.unwrap_or(default.whole_tree),
-    }
 }

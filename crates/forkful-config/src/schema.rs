@@ -1,16 +1,14 @@
 //! What the table of keys says, for readers and for editors: a table in Markdown, and a JSON Schema.
 
-use forkful_core::logs::LogRotation;
-use forkful_core::spec::{Balance, Named as _};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Kind, KnownKey, Support, known_keys};
+use crate::keys::{Kind, KnownKey, Support, known_keys, supported_keys};
 
 /// A JSON Schema (draft 2020-12) of a configuration, for completion and checks in editors.
 pub fn json_schema() -> Value {
     let mut properties = Map::new();
-    for key in known_keys().iter().filter(|key| key.support != Support::Foreign) {
-        let mut schema = of_kind(key.kind);
+    for key in supported_keys() {
+        let mut schema = key.kind.schema();
         schema["description"] = json!(key.doc);
         if !key.default.is_empty() {
             schema["default"] = serde_json::from_str(key.default).unwrap_or_else(|_| json!(key.default));
@@ -49,83 +47,13 @@ pub fn json_schema() -> Value {
             "app": {
                 "type": "object",
                 "properties": properties,
-                "patternProperties": { "^env_.+$": of_kind(Kind::Environment), "^env[A-Z].*$": of_kind(Kind::Environment) },
+                "patternProperties": { "^env_.+$": Kind::Environment.schema(), "^env[A-Z].*$": Kind::Environment.schema() },
                 "additionalProperties": false,
             },
             "deploy": crate::deploy::json_schema(),
             "static": crate::statics::json_schema(),
         },
     })
-}
-
-fn of_kind(kind: Kind) -> Value {
-    let texts = json!({ "type": "array", "items": { "type": "string" } });
-    let text_or_list = json!({ "anyOf": [{ "type": "string" }, texts] });
-    let number_or_text = |pattern: &str| json!({ "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": pattern }] });
-    match kind {
-        Kind::Text | Kind::User => json!({ "type": ["string", "number"] }),
-        Kind::Path | Kind::DateFormat => json!({ "type": "string" }),
-        Kind::Words | Kind::Paths | Kind::Names => text_or_list,
-        Kind::WatchIgnore => text_or_list,
-        Kind::Instances => {
-            json!({ "anyOf": [{ "type": "integer" }, { "type": "string", "pattern": "^(max|-?[0-9]+)$" }] })
-        }
-        Kind::ExecMode => json!({ "enum": ["cluster", "fork", "cluster_mode", "fork_mode"] }),
-        Kind::Duration => number_or_text(r"^\s*[0-9.]+\s*(ms|s|m|min|h|d)?\s*$"),
-        Kind::Cores => number_or_text(r"^\s*[0-9.]+\s*%?\s*$"),
-        Kind::Bytes => number_or_text(r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$"),
-        Kind::Count => json!({ "type": "integer", "minimum": 0 }),
-        Kind::Port => json!({ "type": "integer", "minimum": 0, "maximum": 65535 }),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::ExitCodes => {
-            let code = json!({ "type": "integer", "minimum": 0, "maximum": 255 });
-            json!({ "anyOf": [code, { "type": "array", "items": code }] })
-        }
-        Kind::Signal => {
-            json!({ "anyOf": [{ "type": "string" }, { "type": "integer", "minimum": 1, "maximum": 64 }] })
-        }
-        Kind::Balance => json!({ "enum": Balance::NAMES }),
-        Kind::Environment | Kind::WatchOptions => json!({ "type": "object" }),
-        Kind::Cron => json!({ "anyOf": [{ "type": "string" }, { "enum": [0, false] }] }),
-        Kind::FilterEnv | Kind::Watch => {
-            json!({ "anyOf": [{ "type": "boolean" }, { "type": "string" }, texts] })
-        }
-        Kind::FlagOrPath => json!({ "type": ["boolean", "string"] }),
-        Kind::LogType => json!({ "enum": ["raw", "json"] }),
-        Kind::Health => json!({ "anyOf": [{ "type": "string" }, { "const": false }, {
-            "type": "object",
-            "properties": {
-                "http": { "type": "string" },
-                "tcp": { "type": ["integer", "boolean"] },
-                "command": text_or_list,
-                "interval": of_kind(Kind::Duration),
-                "timeout": of_kind(Kind::Duration),
-                "start_period": of_kind(Kind::Duration),
-                "failures": { "type": "integer", "minimum": 1 },
-                "stuck_limit": of_kind(Kind::Duration),
-            },
-            "additionalProperties": false,
-        }] }),
-        Kind::LogAnsi => json!({ "enum": ["keep", "strip"] }),
-        Kind::LogRotation => log_rotation(),
-        Kind::Any => json!({}),
-    }
-}
-
-fn log_rotation() -> Value {
-    let or_off = |kind: Kind| json!({ "anyOf": [of_kind(kind), { "const": false }] });
-    json!({ "anyOf": [{ "type": "boolean" }, {
-        "type": "object",
-        "properties": {
-            "max_size": or_off(Kind::Bytes),
-            "max_age": or_off(Kind::Duration),
-            "keep": { "type": "integer", "minimum": 0, "maximum": LogRotation::KEEP_MAX },
-            "total": or_off(Kind::Bytes),
-            "compress": { "type": "boolean" },
-            "min_free": { "anyOf": [of_kind(Kind::Bytes), { "enum": ["auto", false] }] },
-        },
-        "additionalProperties": false,
-    }] })
 }
 
 /// The keys as a table in Markdown, for `docs/FROM-PM2.md`.

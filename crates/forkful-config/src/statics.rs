@@ -82,8 +82,7 @@ impl Reader<'_> {
             });
             return None;
         };
-        let mut options =
-            AppOptions { script: Some(SCRIPT.to_owned()), serves_files: true, ..AppOptions::default() };
+        let mut options = AppOptions { serves_files: true, ..AppOptions::of_script(SCRIPT) };
         let mut given = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
             let key = join_key(at, &entry.key);
@@ -100,7 +99,9 @@ impl Reader<'_> {
             let name = keys::snake_case(&entry.key);
             match name.as_str() {
                 "name" => {
-                    options.name = self.faults.take(values::filled_text(&entry.node).map_err(refused));
+                    if let Some(name) = self.faults.take(values::filled_text(&entry.node).map_err(refused)) {
+                        options.put("name", name);
+                    }
                     given.insert(name, KeyOrigin { written: entry.key.clone(), at: entry.at });
                 }
                 "basic_auth" => {

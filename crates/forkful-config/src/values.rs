@@ -7,18 +7,18 @@ mod rotation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forkful_core::spec::{Balance, INSTANCES_MAX, Mode, Named as _, StopSignal};
+use forkful_core::spec::{INSTANCES_MAX, Mode, Named as _, StopSignal};
+use serde_json::Value as Json;
 
-use crate::options::InstancesText;
+use crate::keys::Kind;
 use crate::tree::{Node, Spot, Value};
 
 pub use parts::parse_bytes;
-pub(crate) use parts::{
-    bytes, cores, cron, date_format, filter_env, flag_or_path, health, large_count, log_type, names, paths,
-    positive_duration, variable_name, watch, watch_ignore, watch_options,
-};
+use parts::{bytes, cores, count_from_1, cron, date_format, filter_env, flag_or_path, health};
+pub(crate) use parts::{names, period};
+use parts::{variable_name, watch, watch_ignore, watch_options};
+use rotation::log_rotation;
 pub use rotation::set_log_rotation;
-pub(crate) use rotation::{log_ansi, log_rotation};
 
 /// The longest time that any option takes; a bound against a slip of the keyboard.
 const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -47,6 +47,51 @@ impl Refusal {
 
 type Checked<T> = Result<T, Refusal>;
 
+/// Reads a value of a kind into the form in which it travels to the daemon.
+pub(crate) fn read(kind: Kind, node: &Node) -> Checked<Json> {
+    Ok(match kind {
+        Kind::Name => text(node)?.into(),
+        Kind::Text | Kind::Path | Kind::User => filled_text(node)?.into(),
+        Kind::Variable => variable_name(node)?.into(),
+        Kind::Words => words(node)?.into(),
+        Kind::Instances => instances(node)?.into(),
+        Kind::ExecMode => exec_mode(node)?.name().into(),
+        Kind::Duration => millis(duration(node)?),
+        Kind::DurationOrNone => match duration(node)? {
+            // PM2 takes 0 for what leaving it out means.
+            Duration::ZERO => Json::Null,
+            some => millis(some),
+        },
+        Kind::Period => millis(period(node)?),
+        Kind::Count => count(node)?.into(),
+        Kind::Positive => count_from_1(node)?.into(),
+        Kind::Port => port(node)?.into(),
+        Kind::Flag => flag(node)?.into(),
+        Kind::ExitCodes => exit_codes(node)?.into(),
+        Kind::Signal => signal(node)?.0.into(),
+        Kind::Choice(names) => choice(node, names)?.into(),
+        Kind::Switch(names) => (choice(node, &names)? == names[1]).into(),
+        Kind::Bytes => bytes(node)?.into(),
+        Kind::Cores => cores(node)?.into(),
+        Kind::Cron => cron(node)?.into(),
+        Kind::FilterEnv => filter_env(node)?,
+        Kind::FlagOrPath => flag_or_path(node)?,
+        Kind::DateFormat => date_format(node)?.into(),
+        Kind::Watch => watch(node)?,
+        Kind::WatchIgnore => watch_ignore(node)?.into(),
+        Kind::WatchOptions => watch_options(node)?,
+        Kind::Health => health(node)?,
+        Kind::LogRotation => log_rotation(node)?,
+        Kind::Paths | Kind::Names => names(node)?.into(),
+        // `env` has a place of its own, and `Any` is not read.
+        Kind::Environment | Kind::Any => Json::Null,
+    })
+}
+
+fn millis(duration: Duration) -> Json {
+    (duration.as_millis() as u64).into()
+}
+
 /// A text, or a number taken as one.
 pub(crate) fn text(node: &Node) -> Checked<String> {
     match &node.value {
@@ -64,7 +109,7 @@ pub(crate) fn filled_text(node: &Node) -> Checked<String> {
 }
 
 /// A list of texts, or one text that is split as a shell would.
-pub(crate) fn words(node: &Node) -> Checked<Vec<String>> {
+fn words(node: &Node) -> Checked<Vec<String>> {
     match &node.value {
         Value::List(items) => items
             .iter()
@@ -92,7 +137,7 @@ pub(crate) fn flag(node: &Node) -> Checked<bool> {
 }
 
 /// A whole number from 0.
-pub(crate) fn count(node: &Node) -> Checked<u32> {
+fn count(node: &Node) -> Checked<u32> {
     whole(node)
         .and_then(|number| u32::try_from(number).ok())
         .ok_or_else(|| Refusal::new(node, "a whole number from 0"))
@@ -113,7 +158,7 @@ fn whole(node: &Node) -> Option<i64> {
 }
 
 /// A number of milliseconds, or a text with a unit.
-pub(crate) fn duration(node: &Node) -> Checked<Duration> {
+fn duration(node: &Node) -> Checked<Duration> {
     const EXPECTED: &str = r#"a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h""#;
     let duration = match &node.value {
         Value::Number(number) => from_millis(number.value),
@@ -179,14 +224,14 @@ pub(crate) fn parse_instances(text: &str) -> Result<Instances, String> {
 }
 
 /// The number of workers, checked but kept as written.
-pub(crate) fn instances(node: &Node) -> Checked<InstancesText> {
+fn instances(node: &Node) -> Checked<String> {
     let text = text(node).map_err(|_| Refusal::new(node, INSTANCES_EXPECTED))?;
     parse_instances(&text).map_err(|expected| Refusal::new(node, expected))?;
-    Ok(InstancesText(text))
+    Ok(text)
 }
 
 /// `cluster` or `fork`, with PM2's `_mode` allowed.
-pub(crate) fn exec_mode(node: &Node) -> Checked<Mode> {
+fn exec_mode(node: &Node) -> Checked<Mode> {
     match &node.value {
         Value::Text(text) if matches!(text.as_str(), "cluster" | "cluster_mode") => Ok(Mode::Cluster),
         Value::Text(text) if matches!(text.as_str(), "fork" | "fork_mode") => Ok(Mode::Fork),
@@ -194,13 +239,10 @@ pub(crate) fn exec_mode(node: &Node) -> Checked<Mode> {
     }
 }
 
-/// A way of spreading connections.
-pub(crate) fn balance(node: &Node) -> Checked<Balance> {
-    let name = match &node.value {
-        Value::Text(text) => text.as_str(),
-        _ => "",
-    };
-    Balance::named(name).ok_or_else(|| Refusal::new(node, one_of(Balance::NAMES)))
+/// One of these names.
+fn choice<'a>(node: &Node, names: &[&'a str]) -> Checked<&'a str> {
+    let Value::Text(text) = &node.value else { return Err(Refusal::new(node, one_of(names))) };
+    names.iter().find(|name| *name == text).copied().ok_or_else(|| Refusal::new(node, one_of(names)))
 }
 
 /// `"a", "b" or "c"`.
@@ -211,7 +253,7 @@ fn one_of(names: &[&str]) -> String {
 }
 
 /// Exit codes: one, a list, or a text of several.
-pub(crate) fn exit_codes(node: &Node) -> Checked<Vec<i32>> {
+fn exit_codes(node: &Node) -> Checked<Vec<i32>> {
     const EXPECTED: &str = "an exit code from 0 to 255, or a list of them";
     let one = |node: &Node| {
         whole(node)
@@ -240,7 +282,7 @@ pub fn parse_signal(text: &str) -> Option<StopSignal> {
 }
 
 /// A signal by name or number.
-pub(crate) fn signal(node: &Node) -> Checked<StopSignal> {
+fn signal(node: &Node) -> Checked<StopSignal> {
     text(node)
         .ok()
         .and_then(|text| parse_signal(&text))

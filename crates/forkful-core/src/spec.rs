@@ -82,6 +82,45 @@ pub struct AppSpec {
     pub origins: BTreeMap<String, String>,
 }
 
+impl AppSpec {
+    /// An app of which nothing is given but its name: everything has its default, and what it executes is still unknown.
+    pub fn new(name: AppName) -> Self {
+        Self {
+            name,
+            namespace: Namespace::default(),
+            launch: Launch {
+                program: PathBuf::from("/"),
+                program_args: Vec::new(),
+                script: None,
+                args: Vec::new(),
+                cwd: PathBuf::from("/"),
+                env: BTreeMap::new(),
+                env_sources: EnvSources::default(),
+                run_as: None,
+                runtime: Runtime::Other,
+            },
+            instances: 1,
+            mode: Mode::Fork,
+            balance: Balance::Auto,
+            restart: RestartPolicy::default(),
+            readiness: Readiness::default(),
+            stop: StopPolicy::default(),
+            logs: LogSpec::default(),
+            agent: true,
+            autostart: true,
+            pid_file: None,
+            variables: WorkerVariables::default(),
+            watch: None,
+            renewal: Renewal::default(),
+            health: None,
+            depends_on: Vec::new(),
+            limits: ResourceLimits::default(),
+            low_ports: false,
+            origins: BTreeMap::new(),
+        }
+    }
+}
+
 /// Variables that differ from worker to worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerVariables {

@@ -91,8 +91,8 @@ fn place_of(apps: &[AppOptions], name: &str) -> Option<usize> {
         return Some(0);
     }
     apps.iter().position(|app| {
-        let stem = app.script.as_deref().and_then(|script| Path::new(script).file_stem()?.to_str());
-        app.name.as_deref().or(stem) == Some(name)
+        let stem = app.text("script").and_then(|script| Path::new(script).file_stem()?.to_str());
+        app.text("name").or(stem) == Some(name)
     })
 }
 
@@ -113,7 +113,7 @@ fn is_only_that(before: &[AppOptions], after: &[AppOptions], index: usize, chang
         return false;
     }
     let mut wanted = before.to_vec();
-    wanted[index].instances = Some(change.workers.to_string().into());
+    wanted[index].put("instances", change.workers.to_string());
     if let Some(pool) = change.pool {
         wanted[index].env.insert(POOL_VARIABLE.to_owned(), pool.to_string());
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forkful_api::types::{AppChange, AppDefinition, AppView, ModeKind, RuntimeKind};
-use forkful_config::{AppOptions, WatchOption};
+use forkful_config::{AppOptions, Change};
 use forkful_core::spec::environment::is_for_other_users;
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub(crate) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// What the options of a command line say.
     pub(crate) fn of_command_line(specs: &'a Specs, options: &'a AppOptions, args: &AppOptionArgs) -> Self {
-        Self { specs, options, update_env: args.accepted.update_env, env_name: specs.env_name() }
+        Self { specs, options, update_env: args.other.update_env, env_name: specs.env_name() }
     }
 
     /// Whether there is nothing to change.
@@ -69,8 +69,8 @@ impl<'a> Wanted<'a> {
         refuse_unchangeable(self.options, &present.name)?;
         let mut options = as_options(present);
         options.overlay(self.options.clone());
-        if options.watch.is_none() && refine_watch(&options) {
-            options.watch = Some(WatchOption::Directory);
+        if options.get("watch").is_none() && refine_watch(&options) {
+            options.put("watch", true);
         }
         let after = AppDefinition::from(&self.specs.quietly(&options)?);
         let mut definition = Map::new();
@@ -106,8 +106,7 @@ impl<'a> Wanted<'a> {
 
     /// The variables that are written for the app.
     fn env(&self) -> BTreeMap<String, String> {
-        let port = self.options.port.map(|port| ("PORT".to_owned(), port.to_string()));
-        self.options.env.clone().into_iter().chain(port).collect()
+        self.options.env.clone().into_iter().chain(self.options.port_variable()).collect()
     }
 }
 
@@ -116,36 +115,32 @@ fn as_options(present: &AppDefinition) -> AppOptions {
     let script = present.script.clone().unwrap_or_else(|| present.program.clone());
     let is_file = script.starts_with('/') && present.script.is_some();
     let is_node = present.runtime == RuntimeKind::Node;
-    let node_args = || present.program_args.iter().filter(|word| *word != SOURCE_MAPS).cloned().collect();
-    AppOptions {
-        script: Some(script),
-        name: Some(present.name.clone()),
-        cwd: Some(present.cwd.clone().into()),
-        interpreter: is_file.then(|| present.program.clone()),
-        node_args: is_node.then(node_args),
-        source_map_support: Some(present.program_args.iter().any(|word| word == SOURCE_MAPS)),
-        ..AppOptions::default()
+    let (maps, node_args): (Vec<_>, Vec<_>) =
+        present.program_args.iter().cloned().partition(|word| word == SOURCE_MAPS);
+    let mut options = AppOptions::of_script(script)
+        .with("name", present.name.as_str())
+        .with("cwd", present.cwd.as_str())
+        .with("source_map_support", !maps.is_empty());
+    if is_file {
+        options.put("interpreter", present.program.as_str());
     }
+    if is_node {
+        options.put("node_args", node_args);
+    }
+    options
 }
 
 /// What decides how an app begins, and cannot be told from what the daemon shows of it.
 fn refuse_unchangeable(options: &AppOptions, name: &str) -> Result<(), Failure> {
-    let refused = [
-        ("--env-file", options.env_file.is_some()),
-        ("--filter-env", options.filter_env.is_some()),
-        ("--uid", options.uid.is_some()),
-        ("--gid", options.gid.is_some()),
+    let key = options.given().find(|key| key.change == Change::NewApp).map(|key| match key.option {
+        Some(_) => format!("--{}", key.name.replace('_', "-")),
         // From JavaScript, where every key of a configuration can be written.
-        ("script", options.script.is_some()),
-        ("name_prefix", options.name_prefix.is_some()),
-        ("append_env_to_name", options.append_env_to_name.is_some()),
-        ("save_env", options.save_env.is_some()),
-        ("watch_options", options.watch_options.is_some()),
-        ("an `env_<name>` block", !options.env_blocks.is_empty()),
-    ];
-    match refused.iter().find(|(_, given)| *given) {
+        None => key.name.to_owned(),
+    });
+    let block = || (!options.env_blocks.is_empty()).then(|| "an `env_<name>` block".to_owned());
+    match key.or_else(block) {
         None => Ok(()),
-        Some((option, _)) => {
+        Some(option) => {
             let error = format!("{option} cannot be changed of an app that exists");
             Err(Failure::new(Exit::WrongUse, error).hint(format!(
                 "`forkful delete {name}` and start it again, or restart it with a config file that changes it"
@@ -154,69 +149,14 @@ fn refuse_unchangeable(options: &AppOptions, name: &str) -> Result<(), Failure> 
     }
 }
 
-/// The keys of a definition that the options decide.
+/// The fields of a definition that the options decide, but for what is watched.
 fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
-    macro_rules! given {
-        ($($option:ident => $($key:literal),+;)*) => {{
-            let mut keys = Vec::new();
-            $(if options.$option.is_some() { keys.extend([$($key),+]); })*
-            keys
-        }};
-    }
-    let mut keys = given! {
-        name => "name";
-        args => "args";
-        cwd => "cwd";
-        instances => "instances";
-        interpreter => "program", "program_args", "script", "runtime";
-        node_args => "program_args";
-        source_map_support => "program_args";
-        execute_command => "mode";
-        exec_mode => "mode";
-        balance => "balance";
-        agent => "agent";
-        kill_timeout => "kill_timeout_ms";
-        kill_signal => "kill_signal";
-        drain_timeout => "drain_timeout_ms";
-        listen_timeout => "listen_timeout_ms";
-        wait_ready => "wait_ready";
-        autorestart => "autorestart", "restart_finished";
-        max_restarts => "max_restarts";
-        min_uptime => "min_uptime_ms";
-        restart_delay => "restart_delay_ms", "exp_backoff_restart_delay_ms";
-        exp_backoff_restart_delay => "restart_delay_ms", "exp_backoff_restart_delay_ms";
-        stop_exit_codes => "stop_exit_codes";
-        out_file => "out_file";
-        error_file => "error_file";
-        merge_logs => "merge_logs";
-        time => "time";
-        log_file => "log_file";
-        log_type => "log_json";
-        log_date_format => "log_date_format";
-        log_rotate => "log_rotate";
-        log_ansi => "log_strip_ansi";
-        instance_var => "instance_var";
-        increment_var => "increment_var";
-        disable_logs => "disable_logs";
-        namespace => "namespace";
-        low_ports => "low_ports";
-        autostart => "autostart";
-        pid_file => "pid_file";
-        shutdown_with_message => "shutdown_with_message";
-        treekill => "treekill";
-        max_memory_restart => "max_memory_bytes";
-        memory_max => "memory_max_bytes";
-        cpu_max => "cpu_max_millicores";
-        max_requests => "max_requests";
-        max_age => "max_age_ms";
-        cron_restart => "cron_restart";
-        health => "health";
-        depends_on => "depends_on";
-    };
+    let fields = options.given().flat_map(|key| key.fields).copied();
+    let mut keys: Vec<&str> = fields.filter(|field| *field != "watch").collect();
     // A single process that becomes several shares its port from then on, as with `start -i`; one whose
     // configuration has several independent processes keeps its mode.
     let is_single = present.mode == ModeKind::Fork && present.instances == 1;
-    if options.instances.is_some() && is_single && present.runtime == RuntimeKind::Node {
+    if options.get("instances").is_some() && is_single && present.runtime == RuntimeKind::Node {
         keys.push("mode");
     }
     keys
@@ -224,7 +164,7 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
 
 /// Whether options say more about what is watched than whether.
 fn refine_watch(options: &AppOptions) -> bool {
-    options.ignore_watch.is_some() || options.watch_delay.is_some()
+    options.get("ignore_watch").is_some() || options.get("watch_delay").is_some()
 }
 
 /// What is watched from now on (null for nothing), when an option is about that: what was not given stays.
@@ -233,14 +173,14 @@ fn watch(
     present: &AppDefinition,
     after: &AppDefinition,
 ) -> Result<Option<Value>, Failure> {
-    match (&options.watch, &present.watch) {
+    match (options.get("watch"), &present.watch) {
         (None, _) if !refine_watch(options) => Ok(None),
         (None, None) => Err(Failure::new(
             Exit::WrongUse,
             format!("`{}` is not watched, so there is nothing to ignore or to wait for", present.name),
         )
         .hint("add `--watch`")),
-        (Some(WatchOption::Off), _) => Ok(Some(Value::Null)),
+        (Some(Value::Bool(false)), _) => Ok(Some(Value::Null)),
         (given, before) => {
             let mut watch = after.watch.clone();
             if let (Some(watch), Some(before)) = (&mut watch, before) {
@@ -249,10 +189,10 @@ fn watch(
                     watch.follow_links = before.follow_links;
                     watch.polling_ms = before.polling_ms;
                 }
-                if options.ignore_watch.is_none() {
+                if options.get("ignore_watch").is_none() {
                     watch.ignore.clone_from(&before.ignore);
                 }
-                if options.watch_delay.is_none() {
+                if options.get("watch_delay").is_none() {
                     watch.delay_ms = before.delay_ms;
                 }
             }

@@ -2,6 +2,7 @@
 //! and what `--help` says. What they do is in `commands`.
 
 mod app;
+mod app_options;
 mod bench;
 pub(crate) mod completions;
 mod config;
@@ -19,14 +20,11 @@ pub(crate) mod overview;
 mod reference;
 mod serve;
 mod settings;
-mod upkeep;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use app::{
-    AppArgs, AppOptionArgs, GuardArgs, LogFileArgs, ReadyArgs, RestartPolicyArgs, RunArgs, StartArgs,
-    StopArgs,
-};
+pub(crate) use app::{AppArgs, GuardArgs, RunArgs, StartArgs};
+pub(crate) use app_options::AppOptionArgs;
 pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs, typed_load_options};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
@@ -41,7 +39,6 @@ pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
 use look::LookArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
-pub(crate) use upkeep::{GroupArgs, LogShapeArgs, RenewalArgs};
 
 use crate::output::look::Look;
 use crate::output::table::Sort;
@@ -333,4 +330,9 @@ pub(crate) struct DaemonArgs {
     /// Start what was saved; for service managers, which are told when that is done.
     #[arg(long)]
     pub(crate) resurrect: bool,
+}
+
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    forkful_config::parse_duration(text)
+        .ok_or_else(|| "expected milliseconds, or a string such as 500ms, 10s, 2m or 1h".to_owned())
 }

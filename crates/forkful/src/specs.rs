@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Report, Resolved, Warning};
 use forkful_core::spec::{AppSpec, LogRotation};
+use serde_json::Value;
 
-use crate::cli::{
-    AppOptionArgs, GroupArgs, LogFileArgs, LogShapeArgs, ReadyArgs, RenewalArgs, RestartPolicyArgs, StopArgs,
-};
+use crate::cli::AppOptionArgs;
 use crate::exit::{Exit, Failure};
 use crate::home;
 use crate::output;
@@ -251,9 +250,8 @@ impl Specs {
         if let Some(name) = &self.env_name {
             output::warn(&format!("--env {name} chooses a block of a config file; `{script}` is none"));
         }
-        let mut options = options.clone();
-        options.script = Some(script.to_owned());
-        let resolved = forkful_config::resolve(&options.of_command_line(), &self.context(None))?;
+        let options = options.clone().with("script", script).of_command_line();
+        let resolved = forkful_config::resolve(&options, &self.context(None))?;
         Ok(told(resolved))
     }
 
@@ -266,57 +264,34 @@ impl Specs {
 
     /// Options of the command line as the config crate knows them.
     pub(crate) fn options(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
-        let AppOptionArgs { logs, ready, stop, restart, .. } = args;
-        let LogFileArgs { output, error, merge_logs, time } = logs;
-        let ReadyArgs { wait_ready, listen_timeout } = ready;
-        let StopArgs { kill_timeout, kill_signal, drain_timeout } = stop;
-        let RestartPolicyArgs {
-            no_autorestart,
-            autorestart,
-            max_restarts,
-            min_uptime,
-            restart_delay,
-            exp_backoff_restart_delay,
-            stop_exit_codes,
-        } = restart;
-        let mut options = AppOptions {
-            name: args.name.clone(),
-            args: given(&args.args),
-            cwd: args.cwd.clone(),
-            instances: args.instances.clone().map(Into::into),
-            interpreter: args.interpreter.clone(),
-            node_args: args.node_args.as_deref().map(split_words).transpose()?,
-            balance: args.balance,
-            agent: args.no_agent.then_some(false),
-            out_file: output.clone(),
-            error_file: error.clone(),
-            merge_logs: merge_logs.then_some(true),
-            time: time.then_some(true),
-            wait_ready: wait_ready.then_some(true),
-            listen_timeout: *listen_timeout,
-            kill_timeout: *kill_timeout,
-            kill_signal: *kill_signal,
-            drain_timeout: *drain_timeout,
-            autorestart: autorestart.then_some(true).or(no_autorestart.then_some(false)),
-            max_restarts: *max_restarts,
-            min_uptime: *min_uptime,
-            restart_delay: *restart_delay,
-            exp_backoff_restart_delay: *exp_backoff_restart_delay,
-            stop_exit_codes: given(stop_exit_codes),
-            env: self.added_env.clone(),
-            ..AppOptions::default()
-        };
-        set_group(&mut options, &args.group)?;
-        set_renewal(&mut options, &args.renewal)?;
-        set_log_shape(&mut options, &args.shape)?;
+        let mut options = AppOptions { env: self.added_env.clone(), ..AppOptions::default() };
+        if !args.other.args.is_empty() {
+            options.put("args", args.other.args.clone());
+        }
+        for (key, texts) in &args.keys {
+            match (key.name, texts.as_slice()) {
+                ("node_args", [text]) => options.put(key.name, split_words(text)?),
+                // PM2's option is in seconds when it has no unit, unlike the key of a file.
+                ("watch_delay", [delay]) if delay.parse::<f64>().is_ok() => {
+                    options.set(key.name, &format!("{delay}s"))?;
+                }
+                _ => options.set_list(key.name, texts)?,
+            }
+        }
+        if !args.other.ext.is_empty() {
+            let also = options.get("ignore_watch").and_then(Value::as_array).cloned().unwrap_or_default();
+            options.set_list("ignore_watch", &only_extensions(&args.other.ext)?)?;
+            let patterns = options.get("ignore_watch").and_then(Value::as_array).cloned().unwrap_or_default();
+            options.put("ignore_watch", [patterns, also].concat());
+        }
         Ok(options)
     }
 
     /// The same for apps that exist, with PM2's word for interpreter arguments that go away.
     pub(crate) fn options_of_existing(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
         let mut options = self.options(args)?;
-        if args.node_args.as_deref() == Some("null") {
-            options.node_args = Some(Vec::new());
+        if args.text("node_args") == Some("null") {
+            options.put("node_args", Vec::<String>::new());
         }
         Ok(options)
     }
@@ -360,45 +335,6 @@ fn log_rotation() -> LogRotation {
     }
 }
 
-fn set_group(options: &mut AppOptions, args: &GroupArgs) -> Result<(), Failure> {
-    let texts = [("namespace", &args.namespace), ("uid", &args.uid), ("gid", &args.gid)];
-    let flags = [
-        ("execute_command", args.execute_command),
-        ("source_map_support", args.source_map_support),
-        ("low_ports", args.low_ports),
-    ];
-    set_all(options, &texts, &flags)?;
-    options.set_list("env_file", &args.env_file)?;
-    options.set_list("filter_env", &args.filter_env)?;
-    options.set_list("depends_on", &args.depends_on)?;
-    options.autostart = args.no_autostart.then_some(false);
-    options.pid_file.clone_from(&args.pid);
-    Ok(())
-}
-
-fn set_renewal(options: &mut AppOptions, args: &RenewalArgs) -> Result<(), Failure> {
-    // PM2's option is in seconds when it has no unit, unlike the key of a file.
-    let watch_delay = args
-        .watch_delay
-        .as_ref()
-        .map(|delay| if delay.parse::<f64>().is_ok() { format!("{delay}s") } else { delay.clone() });
-    let texts = [
-        ("watch_delay", &watch_delay),
-        ("max_memory_restart", &args.max_memory_restart),
-        ("memory_max", &args.memory_max),
-        ("cpu_max", &args.cpu_max),
-        ("max_requests", &args.max_requests),
-        ("max_age", &args.max_age),
-        ("cron_restart", &args.cron_restart),
-        ("health", &args.health),
-    ];
-    set_all(options, &texts, &[("shutdown_with_message", args.shutdown_with_message)])?;
-    options.set_list("watch", &args.watch)?;
-    options.set_list("ignore_watch", &[&only_extensions(&args.ext)?[..], &args.ignore_watch].concat())?;
-    options.treekill = args.no_treekill.then_some(false);
-    Ok(())
-}
-
 /// Everything is ignored but folders and files with one of these extensions; what is ignored all the same follows.
 fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
     let mut patterns = vec!["*".to_owned(), "!*/".to_owned()];
@@ -410,29 +346,7 @@ fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
         }
         patterns.push(format!("!*.{word}"));
     }
-    Ok(if extensions.is_empty() { Vec::new() } else { patterns })
-}
-
-fn set_log_shape(options: &mut AppOptions, args: &LogShapeArgs) -> Result<(), Failure> {
-    let texts =
-        [("log_file", &args.log), ("log_type", &args.log_type), ("log_date_format", &args.log_date_format)];
-    set_all(options, &texts, &[("disable_logs", args.disable_logs)])
-}
-
-fn set_all(
-    options: &mut AppOptions,
-    texts: &[(&str, &Option<String>)],
-    flags: &[(&str, bool)],
-) -> Result<(), Failure> {
-    for (key, text) in texts {
-        if let Some(text) = text {
-            options.set(key, text)?;
-        }
-    }
-    for (key, _) in flags.iter().filter(|(_, given)| *given) {
-        options.set(key, "true")?;
-    }
-    Ok(())
+    Ok(patterns)
 }
 
 /// Tells the warnings and keeps the spec.
@@ -445,10 +359,6 @@ fn tell(warnings: &[Warning]) {
     for warning in warnings {
         output::warn(&warning.to_string());
     }
-}
-
-fn given<T: Clone>(values: &[T]) -> Option<Vec<T>> {
-    (!values.is_empty()).then(|| values.to_vec())
 }
 
 fn split_words(text: &str) -> Result<Vec<String>, Failure> {

@@ -43,12 +43,7 @@ impl AppChange {
         if let Some(key) = OWN_FIELDS.iter().find(|key| self.definition.contains_key(**key)) {
             return Err(refuse(format!("`{key}` is no key of a change's `definition`")));
         }
-        let Ok(Value::Object(mut keys)) = serde_json::to_value(present) else {
-            return Err(refuse("its definition cannot be written down".to_owned()));
-        };
-        keys.extend(self.definition.clone());
-        let mut changed: AppDefinition =
-            crate::strict::from_value(&Value::Object(keys)).map_err(|fault| refuse(fault.to_string()))?;
+        let mut changed = present.with(self.definition.clone()).map_err(|fault| refuse(fault.to_string()))?;
         for (name, value) in self.caller_env {
             changed.take_variable(&name, value);
             changed.env_sources.inherited.push(name);
@@ -64,6 +59,15 @@ impl AppChange {
 }
 
 impl AppDefinition {
+    /// The definition with other values of some of its fields.
+    pub fn with(&self, fields: Map<String, Value>) -> Result<Self, serde_json::Error> {
+        let mut all = serde_json::to_value(self)?;
+        if let Value::Object(all) = &mut all {
+            all.extend(fields);
+        }
+        crate::strict::from_value(&all)
+    }
+
     /// Lays a block over the environment. What is there from another block goes, or is again what the app has
     /// without one; a harmless variable stays, for nobody knows any more what the caller had there.
     fn choose_block(&mut self, name: &str) -> Option<()> {

@@ -3,18 +3,18 @@
 use forkful_core::spec::Named;
 use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-pub(super) fn serialize<T: Named, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<T: Named, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.name())
 }
 
-pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn deserialize<'de, T: Named, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let name = String::deserialize(deserializer)?;
     T::named(&name).ok_or_else(|| D::Error::unknown_variant(&name, T::NAMES))
 }
 
 /// The schema of a choice: its names, each with its meaning.
 #[cfg(test)]
-pub(super) struct Schema<T>(std::marker::PhantomData<T>);
+pub(crate) struct Schema<T>(std::marker::PhantomData<T>);
 
 #[cfg(test)]
 impl<T: Named> schemars::JsonSchema for Schema<T> {

@@ -1,229 +1,174 @@
 //! The table itself, in the order in which documentation shows it.
 
-use super::{Kind, KnownKey, Setter, Support};
-use crate::values::{self, Refusal};
+use forkful_core::spec::{Balance, Named as _};
 
-const fn key(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    kind: Kind,
-    default: &'static str,
-    doc: &'static str,
-    example: &'static str,
-    set: Setter,
-) -> KnownKey {
-    KnownKey { name, aliases, kind, support: Support::Now, default, doc, example, set: Some(set) }
-}
-
-/// A key of PM2 without effect here; `why` follows its name in a message.
-const fn foreign(name: &'static str, why: &'static str) -> KnownKey {
-    KnownKey {
-        name,
-        aliases: &[],
-        kind: Kind::Any,
-        support: Support::Foreign,
-        default: "",
-        doc: why,
-        example: "",
-        set: None,
-    }
-}
-
-/// Puts a checked value into its field.
-fn put<T>(field: &mut Option<T>, value: Result<T, Refusal>) -> Result<(), Refusal> {
-    *field = Some(value?);
-    Ok(())
-}
+use super::Change::{Live, NewApp};
+use super::Group::{Environment, Limits, Logs, Renew, Restart, Start, Stop, User, Workers};
+use super::option::{flag, foreign, key, takes};
+use super::{Kind, KnownKey};
 
 #[rustfmt::skip]
 pub(super) const KNOWN_KEYS: &[KnownKey] = &[
-    key("script", &["exec", "cmd", "command"], Kind::Path, "",
-        "What to start: a file, a program in PATH, or a shell command line (a text with a space that is not a file).",
-        r#""server.js""#, |o, v| put(&mut o.script, values::filled_text(v))),
-    key("name", &[], Kind::Text, "",
-        "Name of the app. By default the script's base name without its last extension.",
-        r#""api""#, |o, v| put(&mut o.name, values::text(v))),
-    key("args", &[], Kind::Words, "[]",
-        "Arguments of the script.",
-        r#"["--port", "3000"]"#, |o, v| put(&mut o.args, values::words(v))),
-    key("cwd", &[], Kind::Path, "",
-        "Working directory, relative to the configuration file. By default the directory of that file.",
-        r#""./api""#, |o, v| put(&mut o.cwd, values::filled_text(v).map(Into::into))),
-    key("instances", &[], Kind::Instances, "1",
-        "Number of workers: a number, \"max\" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores.",
-        r#""max""#, |o, v| put(&mut o.instances, values::instances(v))),
-    key("exec_mode", &[], Kind::ExecMode, "",
-        "\"cluster\": workers share ports; \"fork\": they do not. By default \"cluster\" when `instances` is given and the app is a Node.js program, else \"fork\".",
-        r#""cluster""#, |o, v| put(&mut o.exec_mode, values::exec_mode(v))),
-    key("interpreter", &["exec_interpreter"], Kind::Text, "",
-        "Program that runs the script, by name or path. \"none\" runs the script itself; \"node@22\" is the newest Node.js 22 of nvm. By default chosen by the script's extension.",
-        r#""python3""#, |o, v| put(&mut o.interpreter, values::filled_text(v))),
-    key("node_args", &["interpreter_args"], Kind::Words, "[]",
-        "Arguments of the interpreter.",
-        r#""--max-old-space-size=512""#, |o, v| put(&mut o.node_args, values::words(v))),
-    key("env", &[], Kind::Environment, "{}",
-        "Environment variables, added to the environment of the caller. A block `env_<name>` is added when `--env <name>` is given.",
-        r#"{ "NODE_ENV": "production" }"#, |o, v| { o.env = values::environment(v)?; Ok(()) }),
-    key("port", &[], Kind::Port, "",
-        "Sets the environment variable PORT.",
-        "3000", |o, v| put(&mut o.port, values::port(v))),
-    key("balance", &[], Kind::Balance, "\"auto\"",
-        "How new connections are distributed over the workers of a cluster.",
-        r#""auto""#, |o, v| put(&mut o.balance, values::balance(v))),
-    key("wait_ready", &[], Kind::Flag, "false",
-        "A worker is ready when it calls `process.send('ready')`; by default when it listens.",
-        "true", |o, v| put(&mut o.wait_ready, values::flag(v))),
-    key("listen_timeout", &[], Kind::Duration, "",
-        "Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload.",
-        r#""10s""#, |o, v| put(&mut o.listen_timeout, values::duration(v))),
-    key("kill_signal", &[], Kind::Signal, "\"SIGINT\"",
-        "Signal that asks a worker to stop.",
-        r#""SIGTERM""#, |o, v| put(&mut o.kill_signal, values::signal(v))),
-    key("kill_timeout", &[], Kind::Duration, "\"5s\"",
-        "Time between that signal and SIGKILL.",
-        r#""5s""#, |o, v| put(&mut o.kill_timeout, values::duration(v))),
-    key("drain_timeout", &[], Kind::Duration, "\"30s\"",
-        "Time limit for requests in progress during a reload.",
-        r#""30s""#, |o, v| put(&mut o.drain_timeout, values::duration(v))),
-    key("autorestart", &[], Kind::Flag, "true",
-        "Restart a worker that exits. Unless `true` is given, a program that exits with code 0 before it listens is finished, and is not restarted.",
-        "true", |o, v| put(&mut o.autorestart, values::flag(v))),
-    key("max_restarts", &[], Kind::Count, "16",
-        "Number of unstable exits within 10 minutes after which a worker is given up.",
-        "16", |o, v| put(&mut o.max_restarts, values::count(v))),
-    key("min_uptime", &[], Kind::Duration, "\"1s\"",
-        "An exit after less uptime is unstable.",
-        r#""1s""#, |o, v| put(&mut o.min_uptime, values::duration(v))),
-    key("restart_delay", &[], Kind::Duration, "",
-        "Fixed delay before each restart. By default the delay grows from restart to restart.",
-        "500", |o, v| put(&mut o.restart_delay, values::duration(v))),
-    key("exp_backoff_restart_delay", &[], Kind::Duration, "\"100ms\"",
-        "First delay before a restart; it grows with each consecutive restart, up to 15 s.",
-        "100", |o, v| put(&mut o.exp_backoff_restart_delay, values::duration(v))),
-    key("stop_exit_codes", &[], Kind::ExitCodes, "[]",
-        "Exit codes after which a worker stays stopped.",
-        "[0]", |o, v| put(&mut o.stop_exit_codes, values::exit_codes(v))),
-    key("out_file", &["out", "output", "out_log"], Kind::Path, "",
-        "File for stdout, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.",
-        r#""logs/out.log""#, |o, v| put(&mut o.out_file, values::filled_text(v).map(Into::into))),
-    key("error_file", &["error", "err", "err_file", "err_log", "error_log"], Kind::Path, "",
-        "File for stderr, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.",
-        r#""logs/error.log""#, |o, v| put(&mut o.error_file, values::filled_text(v).map(Into::into))),
-    key("merge_logs", &["combine_logs"], Kind::Flag, "",
-        "One file per stream for all workers instead of one per worker. By default `true` for a single worker in fork mode.",
-        "true", |o, v| put(&mut o.merge_logs, values::flag(v))),
-    key("time", &[], Kind::Flag, "false",
-        "Prefix each log line with the time.",
-        "true", |o, v| put(&mut o.time, values::flag(v))),
-    key("agent", &[], Kind::Flag, "true",
-        "Preload Forkful's agent into Node.js workers: exact drains, and metrics of the event loop, heap and requests.",
-        "true", |o, v| put(&mut o.agent, values::flag(v))),
-
-    key("namespace", &[], Kind::Text, "\"default\"",
-        "Group of apps; commands accept its name in place of app names.",
-        r#""shop""#, |o, v| put(&mut o.namespace, values::filled_text(v))),
-    key("name_prefix", &[], Kind::Text, "",
-        "Prefix of the name, joined by a colon.",
-        r#""eu""#, |o, v| put(&mut o.name_prefix, values::filled_text(v))),
-    key("append_env_to_name", &[], Kind::Flag, "false",
-        "Append the name of the chosen `env_<name>` block to the app's name.",
-        "true", |o, v| put(&mut o.append_env_to_name, values::flag(v))),
-    key("env_file", &["env_files"], Kind::Paths, "[]",
-        "`.env` files, relative to the working directory; `env` overrides them. They are read again at `resurrect`, and their values are never saved.",
-        r#"".env""#, |o, v| put(&mut o.env_file, values::paths(v))),
-    key("filter_env", &[], Kind::FilterEnv, "",
-        "Variables of the caller's environment to leave out: all (`true`), one (a name), or those whose names contain one of the texts of a list. By default none, but an app that runs as another user gets only the locale, PATH, TERM, TZ, NODE_ENV and PORT, unless this is `false`.",
-        r#"["AWS_"]"#, |o, v| put(&mut o.filter_env, values::filter_env(v))),
-    key("save_env", &[], Kind::Flag, "false",
-        "Save the values of all variables of the caller's environment. By default only harmless ones such as PATH are saved.",
-        "true", |o, v| put(&mut o.save_env, values::flag(v))),
-    key("instance_var", &[], Kind::Text, "\"NODE_APP_INSTANCE\"",
-        "Environment variable that holds the worker's slot, counted from 0.",
-        r#""WORKER""#, |o, v| put(&mut o.instance_var, values::variable_name(v))),
-    key("increment_var", &[], Kind::Text, "",
-        "Environment variable from `env` that holds a number; it is one higher for each further worker.",
-        r#""PORT""#, |o, v| put(&mut o.increment_var, values::variable_name(v))),
-    key("uid", &["user"], Kind::User, "",
-        "User that the workers run as; needs root. By default the daemon's user.",
-        r#""www-data""#, |o, v| put(&mut o.uid, values::filled_text(v))),
-    key("gid", &["group"], Kind::User, "",
-        "Group that the workers run as. By default the user's group.",
-        r#""www-data""#, |o, v| put(&mut o.gid, values::filled_text(v))),
-    key("low_ports", &[], Kind::Flag, "false",
-        "Let an app that runs as another user (`uid`) listen on ports below 1024 in cluster mode, where the daemon of root binds them.",
-        "true", |o, v| put(&mut o.low_ports, values::flag(v))),
-    key("autostart", &[], Kind::Flag, "true",
-        "Start the app when it is created; with `false` it is created stopped.",
-        "true", |o, v| put(&mut o.autostart, values::flag(v))),
-    key("pid_file", &["pid"], Kind::Path, "",
-        "File that holds a worker's process id while the worker runs, relative to the working directory; `-<id>` is inserted before the extension.",
-        r#""api.pid""#, |o, v| put(&mut o.pid_file, values::filled_text(v).map(Into::into))),
-    key("shutdown_with_message", &[], Kind::Flag, "false",
-        "Ask a worker to stop by `process.send('shutdown')` instead of a signal.",
-        "true", |o, v| put(&mut o.shutdown_with_message, values::flag(v))),
-    key("treekill", &[], Kind::Flag, "true",
-        "Send the stop signal to the worker's descendants too. Descendants that remain after the timeout are killed in any case.",
-        "false", |o, v| put(&mut o.treekill, values::flag(v))),
-    key("source_map_support", &[], Kind::Flag, "",
-        "Run Node.js with `--enable-source-maps`: stack traces name the original sources. By default on when `<script>.map` exists.",
-        "true", |o, v| put(&mut o.source_map_support, values::flag(v))),
-    key("execute_command", &[], Kind::Flag, "false",
-        "Run in fork mode.",
-        "true", |o, v| put(&mut o.execute_command, values::flag(v))),
-    key("log_file", &["log"], Kind::FlagOrPath, "false",
-        "Additional file for both streams of all workers: `true` for the default path, or a path.",
-        "true", |o, v| put(&mut o.log_file, values::flag_or_path(v))),
-    key("log_type", &[], Kind::LogType, "\"raw\"",
-        "Format of log lines: unchanged, or JSON with time, stream and app.",
-        r#""json""#, |o, v| put(&mut o.log_type, values::log_type(v))),
-    key("log_date_format", &[], Kind::DateFormat, "",
-        "Prefix each log line with the local time in this format (tokens of Moment.js and Day.js).",
-        r#""YYYY-MM-DD HH:mm:ss""#, |o, v| put(&mut o.log_date_format, values::date_format(v))),
-    key("disable_logs", &[], Kind::Flag, "false",
-        "Write no log files; `forkful logs` still shows new lines.",
-        "true", |o, v| put(&mut o.disable_logs, values::flag(v))),
-    key("log_rotate", &[], Kind::LogRotation, "true",
-        "When log files are rotated: an object with `max_size` (10M), `max_age` (1d), `keep` (14 of each file), `total` (500M per app), `compress` (true) and `min_free` (\"auto\": 2 % of the disk, at most 1G); `false` for never.",
-        r#"{ "max_size": "50M", "keep": 5 }"#, |o, v| put(&mut o.log_rotate, values::log_rotation(v))),
-    key("log_ansi", &[], Kind::LogAnsi, "\"keep\"",
-        "Keep or strip colours and other terminal control sequences in log files.",
-        r#""strip""#, |o, v| put(&mut o.log_ansi, values::log_ansi(v))),
-    key("watch", &[], Kind::Watch, "false",
-        "Reload when files change: in the working directory (`true`), or at the given paths.",
-        r#"["src"]"#, |o, v| put(&mut o.watch, values::watch(v))),
-    key("ignore_watch", &[], Kind::WatchIgnore, "[]",
-        "Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules` and files whose names begin with a dot are never watched.",
-        r#"["uploads", "*.tmp"]"#, |o, v| put(&mut o.ignore_watch, values::watch_ignore(v))),
-    key("watch_delay", &[], Kind::Duration, "\"100ms\"",
-        "Debounce before reloading: time without further changes.",
-        "500", |o, v| put(&mut o.watch_delay, values::duration(v))),
-    key("watch_options", &[], Kind::WatchOptions, "{}",
-        "`followSymlinks`, `usePolling`, `interval` and `ignored`, as in chokidar.",
-        r#"{ "usePolling": true }"#, |o, v| put(&mut o.watch_options, values::watch_options(v))),
-    key("cron_restart", &["cron"], Kind::Cron, "0",
-        "Reload at these times: a cron pattern of 5 fields (from minutes) or 6 fields (from seconds); 0 for never.",
-        r#""0 3 * * *""#, |o, v| put(&mut o.cron_restart, values::cron(v))),
-    key("max_memory_restart", &[], Kind::Bytes, "",
-        "Reload a worker whose process tree uses more memory.",
-        r#""200M""#, |o, v| put(&mut o.max_memory_restart, values::bytes(v))),
-    key("memory_max", &[], Kind::Bytes, "",
-        "Memory that all processes of the app together may use. The kernel kills a process that would use more. Needs a control group.",
-        r#""512M""#, |o, v| put(&mut o.memory_max, values::bytes(v))),
-    key("cpu_max", &[], Kind::Cores, "",
-        "CPU that all processes of the app together may use: cores, or a share of one core as `150%`. Needs a control group.",
-        "1.5", |o, v| put(&mut o.cpu_max, values::cores(v))),
-    key("max_requests", &[], Kind::Count, "",
-        "Reload a worker after roughly this many requests.",
-        "100000", |o, v| put(&mut o.max_requests, values::large_count(v))),
-    key("max_age", &[], Kind::Duration, "",
-        "Reload a worker after roughly this age.",
-        r#""1d""#, |o, v| put(&mut o.max_age, values::positive_duration(v))),
-    key("health", &[], Kind::Health, "false",
-        "Health check of a worker: a path or URL to request, \"tcp\", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`.",
-        r#""/healthz""#, |o, v| put(&mut o.health, values::health(v))),
-    key("depends_on", &[], Kind::Names, "[]",
-        "Apps that must be ready before this app is started.",
-        r#"["db"]"#, |o, v| put(&mut o.depends_on, values::names(v))),
+    key("script", Kind::Path, "", r#""server.js""#,
+        "What to start: a file, a program in PATH, or a shell command line (a text with a space that is not a file).")
+        .also(&["exec", "cmd", "command"]).changes(NewApp).decides(&["script"]),
+    key("name", Kind::Name, "", r#""api""#, "Name of the app. By default the script's base name without its last extension.")
+        .decides(&["name"]).option(takes("NAME", "The app's name; by default the script's without its extension").short('n')),
+    key("args", Kind::Words, "[]", r#"["--port", "3000"]"#, "Arguments of the script.")
+        .decides(&["args"]),
+    key("instances", Kind::Instances, "1", r#""max""#,
+        "Number of workers: a number, \"max\" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores.")
+        .of(Workers).changes(Live).decides(&["instances"])
+        .option(takes("NUMBER", "Number of workers: a number, `max` or 0 for one per core, -1 for one less").short('i')),
+    key("exec_mode", Kind::ExecMode, "", r#""cluster""#,
+        "\"cluster\": workers share ports; \"fork\": they do not. By default \"cluster\" when `instances` is given and the app is a Node.js program, else \"fork\".")
+        .of(Workers).decides(&["mode"]),
+    key("execute_command", Kind::Flag, "false", "true", "Run in fork mode.")
+        .of(Workers).decides(&["mode"]).option(flag("Run in fork mode").short('x')),
+    key("interpreter", Kind::Text, "", r#""python3""#,
+        "Program that runs the script, by name or path. \"none\" runs the script itself; \"node@22\" is the newest Node.js 22 of nvm. By default chosen by the script's extension.")
+        .also(&["exec_interpreter"]).decides(&["program", "program_args", "script", "runtime"])
+        .option(takes("PROGRAM", "Program that runs the script; `none` for the script itself")),
+    key("node_args", Kind::Words, "[]", r#""--max-old-space-size=512""#, "Arguments of the interpreter.")
+        .also(&["interpreter_args"]).decides(&["program_args"])
+        .option(takes("ARGS", "Arguments of the interpreter, split as a shell does").alias("interpreter-args")),
+    key("source_map_support", Kind::Flag, "", "true",
+        "Run Node.js with `--enable-source-maps`: stack traces name the original sources. By default on when `<script>.map` exists.")
+        .decides(&["program_args"]).option(flag("Stack traces name the sources")),
+    key("cwd", Kind::Path, "", r#""./api""#, "Working directory, relative to the configuration file. By default the directory of that file.")
+        .decides(&["cwd"]).option(takes("DIRECTORY", "Working directory; by default this one")),
+    key("env", Kind::Environment, "{}", r#"{ "NODE_ENV": "production" }"#,
+        "Environment variables, added to the environment of the caller. A block `env_<name>` is added when `--env <name>` is given.")
+        .of(Environment),
+    key("env_file", Kind::Paths, "[]", r#"".env""#,
+        "`.env` files, relative to the working directory; `env` overrides them. They are read again at `resurrect`, and their values are never saved.")
+        .also(&["env_files"]).of(Environment).changes(NewApp).option(takes("FILE", "A `.env` file; values of `--env` win. Repeatable").repeated()),
+    key("filter_env", Kind::FilterEnv, "", r#"["AWS_"]"#,
+        "Variables of the caller's environment to leave out: all (`true`), one (a name), or those whose names contain one of the texts of a list. By default none, but an app that runs as another user gets only the locale, PATH, TERM, TZ, NODE_ENV and PORT, unless this is `false`.")
+        .of(Environment).changes(NewApp)
+        .option(takes("TEXTS", "Leave out variables of this environment whose names contain one of these texts; `true` for all").commas().alone()),
+    key("save_env", Kind::Flag, "false", "true",
+        "Save the values of all variables of the caller's environment. By default only harmless ones such as PATH are saved.")
+        .of(Environment).changes(NewApp),
+    key("port", Kind::Port, "", "3000", "Sets the environment variable PORT.")
+        .of(Workers),
+    key("balance", Kind::Choice(Balance::NAMES), "\"auto\"", r#""auto""#, "How new connections are distributed over the workers of a cluster.")
+        .of(Workers).is(&["balance"]).option(takes("MODE", "How connections are spread over the workers; auto by default")),
+    key("uid", Kind::User, "", r#""www-data""#, "User that the workers run as; needs root. By default the daemon's user.")
+        .also(&["user"]).of(User).changes(NewApp).decides(&["run_as"])
+        .option(takes("USER", "User that the workers run as; needs root").short('u').alias("user")),
+    key("gid", Kind::User, "", r#""www-data""#, "Group that the workers run as. By default the user's group.")
+        .also(&["group"]).of(User).changes(NewApp).decides(&["run_as"]).option(takes("GROUP", "Group that the workers run as")),
+    key("low_ports", Kind::Flag, "false", "true",
+        "Let an app that runs as another user (`uid`) listen on ports below 1024 in cluster mode, where the daemon of root binds them.")
+        .of(User).is(&["low_ports"]).option(flag("Let an app of another user listen on ports below 1024")),
+    key("agent", Kind::Flag, "true", "true",
+        "Preload Forkful's agent into Node.js workers: exact drains, and metrics of the event loop, heap and requests.")
+        .is(&["agent"]).negation("Do not preload the agent"),
+    key("namespace", Kind::Text, "\"default\"", r#""shop""#, "Group of apps; commands accept its name in place of app names.")
+        .decides(&["namespace"]).option(takes("NAME", "Group of apps that commands can address together")),
+    key("name_prefix", Kind::Text, "", r#""eu""#, "Prefix of the name, joined by a colon.")
+        .changes(NewApp),
+    key("append_env_to_name", Kind::Flag, "false", "true", "Append the name of the chosen `env_<name>` block to the app's name.")
+        .changes(NewApp),
+    key("instance_var", Kind::Variable, "\"NODE_APP_INSTANCE\"", r#""WORKER""#, "Environment variable that holds the worker's slot, counted from 0.")
+        .of(Environment).is(&["instance_var"]),
+    key("increment_var", Kind::Variable, "", r#""PORT""#,
+        "Environment variable from `env` that holds a number; it is one higher for each further worker.")
+        .of(Environment).is(&["increment_var"]),
+    key("pid_file", Kind::Path, "", r#""api.pid""#,
+        "File that holds a worker's process id while the worker runs, relative to the working directory; `-<id>` is inserted before the extension.")
+        .also(&["pid"]).decides(&["pid_file"]).option(takes("FILE", "File for a worker's process id").long("pid").short('p').alias("pid-file")),
+    key("autostart", Kind::Flag, "true", "true", "Start the app when it is created; with `false` it is created stopped.")
+        .of(Start).is(&["autostart"]).negation("Add the app to the list without starting it"),
+    key("wait_ready", Kind::Flag, "false", "true", "A worker is ready when it calls `process.send('ready')`; by default when it listens.")
+        .of(Start).is(&["wait_ready"]).option(flag("The app says `process.send('ready')` when it is ready")),
+    key("listen_timeout", Kind::Duration, "", r#""10s""#, "Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload.")
+        .of(Start).is(&["listen_timeout_ms"]).option(takes("DURATION", "Time for a worker to become ready (default 3 s, for a reload 30 s)")),
+    key("depends_on", Kind::Names, "[]", r#"["db"]"#, "Apps that must be ready before this app is started.")
+        .of(Start).decides(&["depends_on"]).option(takes("NAMES", "Apps that must be ready before this app starts").commas()),
+    key("kill_signal", Kind::Signal, "\"SIGINT\"", r#""SIGTERM""#, "Signal that asks a worker to stop.")
+        .of(Stop).is(&["kill_signal"]).option(takes("SIGNAL", "First signal of a stop; SIGINT by default")),
+    key("kill_timeout", Kind::Duration, "\"5s\"", r#""5s""#, "Time between that signal and SIGKILL.")
+        .of(Stop).is(&["kill_timeout_ms"]).option(takes("DURATION", "Time from the first signal to SIGKILL").short('k')),
+    key("drain_timeout", Kind::Duration, "\"30s\"", r#""30s""#, "Time limit for requests in progress during a reload.")
+        .of(Stop).is(&["drain_timeout_ms"]).option(takes("DURATION", "Time for open requests to finish at a reload")),
+    key("shutdown_with_message", Kind::Flag, "false", "true", "Ask a worker to stop by `process.send('shutdown')` instead of a signal.")
+        .of(Stop).is(&["shutdown_with_message"]).option(flag("Ask a worker to stop by a message instead of a signal")),
+    key("treekill", Kind::Flag, "true", "false",
+        "Send the stop signal to the worker's descendants too. Descendants that remain after the timeout are killed in any case.")
+        .of(Stop).is(&["treekill"]).negation("Send the first signal of a stop to the worker alone, not to its descendants"),
+    key("autorestart", Kind::Flag, "true", "true",
+        "Restart a worker that exits. Unless `true` is given, a program that exits with code 0 before it listens is finished, and is not restarted.")
+        .of(Restart).is(&["autorestart", "restart_finished"]).negation("Do not restart workers that exit")
+        .option(flag("Also restart programs that exit with code 0")),
+    key("max_restarts", Kind::Count, "16", "16", "Number of unstable exits within 10 minutes after which a worker is given up.")
+        .of(Restart).is(&["max_restarts"]).option(takes("NUMBER", "Unstable exits before restarts end")),
+    key("min_uptime", Kind::Duration, "\"1s\"", r#""1s""#, "An exit after less uptime is unstable.")
+        .of(Restart).is(&["min_uptime_ms"]).option(takes("DURATION", "An exit before this uptime counts as unstable")),
+    key("restart_delay", Kind::Duration, "", "500", "Fixed delay before each restart. By default the delay grows from restart to restart.")
+        .of(Restart).is(&["restart_delay_ms", "exp_backoff_restart_delay_ms"]).option(takes("DURATION", "Pause before each restart")),
+    key("exp_backoff_restart_delay", Kind::DurationOrNone, "\"100ms\"", "100",
+        "First delay before a restart; it grows with each consecutive restart, up to 15 s.")
+        .of(Restart).is(&["exp_backoff_restart_delay_ms", "restart_delay_ms"])
+        .option(takes("DURATION", "First step of a pause that grows with each restart")),
+    key("stop_exit_codes", Kind::ExitCodes, "[]", "[0]", "Exit codes after which a worker stays stopped.")
+        .of(Restart).is(&["stop_exit_codes"]).option(takes("CODES", "Exit codes after which a worker stays stopped").commas()),
+    key("watch", Kind::Watch, "false", r#"["src"]"#, "Reload when files change: in the working directory (`true`), or at the given paths.")
+        .of(Renew).decides(&["watch"]).option(takes("PATHS", "Reload when files change: here, or at these paths").commas().alone().equals()),
+    key("ignore_watch", Kind::WatchIgnore, "[]", r#"["uploads", "*.tmp"]"#,
+        "Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules` and files whose names begin with a dot are never watched.")
+        .of(Renew).decides(&["watch"]).option(takes("PATTERNS", "Paths that are not watched").commas()),
+    key("watch_delay", Kind::Duration, "\"100ms\"", "500", "Debounce before reloading: time without further changes.")
+        .of(Renew).decides(&["watch"]).option(takes("SECONDS", "Debounce before reloading: seconds, or a string such as 500ms")),
+    key("watch_options", Kind::WatchOptions, "{}", r#"{ "usePolling": true }"#,
+        "`followSymlinks`, `usePolling`, `interval` and `ignored`, as in chokidar.")
+        .of(Renew).changes(NewApp).decides(&["watch"]),
+    key("cron_restart", Kind::Cron, "0", r#""0 3 * * *""#,
+        "Reload at these times: a cron pattern of 5 fields (from minutes) or 6 fields (from seconds); 0 for never.")
+        .also(&["cron"]).of(Renew).is(&["cron_restart"]).option(takes("PATTERN", "Reload at these times; 0 for never").short('c').alias("cron")),
+    key("max_memory_restart", Kind::Bytes, "", r#""200M""#, "Reload a worker whose process tree uses more memory.")
+        .of(Renew).is(&["max_memory_bytes"]).option(takes("BYTES", "Reload workers that use more memory, such as 300M")),
+    key("memory_max", Kind::Bytes, "", r#""512M""#,
+        "Memory that all processes of the app together may use. The kernel kills a process that would use more. Needs a control group.")
+        .of(Limits).is(&["memory_max_bytes"]).option(takes("BYTES", "Memory limit of all processes of the app together, such as 512M")),
+    key("cpu_max", Kind::Cores, "", "1.5",
+        "CPU that all processes of the app together may use: cores, or a share of one core as `150%`. Needs a control group.")
+        .of(Limits).is(&["cpu_max_millicores"]).option(takes("CORES", "CPU limit of all processes together, such as 1.5 or 150%")),
+    key("max_requests", Kind::Positive, "", "100000", "Reload a worker after roughly this many requests.")
+        .of(Renew).is(&["max_requests"]).option(takes("NUMBER", "Reload workers after roughly this number of requests")),
+    key("max_age", Kind::Period, "", r#""1d""#, "Reload a worker after roughly this age.")
+        .of(Renew).is(&["max_age_ms"]).option(takes("DURATION", "Reload workers after roughly this age")),
+    key("health", Kind::Health, "false", r#""/healthz""#,
+        "Health check of a worker: a path or URL to request, \"tcp\", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`.")
+        .of(Renew).is(&["health"]).option(takes("PATH", "Health check at this path or URL; `tcp` only connects")),
+    key("out_file", Kind::Path, "", r#""logs/out.log""#,
+        "File for stdout, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.")
+        .also(&["out", "output", "out_log"]).of(Logs).decides(&["out_file"]).option(takes("FILE", "File for stdout").long("output").short('o')),
+    key("error_file", Kind::Path, "", r#""logs/error.log""#,
+        "File for stderr, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.")
+        .also(&["error", "err", "err_file", "err_log", "error_log"]).of(Logs).decides(&["error_file"])
+        .option(takes("FILE", "File for stderr").long("error").short('e')),
+    key("log_file", Kind::FlagOrPath, "false", "true", "Additional file for both streams of all workers: `true` for the default path, or a path.")
+        .also(&["log"]).of(Logs).decides(&["log_file"]).option(takes("FILE", "One more file for both streams").long("log").short('l').alone()),
+    key("merge_logs", Kind::Flag, "", "true",
+        "One file per stream for all workers instead of one per worker. By default `true` for a single worker in fork mode.")
+        .also(&["combine_logs"]).of(Logs).decides(&["merge_logs"]).option(flag("One file per stream for all workers")),
+    key("time", Kind::Flag, "false", "true", "Prefix each log line with the time.")
+        .of(Logs).is(&["time"]).option(flag("Begin each line with the time")),
+    key("log_date_format", Kind::DateFormat, "", r#""YYYY-MM-DD HH:mm:ss""#,
+        "Prefix each log line with the local time in this format (tokens of Moment.js and Day.js).")
+        .of(Logs).is(&["log_date_format"]).option(takes("FORM", "Begin each line with the time in this form, as \"YYYY-MM-DD HH:mm:ss\"")),
+    key("log_type", Kind::Switch(["raw", "json"]), "\"raw\"", r#""json""#, "Format of log lines: unchanged, or JSON with time, stream and app.")
+        .of(Logs).is(&["log_json"]).option(takes("TYPE", "How lines are written: raw or json")),
+    key("log_ansi", Kind::Switch(["keep", "strip"]), "\"keep\"", r#""strip""#,
+        "Keep or strip colours and other terminal control sequences in log files.")
+        .of(Logs).is(&["log_strip_ansi"]),
+    key("log_rotate", Kind::LogRotation, "true", r#"{ "max_size": "50M", "keep": 5 }"#,
+        "When log files are rotated: an object with `max_size` (10M), `max_age` (1d), `keep` (14 of each file), `total` (500M per app), `compress` (true) and `min_free` (\"auto\": 2 % of the disk, at most 1G); `false` for never.")
+        .of(Logs).is(&["log_rotate"]),
+    key("disable_logs", Kind::Flag, "false", "true", "Write no log files; `forkful logs` still shows new lines.")
+        .of(Logs).is(&["disable_logs"]).option(flag("Write no log files")),
 
     foreign("force", "belongs to the command line: `forkful start --force`"),
     foreign("kill_retry_time", "is not needed: the exit of a process is not polled"),

@@ -11,10 +11,11 @@ use forkful_core::spec::environment::{
 use forkful_core::spec::{EnvBlocks, EnvSources, RunAs};
 
 use forkful_os::behalf::read_whole;
+use serde_json::Value;
 
 use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Place, Warning};
-use crate::options::{AppOptions, FilterEnv};
+use crate::options::AppOptions;
 use crate::tree::quoted;
 
 /// Variables by which Node finds its own IPC channel. A caller that is itself a Node child must not
@@ -90,18 +91,18 @@ pub(super) fn of_app(
     let mut layers = Layers {
         sources: EnvSources {
             inherited: env.keys().cloned().collect(),
-            keep_inherited: options.save_env.unwrap_or_default(),
+            keep_inherited: options.flag("save_env").unwrap_or_default(),
             ..EnvSources::default()
         },
         env,
     };
-    for file in options.env_file.iter().flatten() {
-        let file = tidy(&cwd.join(expand_home(file, context)));
+    for file in options.texts("env_file").unwrap_or_default() {
+        let file = tidy(&cwd.join(expand_home(Path::new(&file), context)));
         let variables = read_env_file(options, &file)?;
         layers.add_file(file, variables);
     }
     let mut common = options.env.clone();
-    common.extend(options.port.map(|port| ("PORT".to_owned(), port.to_string())));
+    common.extend(options.port_variable());
     layers.add(&common);
     let named = blocks(options);
     if let Some(name) = &context.env_name {
@@ -168,17 +169,18 @@ impl Layers {
 fn filter(options: &AppOptions, run_as: Option<&RunAs>, env: &mut BTreeMap<String, String>) -> Vec<String> {
     let is_others = run_as.is_some_and(|user| user.uid != rustix::process::geteuid().as_raw());
     let mut withheld = Vec::new();
-    if is_others && options.filter_env != Some(FilterEnv::Nothing) {
+    let given = options.get("filter_env");
+    if is_others && given != Some(&Value::Bool(false)) {
         withheld.extend(env.keys().filter(|name| !is_for_other_users(name)).cloned());
         env.retain(|name, _| is_for_other_users(name));
     }
-    match &options.filter_env {
-        None | Some(FilterEnv::Nothing) => {}
-        Some(FilterEnv::Everything) => env.clear(),
-        Some(FilterEnv::Named(name)) => drop(env.remove(name)),
-        Some(FilterEnv::Containing(parts)) => {
-            env.retain(|name, _| !parts.iter().any(|part| name.contains(part.as_str())));
+    match given {
+        Some(Value::Bool(true)) => env.clear(),
+        Some(Value::String(name)) => drop(env.remove(name)),
+        Some(Value::Array(parts)) => {
+            env.retain(|name, _| !parts.iter().filter_map(Value::as_str).any(|part| name.contains(part)));
         }
+        _ => {}
     }
     withheld
 }

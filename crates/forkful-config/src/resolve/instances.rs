@@ -19,12 +19,12 @@ fn usable_cores(usable: u16) -> String {
 /// A negative number that leaves no core for a worker. An app is started all the same, as PM2 does, with one worker,
 /// so that a configuration for a larger machine works on a smaller one; a check says that it is wrong here.
 pub(crate) fn leaves_no_worker(options: &AppOptions, context: &Context) -> Option<ConfigError> {
-    let text = options.instances.as_ref()?;
+    let text = options.text("instances")?;
     let usable = context.usable_cores.max(1);
-    match parse_instances(&text.0) {
+    match parse_instances(text) {
         Ok(Instances::Less(less)) if leaves_none(less, usable) => Some(ConfigError::Value {
             place: options.place("instances"),
-            value: text.0.clone(),
+            value: text.to_owned(),
             expected: match usable {
                 1 | 2 => format!("-1, \"max\", or a number from 1: {}", usable_cores(usable)),
                 _ => format!("-1 to -{}, \"max\", or a number from 1: {}", usable - 1, usable_cores(usable)),
@@ -41,11 +41,11 @@ pub(super) fn count(
     context: &Context,
     warnings: &mut Vec<Warning>,
 ) -> Result<u16, ConfigError> {
-    let Some(text) = &options.instances else { return Ok(1) };
+    let Some(text) = options.text("instances") else { return Ok(1) };
     let place = options.place("instances");
-    let wanted = parse_instances(&text.0).map_err(|expected| ConfigError::Value {
+    let wanted = parse_instances(text).map_err(|expected| ConfigError::Value {
         place: place.clone(),
-        value: quoted(&text.0),
+        value: quoted(text),
         expected,
     })?;
     let usable = context.usable_cores.max(1);
@@ -54,7 +54,7 @@ pub(super) fn count(
         Instances::Max => usable,
         Instances::Less(less) => {
             if leaves_none(less, usable) {
-                let message = format!("is {}, and {}: 1 worker is started", text.0, usable_cores(usable));
+                let message = format!("is {}, and {}: 1 worker is started", text, usable_cores(usable));
                 warnings.push(Warning { place: place.clone(), message });
             }
             u16::try_from(i64::from(usable) - i64::from(less)).unwrap_or_default().max(1)

@@ -6,46 +6,33 @@ use forkful_core::logs::LogSpec;
 use forkful_core::spec::{AppName, Mode};
 
 use super::{Context, expand_home, tidy};
-use crate::options::{AppOptions, FlagOrPath};
+use crate::options::AppOptions;
 
-/// What the options say of output.
-pub(super) fn logs(
+/// Adds what depends on where the app and its logs are.
+pub(super) fn complete(
+    logs: &mut LogSpec,
     options: &AppOptions,
     name: &AppName,
     mode: Mode,
     cwd: &Path,
     context: &Context,
-) -> LogSpec {
-    let file = |key: &str, given: Option<&Path>| log_file(options, key, given, cwd, context);
-    let combined_file = match &options.log_file {
-        None | Some(FlagOrPath::Flag(false)) => None,
-        Some(FlagOrPath::Flag(true)) => {
-            Some(context.logs_folder.join(format!("{}.log", super::file_name_of(name.as_str()))))
-        }
-        Some(FlagOrPath::Path(path)) => file("log_file", Some(path)),
+) {
+    logs.out_file = log_file(options, "out_file", cwd, context);
+    logs.error_file = log_file(options, "error_file", cwd, context);
+    logs.combined_file = match options.flag("log_file") {
+        Some(false) => None,
+        Some(true) => Some(context.logs_folder.join(format!("{}.log", super::file_name_of(name.as_str())))),
+        None => log_file(options, "log_file", cwd, context),
     };
-    LogSpec {
-        out_file: file("out_file", options.out_file.as_deref()),
-        error_file: file("error_file", options.error_file.as_deref()),
-        merge: options.merge_logs.unwrap_or(mode == Mode::Fork && options.instances.is_none()),
-        time: options.time.unwrap_or_default(),
-        date_format: options.log_date_format.clone().flatten(),
-        combined_file,
-        line_format: options.log_type.unwrap_or_default(),
-        disabled: options.disable_logs.unwrap_or_default(),
-        ansi: options.log_ansi.unwrap_or_default(),
-        rotation: options.log_rotate.clone().unwrap_or_else(|| Some(context.log_rotation.clone())),
+    let is_single = mode == Mode::Fork && options.get("instances").is_none();
+    logs.merge = options.flag("merge_logs").unwrap_or(is_single);
+    if options.get("log_rotate").is_none() {
+        logs.rotation = Some(context.log_rotation.clone());
     }
 }
 
-fn log_file(
-    options: &AppOptions,
-    key: &str,
-    given: Option<&Path>,
-    cwd: &Path,
-    context: &Context,
-) -> Option<PathBuf> {
-    let given = given?;
+fn log_file(options: &AppOptions, key: &str, cwd: &Path, context: &Context) -> Option<PathBuf> {
+    let given = options.path(key)?;
     // PM2's word for no file.
     if given == Path::new("NULL") {
         return Some(PathBuf::from("/dev/null"));

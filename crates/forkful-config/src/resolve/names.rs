@@ -10,15 +10,15 @@ use crate::options::AppOptions;
 
 /// The app's name: as given, or after its script, with `name_prefix` and the chosen block's name.
 pub(super) fn name(options: &AppOptions, default: &str, context: &Context) -> Result<AppName, ConfigError> {
-    let (base, place) = match &options.name {
-        Some(name) => (name.as_str(), options.place("name")),
+    let (base, place) = match options.text("name") {
+        Some(name) => (name, options.place("name")),
         None => (default, options.place("script")),
     };
-    let mut name = match &options.name_prefix {
+    let mut name = match options.text("name_prefix") {
         Some(prefix) => format!("{prefix}:{base}"),
         None => base.to_owned(),
     };
-    if let (Some(true), Some(block)) = (options.append_env_to_name, &context.env_name) {
+    if let (Some(true), Some(block)) = (options.flag("append_env_to_name"), &context.env_name) {
         name.push('-');
         name.push_str(block);
     }
@@ -26,10 +26,10 @@ pub(super) fn name(options: &AppOptions, default: &str, context: &Context) -> Re
 }
 
 pub(super) fn namespace(options: &AppOptions) -> Result<Namespace, ConfigError> {
-    let Some(name) = &options.namespace else { return Ok(Namespace::default()) };
-    Namespace::new(name.as_str()).map_err(|fault| ConfigError::BadName {
+    let Some(name) = options.text("namespace") else { return Ok(Namespace::default()) };
+    Namespace::new(name).map_err(|fault| ConfigError::BadName {
         place: options.place("namespace"),
-        name: name.clone(),
+        name: name.to_owned(),
         fault,
     })
 }
@@ -38,7 +38,7 @@ pub(super) fn namespace(options: &AppOptions) -> Result<Namespace, ConfigError> 
 pub(super) fn depends_on(options: &AppOptions, own: &AppName) -> Result<Vec<AppName>, ConfigError> {
     let place = || options.place("depends_on");
     let mut names: Vec<AppName> = Vec::new();
-    for text in options.depends_on.iter().flatten() {
+    for text in options.texts("depends_on").unwrap_or_default() {
         let name = AppName::new(text.as_str()).map_err(|fault| ConfigError::BadName {
             place: place(),
             name: text.clone(),

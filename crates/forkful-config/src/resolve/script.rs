@@ -89,7 +89,7 @@ pub(super) fn locate(
     if options.serves_files {
         return Ok(file_server(context, env));
     }
-    let Some(script) = options.script.as_deref().filter(|script| !script.trim().is_empty()) else {
+    let Some(script) = options.text("script").filter(|script| !script.trim().is_empty()) else {
         return Err(ConfigError::NoScript { place: options.app_place() });
     };
     let expanded = expand_home(Path::new(script), context);
@@ -102,14 +102,14 @@ pub(super) fn locate(
         Target::File(path) => search.file(path)?,
     };
     let has_no_interpreter = found.script.is_none();
-    if has_no_interpreter && found.program_args.is_empty() && options.node_args.is_some() {
+    if has_no_interpreter && found.program_args.is_empty() && options.get("node_args").is_some() {
         warnings.push(Warning {
             place: options.place("node_args"),
             message: "is ignored, because no interpreter runs the script".to_owned(),
         });
     }
     if let Some(runner) = RUNNERS.iter().find(|runner| found.program.ends_with(runner))
-        && options.instances.is_some()
+        && options.get("instances").is_some()
     {
         warnings.push(Warning {
             place: options.place("instances"),
@@ -194,7 +194,7 @@ impl Search<'_> {
 
     /// Whether the script is words for a shell. With an interpreter it can only be a file.
     fn is_command_line(&self) -> bool {
-        let no_interpreter = self.options.interpreter.as_deref().is_none_or(|name| name == "none");
+        let no_interpreter = self.options.text("interpreter").is_none_or(|name| name == "none");
         no_interpreter && self.script.trim().contains(char::is_whitespace)
     }
 
@@ -203,11 +203,11 @@ impl Search<'_> {
     }
 
     fn args(&self) -> Vec<String> {
-        self.options.args.clone().unwrap_or_default()
+        self.options.texts("args").unwrap_or_default()
     }
 
     fn interpreter_args(&self) -> Vec<String> {
-        self.options.node_args.clone().unwrap_or_default()
+        self.options.texts("node_args").unwrap_or_default()
     }
 
     fn command_line(&self) -> Result<Found, ConfigError> {
@@ -229,7 +229,7 @@ impl Search<'_> {
 
     /// A program from PATH: Node itself, a Node program such as `next`, or anything else.
     fn program(&self, path: PathBuf) -> Result<Found, ConfigError> {
-        if self.options.interpreter.is_some() {
+        if self.options.get("interpreter").is_some() {
             return self.file(path);
         }
         let shebang = shebang(&path).map_err(|error| self.unreadable(error))?;
@@ -254,7 +254,7 @@ impl Search<'_> {
 
     fn file(&self, path: PathBuf) -> Result<Found, ConfigError> {
         fs_err::File::open(&path).map_err(|error| self.unreadable(error))?;
-        match self.options.interpreter.as_deref() {
+        match self.options.text("interpreter") {
             Some("none") if program::is_executable(&path) => return Ok(self.itself(path, Runtime::Other)),
             Some("none") => return Err(self.not_executable()),
             Some(name) => return self.run_with(&[name], path),

@@ -1,37 +1,31 @@
-//! Watching, renewal, health, and the user that workers run as.
+//! Watching, a variable that differs from worker to worker, and the user that workers run as.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use forkful_core::spec::{
-    HEALTH_FAILURES_DEFAULT, HealthCheck, Renewal, ResourceLimits, RunAs, Watch, WatchIgnore, WatchPolling,
-    WorkerVariables,
-};
+use forkful_core::spec::RunAs;
 use forkful_os::users;
+use serde_json::{Value, json};
 
 use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Warning};
-use crate::options::{AppOptions, HealthOptions, WatchOption};
+use crate::options::AppOptions;
 
 /// How long nothing more may change, unless the user says another time: an editor's save is several changes.
-const WATCH_DELAY: Duration = Duration::from_millis(100);
-/// Pause between looks where the kernel does not tell, as chokidar has it for most files.
-const POLLING_INTERVAL: Duration = Duration::from_millis(300);
-const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+const WATCH_DELAY_MS: u64 = 100;
 
+/// What is watched, as `WatchDefinition` has it.
 pub(super) fn watch(
     options: &AppOptions,
     cwd: &Path,
     context: &Context,
     warnings: &mut Vec<Warning>,
-) -> Option<Watch> {
-    let absolute = |path: &Path| tidy(&cwd.join(expand_home(path, context)));
-    let paths = match &options.watch {
-        None | Some(WatchOption::Off) => return None,
-        Some(WatchOption::Directory) => vec![cwd.to_owned()],
-        Some(WatchOption::Paths(paths)) => paths.iter().map(|path| absolute(path)).collect(),
+) -> Option<Value> {
+    let absolute = |path: &str| tidy(&cwd.join(expand_home(Path::new(path), context)));
+    let paths = match options.get("watch")? {
+        Value::Bool(true) => vec![cwd.to_owned()],
+        Value::Array(paths) => paths.iter().filter_map(Value::as_str).map(absolute).collect(),
+        _ => return None,
     };
     for path in paths.iter().filter(|path| !path.exists()) {
         warnings.push(Warning {
@@ -39,70 +33,33 @@ pub(super) fn watch(
             message: format!("names {}, which does not exist", path.display()),
         });
     }
-    let chokidar = options.watch_options.clone().unwrap_or_default();
-    let ignore: Vec<WatchIgnore> =
-        options.ignore_watch.iter().flatten().chain(&chokidar.ignored).cloned().collect();
-    let interval = chokidar.interval.unwrap_or(POLLING_INTERVAL);
-    Some(Watch {
-        paths,
-        ignore,
-        delay: options.watch_delay.filter(|delay| !delay.is_zero()).unwrap_or(WATCH_DELAY),
-        follow_links: chokidar.follow_links.unwrap_or(true),
-        polling: chokidar.use_polling.then_some(WatchPolling { interval }),
-    })
+    let chokidar = options.get("watch_options").cloned().unwrap_or_default();
+    let ignore = [options.get("ignore_watch"), chokidar.get("ignore")];
+    let ignore: Vec<&Value> = ignore.into_iter().flatten().filter_map(Value::as_array).flatten().collect();
+    let delay = options.get("watch_delay").and_then(Value::as_u64).filter(|delay| *delay > 0);
+    Some(json!({
+        "paths": paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+        "ignore": ignore,
+        "delay_ms": delay.unwrap_or(WATCH_DELAY_MS),
+        "follow_links": chokidar["follow_links"].as_bool().unwrap_or(true),
+        "polling_ms": chokidar["polling_ms"],
+    }))
 }
 
-/// When a worker is replaced by a fresh one.
-pub(super) fn renewal(options: &AppOptions) -> Renewal {
-    Renewal {
-        max_memory_bytes: options.max_memory_restart,
-        max_requests: options.max_requests,
-        max_age: options.max_age,
-        cron: options.cron_restart.clone().flatten(),
-    }
-}
-
-/// What all processes together may use.
-pub(super) fn limits(options: &AppOptions) -> ResourceLimits {
-    ResourceLimits { memory_bytes: options.memory_max, millicores: options.cpu_max }
-}
-
-/// How a worker is checked.
-pub(super) fn health(options: &AppOptions) -> Option<HealthCheck> {
-    let HealthOptions { probe, interval, timeout, start_period, failures, stuck_limit } =
-        options.health.clone().flatten()?;
-    Some(HealthCheck {
-        probe,
-        interval: interval.unwrap_or(HEALTH_INTERVAL),
-        timeout: timeout.unwrap_or(HEALTH_TIMEOUT),
-        start_period: start_period.unwrap_or_default(),
-        failures_max: failures.unwrap_or(HEALTH_FAILURES_DEFAULT),
-        stuck_limit,
-    })
-}
-
-/// Variables that differ from worker to worker. The one that grows needs a number to begin with.
-pub(super) fn variables(
+/// A variable that grows from worker to worker needs a number to begin with.
+pub(super) fn check_increment(
     options: &AppOptions,
     env: &BTreeMap<String, String>,
-) -> Result<WorkerVariables, ConfigError> {
-    if let Some(name) = &options.increment_var {
-        let fault = match env.get(name) {
-            None => Some("is not set".to_owned()),
-            Some(value) if value.trim().parse::<i64>().is_err() => {
-                Some(format!("is {}", crate::tree::quoted(value)))
-            }
-            Some(_) => None,
-        };
-        if let Some(fault) = fault {
-            let place = options.place("increment_var");
-            return Err(ConfigError::NoNumber { place, name: name.clone(), fault });
+) -> Result<(), ConfigError> {
+    let Some(name) = options.text("increment_var") else { return Ok(()) };
+    let fault = match env.get(name) {
+        None => "is not set".to_owned(),
+        Some(value) if value.trim().parse::<i64>().is_err() => {
+            format!("is {}", crate::tree::quoted(value))
         }
-    }
-    Ok(WorkerVariables {
-        instance: options.instance_var.clone().unwrap_or(WorkerVariables::default().instance),
-        increment: options.increment_var.clone(),
-    })
+        Some(_) => return Ok(()),
+    };
+    Err(ConfigError::NoNumber { place: options.place("increment_var"), name: name.to_owned(), fault })
 }
 
 /// Whom the workers run as; `None` when that is this process's own user. Sets HOME, USER, LOGNAME and SHELL
@@ -116,11 +73,12 @@ pub(super) fn run_as(
         name: name.to_owned(),
         kind,
     };
-    let user = match &options.uid {
+    let (uid_name, gid_name) = (options.text("uid"), options.text("gid"));
+    let user = match uid_name {
         None => None,
         Some(name) => Some(users::find_user(name).ok_or_else(|| unknown("uid", name, "user"))?),
     };
-    let gid = match &options.gid {
+    let gid = match gid_name {
         None => None,
         Some(name) => Some(users::find_group(name).ok_or_else(|| unknown("gid", name, "group"))?),
     };
@@ -131,12 +89,12 @@ pub(super) fn run_as(
         return Ok(None);
     }
     if own_uid != 0 {
-        let (key, name) = match (&options.uid, &options.gid) {
-            (Some(name), _) if uid != own_uid => ("uid", name.clone()),
-            (_, Some(name)) => ("gid", name.clone()),
-            (name, None) => ("uid", name.clone().unwrap_or_default()),
+        let (key, name) = match (uid_name, gid_name) {
+            (Some(name), _) if uid != own_uid => ("uid", name),
+            (_, Some(name)) => ("gid", name),
+            (name, None) => ("uid", name.unwrap_or_default()),
         };
-        return Err(ConfigError::NotRoot { place: options.place(key), name });
+        return Err(ConfigError::NotRoot { place: options.place(key), name: name.to_owned() });
     }
     let groups = user.as_ref().map_or_else(|| vec![gid], |user| users::groups_of(&user.name, gid));
     if let Some(user) = &user {

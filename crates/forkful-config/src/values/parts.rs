@@ -1,22 +1,25 @@
 //! Values that are lists, objects or texts with a grammar of their own.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use forkful_core::date_format::DateFormat;
-use forkful_core::logs::LineFormat;
-use forkful_core::spec::{CronPattern, HealthProbe, WatchIgnore};
+use forkful_core::spec::{CronPattern, HEALTH_FAILURES_DEFAULT};
+use serde_json::{Value as Json, json};
 
-use super::{Checked, Refusal, count, duration, filled_text, flag, port, text, whole, words};
-use crate::options::{FilterEnv, FlagOrPath, HealthOptions, WatchOption, WatchOptions};
+use super::{Checked, Refusal, count, duration, filled_text, flag, millis, port, text, whole, words};
 use crate::tree::{Entry, Node, Value};
+
+/// Pause between looks where the kernel does not tell, as chokidar has it for most files.
+const POLLING_INTERVAL: Duration = Duration::from_millis(300);
+const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The key under which `evaluate.cjs` hands over a regular expression.
 const REGEXP_KEY: &str = "$regexp";
 
 /// A size: a number of bytes, or a text as `200M`.
-pub(crate) fn bytes(node: &Node) -> Checked<u64> {
+pub(super) fn bytes(node: &Node) -> Checked<u64> {
     const EXPECTED: &str = r#"a number of bytes, or a string such as "200M", "1.5G" or "500K""#;
     let bytes = match &node.value {
         Value::Number(number) => whole(node).and_then(|whole| u64::try_from(whole).ok()).or_else(|| {
@@ -34,7 +37,7 @@ pub(crate) fn bytes(node: &Node) -> Checked<u64> {
 }
 
 /// CPU: a number of cores, or a share of one as `150%`; in thousandths of a core.
-pub(crate) fn cores(node: &Node) -> Checked<u32> {
+pub(super) fn cores(node: &Node) -> Checked<u32> {
     const EXPECTED: &str = r#"a number of cores as 1.5, or a text as "150%", from 0.01 to 4096"#;
     let cores = match &node.value {
         Value::Number(number) => Some(number.value),
@@ -69,7 +72,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// A whole number from 1, larger than 32 bits too.
-pub(crate) fn large_count(node: &Node) -> Checked<u64> {
+pub(super) fn count_from_1(node: &Node) -> Checked<u64> {
     whole(node)
         .and_then(|number| u64::try_from(number).ok())
         .filter(|number| *number > 0)
@@ -77,13 +80,13 @@ pub(crate) fn large_count(node: &Node) -> Checked<u64> {
 }
 
 /// A duration that is not zero.
-pub(crate) fn positive_duration(node: &Node) -> Checked<Duration> {
+pub(crate) fn period(node: &Node) -> Checked<Duration> {
     let long = duration(node)?;
     if long.is_zero() { Err(Refusal::new(node, "more than 0 ms")) } else { Ok(long) }
 }
 
 /// A cron pattern; 0, `false` and `"0"` are none, with which PM2 ends one.
-pub(crate) fn cron(node: &Node) -> Checked<Option<CronPattern>> {
+pub(super) fn cron(node: &Node) -> Checked<Option<String>> {
     let is_off = match &node.value {
         Value::Bool(flag) => !flag,
         Value::Number(number) => number.value == 0.0,
@@ -97,56 +100,42 @@ pub(crate) fn cron(node: &Node) -> Checked<Option<CronPattern>> {
         return Err(Refusal::new(node, r#"a cron pattern such as "0 3 * * *", or 0 for none"#));
     };
     CronPattern::new(text.as_str())
-        .map(Some)
+        .map(|_| Some(text.clone()))
         .map_err(|fault| Refusal::new(node, format!(r#"a cron pattern such as "0 3 * * *" ({fault})"#)))
 }
 
-/// What of the environment is left out.
-pub(crate) fn filter_env(node: &Node) -> Checked<FilterEnv> {
+/// What of the environment is left out: `true` for all, a variable's name, or texts that names contain; `false` for
+/// nothing.
+pub(super) fn filter_env(node: &Node) -> Checked<Json> {
     match &node.value {
-        Value::Bool(true) => Ok(FilterEnv::Everything),
-        Value::Bool(false) => Ok(FilterEnv::Nothing),
-        // From the command line.
-        Value::Text(text) if text == "true" => Ok(FilterEnv::Everything),
-        Value::Text(text) if text == "false" => Ok(FilterEnv::Nothing),
-        Value::List(items) if items.is_empty() => Ok(FilterEnv::Nothing),
-        Value::List(_) => names(node).map(FilterEnv::Containing),
-        Value::Text(name) if !name.is_empty() => Ok(FilterEnv::Named(name.clone())),
-        _ => Err(Refusal::new(node, "true, a variable's name, or a list of texts that names contain")),
+        Value::List(items) if items.is_empty() => Ok(json!(false)),
+        Value::List(_) => Ok(names(node)?.into()),
+        Value::Text(name) if !name.is_empty() => Ok(flag(node).map_or_else(|_| json!(name), Json::Bool)),
+        _ => flag(node).map(Json::Bool).map_err(|_| {
+            Refusal::new(node, "true, a variable's name, or a list of texts that names contain")
+        }),
     }
 }
 
-pub(crate) fn variable_name(node: &Node) -> Checked<String> {
+pub(super) fn variable_name(node: &Node) -> Checked<String> {
     let name = filled_text(node)?;
     if name.contains('=') { Err(Refusal::new(node, "a variable's name without `=`")) } else { Ok(name) }
 }
 
 /// `true`, `false` or a path.
-pub(crate) fn flag_or_path(node: &Node) -> Checked<FlagOrPath> {
+pub(super) fn flag_or_path(node: &Node) -> Checked<Json> {
     if let Ok(flag) = flag(node) {
-        return Ok(FlagOrPath::Flag(flag));
+        return Ok(flag.into());
     }
-    match filled_text(node) {
-        Ok(path) => Ok(FlagOrPath::Path(path.into())),
-        Err(_) => Err(Refusal::new(node, "true, false or a path")),
-    }
-}
-
-/// `raw` or `json`.
-pub(crate) fn log_type(node: &Node) -> Checked<LineFormat> {
-    match &node.value {
-        Value::Text(text) if text == "json" => Ok(LineFormat::Json),
-        Value::Text(text) if text == "raw" => Ok(LineFormat::Raw),
-        _ => Err(Refusal::new(node, r#""raw" or "json""#)),
-    }
+    filled_text(node).map(Json::from).map_err(|_| Refusal::new(node, "true, false or a path"))
 }
 
 /// A form of dates; an empty one or `false` is none.
-pub(crate) fn date_format(node: &Node) -> Checked<Option<DateFormat>> {
+pub(super) fn date_format(node: &Node) -> Checked<Option<String>> {
     match &node.value {
         Value::Bool(false) => Ok(None),
         Value::Text(text) if text.is_empty() => Ok(None),
-        Value::Text(text) => DateFormat::new(text.as_str()).map(Some).map_err(|fault| {
+        Value::Text(text) => DateFormat::new(text.as_str()).map(|_| Some(text.clone())).map_err(|fault| {
             Refusal::new(node, format!(r#"a format such as "YYYY-MM-DD HH:mm:ss" ({fault})"#))
         }),
         _ => Err(Refusal::new(node, r#"a format such as "YYYY-MM-DD HH:mm:ss""#)),
@@ -168,30 +157,25 @@ fn one_or_more<T>(node: &Node, one: impl Fn(&Node) -> Checked<T>) -> Checked<Vec
     }
 }
 
-/// One path or a list of them.
-pub(crate) fn paths(node: &Node) -> Checked<Vec<PathBuf>> {
-    one_or_more(node, |item| filled_text(item).map(PathBuf::from))
-}
-
-/// One name or a list of them.
+/// One name or path, or a list of them.
 pub(crate) fn names(node: &Node) -> Checked<Vec<String>> {
     one_or_more(node, filled_text)
 }
 
-pub(crate) fn watch(node: &Node) -> Checked<WatchOption> {
-    match flag(node) {
-        Ok(true) => Ok(WatchOption::Directory),
-        Ok(false) => Ok(WatchOption::Off),
-        Err(_) => match &node.value {
-            Value::List(items) if items.is_empty() => Ok(WatchOption::Off),
-            Value::Text(_) | Value::List(_) => paths(node).map(WatchOption::Paths),
-            _ => Err(Refusal::new(node, "true, a path, or a list of paths")),
-        },
+/// `true` for the working directory, `false`, or paths.
+pub(super) fn watch(node: &Node) -> Checked<Json> {
+    if let Ok(flag) = flag(node) {
+        return Ok(flag.into());
+    }
+    match &node.value {
+        Value::List(items) if items.is_empty() => Ok(json!(false)),
+        Value::Text(_) | Value::List(_) => Ok(names(node)?.into()),
+        _ => Err(Refusal::new(node, "true, a path, or a list of paths")),
     }
 }
 
-/// What is not watched.
-pub(crate) fn watch_ignore(node: &Node) -> Checked<Vec<WatchIgnore>> {
+/// What is not watched, as `WatchIgnoreDefinition` has it.
+pub(super) fn watch_ignore(node: &Node) -> Checked<Vec<Json>> {
     if matches!(node.value, Value::Bool(false)) {
         return Ok(Vec::new());
     }
@@ -206,16 +190,16 @@ pub(crate) fn watch_ignore(node: &Node) -> Checked<Vec<WatchIgnore>> {
             }
             ignore::gitignore::GitignoreBuilder::new("/")
                 .add_line(None, glob)
-                .map(|_| WatchIgnore::Glob(glob.clone()))
+                .map(|_| json!({ "glob": glob }))
                 .map_err(|_| Refusal::new(item, "a pattern as in .gitignore"))
         }
         _ => Err(Refusal::new(item, "a pattern as in .gitignore, or a regular expression")),
     })
 }
 
-fn regex_ignore(node: &Node, source: &str) -> Checked<WatchIgnore> {
+fn regex_ignore(node: &Node, source: &str) -> Checked<Json> {
     if regex::Regex::new(source).is_ok() {
-        Ok(WatchIgnore::Regex(source.to_owned()))
+        Ok(json!({ "regex": source }))
     } else {
         let mut refusal = Refusal::new(node, "a regular expression without look-around and back-references");
         refusal.value = format!("/{source}/");
@@ -223,20 +207,25 @@ fn regex_ignore(node: &Node, source: &str) -> Checked<WatchIgnore> {
     }
 }
 
-/// Options of the watcher. Those of chokidar that mean nothing here are let pass.
-pub(crate) fn watch_options(node: &Node) -> Checked<WatchOptions> {
-    let mut options = WatchOptions::default();
+/// Options of the watcher: `follow_links`, `polling_ms` and `ignore` of `WatchDefinition`. Those of chokidar that mean
+/// nothing here are let pass.
+pub(super) fn watch_options(node: &Node) -> Checked<Json> {
+    let mut options = json!({});
+    let (mut polls, mut interval) = (false, POLLING_INTERVAL);
     for entry in table(node, "an object of watch options")? {
         let part = |refusal: Refusal| refusal.below(&format!(".{}", entry.key));
         match entry.key.as_str() {
             "followSymlinks" | "follow_symlinks" => {
-                options.follow_links = Some(flag(&entry.node).map_err(part)?);
+                options["follow_links"] = flag(&entry.node).map_err(part)?.into();
             }
-            "usePolling" | "use_polling" => options.use_polling = flag(&entry.node).map_err(part)?,
-            "interval" => options.interval = Some(positive_duration(&entry.node).map_err(part)?),
-            "ignored" => options.ignored = watch_ignore(&entry.node).map_err(part)?,
+            "usePolling" | "use_polling" => polls = flag(&entry.node).map_err(part)?,
+            "interval" => interval = period(&entry.node).map_err(part)?,
+            "ignored" => options["ignore"] = watch_ignore(&entry.node).map_err(part)?.into(),
             _ => {}
         }
+    }
+    if polls {
+        options["polling_ms"] = millis(interval);
     }
     Ok(options)
 }
@@ -248,26 +237,28 @@ fn table<'a>(node: &'a Node, expected: &str) -> Checked<&'a [Entry]> {
     }
 }
 
-/// A health check: a path, a URL, `tcp`, or an object.
-pub(crate) fn health(node: &Node) -> Checked<Option<HealthOptions>> {
-    let shorthand = |probe| HealthOptions {
-        probe,
-        interval: None,
-        timeout: None,
-        start_period: None,
-        failures: None,
-        stuck_limit: None,
+/// A health check as `HealthDefinition` has it, from a path, a URL, `tcp`, or an object; null for none.
+pub(super) fn health(node: &Node) -> Checked<Json> {
+    let shorthand = |probe: Json| {
+        json!({
+            "probe": probe, "interval_ms": millis(HEALTH_INTERVAL), "timeout_ms": millis(HEALTH_TIMEOUT),
+            "start_period_ms": 0, "failures_max": HEALTH_FAILURES_DEFAULT,
+        })
     };
     match &node.value {
-        Value::Bool(false) => Ok(None),
-        Value::Text(text) if text == "tcp" => Ok(Some(shorthand(HealthProbe::Tcp { port: None }))),
-        Value::Text(_) => Ok(Some(shorthand(http_probe(node)?))),
-        Value::Table(entries) => health_object(node, entries).map(Some),
+        Value::Bool(false) => Ok(Json::Null),
+        Value::Text(text) if text == "tcp" => Ok(shorthand(tcp_probe(None))),
+        Value::Text(_) => Ok(shorthand(http_probe(node)?)),
+        Value::Table(entries) => health_object(node, entries, shorthand),
         _ => Err(Refusal::new(node, r#"a path such as "/healthz", a URL, "tcp", or an object"#)),
     }
 }
 
-fn health_object(node: &Node, entries: &[Entry]) -> Checked<HealthOptions> {
+fn tcp_probe(port: Option<u16>) -> Json {
+    json!({ "tcp": { "port": port } })
+}
+
+fn health_object(node: &Node, entries: &[Entry], with: impl Fn(Json) -> Json) -> Checked<Json> {
     let known = ["http", "tcp", "command", "interval", "timeout", "start_period", "failures", "stuck_limit"];
     let mut given: BTreeMap<String, &Node> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
@@ -283,43 +274,40 @@ fn health_object(node: &Node, entries: &[Entry]) -> Checked<HealthOptions> {
         let key = format!(".{key}");
         move |refusal: Refusal| refusal.below(&key)
     };
-    let time = |key: &str| given.get(key).map(|node| positive_duration(node).map_err(part(key))).transpose();
     let probes: Vec<&str> = known[..3].iter().copied().filter(|key| given.contains_key(*key)).collect();
     let probe = match probes.as_slice() {
-        [] if given.contains_key("stuck_limit") => HealthProbe::Loop,
+        [] if given.contains_key("stuck_limit") => json!("loop"),
         ["http"] => http_probe(given["http"]).map_err(part("http"))?,
         ["tcp"] => match &given["tcp"].value {
-            Value::Bool(true) => HealthProbe::Tcp { port: None },
-            _ => HealthProbe::Tcp { port: Some(port(given["tcp"]).map_err(part("tcp"))?) },
+            Value::Bool(true) => tcp_probe(None),
+            _ => tcp_probe(Some(port(given["tcp"]).map_err(part("tcp"))?)),
         },
         ["command"] => {
             let words = words(given["command"]).map_err(part("command"))?;
             if words.is_empty() {
                 return Err(Refusal::new(given["command"], "a command").below(".command"));
             }
-            HealthProbe::Command { words }
+            json!({ "command": { "words": words } })
         }
         _ => return Err(Refusal::new(node, "exactly one of http, tcp and command")),
     };
-    let failures = given.get("failures").map(|node| match count(node) {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err(Refusal::new(node, "a whole number from 1").below(".failures")),
-    });
-    Ok(HealthOptions {
-        probe,
-        interval: time("interval")?,
-        timeout: time("timeout")?,
-        start_period: given
-            .get("start_period")
-            .map(|node| duration(node).map_err(part("start_period")))
-            .transpose()?,
-        failures: failures.transpose()?,
-        stuck_limit: time("stuck_limit")?,
-    })
+    let mut health = with(probe);
+    for key in ["interval", "timeout", "start_period", "stuck_limit"] {
+        if let Some(node) = given.get(key) {
+            let long = if key == "start_period" { duration(node) } else { period(node) };
+            health[format!("{key}_ms")] = millis(long.map_err(part(key))?);
+        }
+    }
+    if let Some(node) = given.get("failures") {
+        let number = count(node).ok().filter(|number| *number > 0);
+        let refusal = || Refusal::new(node, "a whole number from 1").below(".failures");
+        health["failures_max"] = number.ok_or_else(refusal)?.into();
+    }
+    Ok(health)
 }
 
 /// `/healthz`, or `http://127.0.0.1:3000/healthz` for another port.
-fn http_probe(node: &Node) -> Checked<HealthProbe> {
+fn http_probe(node: &Node) -> Checked<Json> {
     const EXPECTED: &str =
         r#"a path such as "/healthz", or a URL of this machine such as "http://127.0.0.1:3000/healthz""#;
     let refused = || Refusal::new(node, EXPECTED);
@@ -328,7 +316,7 @@ fn http_probe(node: &Node) -> Checked<HealthProbe> {
         return Err(refused());
     }
     if text.starts_with('/') {
-        return Ok(HealthProbe::Http { port: None, path: text });
+        return Ok(json!({ "http": { "port": null, "path": text } }));
     }
     let rest = text.strip_prefix("http://").ok_or_else(refused)?;
     let (authority, path) = match rest.find('/') {
@@ -342,7 +330,7 @@ fn http_probe(node: &Node) -> Checked<HealthProbe> {
     if !matches!(host, "localhost" | "127.0.0.1" | "[::1]" | "0.0.0.0" | "") {
         return Err(refused());
     }
-    Ok(HealthProbe::Http { port: Some(port), path: path.to_owned() })
+    Ok(json!({ "http": { "port": port, "path": path } }))
 }
 
 #[cfg(test)]

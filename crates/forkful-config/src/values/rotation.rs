@@ -1,21 +1,25 @@
-//! `log_rotate` and `log_ansi`.
+//! `log_rotate`.
 
-use forkful_core::logs::{AnsiPolicy, LogRotation, MinFree};
+use forkful_api::types::LogRotateDefinition;
+use forkful_core::logs::{LogRotation, MinFree};
+use serde_json::Value as Json;
 
 use super::{Checked, Refusal, bytes, count, duration, flag, parse_bytes};
 use crate::keys::nearest;
 use crate::tree::{Node, Value, quoted};
 
 /// The keys of `log_rotate`.
-pub(crate) const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
+const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
 
-/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`.
-pub(crate) fn log_rotation(node: &Node) -> Checked<Option<LogRotation>> {
-    if let Ok(flag) = flag(node) {
-        return Ok(flag.then(LogRotation::default));
+/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`. As `LogRotateDefinition` has it,
+/// null for never.
+pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
+    if let Ok(false) = flag(node) {
+        return Ok(Json::Null);
     }
     let mut rotation = LogRotation::default();
     match &node.value {
+        _ if flag(node).is_ok() => {}
         Value::Table(entries) => {
             for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
                 set(&mut rotation, &entry.key, &entry.node)
@@ -30,7 +34,7 @@ pub(crate) fn log_rotation(node: &Node) -> Checked<Option<LogRotation>> {
             ));
         }
     }
-    Ok(Some(rotation))
+    Ok(serde_json::to_value(LogRotateDefinition::from(&rotation)).expect("numbers are JSON"))
 }
 
 /// Sets one key of `log_rotate` from a text; else what was expected.
@@ -96,14 +100,5 @@ fn or_off(node: &Node) -> Checked<Option<u64>> {
         Value::Number(number) if number.value == 0.0 => Ok(None),
         Value::Text(text) if text.trim() == "0" => Ok(None),
         _ => bytes(node).map(Some),
-    }
-}
-
-/// `keep` or `strip`.
-pub(crate) fn log_ansi(node: &Node) -> Checked<AnsiPolicy> {
-    match &node.value {
-        Value::Text(text) if text == "keep" => Ok(AnsiPolicy::Keep),
-        Value::Text(text) if text == "strip" => Ok(AnsiPolicy::Strip),
-        _ => Err(Refusal::new(node, r#""keep" or "strip""#)),
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::common::{Place, app, fault, json, script};
 use forkful_config::{
-    AppOptions, Context, Format, NodeEvaluator, attribute_table, json_schema, known_keys, load, parse,
-    resolve, resolve_all,
+    Context, Format, NodeEvaluator, attribute_table, json_schema, known_keys, load, parse, resolve,
+    resolve_all,
 };
 use forkful_core::logs::{LineFormat, LogRotation, MinFree};
 use forkful_core::spec::{HealthProbe, WatchIgnore};
@@ -110,6 +110,15 @@ fn sizes_times_and_patterns_arrive_in_the_spec() {
 }
 
 #[test]
+fn what_the_daemon_would_refuse_is_refused_with_its_place() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let small = script("a.js").with("memory_max", 1024);
+    insta::assert_snapshot!(place.shown(&place.resolve(&small).unwrap_err()), @"--memory-max is 1024; expected 1048576 to 18446744073709551615");
+}
+
+#[test]
 fn what_ends_an_attribute_in_pm2_ends_it_here() {
     let place = Place::new();
     place.fake_programs(&["node"]);
@@ -192,7 +201,7 @@ fn the_environment_has_layers_and_remembers_where_values_came_from() {
     }
     let mut apps = file.apps;
     apps[0].origin = None;
-    apps[0].cwd = None;
+    apps[0].remove("cwd");
     let launch = resolve_all(&apps, &context).unwrap().remove(0).spec.launch;
     let value = |name: &str| launch.env.get(name).map(String::as_str);
     assert_eq!(
@@ -204,15 +213,10 @@ fn the_environment_has_layers_and_remembers_where_values_came_from() {
     assert_eq!(sources.from_files.iter().collect::<Vec<_>>(), ["A", "SECRET"]);
     assert_eq!(sources.files, [place.path().join(".env")]);
     for (filter, left) in [("true", 0), (r#""KEEP""#, 5), ("[]", 6)] {
-        let options = AppOptions {
-            script: Some("a.js".to_owned()),
-            ..app(&format!(r#"{{ "apps": [{{ "filter_env": {filter} }}] }}"#))
-        };
-        let options = AppOptions {
-            origin: None,
-            interpreter: Some(place.path().join("bin/node").display().to_string()),
-            ..options
-        };
+        let mut options =
+            app(&format!(r#"{{ "apps": [{{ "filter_env": {filter} }}] }}"#)).with("script", "a.js");
+        options.put("interpreter", place.path().join("bin/node").display().to_string());
+        options.origin = None;
         assert_eq!(
             resolve(&options, &Context { env_name: None, ..context.clone() }).unwrap().spec.launch.env.len(),
             left,
@@ -227,19 +231,19 @@ fn env_files_that_are_missing_or_wrong_are_explained() {
     place.fake_programs(&["node"]);
     place.file("a.js", "");
     place.file("bad.env", "A=1\nB\n");
-    let with = |file: &str| AppOptions { env_file: Some(vec![file.into()]), ..script("a.js") };
+    let with = |file: &str| script("a.js").with("env_file", vec![file]);
     let shown = |file: &str| place.shown(&place.resolve(&with(file)).unwrap_err());
     insta::assert_snapshot!(shown("none.env"), @"
     --env-file cannot be read: DIR/none.env
     hint: paths of env_file start at the app's working directory
     ");
     insta::assert_snapshot!(shown("bad.env"), @"DIR/bad.env:2: expected NAME=value");
-    let growing = AppOptions { increment_var: Some("PORT".to_owned()), ..script("a.js") };
+    let growing = script("a.js").with("increment_var", "PORT");
     insta::assert_snapshot!(place.shown(&place.resolve(&growing).unwrap_err()), @r#"
     --increment-var is "PORT", but that variable is not set
     hint: give `PORT` a number in `env`
     "#);
-    let nobody = AppOptions { uid: Some("no-such-user".to_owned()), ..script("a.js") };
+    let nobody = script("a.js").with("uid", "no-such-user");
     insta::assert_snapshot!(place.shown(&place.resolve(&nobody).unwrap_err()), @r#"--uid is "no-such-user", which is not a user of this system"#);
 }
 
@@ -282,8 +286,8 @@ fn a_script_config_may_hold_regular_expressions() {
     );
     let evaluator = NodeEvaluator::new(place.path().to_owned(), std::env::vars().collect());
     let app = load(&file, &evaluator).unwrap().apps.remove(0);
-    let regex = WatchIgnore::Regex(r"\.tmp$".to_owned());
-    assert_eq!(app.ignore_watch, Some(vec![regex, WatchIgnore::Glob("x".to_owned())]));
+    let ignored = serde_json::json!([{ "regex": r"\.tmp$" }, { "glob": "x" }]);
+    assert_eq!(app.get("ignore_watch"), Some(&ignored));
 }
 
 #[test]
@@ -294,7 +298,7 @@ fn a_package_may_hold_apps() {
         r#"{ "name": "pkg", "forkful": { "apps": [{ "script": "a.js" }] } }"#,
     ] {
         let file = parse(text, Format::Json, Path::new("package.json")).unwrap();
-        assert_eq!(file.apps[0].script.as_deref(), Some("a.js"), "{text}");
+        assert_eq!(file.apps[0].text("script"), Some("a.js"), "{text}");
         assert!(file.warnings.is_empty(), "{text}: {:?}", file.warnings);
     }
     let place = Place::new();
@@ -306,10 +310,11 @@ fn a_package_may_hold_apps() {
 
 #[test]
 fn rotation_is_on_unless_switched_off_and_every_part_can_be_changed() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
     let rotation = |value: &str| {
-        let mut app =
-            json(&format!(r#"{{ "script": "a.js", "log_rotate": {value} }}"#)).unwrap().apps.remove(0);
-        app.log_rotate.take().unwrap()
+        resolved(&place, &format!(r#"{{ "script": "a.js", "log_rotate": {value} }}"#)).logs.rotation
     };
     let default = LogRotation::default();
     assert_eq!(rotation("true"), Some(default.clone()));

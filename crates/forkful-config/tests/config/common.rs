@@ -121,7 +121,7 @@ pub(crate) fn fault(text: &str) -> String {
 
 /// Options as the command line gives them.
 pub(crate) fn script(script: &str) -> AppOptions {
-    AppOptions { script: Some(script.to_owned()), ..AppOptions::default() }
+    AppOptions::of_script(script)
 }
 
 pub(crate) fn lines<T: ToString>(items: &[T]) -> String {

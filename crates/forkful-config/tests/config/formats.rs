@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::common::{Place, app, json, lines, load_data};
-use forkful_config::{AppOptions, Format, InstancesText, find_default, is_config, known_keys, parse};
-use forkful_core::spec::{Balance, Mode, StopSignal};
+use forkful_config::{AppOptions, Format, find_default, is_config, known_keys, parse, supported_keys};
 
 const JSON: &str = r#"{
   // the one app
@@ -86,19 +84,9 @@ fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn texts(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
 #[test]
 fn every_data_format_says_the_same() {
     let expected = AppOptions {
-        name: Some("api".to_owned()),
-        script: Some("server.js".to_owned()),
-        args: Some(texts(&["--port", "3000"])),
-        instances: Some(InstancesText("-1".to_owned())),
-        exec_mode: Some(Mode::Cluster),
-        node_args: Some(texts(&["--max-old-space-size=512", "--title=a b"])),
         env: variables(&[
             ("DEBUG", "true"),
             ("LIST", r#"{"a":[1,"x"]}"#),
@@ -106,15 +94,21 @@ fn every_data_format_says_the_same() {
             ("VERSION", "1.10"),
         ]),
         env_blocks: BTreeMap::from([("production".to_owned(), variables(&[("NODE_ENV", "production")]))]),
-        kill_timeout: Some(Duration::from_millis(1500)),
-        kill_signal: Some(StopSignal(15)),
-        listen_timeout: Some(Duration::from_secs(8)),
-        wait_ready: Some(true),
-        stop_exit_codes: Some(vec![0, 143]),
-        balance: Some(Balance::Sticky),
-        out_file: Some("logs/out.log".into()),
         ..AppOptions::default()
-    };
+    }
+    .with("name", "api")
+    .with("script", "server.js")
+    .with("args", vec!["--port", "3000"])
+    .with("instances", "-1")
+    .with("exec_mode", "cluster")
+    .with("node_args", vec!["--max-old-space-size=512", "--title=a b"])
+    .with("kill_timeout", 1500)
+    .with("kill_signal", 15)
+    .with("listen_timeout", 8000)
+    .with("wait_ready", true)
+    .with("stop_exit_codes", vec![0, 143])
+    .with("balance", "sticky")
+    .with("out_file", "logs/out.log");
     let place = Place::new();
     for (name, text) in [("f.config.json", JSON), ("f.config.yaml", YAML), ("f.config.toml", TOML)] {
         let file = load_data(&place.file(name, text)).unwrap();
@@ -130,7 +124,7 @@ fn every_data_format_says_the_same() {
 fn a_byte_order_mark_is_no_part_of_the_text() {
     let place = Place::new();
     let path = place.file("forkful.config.json", "\u{feff}{ \"script\": \"a.js\" }");
-    assert_eq!(load_data(&path).unwrap().apps[0].script.as_deref(), Some("a.js"));
+    assert_eq!(load_data(&path).unwrap().apps[0].text("script"), Some("a.js"));
 }
 
 #[test]
@@ -167,6 +161,15 @@ fn every_name_of_a_key_sets_the_same_field() {
     }
 }
 
+#[test]
+fn every_key_decides_something_of_a_definition() {
+    // These are a part of the environment or of the name, or say where either comes from.
+    let parts = ["env", "env_file", "filter_env", "save_env", "port", "name_prefix", "append_env_to_name"];
+    for key in supported_keys() {
+        assert_eq!(key.fields.is_empty(), parts.contains(&key.name), "{}", key.name);
+    }
+}
+
 fn options_of(key: &str, example: &str) -> AppOptions {
     AppOptions { origin: None, ..app(&format!(r#"{{ "apps": [{{ "{key}": {example} }}] }}"#)) }
 }
@@ -194,15 +197,9 @@ fn yaml_anchors_and_merge_keys_work() {
     let found: Vec<_> = file
         .apps
         .iter()
-        .map(|app| (app.script.clone().unwrap(), app.instances.clone().unwrap().0, app.env["A"].clone()))
+        .map(|app| (app.text("script").unwrap(), app.text("instances").unwrap(), app.env["A"].as_str()))
         .collect();
-    assert_eq!(
-        found,
-        [
-            ("a.js".to_owned(), "2".to_owned(), "1".to_owned()),
-            ("b.js".to_owned(), "3".to_owned(), "1".to_owned())
-        ]
-    );
+    assert_eq!(found, [("a.js", "2", "1"), ("b.js", "3", "1")]);
     insta::assert_snapshot!(lines(&file.warnings), @"");
 }
 

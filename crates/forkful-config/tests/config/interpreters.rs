@@ -1,8 +1,8 @@
 //! Which program runs a script.
 
 use crate::common::{Place, lines, script};
-use forkful_config::{AppOptions, InstancesText, resolve};
-use forkful_core::spec::{AppSpec, Mode, Runtime};
+use forkful_config::{AppOptions, resolve};
+use forkful_core::spec::{AppSpec, Mode, Named as _, Runtime};
 
 /// `program program_args | script | args`, with the directory as `DIR`.
 fn launch(place: &Place, spec: &AppSpec) -> String {
@@ -23,12 +23,11 @@ fn an_interpreter_that_is_not_called_node_says_why_its_workers_share_no_port() {
     place.file("a.js", "");
     place.file("a.py", "");
     let told = |file: &str, interpreter: Option<&str>, instances: bool, mode: Option<Mode>| {
-        let options = AppOptions {
-            interpreter: interpreter.map(str::to_owned),
-            instances: instances.then(|| InstancesText::from("2")),
-            exec_mode: mode,
-            ..script(file)
-        };
+        let mut options = script(file);
+        let given = [("interpreter", interpreter), ("instances", instances.then_some("2"))];
+        for (key, value) in given.into_iter().chain([("exec_mode", mode.map(Mode::name))]) {
+            value.into_iter().for_each(|value| options.put(key, value));
+        }
         let resolved = place.resolve(&options).unwrap();
         let cluster = resolved.spec.mode == Mode::Cluster;
         (cluster, resolved.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
@@ -84,7 +83,7 @@ fn the_interpreter_follows_from_the_script() {
     ]
     .iter()
     .map(|name| {
-        let options = AppOptions { args: Some(vec!["x y".to_owned()]), ..script(name) };
+        let options = script(name).with("args", vec!["x y"]);
         launch(&place, &place.resolve(&options).unwrap().spec)
     })
     .collect();
@@ -122,12 +121,10 @@ fn an_interpreter_that_is_given_wins() {
     let shown: Vec<_> = [("a.js", "deno"), ("a.js", "tools/node22"), ("b", "none"), ("b", "python3")]
         .iter()
         .map(|(name, interpreter)| {
-            let options = AppOptions {
-                interpreter: Some((*interpreter).to_owned()),
-                node_args: Some(vec!["-u".to_owned()]),
-                instances: Some("2".into()),
-                ..script(name)
-            };
+            let options = script(name)
+                .with("interpreter", *interpreter)
+                .with("node_args", vec!["-u"])
+                .with("instances", "2");
             let resolved = place.resolve(&options).unwrap();
             let mut shown = vec![launch(&place, &resolved.spec)];
             shown.extend(resolved.warnings.iter().map(|warning| format!("  warning: {warning}")));
@@ -154,7 +151,7 @@ fn node_of_a_version_is_found_in_nvm() {
     let mut context = place.context();
     context.caller_env.insert("NVM_DIR".to_owned(), place.path().join("nvm").display().to_string());
     let program = |interpreter: &str| {
-        let options = AppOptions { interpreter: Some(interpreter.to_owned()), ..script("a.js") };
+        let options = script("a.js").with("interpreter", interpreter);
         match resolve(&options, &context) {
             Ok(resolved) => place.neutral(&resolved.spec.launch.program.display().to_string()),
             Err(error) => error.to_string().split(" in the").next().unwrap().to_owned(),
@@ -170,11 +167,11 @@ fn a_package_runner_is_not_clustered() {
     let place = Place::new();
     place.fake_programs(&["node"]);
     place.program("bin/npm", "#!/usr/bin/env node\n");
-    let options = AppOptions { instances: Some("2".into()), ..script("npm") };
+    let options = script("npm").with("instances", "2");
     let resolved = place.resolve(&options).unwrap();
     assert_eq!((resolved.spec.mode, resolved.spec.launch.runtime), (Mode::Fork, Runtime::Other));
     insta::assert_snapshot!(lines(&resolved.warnings), @"--instances starts npm several times in fork mode, because npm starts the app as a process of its own; name the app's own script to share ports");
-    let by_path = AppOptions { instances: Some("2".into()), ..script("./bin/npm") };
+    let by_path = script("./bin/npm").with("instances", "2");
     assert_eq!(place.resolve(&by_path).unwrap().spec.mode, Mode::Fork);
 }
 
@@ -242,13 +239,13 @@ fn options_that_do_not_fit_a_script_are_explained() {
     place.fake_programs(&["node"]);
     place.file("server.js", "");
     let shown: Vec<_> = [
-        AppOptions { interpreter: Some("none".to_owned()), ..script("server.js") },
-        AppOptions { interpreter: Some("pyhton".to_owned()), ..script("server.js") },
-        AppOptions { interpreter: Some("./bin/absent".to_owned()), ..script("server.js") },
-        AppOptions { cwd: Some("nowhere".into()), ..script("server.js") },
-        AppOptions { cwd: Some("server.js".into()), ..script("server.js") },
-        AppOptions { name: Some("all".to_owned()), ..script("server.js") },
-        AppOptions { name: Some("/b".to_owned()), ..script("server.js") },
+        script("server.js").with("interpreter", "none"),
+        script("server.js").with("interpreter", "pyhton"),
+        script("server.js").with("interpreter", "./bin/absent"),
+        script("server.js").with("cwd", "nowhere"),
+        script("server.js").with("cwd", "server.js"),
+        script("server.js").with("name", "all"),
+        script("server.js").with("name", "/b"),
         AppOptions::default(),
     ]
     .iter()
@@ -278,7 +275,7 @@ fn typescript_needs_a_node_that_runs_it() {
     a.ts needs Node.js 22.18 or newer, and DIR/bin/node is 20.20.2
     hint: use a newer Node.js, or compile it to JavaScript first
     "#);
-    let with_loader = AppOptions { node_args: Some(vec!["--import=tsx".to_owned()]), ..script("a.ts") };
+    let with_loader = script("a.ts").with("node_args", vec!["--import=tsx"]);
     assert!(place.resolve(&with_loader).is_ok());
     place.program("bin/node", "#!/bin/sh\necho v22.18.0\n");
     assert!(place.resolve(&script("a.ts")).is_ok());
@@ -294,7 +291,8 @@ fn source_maps_are_on_where_the_script_has_one_beside_it() {
         place.file(name, "");
     }
     let has_maps = |file: &str, asked: Option<bool>| {
-        let options = AppOptions { source_map_support: asked, ..script(file) };
+        let mut options = script(file);
+        asked.into_iter().for_each(|asked| options.put("source_map_support", asked));
         let words = place.resolve(&options).unwrap().spec.launch.program_args;
         words.iter().any(|word| word == "--enable-source-maps")
     };

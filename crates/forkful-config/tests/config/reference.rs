@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use forkful_config::{KnownKey, Support, known_keys};
+use forkful_config::{Change, Group, KnownKey, supported_keys};
 
 const INTRODUCTION: &str = "\
 # Configuration reference
@@ -39,120 +39,38 @@ sizes are bytes or strings such as `\"200M\"`. Relative paths start at the confi
 `--env <name>` adds. Editors know the keys by `docs/forkful.schema.json` (`forkful validate --schema`).
 ";
 
-const GROUPS: [(&str, &str, &[&str]); 9] = [
-    (
-        "The app",
-        "",
-        &[
-            "script",
-            "name",
-            "args",
-            "cwd",
-            "interpreter",
-            "node_args",
-            "namespace",
-            "name_prefix",
-            "append_env_to_name",
-            "autostart",
-            "depends_on",
-            "execute_command",
-            "source_map_support",
-            "agent",
-        ],
-    ),
-    (
-        "Workers and connections",
-        "See [BALANCE.md](BALANCE.md).",
-        &["instances", "exec_mode", "port", "balance", "instance_var", "increment_var"],
-    ),
-    (
-        "Environment",
-        "See [REBOOT.md](REBOOT.md) for what is kept over a reboot.",
-        &["env", "env_file", "filter_env", "save_env"],
-    ),
-    ("User", "Only a daemon of root can start workers as another user.", &["uid", "gid", "low_ports"]),
-    ("Start and readiness", "See [RELOAD.md](RELOAD.md).", &["wait_ready", "listen_timeout"]),
-    (
-        "Stop",
-        "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md).",
-        &["kill_signal", "kill_timeout", "drain_timeout", "shutdown_with_message", "treekill"],
-    ),
-    (
-        "Restart after an exit",
-        "See [CRASHES.md](CRASHES.md).",
-        &[
-            "autorestart",
-            "max_restarts",
-            "min_uptime",
-            "restart_delay",
-            "exp_backoff_restart_delay",
-            "stop_exit_codes",
-        ],
-    ),
-    (
-        "Reload by a rule",
-        "See [MEMORY.md](MEMORY.md). `health` is a path, a URL, `\"tcp\"`, or an object with one of `http`, `tcp` and `command` and with \
-         `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`.",
-        &[
-            "max_memory_restart",
-            "max_requests",
-            "max_age",
-            "cron_restart",
-            "health",
-            "watch",
-            "ignore_watch",
-            "watch_delay",
-            "watch_options",
-        ],
-    ),
-    (
-        "Logs",
-        "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`.",
-        &[
-            "out_file",
-            "error_file",
-            "log_file",
-            "pid_file",
-            "merge_logs",
-            "time",
-            "log_date_format",
-            "log_type",
-            "log_ansi",
-            "log_rotate",
-            "disable_logs",
-        ],
-    ),
-];
-
 fn page() -> String {
-    let keys = || known_keys().iter().filter(|key| key.support == Support::Now);
     let mut text = INTRODUCTION.to_owned();
-    let mut seen = Vec::new();
-    let mut section = |title: &str, note: &str, found: Vec<&KnownKey>| {
+    for group in Group::ALL {
+        let (title, note) = group.section();
         write!(text, "\n## {title}\n").unwrap();
         if !note.is_empty() {
             writeln!(text, "{note}\n").unwrap();
         }
         text.push_str("| key | value | default | meaning | example |\n| --- | --- | --- | --- | --- |\n");
-        for key in found {
-            seen.push(key.name);
-            text.push_str(&row(key));
-        }
-    };
-    for (title, note, names) in GROUPS {
-        let named = |name: &&str| {
-            keys().find(|key| key.name == *name).unwrap_or_else(|| panic!("there is no key {name}"))
-        };
-        section(title, note, names.iter().map(named).collect());
+        text.extend(supported_keys().filter(|key| key.group == group).map(row));
     }
-    let others: Vec<&KnownKey> =
-        keys().filter(|key| !GROUPS.iter().any(|(_, _, names)| names.contains(&key.name))).collect();
-    if !others.is_empty() {
-        section("Other keys", "", others);
-    }
-    assert_eq!(seen.len(), keys().count(), "each key has one row");
+    text.push_str(&changes());
     text.push_str("\nKeys of PM2 without effect here, and how to migrate: [FROM-PM2.md](FROM-PM2.md).\n");
     text
+}
+
+/// Which keys of an app that exists may change, and how.
+fn changes() -> String {
+    let of = |change: Change| {
+        let names: Vec<String> = supported_keys()
+            .filter(|key| key.change == change)
+            .map(|key| format!("`{}`", key.name))
+            .collect();
+        names.join(", ")
+    };
+    format!(
+        "\n## Changing an app that exists\n\
+         `forkful restart NAME` and `forkful reload NAME` take most keys as options, and replace the workers. {} changes without that, by\n\
+         `forkful scale`. These need a new app (`forkful delete`, `forkful start`), or a config file that says otherwise: {}.\n",
+        of(Change::Live),
+        of(Change::NewApp)
+    )
 }
 
 fn row(key: &KnownKey) -> String {
@@ -168,6 +86,34 @@ fn row(key: &KnownKey) -> String {
         cell(key.doc),
         code(key.example)
     )
+}
+
+/// The keys of an app as TypeScript has them.
+fn types() -> String {
+    let mut text = String::new();
+    for key in supported_keys() {
+        let optional = if key.name == "script" { "" } else { "?" };
+        writeln!(text, "  /** {} */", key.doc).unwrap();
+        writeln!(text, "  {}{optional}: {};", key.name, key.kind.typescript()).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_types_for_javascript_are_what_the_code_says() {
+    const START: &str =
+        "  // From the table of keys; `UPDATE_DOCS=1 cargo test -p forkful-config reference` writes this.\n";
+    const END: &str = "  // End of the keys.\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../npm/forkful/index.d.ts");
+    let found = fs_err::read_to_string(&path).unwrap();
+    let (before, rest) = found.split_once(START).expect("the file has a place for the keys");
+    let (_, after) = rest.split_once(END).expect("and an end of it");
+    let wanted = format!("{before}{START}{}{END}{after}", types());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs_err::write(&path, &wanted).unwrap();
+    } else {
+        assert!(found == wanted, "index.d.ts is stale: UPDATE_DOCS=1 cargo test -p forkful-config reference");
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::{NoEvaluator, Place, app, json, lines, script};
-use forkful_config::{AppOptions, Context, Format, InstancesText, parse, resolve, resolve_all};
-use forkful_core::spec::{AppSpec, Mode, RestartDelay};
+use forkful_config::{AppOptions, Context, Format, parse, resolve, resolve_all};
+use forkful_core::spec::{AppSpec, Mode, Named as _, RestartDelay};
 
 #[test]
 fn with_only_some_apps_chosen_the_faults_of_others_are_warnings() {
@@ -54,7 +54,7 @@ fn the_number_of_workers_counts_usable_cores() {
         ("-9999999999999", 1),
         ("1024", 1024),
     ] {
-        let options = AppOptions { instances: Some(text.into()), ..script("a.js") };
+        let options = script("a.js").with("instances", text);
         let resolved = place.resolve(&options).unwrap();
         assert_eq!(resolved.spec.instances, expected, "{text}");
         assert_eq!(resolved.spec.mode, Mode::Cluster, "{text}");
@@ -65,7 +65,7 @@ fn the_number_of_workers_counts_usable_cores() {
     let shown: Vec<_> = ["0.5", "two", "", "1025", "-", "max+1"]
         .iter()
         .map(|text| {
-            let options = AppOptions { instances: Some(InstancesText((*text).to_owned())), ..script("a.js") };
+            let options = script("a.js").with("instances", *text);
             place.shown(&place.resolve(&options).unwrap_err())
         })
         .collect();
@@ -82,7 +82,7 @@ fn the_number_of_workers_counts_usable_cores() {
         cores_reason: Some("a cgroup allows 1.5 CPUs".to_owned()),
         ..place.context()
     };
-    let options = AppOptions { instances: Some("8".into()), ..script("a.js") };
+    let options = script("a.js").with("instances", "8");
     insta::assert_snapshot!(lines(&resolve(&options, &context).unwrap().warnings), @r#"--instances gives "a" 8 workers, but only 1 core can be used (because a cgroup allows 1.5 CPUs): more workers than cores share the same time and answer no faster"#);
 }
 
@@ -100,7 +100,10 @@ fn the_mode_is_cluster_when_instances_are_given_and_the_app_is_node() {
         ("b.py", Some("2"), None, Mode::Fork),
         ("b.py", Some("2"), Some(Mode::Cluster), Mode::Fork),
     ] {
-        let options = AppOptions { instances: instances.map(Into::into), exec_mode, ..script(name) };
+        let mut options = script(name);
+        for (key, value) in [("instances", instances), ("exec_mode", exec_mode.map(Mode::name))] {
+            value.into_iter().for_each(|value| options.put(key, value));
+        }
         let spec = place.resolve(&options).unwrap().spec;
         assert_eq!(spec.mode, expected, "{name} {instances:?} {exec_mode:?}");
         assert_eq!(spec.logs.merge, expected == Mode::Fork && instances.is_none());
@@ -194,13 +197,11 @@ fn the_command_line_wins_over_a_config_and_has_its_own_paths() {
     let text = "{ \"script\": \"a.js\", \"name\": \"old\", \"instances\": 2, \"cwd\": \".\",\n \"env\": { \"A\": 1, \"B\": 1 } }";
     let file = parse(text, Format::Json, Path::new("project/forkful.config.json")).unwrap();
     let mut options = file.apps[0].clone();
-    let mut over = AppOptions {
-        name: Some("new".to_owned()),
-        cwd: Some("elsewhere".into()),
-        out_file: Some("out.log".into()),
-        instances: Some("four".into()),
-        ..AppOptions::default()
-    };
+    let mut over = AppOptions::default()
+        .with("name", "new")
+        .with("cwd", "elsewhere")
+        .with("out_file", "out.log")
+        .with("instances", "four");
     over.env.insert("B".to_owned(), "2".to_owned());
     let block = [("B".to_owned(), "block".to_owned())];
     options.env_blocks.insert("x".to_owned(), block.into());
@@ -236,7 +237,7 @@ fn names_of_one_command_differ() {
     let place = Place::new();
     place.fake_programs(&["node"]);
     place.file("a.js", "");
-    let apps = [script("a.js"), AppOptions { name: Some("a".to_owned()), ..script("a.js") }];
+    let apps = [script("a.js"), script("a.js").with("name", "a")];
     insta::assert_snapshot!(place.shown(&resolve_all(&apps, &place.context()).unwrap_err()), @r#"
     the command line has the name "a", which another app has already
     hint: give each app its own `name`; for more workers of one app use `instances`

@@ -48,8 +48,8 @@ fn every_way_to_export_apps_works() {
         let file = read(&place, name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(file.warnings, [], "{name}");
         let app = &file.apps[0];
-        assert_eq!(app.script.as_deref(), Some("a.js"), "{name}");
-        assert_eq!(app.instances.as_ref().map(|text| text.0.as_str()), Some("max"), "{name}");
+        assert_eq!(app.text("script"), Some("a.js"), "{name}");
+        assert_eq!(app.text("instances"), Some("max"), "{name}");
         assert_eq!(app.env, BTreeMap::from([("N".to_owned(), "1".to_owned())]), "{name}");
     }
 }
@@ -62,9 +62,9 @@ fn what_a_config_prints_is_not_taken_for_its_result() {
                 setInterval(() => {}, 1000);\n\
                 module.exports = { script: 'a.js', cwd: process.cwd() }";
     let file = read(&place, "a.config.cjs", text).unwrap();
-    assert_eq!(file.apps[0].script.as_deref(), Some("a.js"));
+    assert_eq!(file.apps[0].text("script"), Some("a.js"));
     assert_eq!(
-        file.apps[0].cwd.as_deref().map(|cwd| cwd.canonicalize().unwrap()),
+        file.apps[0].path("cwd").map(|cwd| cwd.canonicalize().unwrap()),
         Some(place.path().canonicalize().unwrap())
     );
     assert_eq!(file.output, "{\"value\":1}\nto stderr\nraw\n");
@@ -180,7 +180,7 @@ fn typescript_is_evaluated_by_a_node_that_can() {
     let result = evaluator(&place).evaluate(&path);
     if (major, minor) >= (23, 6) || (major == 22 && minor >= 18) {
         let file = load(&path, &evaluator(&place)).unwrap();
-        assert_eq!(file.apps[0].name.as_deref(), Some("typed"));
+        assert_eq!(file.apps[0].text("name"), Some("typed"));
         assert_eq!(result.unwrap().value["apps"][0]["name"], "typed");
     } else {
         let message = result.unwrap_err().message;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use forkful_core::spec::Balance;
 
+use super::duration;
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Every arm is started by this command on a free port, which it is told as PORT, and ended after.
@@ -170,9 +172,4 @@ pub(crate) struct LabAppArgs {
     /// How long a server may take to listen.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) start_timeout: Duration,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    forkful_config::parse_duration(text)
-        .ok_or_else(|| "expected milliseconds, or a text as 500ms, 10s, 2m or 1h".to_owned())
 }

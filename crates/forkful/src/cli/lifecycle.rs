@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::app::AppOptionArgs;
+use super::app_options::AppOptionArgs;
 use super::look::TableArgs;
 
 #[derive(Debug, Args)]

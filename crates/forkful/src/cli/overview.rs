@@ -46,18 +46,18 @@ const COMMON_OPTIONS: [&str; 18] = [
     "name",
     "cwd",
     "env",
-    "update_env",
+    "update-env",
     "only",
     "interpreter",
-    "node_args",
+    "node-args",
     "balance",
-    "no_autorestart",
-    "wait_ready",
+    "no-autorestart",
+    "wait-ready",
     "watch",
-    "max_memory_restart",
-    "cron_restart",
+    "max-memory-restart",
+    "cron-restart",
     "attach",
-    "no_daemon",
+    "no-daemon",
     "force",
     "json",
 ];
@@ -105,7 +105,8 @@ fn in_short(command: Command) -> Command {
     let verb = command.get_name().to_owned();
     command
         .mut_args(|arg| {
-            let is_common = arg.is_positional() || COMMON_OPTIONS.contains(&arg.get_id().as_str());
+            let is_common =
+                arg.is_positional() || arg.get_long().is_some_and(|long| COMMON_OPTIONS.contains(&long));
             if is_common { arg.help_heading(None) } else { arg.hide(true) }
         })
         .after_help(format!("`forkful {verb} --help` shows all options.\n\n{examples}"))

@@ -119,7 +119,7 @@ fn changes(request: ChangesRequest) -> Result<Vec<AppChange>, Failure> {
     let ChangesRequest { options: written, apps, cwd, env, update_env } = request;
     let specs = Specs::of(Caller { cwd, env, env_name: None, only: Vec::new() });
     let options = specs.options_of_text(written.get(), &options())?;
-    if options.name.is_some() && apps.len() > 1 {
+    if options.get("name").is_some() && apps.len() > 1 {
         let error = format!("`name` would give {} apps the same name", apps.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
     }

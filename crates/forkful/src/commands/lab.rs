@@ -6,13 +6,14 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forkful_config::AppOptions;
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, Named as _};
 use forkful_lab::LabError;
 use forkful_lab::document::{Heading, Machine, TargetDocument};
 use forkful_lab::target::Target;
 use forkful_load::{StopHandle, TlsOptions};
 use forkful_os::wall_clock::now_ms;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
 use std::io::IsTerminal;
 
 use crate::cli::{LabAppArgs, LabArgs, RequestArgs};
@@ -39,14 +40,7 @@ impl From<LabError> for Failure {
 pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Result<AppSpec, Failure> {
     let only: Vec<String> = args.only.iter().cloned().collect();
     let specs = Specs::new(&args.env, &only)?;
-    let options = AppOptions {
-        args: (!script_args.is_empty()).then(|| script_args.to_vec()),
-        cwd: args.cwd.clone(),
-        interpreter: args.interpreter.clone(),
-        node_args: args.node_args.as_deref().map(words).transpose()?,
-        balance: args.balance,
-        agent: args.no_agent.then_some(false),
-        instances: args.instances.clone().map(Into::into),
+    let mut options = AppOptions {
         env: args
             .env
             .iter()
@@ -55,6 +49,18 @@ pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Re
             .collect::<BTreeMap<_, _>>(),
         ..AppOptions::default()
     };
+    let given = [
+        ("args", (!script_args.is_empty()).then(|| script_args.into())),
+        ("cwd", args.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into())),
+        ("interpreter", args.interpreter.as_deref().map(Value::from)),
+        ("node_args", args.node_args.as_deref().map(words).transpose()?.map(Value::from)),
+        ("balance", args.balance.map(|balance| balance.name().into())),
+        ("agent", args.no_agent.then_some(Value::Bool(false))),
+        ("instances", args.instances.as_deref().map(Value::from)),
+    ];
+    for (key, value) in given {
+        value.into_iter().for_each(|value| options.put(key, value));
+    }
     let path = Path::new(target);
     if !forkful_config::is_config(path) {
         return specs.app_of_command_line(target, &options);

@@ -26,7 +26,7 @@ pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure
 
 /// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
 pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
-    let specs = Specs::new(&args.options.env, &args.options.only)?;
+    let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let options = specs.options_of_existing(&args.options)?;
     let (definitions, targets) = definitions(&specs, &options, args)?;
     let targets = expand(home, targets, &[]).await?;
@@ -104,7 +104,7 @@ fn definitions(
     let (configs, names): (Vec<&String>, Vec<&String>) =
         args.targets.iter().partition(|target| crate::specs::is_config(target));
     if configs.is_empty() {
-        if !args.options.only.is_empty() {
+        if !args.options.other.only.is_empty() {
             return Err(super::targets::only_without_config());
         }
         return Ok((Vec::new(), args.targets.clone()));
@@ -128,7 +128,7 @@ async fn changes(
         return Ok((Vec::new(), targets));
     }
     let apps = super::targets::apps(client, &targets).await?;
-    if wanted.options.name.is_some() && apps.len() > 1 {
+    if wanted.options.get("name").is_some() && apps.len() > 1 {
         let error = format!("--name would give {} apps the same name", apps.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
     }

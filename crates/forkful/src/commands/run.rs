@@ -21,7 +21,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 
 /// Runs apps in this process, until they have ended.
 pub(super) fn foreground(args: &AppArgs) -> Result<Exit, Failure> {
-    let specs = Specs::new(&args.options.env, &args.options.only)?;
+    let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let apps = super::start::named(&specs, args)?;
     let (home, _temporary) = home()?;
     let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };

@@ -22,11 +22,9 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
     let specs = Specs::new(&[], &[])?;
     let path = directory(specs.cwd(), args.path.as_deref().unwrap_or(Path::new(".")))?;
     let host = args.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let spec = specs.file_server(&AppOptions {
-        name: args.name.clone(),
-        env: variables(args, &path, host),
-        ..AppOptions::default()
-    })?;
+    let mut options = AppOptions { env: variables(args, &path, host), ..AppOptions::default() };
+    args.name.iter().for_each(|name| options.put("name", name.as_str()));
+    let spec = specs.file_server(&options)?;
     let known = super::list::apps(home).await?.apps;
     let mut plan = Plan::default();
     plan.add(AppDefinition::from(&spec), &known, IfRunning::Refuse);

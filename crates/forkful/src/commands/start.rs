@@ -53,7 +53,7 @@ pub(super) enum IfRunning {
 
 pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> {
     let known = super::list::apps(home).await?.apps;
-    let specs = Specs::new(&args.app.options.env, &args.app.options.only)?;
+    let specs = Specs::new(&args.app.options.other.env, &args.app.options.other.only)?;
     let options = specs.options_of_existing(&args.app.options)?;
     let plan = plan(&specs, args, &known)?;
     let wanted = Wanted::of_command_line(&specs, &options, &args.app.options);
@@ -134,7 +134,7 @@ fn plan(specs: &Specs, args: &StartArgs, known: &[AppView]) -> Result<Plan, Fail
     let mut plan = Plan::default();
     let mut wanted = Vec::new();
     for target in targets(&args.app)? {
-        if names::existing(&target, known, options.name.as_deref())? {
+        if names::existing(&target, known, options.text("name"))? {
             plan.add_running(&target, known);
             plan.existing.push(target);
         } else {

@@ -72,79 +72,79 @@ fn help_of_start() {
           --json                   Print JSON
           --attach                 Follow the apps' output when they are started
           --no-daemon              Run in the foreground, as `forkful run` does
+      -n, --name <NAME>            The app's name; by default the script's without its extension
       -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
                                    less
-      -n, --name <NAME>            The app's name; by default the script's without its extension
-          --cwd <DIRECTORY>        Working directory; by default this one
-          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
-                                   `env_NAME`. Repeatable
-          --only <NAMES>           Config files: only the apps of these names
+      -x, --execute-command        Run in fork mode
           --interpreter <PROGRAM>  Program that runs the script; `none` for the script itself
           --node-args <ARGS>       Arguments of the interpreter, split as a shell does [alias:
                                    --interpreter-args]
+          --source-map-support     Stack traces name the sources
+          --cwd <DIRECTORY>        Working directory; by default this one
           --balance <MODE>         How connections are spread over the workers; auto by default
                                    [possible values: auto, direct, exact, shared, sticky]
           --no-agent               Do not preload the agent
+          --namespace <NAME>       Group of apps that commands can address together
+      -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
+          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
+                                   `env_NAME`. Repeatable
+          --only <NAMES>           Config files: only the apps of these names
       -h, --help                   Print help
 
-    Output:
-      -o, --output <FILE>           File for stdout
-      -e, --error <FILE>            File for stderr
-          --merge-logs              One file per stream for all workers
-          --time                    Begin each line with the time
-      -l, --log [<FILE>]            One more file for both streams
-          --log-type <TYPE>         How lines are written: raw or json
-          --log-date-format <FORM>  Begin each line with the time in this form, as "YYYY-MM-DD HH:mm:ss"
-          --disable-logs            Write no log files
-
-    Readiness:
-          --wait-ready                 The app says `process.send('ready')` when it is ready
-          --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
-                                       s)
-
-    Stopping:
-      -k, --kill-timeout <DURATION>   Time from the first signal to SIGKILL
-          --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
-          --drain-timeout <DURATION>  Time for open requests to finish at a reload
-
-    Restarting:
-          --no-autorestart                        Do not restart workers that exit
-          --autorestart                           Also restart programs that exit with code 0
-          --max-restarts <NUMBER>                 Unstable exits before restarts end
-          --min-uptime <DURATION>                 An exit before this uptime counts as unstable
-          --restart-delay <DURATION>              Pause before each restart
-          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
-          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
-
-    Renewing workers:
-          --watch[=<PATHS>]             Reload when files change: here, or at these paths
-          --ignore-watch <PATTERNS>     Paths that are not watched
-          --ext <EXTENSIONS>            Watch only files with these extensions
-          --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
-          --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
-          --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
-          --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
-          --max-requests <NUMBER>       Reload workers after roughly this number of requests
-          --max-age <DURATION>          Reload workers after roughly this age
-      -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
-          --health <PATH>               Health check at this path or URL; `tcp` only connects
-          --shutdown-with-message       Ask a worker to stop by a message instead of a signal
-          --no-treekill                 Send the first signal of a stop to the worker alone, not to its
-                                        descendants
-
-    Grouping and environment:
-          --namespace <NAME>      Group of apps that commands can address together
+    Environment and user:
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
           --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
                                   these texts; `true` for all
       -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
           --low-ports             Let an app of another user listen on ports below 1024
-          --no-autostart          Add the app to the list without starting it
-          --depends-on <NAMES>    Apps that must be ready before this app starts
-      -x, --execute-command       Run in fork mode
-          --source-map-support    Stack traces name the sources
-      -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
+
+    Starting:
+          --no-autostart               Add the app to the list without starting it
+          --wait-ready                 The app says `process.send('ready')` when it is ready
+          --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
+                                       s)
+          --depends-on <NAMES>         Apps that must be ready before this app starts
+
+    Stopping:
+          --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
+      -k, --kill-timeout <DURATION>   Time from the first signal to SIGKILL
+          --drain-timeout <DURATION>  Time for open requests to finish at a reload
+          --shutdown-with-message     Ask a worker to stop by a message instead of a signal
+          --no-treekill               Send the first signal of a stop to the worker alone, not to its
+                                      descendants
+
+    Restarting:
+          --autorestart                           Also restart programs that exit with code 0
+          --no-autorestart                        Do not restart workers that exit
+          --max-restarts <NUMBER>                 Unstable exits before restarts end
+          --min-uptime <DURATION>                 An exit before this uptime counts as unstable
+          --restart-delay <DURATION>              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+
+    Renewing and limiting workers:
+          --watch[=<PATHS>]             Reload when files change: here, or at these paths
+          --ignore-watch <PATTERNS>     Paths that are not watched
+          --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
+      -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
+          --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
+          --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
+          --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
+          --max-requests <NUMBER>       Reload workers after roughly this number of requests
+          --max-age <DURATION>          Reload workers after roughly this age
+          --health <PATH>               Health check at this path or URL; `tcp` only connects
+          --ext <EXTENSIONS>            Watch only files with these extensions
+
+    Output:
+      -o, --output <FILE>           File for stdout
+      -e, --error <FILE>            File for stderr
+      -l, --log [<FILE>]            One more file for both streams
+          --merge-logs              One file per stream for all workers
+          --time                    Begin each line with the time
+          --log-date-format <FORM>  Begin each line with the time in this form, as "YYYY-MM-DD HH:mm:ss"
+          --log-type <TYPE>         How lines are written: raw or json
+          --disable-logs            Write no log files
 
     Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
     Durations are milliseconds, or strings such as 500ms, 10s, 2m.
@@ -186,79 +186,79 @@ fn help_of_reload() {
           --no-wait                Return at once instead of when the action is done
           --json                   Print JSON
           --attach                 Follow the apps' output afterwards
+      -n, --name <NAME>            The app's name; by default the script's without its extension
       -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
                                    less
-      -n, --name <NAME>            The app's name; by default the script's without its extension
-          --cwd <DIRECTORY>        Working directory; by default this one
-          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
-                                   `env_NAME`. Repeatable
-          --only <NAMES>           Config files: only the apps of these names
+      -x, --execute-command        Run in fork mode
           --interpreter <PROGRAM>  Program that runs the script; `none` for the script itself
           --node-args <ARGS>       Arguments of the interpreter, split as a shell does [alias:
                                    --interpreter-args]
+          --source-map-support     Stack traces name the sources
+          --cwd <DIRECTORY>        Working directory; by default this one
           --balance <MODE>         How connections are spread over the workers; auto by default
                                    [possible values: auto, direct, exact, shared, sticky]
           --no-agent               Do not preload the agent
+          --namespace <NAME>       Group of apps that commands can address together
+      -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
+          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
+                                   `env_NAME`. Repeatable
+          --only <NAMES>           Config files: only the apps of these names
       -h, --help                   Print help
 
-    Output:
-      -o, --output <FILE>           File for stdout
-      -e, --error <FILE>            File for stderr
-          --merge-logs              One file per stream for all workers
-          --time                    Begin each line with the time
-      -l, --log [<FILE>]            One more file for both streams
-          --log-type <TYPE>         How lines are written: raw or json
-          --log-date-format <FORM>  Begin each line with the time in this form, as "YYYY-MM-DD HH:mm:ss"
-          --disable-logs            Write no log files
-
-    Readiness:
-          --wait-ready                 The app says `process.send('ready')` when it is ready
-          --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
-                                       s)
-
-    Stopping:
-      -k, --kill-timeout <DURATION>   Time from the first signal to SIGKILL
-          --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
-          --drain-timeout <DURATION>  Time for open requests to finish at a reload
-
-    Restarting:
-          --no-autorestart                        Do not restart workers that exit
-          --autorestart                           Also restart programs that exit with code 0
-          --max-restarts <NUMBER>                 Unstable exits before restarts end
-          --min-uptime <DURATION>                 An exit before this uptime counts as unstable
-          --restart-delay <DURATION>              Pause before each restart
-          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
-          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
-
-    Renewing workers:
-          --watch[=<PATHS>]             Reload when files change: here, or at these paths
-          --ignore-watch <PATTERNS>     Paths that are not watched
-          --ext <EXTENSIONS>            Watch only files with these extensions
-          --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
-          --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
-          --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
-          --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
-          --max-requests <NUMBER>       Reload workers after roughly this number of requests
-          --max-age <DURATION>          Reload workers after roughly this age
-      -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
-          --health <PATH>               Health check at this path or URL; `tcp` only connects
-          --shutdown-with-message       Ask a worker to stop by a message instead of a signal
-          --no-treekill                 Send the first signal of a stop to the worker alone, not to its
-                                        descendants
-
-    Grouping and environment:
-          --namespace <NAME>      Group of apps that commands can address together
+    Environment and user:
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
           --filter-env [<TEXTS>]  Leave out variables of this environment whose names contain one of
                                   these texts; `true` for all
       -u, --uid <USER>            User that the workers run as; needs root [alias: --user]
           --gid <GROUP>           Group that the workers run as
           --low-ports             Let an app of another user listen on ports below 1024
-          --no-autostart          Add the app to the list without starting it
-          --depends-on <NAMES>    Apps that must be ready before this app starts
-      -x, --execute-command       Run in fork mode
-          --source-map-support    Stack traces name the sources
-      -p, --pid <FILE>            File for a worker's process id [alias: --pid-file]
+
+    Starting:
+          --no-autostart               Add the app to the list without starting it
+          --wait-ready                 The app says `process.send('ready')` when it is ready
+          --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
+                                       s)
+          --depends-on <NAMES>         Apps that must be ready before this app starts
+
+    Stopping:
+          --kill-signal <SIGNAL>      First signal of a stop; SIGINT by default
+      -k, --kill-timeout <DURATION>   Time from the first signal to SIGKILL
+          --drain-timeout <DURATION>  Time for open requests to finish at a reload
+          --shutdown-with-message     Ask a worker to stop by a message instead of a signal
+          --no-treekill               Send the first signal of a stop to the worker alone, not to its
+                                      descendants
+
+    Restarting:
+          --autorestart                           Also restart programs that exit with code 0
+          --no-autorestart                        Do not restart workers that exit
+          --max-restarts <NUMBER>                 Unstable exits before restarts end
+          --min-uptime <DURATION>                 An exit before this uptime counts as unstable
+          --restart-delay <DURATION>              Pause before each restart
+          --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
+
+    Renewing and limiting workers:
+          --watch[=<PATHS>]             Reload when files change: here, or at these paths
+          --ignore-watch <PATTERNS>     Paths that are not watched
+          --watch-delay <SECONDS>       Debounce before reloading: seconds, or a string such as 500ms
+      -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
+          --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
+          --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
+          --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
+          --max-requests <NUMBER>       Reload workers after roughly this number of requests
+          --max-age <DURATION>          Reload workers after roughly this age
+          --health <PATH>               Health check at this path or URL; `tcp` only connects
+          --ext <EXTENSIONS>            Watch only files with these extensions
+
+    Output:
+      -o, --output <FILE>           File for stdout
+      -e, --error <FILE>            File for stderr
+      -l, --log [<FILE>]            One more file for both streams
+          --merge-logs              One file per stream for all workers
+          --time                    Begin each line with the time
+          --log-date-format <FORM>  Begin each line with the time in this form, as "YYYY-MM-DD HH:mm:ss"
+          --log-type <TYPE>         How lines are written: raw or json
+          --disable-logs            Write no log files
 
     A config file as target applies what changed in it, and starts the apps in it that are new.
     `reload` leaves apps alone whose definition and files have not changed, unless `--force` is given;

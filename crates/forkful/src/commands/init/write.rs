@@ -208,7 +208,7 @@ mod tests {
                 let file = forkful_config::parse(&text, format, Path::new("f")).unwrap();
                 assert_eq!(file.warnings, [], "{text}");
                 let app = &file.apps[0];
-                assert_eq!(app.script.as_deref(), Some("it's.js"));
+                assert_eq!(app.text("script"), Some("it's.js"));
                 assert_eq!(app.env["NODE_ENV"], "development");
                 assert_eq!(app.env_blocks["production"]["NODE_ENV"], "production");
             }

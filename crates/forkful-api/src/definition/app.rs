@@ -1,0 +1,348 @@
+//! An app as it travels: its fields, and each to and from the core's spec.
+
+use std::collections::BTreeMap;
+
+use forkful_core::logs::{AnsiPolicy, LineFormat};
+use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
+use forkful_core::spec::{
+    AppName, AppSpec, INSTANCES_MAX, Launch, Readiness, RestartDelay, StopPolicy, StopSignal,
+};
+use serde::{Deserialize, Serialize};
+
+use super::check::Check;
+use super::{DefinitionError, ORIGINS_MAX, SIGNAL_MAX, default_rotation, millis, text};
+use crate::types::{
+    BalanceKind, EnvSourcesDefinition, HealthDefinition, LogRotateDefinition, ModeKind, RunAsDefinition,
+    RuntimeKind, WatchDefinition, named,
+};
+
+/// An app as it travels. Durations are in milliseconds, paths absolute.
+///
+/// Reading one ignores unknown keys, so that a state that a newer version has saved can be read; requests are
+/// read by [`strict`](crate::strict), which refuses unknown keys. A new field needs a default, so that the states
+/// of older versions can be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that users know by that name")]
+pub struct AppDefinition {
+    /// Unique name.
+    pub name: String,
+    /// Absolute path of the executable.
+    pub program: String,
+    /// Arguments before the script.
+    pub program_args: Vec<String>,
+    /// Absolute path of the script, or the shell command line.
+    pub script: Option<String>,
+    /// The user's arguments.
+    pub args: Vec<String>,
+    /// Absolute working directory.
+    pub cwd: String,
+    /// Complete environment. Empty in replies: values never leave the daemon.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// `node` or `other`.
+    #[serde(with = "named")]
+    #[cfg_attr(test, schemars(with = "named::Schema<RuntimeKind>"))]
+    pub runtime: RuntimeKind,
+    /// `cluster` or `fork`.
+    #[serde(with = "named")]
+    #[cfg_attr(test, schemars(with = "named::Schema<ModeKind>"))]
+    pub mode: ModeKind,
+    /// Number of workers.
+    pub instances: u16,
+    /// How connections are spread.
+    #[serde(with = "named")]
+    #[cfg_attr(test, schemars(with = "named::Schema<BalanceKind>"))]
+    pub balance: BalanceKind,
+    /// Restart after an exit.
+    pub autorestart: bool,
+    /// Restart a program too that ends with code 0 right after its start; else it is finished.
+    #[serde(default)]
+    pub restart_finished: bool,
+    /// Unstable exits in the window before giving up.
+    pub max_restarts: u32,
+    /// Width of that window.
+    pub restart_window_ms: u64,
+    /// Less is an unstable life.
+    pub min_uptime_ms: u64,
+    /// Fixed pause before each restart.
+    pub restart_delay_ms: Option<u64>,
+    /// First step of the exponential pause; ignored when `restart_delay_ms` is given.
+    pub exp_backoff_restart_delay_ms: Option<u64>,
+    /// Exit codes that leave the worker stopped.
+    pub stop_exit_codes: Vec<i32>,
+    /// Ready by `process.send('ready')`.
+    pub wait_ready: bool,
+    /// Bound on becoming ready.
+    pub listen_timeout_ms: Option<u64>,
+    /// First signal of a stop, as a number.
+    pub kill_signal: i32,
+    /// From that signal to SIGKILL.
+    pub kill_timeout_ms: u64,
+    /// Time that requests under way have at a reload.
+    pub drain_timeout_ms: u64,
+    /// stdout file.
+    pub out_file: Option<String>,
+    /// stderr file.
+    pub error_file: Option<String>,
+    /// One file per stream for all workers.
+    pub merge_logs: bool,
+    /// Prefix lines with the time.
+    pub time: bool,
+    /// Preload the agent.
+    pub agent: bool,
+    /// The group that commands can name instead.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// Start the workers when the app is made.
+    #[serde(default = "yes")]
+    pub autostart: bool,
+    /// Where workers' process ids are written.
+    #[serde(default)]
+    pub pid_file: Option<String>,
+    /// Variable that holds the slot's number.
+    #[serde(default = "default_instance_var")]
+    pub instance_var: String,
+    /// Variable that grows by one from worker to worker.
+    #[serde(default)]
+    pub increment_var: Option<String>,
+    /// Where the environment's values came from.
+    #[serde(default)]
+    pub env_sources: EnvSourcesDefinition,
+    /// Whom the workers run as.
+    #[serde(default)]
+    pub run_as: Option<RunAsDefinition>,
+    /// Ask a worker to stop by `process.send('shutdown')`.
+    #[serde(default)]
+    pub shutdown_with_message: bool,
+    /// Send the first signal to a worker's descendants too.
+    #[serde(default = "yes")]
+    pub treekill: bool,
+    /// How times in logs are written.
+    #[serde(default)]
+    pub log_date_format: Option<String>,
+    /// One more file for both streams.
+    #[serde(default)]
+    pub log_file: Option<String>,
+    /// Write lines as JSON.
+    #[serde(default)]
+    pub log_json: bool,
+    /// Write no log files.
+    #[serde(default)]
+    pub disable_logs: bool,
+    /// Leave control sequences of terminals out of log files.
+    #[serde(default)]
+    pub log_strip_ansi: bool,
+    /// When log files are set aside; `None` is never.
+    #[serde(default = "default_rotation")]
+    pub log_rotate: Option<LogRotateDefinition>,
+    /// Which changes of files make the workers be replaced.
+    #[serde(default)]
+    pub watch: Option<WatchDefinition>,
+    /// Replace a worker whose process tree is larger.
+    #[serde(default)]
+    pub max_memory_bytes: Option<u64>,
+    /// Replace a worker that has answered so many requests.
+    #[serde(default)]
+    pub max_requests: Option<u64>,
+    /// Replace a worker that is older.
+    #[serde(default)]
+    pub max_age_ms: Option<u64>,
+    /// Replace the workers at these times.
+    #[serde(default)]
+    pub cron_restart: Option<String>,
+    /// How it is found out whether a worker still works.
+    #[serde(default)]
+    pub health: Option<HealthDefinition>,
+    /// Apps that are ready before this one starts.
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+    /// Memory that all its processes together may use.
+    #[serde(default)]
+    pub memory_max_bytes: Option<u64>,
+    /// Thousandths of a core that all its processes together may use.
+    #[serde(default)]
+    pub cpu_max_millicores: Option<u32>,
+    /// Bind ports below 1024 for workers of another user.
+    #[serde(default)]
+    pub low_ports: bool,
+    /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
+    /// `command line`.
+    #[serde(default)]
+    pub origins: BTreeMap<String, String>,
+}
+
+impl AppDefinition {
+    /// Whether its workers run as another user than this one.
+    pub fn is_of_another_user(&self, own_uid: u32) -> bool {
+        self.run_as.as_ref().is_some_and(|user| user.uid != own_uid)
+    }
+
+    /// Replaces the secrets among its arguments, for output that others may see.
+    pub fn redact_arguments(&mut self) {
+        for arguments in [&mut self.args, &mut self.program_args] {
+            *arguments = shown_arguments(arguments);
+        }
+        if let Some(script) = &mut self.script {
+            // The shell's command line, of apps that have one.
+            let words: Vec<String> = script.split(' ').map(str::to_owned).collect();
+            *script = shown_arguments(&words).join(" ");
+        }
+    }
+
+    /// Variables of the caller's shell that the app is likely to need and that no saved state holds.
+    pub fn unsaved_variables(&self) -> Vec<&str> {
+        let sources = &self.env_sources;
+        let is_unsaved =
+            |name: &&String| !sources.keep_inherited && !is_harmless(name) && looks_app_specific(name);
+        sources.inherited.iter().filter(is_unsaved).map(String::as_str).collect()
+    }
+}
+
+fn default_namespace() -> String {
+    forkful_core::spec::NAMESPACE_DEFAULT.to_owned()
+}
+
+fn default_instance_var() -> String {
+    "NODE_APP_INSTANCE".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl From<&AppSpec> for AppDefinition {
+    /// Paths that are no UTF-8 come out with replacement characters; `forkful-config` refuses them before.
+    fn from(spec: &AppSpec) -> Self {
+        let (restart_delay_ms, exp_backoff_restart_delay_ms) = match spec.restart.delay {
+            RestartDelay::Fixed(pause) => (Some(millis(pause)), None),
+            RestartDelay::Exponential { initial, .. } => (None, Some(millis(initial))),
+        };
+        Self {
+            name: spec.name.as_str().to_owned(),
+            program: text(&spec.launch.program),
+            program_args: spec.launch.program_args.clone(),
+            script: spec.launch.script.clone(),
+            args: spec.launch.args.clone(),
+            cwd: text(&spec.launch.cwd),
+            env: spec.launch.env.clone(),
+            runtime: spec.launch.runtime,
+            mode: spec.mode,
+            instances: spec.instances,
+            balance: spec.balance,
+            autorestart: spec.restart.autorestart,
+            restart_finished: spec.restart.restart_finished,
+            max_restarts: spec.restart.max_restarts,
+            restart_window_ms: millis(spec.restart.window),
+            min_uptime_ms: millis(spec.restart.min_uptime),
+            restart_delay_ms,
+            exp_backoff_restart_delay_ms,
+            stop_exit_codes: spec.restart.stop_exit_codes.clone(),
+            wait_ready: spec.readiness.wait_ready,
+            listen_timeout_ms: spec.readiness.listen_timeout.map(millis),
+            kill_signal: spec.stop.signal.0,
+            kill_timeout_ms: millis(spec.stop.kill_timeout),
+            drain_timeout_ms: millis(spec.stop.drain_timeout),
+            out_file: spec.logs.out_file.as_ref().map(text),
+            error_file: spec.logs.error_file.as_ref().map(text),
+            merge_logs: spec.logs.merge,
+            time: spec.logs.time,
+            agent: spec.agent,
+            namespace: spec.namespace.as_str().to_owned(),
+            autostart: spec.autostart,
+            pid_file: spec.pid_file.as_ref().map(text),
+            instance_var: spec.variables.instance.clone(),
+            increment_var: spec.variables.increment.clone(),
+            env_sources: (&spec.launch.env_sources).into(),
+            run_as: spec.launch.run_as.as_ref().map(Into::into),
+            shutdown_with_message: spec.stop.by_message,
+            treekill: spec.stop.whole_tree,
+            log_date_format: spec.logs.date_format.as_ref().map(|form| form.as_str().to_owned()),
+            log_file: spec.logs.combined_file.as_ref().map(text),
+            log_json: spec.logs.line_format == LineFormat::Json,
+            disable_logs: spec.logs.disabled,
+            log_strip_ansi: spec.logs.ansi == AnsiPolicy::Strip,
+            log_rotate: spec.logs.rotation.as_ref().map(Into::into),
+            watch: spec.watch.as_ref().map(Into::into),
+            max_memory_bytes: spec.renewal.max_memory_bytes,
+            max_requests: spec.renewal.max_requests,
+            max_age_ms: spec.renewal.max_age.map(millis),
+            cron_restart: spec.renewal.cron.as_ref().map(|cron| cron.as_str().to_owned()),
+            health: spec.health.as_ref().map(Into::into),
+            depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
+            memory_max_bytes: spec.limits.memory_bytes,
+            cpu_max_millicores: spec.limits.millicores,
+            low_ports: spec.low_ports,
+            origins: spec.origins.clone(),
+        }
+    }
+}
+
+impl TryFrom<AppDefinition> for AppSpec {
+    type Error = DefinitionError;
+
+    fn try_from(definition: AppDefinition) -> Result<Self, DefinitionError> {
+        let name = AppName::new(definition.name.as_str())
+            .map_err(|source| DefinitionError::Name { name: definition.name.clone(), source })?;
+        let check = Check { app: name.as_str() };
+        if definition.mode == ModeKind::Cluster && definition.runtime != RuntimeKind::Node {
+            return Err(DefinitionError::ClusterNeedsNode { app: name.as_str().to_owned() });
+        }
+        check.range("instances", definition.instances, 1, INSTANCES_MAX)?;
+        let restart = check.restart(&definition)?;
+        let readiness = Readiness {
+            wait_ready: definition.wait_ready,
+            listen_timeout: check.optional_duration("listen_timeout_ms", definition.listen_timeout_ms)?,
+        };
+        check.range("kill_signal", definition.kill_signal, 1, SIGNAL_MAX)?;
+        let stop = StopPolicy {
+            signal: StopSignal(definition.kill_signal),
+            kill_timeout: check.duration("kill_timeout_ms", definition.kill_timeout_ms)?,
+            drain_timeout: check.duration("drain_timeout_ms", definition.drain_timeout_ms)?,
+            by_message: definition.shutdown_with_message,
+            whole_tree: definition.treekill,
+        };
+        let logs = check.logs(&definition)?;
+        let renewal = check.renewal(&definition)?;
+        let limits = check.limits(&definition)?;
+        let variables = check.variables(&definition)?;
+        check.env(&definition.env)?;
+        check.texts("program_args", &definition.program_args)?;
+        check.texts("args", &definition.args)?;
+        check.texts("script", definition.script.as_slice())?;
+        let launch = Launch {
+            program: check.path("program", definition.program)?,
+            program_args: definition.program_args,
+            script: definition.script,
+            args: definition.args,
+            cwd: check.path("cwd", definition.cwd)?,
+            env: definition.env,
+            env_sources: check.env_sources(definition.env_sources)?,
+            run_as: definition.run_as.map(Into::into),
+            runtime: definition.runtime,
+        };
+        Ok(Self {
+            namespace: check.namespace(&definition.namespace)?,
+            autostart: definition.autostart,
+            pid_file: check.optional_path("pid_file", definition.pid_file)?,
+            variables,
+            watch: definition.watch.map(|watch| check.watch(watch)).transpose()?,
+            renewal,
+            health: definition.health.map(|health| check.health(health)).transpose()?,
+            depends_on: check.depends_on(definition.depends_on)?,
+            limits,
+            low_ports: definition.low_ports,
+            origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
+            launch,
+            instances: definition.instances,
+            mode: definition.mode,
+            balance: definition.balance,
+            restart,
+            readiness,
+            stop,
+            logs,
+            agent: definition.agent,
+            name,
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Kinds of values: what each takes, in words, as a schema and as a type of TypeScript. How one is read is in
+//! [`values`](crate::values).
+
+use forkful_core::logs::LogRotation;
+use serde_json::{Value, json};
+
+/// What kind of value a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A text, which the name of an app has its own rules for.
+    Name,
+    /// A text that is not empty.
+    Text,
+    /// The name of an environment variable.
+    Variable,
+    Path,
+    /// A list of texts, or a text that is split as a shell would.
+    Words,
+    /// A number, `max` or a negative number.
+    Instances,
+    /// `cluster` or `fork`.
+    ExecMode,
+    /// Milliseconds, or a text with a unit.
+    Duration,
+    /// The same; 0 is none.
+    DurationOrNone,
+    /// The same, but not 0.
+    Period,
+    /// A whole number from 0.
+    Count,
+    /// A whole number from 1.
+    Positive,
+    Port,
+    /// `true` or `false`.
+    Flag,
+    /// One exit code or a list of them.
+    ExitCodes,
+    /// A signal's name or number.
+    Signal,
+    /// One of these names.
+    Choice(&'static [&'static str]),
+    /// One of two names: `false` and `true` of the field.
+    Switch([&'static str; 2]),
+    /// An object of variables.
+    Environment,
+    /// Bytes, or a text with a unit.
+    Bytes,
+    /// Cores, or a share of one in percent.
+    Cores,
+    /// A cron pattern, or 0 for none.
+    Cron,
+    /// `true`, or what of the environment is left out.
+    FilterEnv,
+    /// A user or group, by name or id.
+    User,
+    /// `true`, or a path.
+    FlagOrPath,
+    /// A form of dates.
+    DateFormat,
+    /// `true`, or paths.
+    Watch,
+    /// Patterns of paths.
+    WatchIgnore,
+    /// Options of the watcher.
+    WatchOptions,
+    Health,
+    /// How log files are set aside.
+    LogRotation,
+    /// One path or a list of them.
+    Paths,
+    /// Names of apps.
+    Names,
+    /// Not read.
+    Any,
+}
+
+/// What a kind is in words, as a type of TypeScript, and as a JSON Schema.
+struct Forms {
+    words: String,
+    typescript: String,
+    schema: Value,
+}
+
+fn forms(words: &str, typescript: &str, schema: Value) -> Forms {
+    Forms { words: words.to_owned(), typescript: typescript.to_owned(), schema }
+}
+
+impl Kind {
+    /// The kind in a few words, for tables of documentation.
+    pub fn describe(self) -> String {
+        self.forms().words
+    }
+
+    /// As a type of TypeScript.
+    pub fn typescript(self) -> String {
+        self.forms().typescript
+    }
+
+    /// As a JSON Schema.
+    pub fn schema(self) -> Value {
+        self.forms().schema
+    }
+
+    #[rustfmt::skip]
+    fn forms(self) -> Forms {
+        let text = || json!({ "type": "string" });
+        let texts = || json!({ "type": "array", "items": { "type": "string" } });
+        let list = || json!({ "anyOf": [text(), texts()] });
+        let number = |pattern: &str| json!({ "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": pattern }] });
+        let whole = |min: u32, max: u32| json!({ "type": "integer", "minimum": min, "maximum": max });
+        let any = |values: &[Value]| json!({ "anyOf": values });
+        match self {
+            Self::Name | Self::Text | Self::Variable => forms("text", "string", json!({ "type": ["string", "number"] })),
+            Self::User => forms("name or number", "string | number", json!({ "type": ["string", "number"] })),
+            Self::Path => forms("path", "string", text()),
+            Self::DateFormat => forms("\"YYYY-MM-DD HH:mm:ss\"", "string | false", text()),
+            Self::Words => forms("list or text", "string | string[]", list()),
+            Self::Paths => forms("path or list", "string | string[]", list()),
+            Self::Names => forms("name or list", "string | string[]", list()),
+            Self::WatchIgnore => forms("pattern or list", "string | string[]", list()),
+            Self::Instances => forms("number, \"max\", negative number", "number | 'max' | string",
+                any(&[json!({ "type": "integer" }), json!({ "type": "string", "pattern": "^(max|-?[0-9]+)$" })])),
+            Self::ExecMode => forms("\"cluster\" or \"fork\"", "'cluster' | 'fork' | 'cluster_mode' | 'fork_mode'",
+                json!({ "enum": ["cluster", "fork", "cluster_mode", "fork_mode"] })),
+            Self::Duration | Self::DurationOrNone | Self::Period =>
+                forms("milliseconds, or \"10s\"", "number | string", number(r"^\s*[0-9.]+\s*(ms|s|m|min|h|d)?\s*$")),
+            Self::Cores => forms("cores, or \"150%\"", "number | string", number(r"^\s*[0-9.]+\s*%?\s*$")),
+            Self::Bytes => forms("bytes, or \"200M\"", "number | string", number(r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$")),
+            Self::Count | Self::Positive => forms("whole number", "number", json!({ "type": "integer", "minimum": 0 })),
+            Self::Port => forms("port", "number", whole(0, 65535)),
+            Self::Flag => forms("true or false", "boolean", json!({ "type": "boolean" })),
+            Self::ExitCodes => forms("exit code or list", "number | number[]",
+                any(&[whole(0, 255), json!({ "type": "array", "items": whole(0, 255) })])),
+            Self::Signal => forms("signal", "string | number", any(&[text(), whole(1, 64)])),
+            Self::Choice(names) => choice(names, ", "),
+            Self::Switch(names) => choice(&names, " or "),
+            Self::Environment => forms("object", "Record<string, string | number | boolean>", json!({ "type": "object" })),
+            Self::WatchOptions => forms("object", "Record<string, unknown>", json!({ "type": "object" })),
+            Self::Cron => forms("cron pattern, or 0", "string | 0 | false", any(&[text(), json!({ "enum": [0, false] })])),
+            Self::FilterEnv => forms("true, name, or list", "boolean | string | string[]",
+                any(&[json!({ "type": "boolean" }), text(), texts()])),
+            Self::Watch => forms("true, path, or list", "boolean | string | string[]",
+                any(&[json!({ "type": "boolean" }), text(), texts()])),
+            Self::FlagOrPath => forms("true or path", "boolean | string", json!({ "type": ["boolean", "string"] })),
+            Self::Health => forms("path, URL, or object", "string | false | Record<string, unknown>", health(&list())),
+            Self::LogRotation => forms("true, false, or object", "boolean | string | Record<string, unknown>", log_rotation()),
+            Self::Any => forms("any", "unknown", json!({})),
+        }
+    }
+}
+
+/// One of some names.
+fn choice(names: &[&str], separator: &str) -> Forms {
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let types: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    forms(&quoted.join(separator), &types.join(" | "), json!({ "enum": names }))
+}
+
+fn health(words: &Value) -> Value {
+    let duration = Kind::Duration.schema();
+    json!({ "anyOf": [{ "type": "string" }, { "const": false }, {
+        "type": "object",
+        "properties": {
+            "http": { "type": "string" },
+            "tcp": { "type": ["integer", "boolean"] },
+            "command": words,
+            "interval": duration,
+            "timeout": duration,
+            "start_period": duration,
+            "failures": { "type": "integer", "minimum": 1 },
+            "stuck_limit": duration,
+        },
+        "additionalProperties": false,
+    }] })
+}
+
+fn log_rotation() -> Value {
+    let or_off = |kind: Kind| json!({ "anyOf": [kind.schema(), { "const": false }] });
+    json!({ "anyOf": [{ "type": "boolean" }, {
+        "type": "object",
+        "properties": {
+            "max_size": or_off(Kind::Bytes),
+            "max_age": or_off(Kind::Duration),
+            "keep": { "type": "integer", "minimum": 0, "maximum": LogRotation::KEEP_MAX },
+            "total": or_off(Kind::Bytes),
+            "compress": { "type": "boolean" },
+            "min_free": { "anyOf": [Kind::Bytes.schema(), { "enum": ["auto", false] }] },
+        },
+        "additionalProperties": false,
+    }] })
+}
