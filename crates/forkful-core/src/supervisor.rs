@@ -22,6 +22,7 @@ mod held;
 mod neighbours;
 mod reload;
 mod slots;
+mod upkeep;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -32,16 +33,17 @@ use crate::rollout::ReloadQueue;
 use crate::slot::{Exit, Generation, Outcome, Policy, Slot, State, Ticket};
 use crate::spec::{AppName, AppSpec};
 
-pub use effect::{Answer, Asked, Effect, Note, ReloadFailure, ReloadResult};
+pub use effect::{Answer, Asked, Effect, Note, Notice, ReloadFailure, ReloadResult};
 pub use event::{AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, Standing, Whom};
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
+pub use upkeep::{Observation, SlotUpkeep};
 
 use held::Held;
 use reload::Reload;
 
 /// See the module's documentation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AppSupervisor {
     spec: Rc<AppSpec>,
     policy: Policy,
@@ -52,11 +54,13 @@ pub struct AppSupervisor {
     reload: Option<Reload>,
     orders: ReloadQueue<ReloadOrder>,
     held: Option<Held>,
+    /// When memory, requests and ages are looked at next.
+    next_look: Option<Time>,
     chance: Chance,
 }
 
 /// A slot, and what is known of it beyond its state.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SlotRecord {
     pub slot: Slot,
     /// Whether it should run, by the last command; what is saved.
@@ -65,7 +69,10 @@ pub struct SlotRecord {
     pub last_exit: Option<Exit>,
     /// Why the last listen was refused.
     pub listen_fault: Option<ListenFault>,
+    pub upkeep: SlotUpkeep,
     deadline: Option<Time>,
+    /// The process that is to be started and whose program does not run yet.
+    pending_start: Option<Generation>,
 }
 
 /// A refused listen, in words.
@@ -105,6 +112,7 @@ impl AppSupervisor {
             reload: None,
             orders: ReloadQueue::default(),
             held: None,
+            next_look: None,
             chance: Chance::new(seed),
         }
     }
@@ -150,7 +158,7 @@ impl AppSupervisor {
 
     /// The commands whose reloads wait for the one under way.
     pub fn waiting_reloads(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.orders.waiting().map(|order| order.job)
+        self.orders.waiting().filter_map(|order| order.job)
     }
 
     /// Whether something waits for other apps.
@@ -183,9 +191,10 @@ impl AppSupervisor {
         self.slots.get(&slot).is_some_and(|record| !record.slot.is_going())
     }
 
-    /// When the next deadline of a slot is.
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.slots.values().filter_map(|record| record.deadline).min()
+    /// When [`Event::Time`] is wanted next.
+    pub fn next_wake(&self) -> Option<Time> {
+        let slots = self.slots.values().flat_map(|record| [record.deadline, record.upkeep.next_wake()]);
+        slots.chain([self.next_look]).flatten().min()
     }
 
     /// The slots whose deadline has come.
@@ -226,9 +235,12 @@ impl SlotRecord {
         }
     }
 
-    /// When the slot is to be told that time has passed.
-    pub fn deadline(&self) -> Option<Time> {
-        self.deadline
+    /// Whether its time to become ready is over, and a process that serves is waiting for its successor.
+    pub fn late_successor(&self, now: Time) -> Option<Generation> {
+        match &self.slot.state {
+            State::Replacing { new, ready_by, .. } if *ready_by <= now => Some(*new),
+            _ => None,
+        }
     }
 }
 
@@ -248,7 +260,25 @@ impl Turn<'_> {
             }
             Event::ScaleAsDefined { instances, job } => self.scale_as_defined(Some(instances), job),
             Event::OthersMoved => self.try_held(),
+            Event::Time => self.on_time(),
+            Event::Observed(observations) => self.observed(&observations),
+            Event::Health { slot, generation, answer } => self.on_health(slot, generation, answer),
+            Event::ChannelBusy { slot, generation } => self.channel_busy(slot, generation),
+            Event::Silent { slot, generation, silent, report } => {
+                self.on_silence(slot, generation, silent, report);
+            }
+            Event::Requests { slot, generation, served } => self.note_requests(slot, generation, served),
+            Event::Renew { why } => self.renew(&why),
         }
+    }
+
+    /// Does what is due.
+    fn on_time(&mut self) {
+        let now = self.context.now;
+        for slot in self.app.due_slots(now) {
+            self.deadline(slot);
+        }
+        self.upkeep();
     }
 
     fn effect(&mut self, effect: Effect) {
@@ -258,5 +288,10 @@ impl Turn<'_> {
     /// Has the client of a command told something.
     fn note(&mut self, job: JobId, note: Note) {
         self.effect(Effect::Note(job, note));
+    }
+
+    /// An answer that was owed to a command is given.
+    fn settled(&mut self, job: JobId) {
+        self.effect(Effect::Settled(job));
     }
 }

@@ -65,9 +65,9 @@ use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
 use forkful_core::chance::Chance;
-use forkful_core::slot::{Event, Exit, Generation};
+use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
-use forkful_core::supervisor::Effect;
+use forkful_core::supervisor::{Effect, Event};
 use forkful_os::cgroup::Groups;
 use forkful_os::closed::ClosedConnections;
 use forkful_os::process::{Child, Flight};
@@ -220,7 +220,7 @@ pub(crate) struct Engine {
     /// Empty between two events; keeps its memory.
     effects: Vec<Effect>,
     /// Events of slots that come from within: exits of processes that never began, drains that need no time.
-    told: VecDeque<(AppId, u16, Event)>,
+    told: VecDeque<(AppId, Event)>,
     looks: Vec<look::Look>,
     replies: Vec<tokio::task::JoinHandle<()>>,
     back: mpsc::UnboundedSender<Back>,
@@ -395,8 +395,8 @@ impl Engine {
     fn settle(&mut self) {
         loop {
             match self.told.pop_front() {
-                Some((app, slot, event)) => {
-                    self.feed(app, slot, event);
+                Some((app, event)) => {
+                    self.supervise(app, event);
                     self.after_exit(app);
                 }
                 None if !self.go_on_with_held() => break,

@@ -21,6 +21,7 @@ impl Turn<'_> {
             }
         }
         self.effect(Effect::Defined);
+        self.begin_upkeep();
         let autostart = self.app.spec.autostart;
         let is_started = |number: &u16| {
             let is_wanted = stopped.as_ref().map_or(autostart, |stopped| !stopped.contains(number));
@@ -78,6 +79,7 @@ impl Turn<'_> {
         self.app.spec = spec;
         self.effect(Effect::Changed);
         self.effect(Effect::Defined);
+        self.begin_upkeep();
     }
 
     /// Gives the app this many slots; yields those that go.

@@ -48,8 +48,43 @@ pub enum Effect {
     Failed(JobId, Option<u16>, Fault),
     /// A reload is over; comes with [`Effect::Settled`].
     Reloaded(JobId, ReloadResult),
-    /// A reload that waited is dropped, since its client has gone.
+    /// Look at the memory of the workers and send [`Event::Observed`](super::Event::Observed).
+    Observe,
+    /// Ask a worker whether it is well, and send [`Event::Health`](super::Event::Health).
+    AskHealth(u16, Generation),
+    /// A line for the log, about one slot or the app.
+    Notice(Option<u16>, Notice),
+}
+
+/// Something that is written to the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Workers are replaced; the text says why.
+    Renewed(String),
+    HealthCheckFailed {
+        /// How many in a row.
+        failures: u32,
+        /// How many may fail before the worker is replaced.
+        most: u32,
+        fault: String,
+    },
+    /// A worker is killed because its loop does not turn; the text says what it was doing.
+    KilledWhileStuck(String),
+    /// The client of a reload that waited has gone.
     ReloadDropped,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Renewed(why) => write!(f, "renewed: {why}"),
+            Self::HealthCheckFailed { failures, most, fault } => {
+                write!(f, "health check {failures} of {most} failed: {fault}")
+            }
+            Self::KilledWhileStuck(report) => write!(f, "killed: {report}"),
+            Self::ReloadDropped => f.write_str("a reload that waited was dropped: its client has gone"),
+        }
+    }
 }
 
 /// The answer of a slot to a command.

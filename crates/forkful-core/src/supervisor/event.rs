@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::Time;
 use crate::slot::{self, Generation, Verb};
 use crate::spec::{AppName, AppSpec};
 
-use super::ListenFault;
+use super::{ListenFault, Observation};
 
 /// Names an app within a daemon. Numbers are not used again while late events of an earlier app can arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,12 +41,34 @@ pub enum Event {
     ScaleAsDefined { instances: u16, job: JobId },
     /// Other apps have changed their standing.
     OthersMoved,
+    /// Time has passed. Harmless when it comes early or twice.
+    Time,
+    /// What was seen of the workers, see [`Effect::Observe`](super::Effect::Observe).
+    Observed(Vec<Observation>),
+    /// A health check has an answer, or what was wrong.
+    Health { slot: u16, generation: Generation, answer: Result<(), String> },
+    /// A worker could not be asked, since its channel is busy.
+    ChannelBusy { slot: u16, generation: Generation },
+    /// The event loop of a worker has stood still.
+    Silent {
+        slot: u16,
+        generation: Generation,
+        /// For how long.
+        silent: Duration,
+        /// What the process was doing, in words.
+        report: String,
+    },
+    /// A worker's agent has counted its requests.
+    Requests { slot: u16, generation: Generation, served: u64 },
+    /// All workers that should run are to be replaced: the clock or changed files want it.
+    Renew { why: String },
 }
 
 /// A reload that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReloadOrder {
-    pub job: JobId,
+    /// The command that it is for; none when a worker is renewed.
+    pub job: Option<JobId>,
     /// What the app becomes; `None` keeps its definition.
     pub spec: Option<Rc<AppSpec>>,
     pub whom: Whom,

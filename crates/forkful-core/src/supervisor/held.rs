@@ -56,7 +56,7 @@ impl Turn<'_> {
     fn fail_held(&mut self, held: &Held, fault: &Fault) {
         for slot in &held.slots {
             self.effect(Effect::Failed(held.job, Some(*slot), fault.clone()));
-            self.effect(Effect::Settled(held.job));
+            self.settled(held.job);
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use super::{Asked, Effect, JobId, ListenFault, Note, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom};
+use super::{
+    Asked, Effect, JobId, ListenFault, Note, Notice, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom,
+};
 use crate::rollout::{Action, Admission, Event, Rollout, Summary};
 use crate::slot::{Fault, Generation, Outcome, SlotNumber, Verb};
 use crate::spec::{AppSpec, Mode};
@@ -13,7 +15,7 @@ pub(super) struct Reload {
     plan: Rollout,
     /// Whether new workers start beside the old ones: all share their ports, before and after.
     rolling: bool,
-    pub(super) job: JobId,
+    pub(super) job: Option<JobId>,
     /// What the app was before, for when the new version fails.
     previous: Option<Rc<AppSpec>>,
     /// The process that served when the last replacement began; a slot may have had none.
@@ -28,11 +30,13 @@ impl Turn<'_> {
     /// Begins a reload, or has it wait for the one under way.
     pub(super) fn order_reload(&mut self, order: ReloadOrder) {
         let job = order.job;
-        self.effect(Effect::Owed(job));
+        self.effects.extend(job.map(Effect::Owed));
         match self.app.orders.ask(order) {
             Admission::Begin(order) => self.begin_reload(order),
-            Admission::Behind(_) => self.note(job, Note::WaitedForReload),
-            Admission::Refused(order) => self.fail_reload(&order, Fault::TooManyWaiting),
+            Admission::Behind(_) => {
+                self.effects.extend(job.map(|job| Effect::Note(job, Note::WaitedForReload)));
+            }
+            Admission::Refused(order) => self.fail_reload(&order, &Fault::TooManyWaiting),
         }
     }
 
@@ -49,8 +53,8 @@ impl Turn<'_> {
             Rc::make_mut(&mut spec).instances = self.app.spec.instances;
             self.adopt(spec);
         }
-        if !rolling {
-            self.note(order.job, Note::NotRolling);
+        if let Some(job) = order.job.filter(|_| !rolling) {
+            self.note(job, Note::NotRolling);
         }
         let (plan, actions) = Rollout::new(slots);
         let (job, old, listen_fault) = (order.job, None, None);
@@ -151,20 +155,22 @@ impl Turn<'_> {
         let replaced = summary.replaced.into_iter().map(|slot| slot.0).collect();
         let total = self.app.slots.len();
         let result = ReloadResult { rolling: reload.rolling, replaced, total, failure };
-        self.effect(Effect::Reloaded(reload.job, result));
-        self.scale_as_defined(instances, reload.job);
-        self.effect(Effect::Settled(reload.job));
+        if let Some(job) = reload.job {
+            self.effect(Effect::Reloaded(job, result));
+            self.scale_as_defined(instances, job);
+            self.settled(job);
+        }
         self.next_reload();
     }
 
     fn next_reload(&mut self) {
         while let Some(order) = self.app.orders.finished() {
-            if !self.context.abandoned.contains(&order.job) {
+            let Some(job) = order.job.filter(|job| self.context.abandoned.contains(job)) else {
                 return self.begin_reload(order);
-            }
+            };
             // Its client waited for the answer and has gone: an interrupted command is not carried out later.
-            self.effect(Effect::ReloadDropped);
-            self.effect(Effect::Settled(order.job));
+            self.effect(Effect::Notice(None, Notice::ReloadDropped));
+            self.settled(job);
         }
     }
 
@@ -182,14 +188,15 @@ impl Turn<'_> {
     /// slot.
     pub(super) fn cancel_reloads(&mut self, by: Verb) {
         for order in self.app.orders.clear() {
-            self.fail_reload(&order, Fault::Cancelled { by });
+            self.fail_reload(&order, &Fault::Cancelled { by });
         }
         self.step_plan(Event::Cancelled { by });
     }
 
-    fn fail_reload(&mut self, order: &ReloadOrder, fault: Fault) {
+    fn fail_reload(&mut self, order: &ReloadOrder, fault: &Fault) {
+        let Some(job) = order.job else { return };
         let first = self.app.slots.keys().next().copied();
-        self.effect(Effect::Failed(order.job, first, fault));
-        self.effect(Effect::Settled(order.job));
+        self.effect(Effect::Failed(job, first, fault.clone()));
+        self.settled(job);
     }
 }

@@ -1,9 +1,13 @@
 //! One slot's share: its events, its answers, its coming and going.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::{Answer, Asked, Effect, JobId, ListenFault, News, SlotRecord, Turn};
 use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, Ticket, Verb};
+
+/// The time of a worker whose start is not over begins so much later, each time that it would have passed.
+const START_LOOK: Duration = Duration::from_millis(10);
 
 impl Turn<'_> {
     /// Feeds an event to a slot and takes what follows.
@@ -11,6 +15,9 @@ impl Turn<'_> {
         let app = &mut *self.app;
         let Some(record) = app.slots.get_mut(&number) else { return };
         let was_finished = record.slot.stays_finished(&app.policy.restart);
+        if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
+            record.pending_start = record.pending_start.filter(|pending| pending != generation);
+        }
         let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.draw());
         record.deadline = record.slot.next_deadline();
         if record.slot.stays_finished(&app.policy.restart) != was_finished {
@@ -19,18 +26,40 @@ impl Turn<'_> {
         for action in actions {
             self.take_action(number, action);
         }
+        self.note_current(number);
+    }
+
+    /// The deadline of a slot has come.
+    pub(super) fn deadline(&mut self, number: u16) {
+        let now = self.context.now;
+        let pending = self.app.slots.get(&number).and_then(|record| record.pending_start);
+        if let Some(generation) = pending {
+            // A process that was not started yet is not late.
+            self.feed(number, Event::Begun(generation, now + START_LOOK));
+        }
+        let deadline = self.app.slots.get(&number).and_then(|record| record.deadline);
+        if deadline.is_some_and(|at| at <= now) {
+            self.feed(number, Event::Deadline);
+        }
     }
 
     fn take_action(&mut self, slot: u16, action: Action) {
         let effect = match action {
-            Action::Spawn(generation) => Effect::Spawn(slot, generation),
+            Action::Spawn(generation) => {
+                if let Some(record) = self.app.slots.get_mut(&slot) {
+                    record.pending_start = Some(generation);
+                }
+                Effect::Spawn(slot, generation)
+            }
             Action::Signal(generation) => Effect::Signal(slot, generation),
             Action::Kill(generation) => Effect::Kill(slot, generation),
             Action::OpenTraffic(generation) => Effect::OpenTraffic(slot, generation),
             Action::CloseTraffic(generation) => Effect::CloseTraffic(slot, generation),
-            Action::Drain(generation) => {
-                Effect::Drain { slot, generation, job: self.app.reload.as_ref().map(|reload| reload.job) }
-            }
+            Action::Drain(generation) => Effect::Drain {
+                slot,
+                generation,
+                job: self.app.reload.as_ref().and_then(|reload| reload.job),
+            },
             // The deadline is read from the slot after each event.
             Action::Wake(_) => return,
             Action::Report(report) => {
@@ -46,13 +75,13 @@ impl Turn<'_> {
         let Some(record) = self.app.slots.get_mut(&number) else { return };
         match report {
             Report::Exited { exit, .. } => record.last_exit = Some(exit.clone()),
+            Report::ReplaceFailed { .. } => record.note_failed_renewal(self.context.now),
             Report::Left { .. } if record.slot.leaving.is_empty() => {
                 self.news.push_back(News::OldLeft(number));
             }
             Report::Online { .. }
             | Report::StartFailed { .. }
             | Report::Replaced { .. }
-            | Report::ReplaceFailed { .. }
             | Report::Stopped
             | Report::RestartScheduled { .. }
             | Report::GaveUp { .. }
@@ -101,6 +130,7 @@ impl Turn<'_> {
     pub(super) fn runs(&mut self, slot: u16, generation: Generation) {
         if let Some(record) = self.app.slots.get_mut(&slot) {
             record.listen_fault = None;
+            record.pending_start = record.pending_start.filter(|pending| *pending != generation);
         }
         self.feed(slot, Event::Begun(generation, self.context.now));
     }

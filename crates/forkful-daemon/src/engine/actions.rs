@@ -31,6 +31,11 @@ impl Engine {
         self.supervise(app, Event::Slot(slot, event));
     }
 
+    /// Has an event fed to an app's supervisor after what is being done now.
+    pub(crate) fn tell(&mut self, app: AppId, event: Event) {
+        self.told.push_back((app, event));
+    }
+
     /// Feeds an event to an app's supervisor and performs what follows.
     pub(crate) fn supervise(&mut self, app: AppId, event: Event) {
         let now = self.clock.now();
@@ -78,9 +83,14 @@ impl Engine {
             Effect::FinishedBefore(job, slot) => self.note_finished_before(app, slot, job),
             Effect::Failed(job, slot, fault) => self.note_failed(job, app, slot, fault),
             Effect::Reloaded(job, result) => self.note_reloaded(app, job, result),
-            Effect::ReloadDropped => {
+            Effect::Observe => self.observe(app),
+            Effect::AskHealth(slot, generation) => self.ask_worker(app, slot, generation, now),
+            Effect::Notice(slot, notice) => {
                 let name = self.name_of(app);
-                log_line!("forkful: {name}: a reload that waited was dropped: its client has gone");
+                match slot {
+                    Some(slot) => log_line!("forkful: {name} worker {slot}: {notice}"),
+                    None => log_line!("forkful: {name}: {notice}"),
+                }
             }
         }
     }
@@ -147,7 +157,7 @@ impl Engine {
             self.with_worker(app, slot, generation, |primary, worker| left = primary.drain(worker, now));
             self.note_left(app, job, &left);
         } else {
-            self.told.push_back((app, slot, slot::Event::Drained(generation)));
+            self.tell(app, Event::Slot(slot, slot::Event::Drained(generation)));
         }
     }
 
@@ -303,7 +313,6 @@ impl Engine {
             self.note_killed(app, slot);
         }
         self.publish_report(app, slot, report);
-        self.on_upkeep_report(app, slot, report);
         if let Some(text) = super::faults::report_text(report) {
             let name = self.name_of(app);
             log_line!("forkful: {name} worker {slot}: {text}");

@@ -19,7 +19,7 @@ use forkful_os::process::Child;
 
 use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
-use super::upkeep::{AppUpkeep, PlaceUpkeep};
+use super::upkeep::AppUpkeep;
 
 pub(crate) use forkful_core::supervisor::{AppId, ListenFault};
 
@@ -67,8 +67,6 @@ pub(crate) struct Place {
     pub(crate) out_file: PathBuf,
     pub(crate) error_file: PathBuf,
     pub(crate) combined_file: Option<PathBuf>,
-    /// What keeps its worker in good shape.
-    pub(crate) upkeep: PlaceUpkeep,
 }
 
 /// Our end of a worker's stdin; outlives the process while somebody writes.
@@ -200,8 +198,8 @@ impl App {
     /// When something of this app is due.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.keys().next().map(|(at, _)| *at);
-        let slots = self.supervisor.next_deadline();
-        [later, slots, self.primary.next_wake(), self.next_upkeep()].into_iter().flatten().min()
+        let supervisor = self.supervisor.next_wake();
+        [later, supervisor, self.primary.next_wake(), self.next_upkeep()].into_iter().flatten().min()
     }
 
     /// Whether no process is there and none is planned.

@@ -280,7 +280,7 @@ impl Engine {
             [slot] if entry.places.len() > 1 => Whom::Slot(*slot),
             _ => Whom::All,
         };
-        self.supervise(app, Event::Reload(ReloadOrder { job, spec, whom }));
+        self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
     }
 }
 

@@ -96,7 +96,6 @@ impl Engine {
             out_file: files.out,
             error_file: files.error,
             combined_file: files.combined,
-            upkeep: super::upkeep::PlaceUpkeep::default(),
         };
         entry.places.insert(number, place);
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::slot::{Event, Generation, OwnSocket, Policy, ReadySign, State};
 use forkful_core::spec::Mode;
-use forkful_core::supervisor;
+use forkful_core::supervisor::{self, SlotRecord};
 use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::Engine;
 use super::actions::LOOK_FRESH;
-use super::app::{App, AppId, Later, ListenFault, Process};
+use super::app::{App, AppId, Later, ListenFault, Place, Process};
 use super::launch::{inspect_port, inspector_number};
 
 /// First look for a socket of the worker's own; the pauses grow by half each.
@@ -91,35 +91,15 @@ impl Engine {
         }
     }
 
-    /// A successor's time is over. If it listens, but not wherever the old worker does, that is why it is given up.
-    pub(crate) fn note_missing(&mut self, app: AppId, slot: u16, now: Time) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(record) = entry.supervisor.slot(slot).filter(|record| record.listen_fault.is_none()) else {
-            // A listen that was refused says more.
+    /// Notes why successors are given up whose time is over: they listen, but not wherever the old workers do.
+    pub(crate) fn note_missing(&mut self, app: AppId, now: Time) {
+        let Some(entry) = self.apps.get(&app).filter(|entry| !entry.spec().readiness.wait_ready) else {
             return;
         };
-        let State::Replacing { new, ready_by, .. } = record.slot.state else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
-        let Some(process) = place.processes.get(&new) else { return };
-        if ready_by > now || entry.spec().readiness.wait_ready {
-            return;
+        let faults: Vec<_> = entry.slots().filter_map(|slot| entry.missing_fault(slot, now)).collect();
+        for (slot, fault) in faults {
+            self.supervise(app, supervisor::Event::ListenRefused(slot, fault));
         }
-        let (there, missing) = (entry.addresses_of(process), entry.missing(slot, new));
-        if there.is_empty() || missing.is_empty() {
-            return;
-        }
-        let missing = missing.join(" and ");
-        let error = format!(
-            "worker {} listens on {}, but not on {missing}, where the old one listens",
-            place.pm_id,
-            there.join(" and ")
-        );
-        let hint = format!(
-            "if it is not meant to listen on {missing} any more: `forkful restart {}`, or let the app say \
-             itself when it is ready (`wait_ready`)",
-            entry.spec().name
-        );
-        self.supervise(app, supervisor::Event::ListenRefused(slot, ListenFault { error, hint: Some(hint) }));
     }
 
     /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and a fork-mode
@@ -149,6 +129,31 @@ impl Engine {
 }
 
 impl App {
+    fn missing_fault(
+        &self,
+        (slot, record, place): (u16, &SlotRecord, &Place),
+        now: Time,
+    ) -> Option<(u16, ListenFault)> {
+        let new = record.late_successor(now)?;
+        let (there, missing) = (self.addresses_of(place.processes.get(&new)?), self.missing(slot, new));
+        // A listen that was refused says more.
+        if record.listen_fault.is_some() || there.is_empty() || missing.is_empty() {
+            return None;
+        }
+        let missing = missing.join(" and ");
+        let error = format!(
+            "worker {} listens on {}, but not on {missing}, where the old one listens",
+            place.pm_id,
+            there.join(" and ")
+        );
+        let hint = format!(
+            "if it is not meant to listen on {missing} any more: `forkful restart {}`, or let the app say \
+             itself when it is ready (`wait_ready`)",
+            self.spec().name
+        );
+        Some((slot, ListenFault { error, hint: Some(hint) }))
+    }
+
     /// The process that serves in a slot while this one starts to follow it.
     fn followed_by(&self, slot: u16, successor: Generation) -> Option<&Process> {
         match &self.supervisor.slot(slot)?.slot.state {

@@ -127,7 +127,7 @@ impl Engine {
                     let known = Known { ends, mark, worker, group };
                     self.begin_start((app, slot, generation), (plan, agent), known);
                 }
-                Err(why) => self.told.push_back((app, slot, Event::SpawnFailed(generation, why))),
+                Err(why) => self.fail_spawn((app, slot, generation), why),
             },
             Err(error) => {
                 let why = format!("no descriptors for its pipes: {error}");
@@ -149,7 +149,7 @@ impl Engine {
             self.work.start_after(app, slot, generation, now + SHORTAGE_PAUSE);
         } else {
             self.short_since = None;
-            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.fail_spawn((app, slot, generation), why);
         }
     }
 
@@ -164,7 +164,7 @@ impl Engine {
         };
         if let Some(stuck) = self.stuck.iter().find(is_the_same) {
             let why = format!("{}: an earlier start still waits for it", stuck.what);
-            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.fail_spawn((app, slot, generation), why);
             return;
         }
         let now = self.clock.now();
@@ -205,11 +205,16 @@ impl Engine {
         });
         if self.starter.order(order).is_err() {
             let why = "no thread can be had to start it".to_owned();
-            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.fail_spawn((app, slot, generation), why);
             return;
         }
         self.work.begun(app, number, now);
         self.pending.insert(whose, pending);
+    }
+
+    /// Tells the slot that its process could not be started.
+    fn fail_spawn(&mut self, (app, slot, generation): Whose, why: String) {
+        self.tell(app, supervisor::Event::Slot(slot, Event::SpawnFailed(generation, why)));
     }
 
     fn next_start(&mut self) -> u64 {
@@ -245,7 +250,7 @@ impl Engine {
             // A signal that came meanwhile has what it wanted.
             Err(error) if !pending.signals.is_empty() => {
                 let why = format!("{error}: {}", error.source);
-                self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
+                self.fail_spawn((app, slot, generation), why);
             }
             Err(error) => {
                 let why = format!("{error}: {}", error.source);
@@ -264,7 +269,7 @@ impl Engine {
             // Its end would never be noticed.
             tree::signal_tree(&child, mark, 9);
             let why = format!("cannot watch the new process: {error}");
-            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.fail_spawn((app, slot, generation), why);
             return;
         }
         self.pids.insert(child.pid);
@@ -344,14 +349,6 @@ impl Engine {
         }
         true
     }
-
-    /// The process of a slot that is being started.
-    pub(super) fn starting(&self, app: AppId, slot: u16) -> Option<Generation> {
-        let from = (app, slot, Generation(0));
-        let to = (app, slot, Generation(u32::MAX));
-        self.pending.range(from..=to).next().map(|((_, _, generation), _)| *generation)
-    }
-
     /// Whether a child of ours is being started, or waits to be taken over.
     pub(super) fn is_being_started(&self, pid: u32) -> bool {
         let workers = self.pending.values().map(|pending| &pending.flight);
@@ -418,7 +415,7 @@ impl Engine {
             let log_file = pending.log_file();
             let Pending { number, program, cwd, .. } = pending;
             self.stuck.push(Stuck { number, program, cwd, log_file, what });
-            self.told.push_back((app, slot, Event::SpawnFailed(generation, why)));
+            self.fail_spawn((app, slot, generation), why);
         }
     }
 }

@@ -4,14 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::slot::Event;
-use forkful_core::supervisor::SlotRecord;
+use forkful_core::supervisor::Event;
 
 use super::Engine;
 use super::app::{App, AppId, Later};
-
-/// The time of a worker whose start is not over begins so much later, each time that it would have passed.
-const START_LOOK: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// Carries out what is due.
@@ -34,22 +30,9 @@ impl Engine {
         if entry.primary.next_wake().is_some_and(|at| at <= now) {
             entry.primary.on_time(now);
         }
-        for slot in entry.supervisor.due_slots(now) {
-            // A start that has just failed must not count as one that is ready by now.
-            if self.told.iter().any(|(of, told, _)| (*of, *told) == (app, slot)) {
-                continue;
-            }
-            // What has not been started yet is not late.
-            let unborn = self.work.unborn(app, slot).or_else(|| self.starting(app, slot));
-            if let Some(generation) = unborn {
-                self.feed(app, slot, Event::Begun(generation, now + START_LOOK));
-                let record = self.apps.get(&app).and_then(|entry| entry.supervisor.slot(slot));
-                if record.and_then(SlotRecord::deadline).is_none_or(|at| at > now) {
-                    continue;
-                }
-            }
-            self.note_missing(app, slot, now);
-            self.feed(app, slot, Event::Deadline);
+        if entry.supervisor.next_wake().is_some_and(|at| at <= now) {
+            self.note_missing(app, now);
+            self.supervise(app, Event::Time);
         }
         while let Some(entry) = self.apps.get_mut(&app)
             && let Some(first) = entry.later.first_entry()
@@ -70,7 +53,7 @@ impl Engine {
             Later::SaidReady(slot, generation) => self.trust_ready(app, slot, generation),
             Later::ClearTree(slot, generation) => self.work.clear(app, slot, generation),
             Later::LookStuck { slot, generation, asked, used } => {
-                self.judge_stuck(app, slot, generation, asked, used);
+                self.look_stuck(app, slot, generation, asked, used);
             }
         }
     }

@@ -11,20 +11,16 @@ mod stuck;
 
 use std::time::Duration;
 
-use forkful_api::types::ActionReply;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
-use forkful_core::slot::{Generation, Report};
-use forkful_core::spec::{AppSpec, WatchIgnore};
-use forkful_core::supervisor::{Event, ReloadOrder, Whom};
-use forkful_core::upkeep::health::Health;
-use forkful_core::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
+use forkful_core::spec::WatchIgnore;
+use forkful_core::supervisor::{Event, Observation};
+use forkful_core::upkeep::renewal::LOOK_EVERY;
 use forkful_os::procinfo;
 
-use super::app::{App, AppId, Process, places_mut};
+use super::app::{App, AppId, Process};
 use super::{Back, Engine};
-use crate::command::Reply;
 use crate::watch::{News, Watcher};
 use cron::Cron;
 
@@ -34,8 +30,6 @@ const MEASURED_FOR: Duration = Duration::from_secs(4);
 /// What is kept of an app for this.
 #[derive(Default)]
 pub(crate) struct AppUpkeep {
-    /// When memory, requests and ages are looked at next.
-    next_look: Option<Time>,
     /// Until when somebody wants to know how late the loops are.
     measured_until: Option<Time>,
     cron: Option<Cron>,
@@ -45,37 +39,11 @@ pub(crate) struct AppUpkeep {
     pub(crate) watch_fault: Option<String>,
 }
 
-/// What is kept of a slot for this.
-#[derive(Debug, Default)]
-pub(crate) struct PlaceUpkeep {
-    current: Option<Current>,
-    pause: Pause,
-    /// Why the slot's worker was replaced the last time, in words.
-    pub(crate) renewed: Option<String>,
-}
-
-/// The process that serves in a slot.
-#[derive(Debug)]
-struct Current {
-    generation: Generation,
-    /// Its own random number: limits vary by it.
-    share: f64,
-    health: Option<Health>,
-    question: Option<health::Question>,
-    report: Option<AgentReport>,
-    /// Its memory at the last look.
-    memory: Option<MemorySample>,
-    /// The loop was found stuck, and said so.
-    stuck: bool,
-}
-
 impl App {
     /// When something here is due.
     pub(crate) fn next_upkeep(&self) -> Option<Time> {
         let cron = self.upkeep.cron.as_ref().map(Cron::next_look);
-        let health = self.places.values().filter_map(|place| place.upkeep.current.as_ref()?.next_question());
-        let own = [self.upkeep.next_look, self.upkeep.measured_until, cron];
-        own.into_iter().flatten().chain(health).min()
+        [self.upkeep.measured_until, cron].into_iter().flatten().min()
     }
 }
 
@@ -95,31 +63,13 @@ impl Process {
     }
 }
 
-impl Current {
-    fn next_question(&self) -> Option<Time> {
-        match &self.question {
-            Some(question) => question.next_try(),
-            None => self.health.as_ref()?.next_question(),
-        }
-    }
-}
-
-impl PlaceUpkeep {
-    /// What was wrong with the last health check.
-    pub(crate) fn health_fault(&self) -> Option<&str> {
-        self.current.as_ref()?.health.as_ref()?.last_fault()
-    }
-}
-
 impl Engine {
     /// An app is new or has another spec: what is looked after follows.
     pub(crate) fn begin_upkeep(&mut self, app: AppId) {
         let now = self.clock.now();
         let watcher = self.watcher_for(app);
         let Some(entry) = self.apps.get_mut(&app) else { return };
-        let renewal = &entry.spec().renewal;
-        entry.upkeep.cron = renewal.cron.as_ref().map(|pattern| Cron::new(pattern, now));
-        entry.upkeep.next_look = looks(entry.spec()).then(|| next_look(now));
+        entry.upkeep.cron = entry.spec().renewal.cron.as_ref().map(|pattern| Cron::new(pattern, now));
         entry.order_reports(now);
         match watcher {
             Kept::As => {}
@@ -128,126 +78,36 @@ impl Engine {
                 entry.upkeep.watch_fault = fault;
             }
         }
-        for place in entry.places.values_mut() {
-            place.upkeep.current = None;
-        }
     }
 
     /// Something may be due for an app.
     pub(crate) fn upkeep(&mut self, app: AppId, now: Time) {
-        self.note_current(app, now);
         let Some(entry) = self.apps.get_mut(&app) else { return };
         if entry.upkeep.measured_until.is_some_and(|until| until <= now) {
             entry.upkeep.measured_until = None;
             entry.order_reports(now);
         }
         if entry.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now)) {
-            self.renew_app(app, "its hour has come (`cron_restart`)");
+            self.supervise(app, Event::Renew { why: "its hour has come (`cron_restart`)".to_owned() });
         }
-        let looks = self.apps.get_mut(&app).is_some_and(|entry| {
-            let due = entry.upkeep.next_look.is_some_and(|at| at <= now);
-            if due {
-                entry.upkeep.next_look = Some(next_look(now));
-            }
-            due
+    }
+
+    /// Looks at the memory of an app's workers.
+    pub(super) fn observe(&mut self, app: AppId) {
+        let now = self.clock.now();
+        // Looks that come sooner than usual take the trees as they were found before.
+        let is_fresh = |(taken, _): &(Time, _)| now.since(*taken) < LOOK_EVERY / 2;
+        if !self.snapshot.as_ref().is_some_and(is_fresh) {
+            self.look_at_processes(now);
+        }
+        let Some(entry) = self.apps.get(&app) else { return };
+        let observed = entry.slots().filter_map(|(slot, record, place)| {
+            let generation = record.online()?;
+            let process = place.processes.get(&generation).filter(|process| process.ended.is_none())?;
+            Some(Observation { slot, generation, memory_bytes: self.tree_bytes(process)? })
         });
-        if looks {
-            self.look_at_workers(app, now);
-        }
-        self.ask_for_health(app, now);
-    }
-
-    /// Notes which process serves in each slot.
-    pub(crate) fn note_current(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let check = entry.spec().health.clone();
-        if check.is_none() && entry.upkeep.next_look.is_none() {
-            return;
-        }
-        let changed: Vec<(u16, Option<Generation>)> = entry
-            .slots()
-            .map(|(slot, record, place)| (slot, record.online(), place.upkeep.current.as_ref()))
-            .filter(|(_, serving, current)| *serving != current.map(|current| current.generation))
-            .map(|(slot, serving, _)| (slot, serving))
-            .collect();
-        for (slot, generation) in changed {
-            let share = self.chance.draw();
-            let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
-            if let Some(place) = place {
-                place.upkeep.current = generation.map(|generation| Current {
-                    generation,
-                    share,
-                    health: check.as_ref().map(|check| Health::new(check, now)),
-                    question: None,
-                    report: None,
-                    memory: None,
-                    stuck: false,
-                });
-            }
-        }
-    }
-
-    /// One look at all workers of an app: the first that is due is renewed, the others have their turn later.
-    fn look_at_workers(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        if entry.supervisor.is_reloading() {
-            return;
-        }
-        if entry.spec().renewal.max_memory_bytes.is_some() {
-            // Looks that come sooner than usual take the trees as they were found before.
-            let is_fresh = |(taken, _): &(Time, _)| now.since(*taken) < LOOK_EVERY / 2;
-            if !self.snapshot.as_ref().is_some_and(is_fresh) {
-                self.look_at_processes(now);
-            }
-            self.look_sooner(app, now);
-        }
-        let Some(entry) = self.apps.get(&app) else { return };
-        let due = entry.places.iter().find_map(|(slot, place)| {
-            let current = place.upkeep.current.as_ref()?;
-            let process = place.processes.get(&current.generation)?;
-            if !place.upkeep.pause.is_over(now) || process.ended.is_some() {
-                return None;
-            }
-            let observed = Observed {
-                age: now.since(process.spawned),
-                memory_bytes: entry.spec().renewal.max_memory_bytes.and_then(|_| self.tree_bytes(process)),
-                requests: current.report.map(|report| report.requests),
-            };
-            let cause = renewal::due(&entry.spec().renewal, current.share, &observed)?;
-            Some((*slot, cause, observed.age))
-        });
-        if let Some((slot, cause, age)) = due {
-            if let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot)) {
-                place.upkeep.pause.on_renewal(now, age);
-            }
-            self.renew_slot(app, slot, &cause.to_string());
-        }
-    }
-
-    /// Notes how much memory workers have, and looks again sooner at those that may soon have too much.
-    fn look_sooner(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(limit) = entry.spec().renewal.max_memory_bytes else { return };
-        let samples: Vec<(u16, MemorySample, Duration)> = entry
-            .places
-            .iter()
-            .filter_map(|(slot, place)| {
-                let current = place.upkeep.current.as_ref()?;
-                let process = place.processes.get(&current.generation)?;
-                let sample = MemorySample { at: now, bytes: self.tree_bytes(process)? };
-                let before = current.memory.unwrap_or(MemorySample { at: process.spawned, bytes: 0 });
-                Some((*slot, sample, renewal::look_again_after(limit, before, sample)))
-            })
-            .collect();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        for (slot, sample, after) in samples {
-            if let Some(current) = entry.places.get_mut(&slot).and_then(|place| place.upkeep.current.as_mut())
-            {
-                current.memory = Some(sample);
-            }
-            let again = now + after;
-            entry.upkeep.next_look = entry.upkeep.next_look.map(|next| next.min(again));
-        }
+        let event = Event::Observed(observed.collect());
+        self.tell(app, event);
     }
 
     /// Resident bytes of a worker and of everything that it has started.
@@ -275,57 +135,12 @@ impl Engine {
     /// What a worker's agent says of it.
     pub(crate) fn on_agent_report(&mut self, app: AppId, worker: WorkerId, report: AgentReport) {
         let now = self.clock.now();
-        self.note_current(app, now);
         let Some(entry) = self.apps.get_mut(&app) else { return };
         let Some((slot, generation)) = entry.find_worker(worker) else { return };
         if let Some(process) = entry.process_of(worker) {
             process.loop_delay = Some((now, report.delay_p99_us));
         }
-        if let Some(place) = entry.places.get_mut(&slot)
-            && let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation)
-        {
-            current.report = Some(report);
-        }
-    }
-
-    /// Replaces the worker of one slot.
-    fn renew_slot(&mut self, app: AppId, slot: u16, why: &str) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        if let Some(place) = entry.places.get_mut(&slot) {
-            place.upkeep.renewed = Some(why.to_owned());
-        }
-        log_line!("forkful: {} worker {slot}: renewed: {why}", entry.spec().name);
-        self.order_renewal(app, Whom::Slot(slot));
-    }
-
-    /// Replaces all workers of an app, one after the other, but for those that somebody has stopped.
-    pub(crate) fn renew_app(&mut self, app: AppId, why: &str) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let App { supervisor, places, .. } = entry;
-        let wanted = places_mut(supervisor, places).filter(|(_, record, _)| record.wanted);
-        let renewed = wanted.map(|(.., place)| place.upkeep.renewed = Some(why.to_owned()));
-        if renewed.count() == 0 {
-            return;
-        }
-        log_line!("forkful: {}: renewed: {why}", entry.spec().name);
-        self.order_renewal(app, Whom::Wanted);
-    }
-
-    fn order_renewal(&mut self, app: AppId, whom: Whom) {
-        let job = self.new_job(None, |reply: Reply<ActionReply>| reply);
-        self.supervise(app, Event::Reload(ReloadOrder { job, spec: None, whom }));
-    }
-
-    /// What a slot reports: a renewal that did not succeed makes the next one wait.
-    pub(crate) fn on_upkeep_report(&mut self, app: AppId, slot: u16, report: &Report) {
-        let now = self.clock.now();
-        if let Report::ReplaceFailed { .. } = report
-            && let Some(place) = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot))
-        {
-            place.upkeep.pause.on_failure(now);
-        }
-        // Who serves may have changed.
-        self.note_current(app, now);
+        self.supervise(app, Event::Requests { slot, generation, served: report.requests });
     }
 
     /// What a watch of files has to tell.
@@ -351,7 +166,7 @@ impl Engine {
             0 | 1 => String::new(),
             n => format!(" and {} more", n - 1),
         };
-        self.renew_app(app, &format!("{first}{more} changed (`watch`)"));
+        self.supervise(app, Event::Renew { why: format!("{first}{more} changed (`watch`)") });
     }
 
     fn watcher_for(&self, app: AppId) -> Kept {
@@ -387,16 +202,4 @@ enum Kept {
     As,
     /// Another one, or none, and why.
     New(Option<Watcher>, Option<String>),
-}
-
-/// Whether workers have to be looked at from time to time.
-fn looks(spec: &AppSpec) -> bool {
-    let renewal = &spec.renewal;
-    renewal.max_memory_bytes.is_some() || renewal.max_requests.is_some() || renewal.max_age.is_some()
-}
-
-/// All apps are looked at in the same moment, so that one reading of `/proc` serves all.
-fn next_look(now: Time) -> Time {
-    let since = now.since(Time::default());
-    Time::default() + Duration::from_secs(since.as_secs()) + LOOK_EVERY
 }

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::slot::{Event, Exit, Generation};
+use forkful_core::slot::{self, Exit, Generation};
+use forkful_core::supervisor::Event;
 use forkful_os::tree;
 
 use super::Engine;
@@ -74,12 +75,6 @@ impl Work {
 
     pub(super) fn clear(&mut self, app: AppId, slot: u16, generation: Generation) {
         self.clears.push_back((app, slot, generation));
-    }
-
-    /// The process that a slot waits for and that has not been started.
-    pub(super) fn unborn(&self, app: AppId, slot: u16) -> Option<Generation> {
-        let waiting = self.starts.waiting.get(&app)?;
-        waiting.iter().find(|(of, _)| *of == slot).map(|(_, generation)| *generation)
     }
 
     /// A start was begun.
@@ -224,7 +219,8 @@ impl Engine {
     /// Has a process and its tree signalled. One whose start was not begun is as one that ended at once.
     pub(super) fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
         if self.work.starts.cancel(app, slot, generation) {
-            self.told.push_back((app, slot, Event::Exited(generation, Exit::Signal(signal))));
+            let event = slot::Event::Exited(generation, Exit::Signal(signal));
+            self.tell(app, Event::Slot(slot, event));
         } else if !self.keep_signal(app, slot, generation, signal) {
             self.work.signal(app, slot, generation, signal);
         }

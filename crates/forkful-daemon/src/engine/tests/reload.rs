@@ -245,13 +245,14 @@ fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
         };
         let before = pids(&world.engine);
         assert!(before[0].is_some() && before[1].is_none() && before[2].is_some());
-        world.engine.renew_app(app, "its hour has come");
-        world.turn_until_answered().await;
+        world.engine.supervise(app, Event::Renew { why: "its hour has come".to_owned() });
+        world.turn_until("all are renewed", |engine| !engine.apps[&app].supervisor.is_reloading()).await;
         let after = pids(&world.engine);
         assert!(after[0].is_some() && after[1].is_none() && after[2].is_some(), "{after:?}");
         assert!(after[0] != before[0] && after[2] != before[2], "{before:?} {after:?}");
         let entry = &world.engine.apps[&app];
-        assert!(!entry.supervisor.slots()[&1].wanted && entry.places[&1].upkeep.renewed.is_none());
+        let record = &entry.supervisor.slots()[&1];
+        assert!(!record.wanted && record.upkeep.renewed.is_none());
         world.action(Verb::Reload, "app");
         world.turn_until_answered().await;
         assert_eq!(world.running(app), 3);

@@ -8,32 +8,18 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::slot::Generation;
-use forkful_core::spec::{HealthCheck, HealthProbe};
-use forkful_core::upkeep::health::Verdict;
+use forkful_core::spec::HealthProbe;
+use forkful_core::supervisor::Event;
 use forkful_os::procinfo::{self, ListeningSocket};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::app::AppId;
 use super::super::{Back, Engine};
 
-/// A worker whose channel is busy is tried again after this.
-const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// A worker that takes a connection waits for us to speak; one that refuses it closes it by then.
+const REFUSED_WITHIN: Duration = Duration::from_millis(20);
 /// The most of an answer that is read for its status.
 const HEAD_BYTES_MAX: usize = 4096;
-
-/// A question under way.
-#[derive(Debug)]
-pub(super) struct Question {
-    asked: Time,
-    /// When to try again to ask, while the worker's channel is busy.
-    again: Option<Time>,
-}
-
-impl Question {
-    pub(super) fn next_try(&self) -> Option<Time> {
-        self.again
-    }
-}
 
 /// How a worker can be reached.
 enum Way {
@@ -47,26 +33,11 @@ enum Way {
 }
 
 impl Engine {
-    /// Asks the workers of an app whose time has come.
-    pub(super) fn ask_for_health(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(check) = entry.spec().health.clone() else { return };
-        let mut due = Vec::new();
-        for (slot, place) in &mut entry.places {
-            let Some(current) = &mut place.upkeep.current else { continue };
-            let again = current.question.as_ref().is_some_and(|q| q.again.is_some_and(|at| at <= now));
-            if again || current.health.as_mut().is_some_and(|health| health.ask(now)) {
-                let asked = current.question.take().map_or(now, |question| question.asked);
-                current.question = Some(Question { asked, again: None });
-                due.push((*slot, current.generation));
-            }
-        }
-        for (slot, generation) in due {
-            self.ask_worker(app, slot, generation, &check, now);
-        }
-    }
-
-    fn ask_worker(&mut self, app: AppId, slot: u16, generation: Generation, check: &HealthCheck, now: Time) {
+    /// Asks a worker whether it is well.
+    pub(in crate::engine) fn ask_worker(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
+        let check = self.apps.get(&app).and_then(|entry| entry.spec().health.clone());
+        let Some(check) = check else { return };
+        let check = &check;
         if check.stuck_limit.is_some() || matches!(check.probe, HealthProbe::Loop) {
             self.look_whether_stuck(app, slot, generation, check, now);
         }
@@ -83,7 +54,7 @@ impl Engine {
             HealthProbe::Command { .. } | HealthProbe::Loop => None,
         };
         match self.way_to(app, slot, generation, port, now) {
-            Way::Busy => self.wait_for_channel(app, slot, generation, check.timeout, now),
+            Way::Busy => self.tell(app, Event::ChannelBusy { slot, generation }),
             Way::None(why) => self.on_health(app, slot, generation, Err(why)),
             Way::Connection(stream) => {
                 let asked = async move {
@@ -138,31 +109,6 @@ impl Engine {
         }
     }
 
-    /// The worker owes an answer on its channel; a loop that turns gives it in no time.
-    fn wait_for_channel(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
-        timeout: Duration,
-        now: Time,
-    ) {
-        let place = self.apps.get_mut(&app).and_then(|entry| entry.places.get_mut(&slot));
-        let Some(question) = place
-            .and_then(|place| place.upkeep.current.as_mut())
-            .and_then(|current| current.question.as_mut())
-        else {
-            return;
-        };
-        let waited = now.since(question.asked);
-        if waited < timeout {
-            question.again = Some(now + TRY_AGAIN);
-        } else {
-            let why = format!("its event loop has not turned for {} ms", waited.as_millis());
-            self.on_health(app, slot, generation, Err(why));
-        }
-    }
-
     fn answer_later(
         &mut self,
         app: AppId,
@@ -184,38 +130,14 @@ impl Engine {
     }
 
     /// The answer of a worker, or what was wrong.
-    pub(crate) fn on_health(
+    pub(in crate::engine) fn on_health(
         &mut self,
         app: AppId,
         slot: u16,
         generation: Generation,
         answer: Result<(), String>,
     ) {
-        let now = self.clock.now();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(check) = entry.spec().health.clone() else { return };
-        let reloads = entry.supervisor.is_reloading();
-        let name = entry.spec().name.to_string();
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        let may_renew = place.upkeep.pause.is_over(now) && !reloads;
-        let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation) else {
-            return;
-        };
-        current.question = None;
-        let Some(health) = &mut current.health else { return };
-        match health.on_answer(&check, now, answer) {
-            Verdict::Healthy => {}
-            Verdict::Failing { failures } => {
-                let most = check.failures_max;
-                let fault = health.last_fault().unwrap_or_default();
-                log_line!("forkful: {name} worker {slot}: health check {failures} of {most} failed: {fault}");
-            }
-            Verdict::Unhealthy { failures, fault } if may_renew => {
-                place.upkeep.pause.on_failure(now);
-                self.renew_slot(app, slot, &format!("{failures} health checks in a row failed: {fault}"));
-            }
-            Verdict::Unhealthy { .. } => {}
-        }
+        self.tell(app, Event::Health { slot, generation, answer });
     }
 }
 
@@ -238,7 +160,7 @@ async fn talk(mut stream: tokio::net::TcpStream, path: Option<String>) -> io::Re
     let Some(path) = path else {
         // A worker that refuses a connection closes it; one that takes it waits for us to speak.
         let mut byte = [0];
-        return match tokio::time::timeout(TRY_AGAIN, stream.read(&mut byte)).await {
+        return match tokio::time::timeout(REFUSED_WITHIN, stream.read(&mut byte)).await {
             Ok(Ok(0)) => Err(io::Error::other("the connection was refused")),
             Ok(Err(error)) => Err(error),
             Ok(Ok(_)) | Err(_) => Ok(()),

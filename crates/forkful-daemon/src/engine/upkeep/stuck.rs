@@ -7,6 +7,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::spec::HealthCheck;
+use forkful_core::supervisor::Event;
 use forkful_os::procinfo;
 
 use super::super::Engine;
@@ -37,8 +38,8 @@ impl Engine {
         self.later(app, left + MARGIN, Later::LookStuck { slot, generation, asked: now, used });
     }
 
-    /// The limit of a worker that owed an answer is over.
-    pub(in crate::engine) fn judge_stuck(
+    /// The limit of a worker that owed an answer is over: the supervisor is told how long it has been silent.
+    pub(in crate::engine) fn look_stuck(
         &mut self,
         app: AppId,
         slot: u16,
@@ -47,28 +48,15 @@ impl Engine {
         used: Duration,
     ) {
         let now = self.clock.now();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(limit) = entry.spec().health.as_ref().and_then(|check| check.stuck_limit) else { return };
-        let name = entry.spec().name.to_string();
+        let Some(entry) = self.apps.get(&app) else { return };
         let Some(process) = entry.process(slot, generation).filter(|process| process.ended.is_none()) else {
             return;
         };
         let (worker, pid) = (process.worker, process.child.pid);
         let silent = entry.primary.owes_since(worker).map(|since| now.since(since)).unwrap_or_default();
-        if silent < limit {
-            return;
-        }
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        let Some(current) = place.upkeep.current.as_mut().filter(|c| c.generation == generation && !c.stuck)
-        else {
-            return;
-        };
-        current.stuck = true;
         let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(used);
         let report = report(silent, ran, now.since(asked), procinfo::waits_in(pid).as_deref());
-        log_line!("forkful: {name} worker {slot}: killed: {report}");
-        place.upkeep.renewed = Some(report);
-        self.work.signal(app, slot, generation, 9);
+        self.supervise(app, Event::Silent { slot, generation, silent, report });
     }
 }
 

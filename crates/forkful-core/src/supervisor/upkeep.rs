@@ -1,0 +1,304 @@
+//! What renews workers that run: limits of memory, requests and age, failed health checks, a loop that stands still, the
+//! clock and changed files. A renewal is a reload of one slot or of the app, so that nothing is lost, and a fresh worker
+//! that fails leaves the old one.
+
+use std::time::Duration;
+
+use super::{Effect, Notice, ReloadOrder, SlotRecord, Turn, Whom};
+use crate::Time;
+use crate::slot::{Generation, State};
+use crate::spec::{AppSpec, HealthCheck};
+use crate::upkeep::health::{Health, Verdict};
+use crate::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
+
+/// A worker whose channel is busy is asked again after this.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What is kept of a slot for this.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SlotUpkeep {
+    current: Option<Current>,
+    pause: Pause,
+    /// Why the slot's worker was replaced the last time, in words.
+    pub renewed: Option<String>,
+}
+
+/// The process that serves in a slot.
+#[derive(Debug, Clone, PartialEq)]
+struct Current {
+    generation: Generation,
+    /// When it was started.
+    started: Time,
+    /// Its own random number: limits vary by it.
+    share: f64,
+    health: Option<Health>,
+    question: Option<Question>,
+    /// Requests that it has answered or is answering, when its agent counts them.
+    requests: Option<u64>,
+    /// Its memory at the last look.
+    memory: Option<MemorySample>,
+    /// The loop was found stuck, and the process is being killed for it.
+    is_stuck: bool,
+}
+
+/// A health check that was begun and has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Question {
+    asked: Time,
+    /// When to try again to ask, while the worker's channel is busy.
+    again: Option<Time>,
+}
+
+/// What a driver has seen of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Observation {
+    pub slot: u16,
+    pub generation: Generation,
+    /// Resident bytes of its process tree.
+    pub memory_bytes: u64,
+}
+
+impl SlotUpkeep {
+    /// What was wrong with the last health check.
+    pub fn health_fault(&self) -> Option<&str> {
+        self.current.as_ref()?.health.as_ref()?.last_fault()
+    }
+
+    /// When something is due.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let current = self.current.as_ref()?;
+        match current.question {
+            Some(question) => question.again,
+            None => current.health.as_ref()?.next_question(),
+        }
+    }
+
+    fn of(&mut self, generation: Generation) -> Option<&mut Current> {
+        self.current.as_mut().filter(|current| current.generation == generation)
+    }
+}
+
+impl Turn<'_> {
+    /// The app is new or has another definition: what is looked after follows.
+    pub(super) fn begin_upkeep(&mut self) {
+        self.app.next_look = has_limits(&self.app.spec).then(|| next_look(self.context.now));
+        let slots: Vec<u16> = self.app.slots.keys().copied().collect();
+        for slot in slots {
+            if let Some(record) = self.app.slots.get_mut(&slot) {
+                record.upkeep.current = None;
+            }
+            self.note_current(slot);
+        }
+    }
+
+    /// Notes which process serves in a slot.
+    pub(super) fn note_current(&mut self, slot: u16) {
+        let (app, now) = (&mut *self.app, self.context.now);
+        let check = app.spec.health.as_ref();
+        let Some(record) = app.slots.get_mut(&slot) else { return };
+        let serves = match &record.slot.state {
+            State::Online(running) | State::Replacing { old: running, .. }
+                if check.is_some() || app.next_look.is_some() =>
+            {
+                Some(running)
+            }
+            _ => None,
+        };
+        let known = record.upkeep.current.as_ref().map(|current| current.generation);
+        if serves.map(|running| running.generation) == known {
+            return;
+        }
+        let chance = &mut app.chance;
+        record.upkeep.current = serves.map(|running| Current {
+            generation: running.generation,
+            started: running.started,
+            share: chance.draw(),
+            health: check.map(|check| Health::new(check, now)),
+            question: None,
+            requests: None,
+            memory: None,
+            is_stuck: false,
+        });
+    }
+
+    /// Does what is due.
+    pub(super) fn upkeep(&mut self) {
+        let now = self.context.now;
+        if self.app.next_look.is_some_and(|at| at <= now) {
+            self.app.next_look = Some(next_look(now));
+            if self.app.spec.renewal.max_memory_bytes.is_some() {
+                self.effect(Effect::Observe);
+            } else {
+                self.look_at_workers(&[]);
+            }
+        }
+        self.ask_for_health();
+    }
+
+    /// The driver has looked at the memory of the workers.
+    pub(super) fn observed(&mut self, observations: &[Observation]) {
+        self.look_at_workers(observations);
+        let Some(limit) = self.app.spec.renewal.max_memory_bytes else { return };
+        for observation in observations {
+            self.note_memory(limit, observation);
+        }
+    }
+
+    /// The first worker that is due is renewed, the others have their turn later.
+    fn look_at_workers(&mut self, observations: &[Observation]) {
+        let now = self.context.now;
+        if self.app.reload.is_some() {
+            return;
+        }
+        let renewal = &self.app.spec.renewal;
+        let due = self.app.slots.iter().find_map(|(slot, record)| {
+            let current = record.upkeep.current.as_ref().filter(|_| record.upkeep.pause.is_over(now))?;
+            let whose = (*slot, current.generation);
+            let seen = observations.iter().find(|seen| (seen.slot, seen.generation) == whose);
+            let observed = Observed {
+                age: now.since(current.started),
+                memory_bytes: seen.map(|seen| seen.memory_bytes),
+                requests: current.requests,
+            };
+            let cause = renewal::due(renewal, current.share, &observed)?;
+            Some((*slot, cause, observed.age))
+        });
+        if let Some((slot, cause, age)) = due {
+            if let Some(record) = self.app.slots.get_mut(&slot) {
+                record.upkeep.pause.on_renewal(now, age);
+            }
+            self.renew_slot(slot, cause.to_string());
+        }
+    }
+
+    /// Notes how much memory a worker has, and looks again sooner when it may soon have too much.
+    fn note_memory(&mut self, limit: u64, seen: &Observation) {
+        let now = self.context.now;
+        let record = self.app.slots.get_mut(&seen.slot);
+        let Some(current) = record.and_then(|record| record.upkeep.of(seen.generation)) else { return };
+        let sample = MemorySample { at: now, bytes: seen.memory_bytes };
+        let before = current.memory.unwrap_or(MemorySample { at: current.started, bytes: 0 });
+        current.memory = Some(sample);
+        let again = now + renewal::look_again_after(limit, before, sample);
+        self.app.next_look = self.app.next_look.map(|next| next.min(again));
+    }
+
+    /// A worker's agent has counted its requests.
+    pub(super) fn note_requests(&mut self, slot: u16, generation: Generation, requests: u64) {
+        let record = self.app.slots.get_mut(&slot);
+        if let Some(current) = record.and_then(|record| record.upkeep.of(generation)) {
+            current.requests = Some(requests);
+        }
+    }
+
+    /// Has the workers asked whose time has come.
+    fn ask_for_health(&mut self) {
+        let now = self.context.now;
+        let mut due = Vec::new();
+        for (slot, record) in &mut self.app.slots {
+            let Some(current) = &mut record.upkeep.current else { continue };
+            let again = current.question.is_some_and(|question| question.again.is_some_and(|at| at <= now));
+            if again || current.health.as_mut().is_some_and(|health| health.ask(now)) {
+                let asked = current.question.take().map_or(now, |question| question.asked);
+                current.question = Some(Question { asked, again: None });
+                due.push(Effect::AskHealth(*slot, current.generation));
+            }
+        }
+        self.effects.extend(due);
+    }
+
+    /// A worker cannot be asked now: it owes an answer on its channel, which a loop that turns gives in no time.
+    pub(super) fn channel_busy(&mut self, slot: u16, generation: Generation) {
+        let now = self.context.now;
+        let Some(timeout) = self.app.spec.health.as_ref().map(|check| check.timeout) else { return };
+        let record = self.app.slots.get_mut(&slot);
+        let current = record.and_then(|record| record.upkeep.of(generation));
+        let Some(question) = current.and_then(|current| current.question.as_mut()) else { return };
+        let waited = now.since(question.asked);
+        if waited < timeout {
+            question.again = Some(now + ASK_AGAIN);
+        } else {
+            let why = format!("its event loop has not turned for {} ms", waited.as_millis());
+            self.on_health(slot, generation, Err(why));
+        }
+    }
+
+    /// A health check has an answer, or what was wrong.
+    pub(super) fn on_health(&mut self, slot: u16, generation: Generation, answer: Result<(), String>) {
+        let now = self.context.now;
+        let Some(check) = self.app.spec.health.clone() else { return };
+        let is_reloading = self.app.is_reloading();
+        let Some(record) = self.app.slots.get_mut(&slot) else { return };
+        let may_renew = record.upkeep.pause.is_over(now) && !is_reloading;
+        let Some(current) = record.upkeep.of(generation) else { return };
+        current.question = None;
+        let Some(health) = &mut current.health else { return };
+        match health.on_answer(&check, now, answer) {
+            Verdict::Healthy => {}
+            Verdict::Failing { failures } => {
+                let fault = health.last_fault().unwrap_or_default().to_owned();
+                let most = check.failures_max;
+                self.effect(Effect::Notice(Some(slot), Notice::HealthCheckFailed { failures, most, fault }));
+            }
+            Verdict::Unhealthy { failures, fault } if may_renew => {
+                record.upkeep.pause.on_failure(now);
+                self.renew_slot(slot, format!("{failures} health checks in a row failed: {fault}"));
+            }
+            Verdict::Unhealthy { .. } => {}
+        }
+    }
+
+    /// The loop of a worker has stood still; one that did so for longer than its limit is killed.
+    pub(super) fn on_silence(&mut self, slot: u16, generation: Generation, silent: Duration, report: String) {
+        let limit = self.app.spec.health.as_ref().and_then(|check: &HealthCheck| check.stuck_limit);
+        if limit.is_none_or(|limit| silent < limit) {
+            return;
+        }
+        let Some(record) = self.app.slots.get_mut(&slot) else { return };
+        let Some(current) = record.upkeep.of(generation).filter(|current| !current.is_stuck) else { return };
+        current.is_stuck = true;
+        record.upkeep.renewed = Some(report.clone());
+        self.effect(Effect::Notice(Some(slot), Notice::KilledWhileStuck(report)));
+        self.effect(Effect::Kill(slot, generation));
+    }
+
+    /// Replaces the worker of one slot.
+    fn renew_slot(&mut self, slot: u16, why: String) {
+        if let Some(record) = self.app.slots.get_mut(&slot) {
+            record.upkeep.renewed = Some(why.clone());
+        }
+        self.effect(Effect::Notice(Some(slot), Notice::Renewed(why)));
+        self.order_reload(ReloadOrder { job: None, spec: None, whom: Whom::Slot(slot) });
+    }
+
+    /// Replaces all workers, one after the other, but for those that somebody has stopped.
+    pub(super) fn renew(&mut self, why: &str) {
+        let mut any = false;
+        for record in self.app.slots.values_mut().filter(|record| record.wanted) {
+            record.upkeep.renewed = Some(why.to_owned());
+            any = true;
+        }
+        if any {
+            self.effect(Effect::Notice(None, Notice::Renewed(why.to_owned())));
+            self.order_reload(ReloadOrder { job: None, spec: None, whom: Whom::Wanted });
+        }
+    }
+}
+
+impl SlotRecord {
+    /// A fresh worker was given up: the next renewal waits.
+    pub(super) fn note_failed_renewal(&mut self, now: Time) {
+        self.upkeep.pause.on_failure(now);
+    }
+}
+
+/// Whether workers have to be looked at from time to time.
+fn has_limits(spec: &AppSpec) -> bool {
+    let renewal = &spec.renewal;
+    renewal.max_memory_bytes.is_some() || renewal.max_requests.is_some() || renewal.max_age.is_some()
+}
+
+/// All apps are looked at in the same moment, so that one reading of `/proc` serves all.
+fn next_look(now: Time) -> Time {
+    Time::default() + Duration::from_secs(now.since_start().as_secs()) + LOOK_EVERY
+}
