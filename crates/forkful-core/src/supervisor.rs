@@ -20,6 +20,7 @@ mod effect;
 mod event;
 mod held;
 mod neighbours;
+mod readiness;
 mod reload;
 mod slots;
 mod upkeep;
@@ -37,9 +38,11 @@ pub use effect::{Answer, Asked, Effect, Note, Notice, ReloadFailure, ReloadResul
 pub use event::{AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, Standing, Whom};
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
+pub use readiness::Sockets;
 pub use upkeep::{Observation, SlotUpkeep};
 
 use held::Held;
+use readiness::Awaited;
 use reload::Reload;
 
 /// See the module's documentation.
@@ -73,6 +76,8 @@ pub struct SlotRecord {
     deadline: Option<Time>,
     /// The process that is to be started and whose program does not run yet.
     pending_start: Option<Generation>,
+    /// The process whose readiness is, or was last, awaited.
+    awaited: Option<Awaited>,
 }
 
 /// A refused listen, in words.
@@ -193,7 +198,10 @@ impl AppSupervisor {
 
     /// When [`Event::Time`] is wanted next.
     pub fn next_wake(&self) -> Option<Time> {
-        let slots = self.slots.values().flat_map(|record| [record.deadline, record.upkeep.next_wake()]);
+        let slots = self.slots.values().flat_map(|record| {
+            let awaited = record.awaited.as_ref().and_then(Awaited::next_wake);
+            [record.deadline, record.upkeep.next_wake(), awaited]
+        });
         slots.chain([self.next_look]).flatten().min()
     }
 
@@ -251,6 +259,11 @@ impl Turn<'_> {
             Event::Slot(slot, event) => self.feed(slot, event),
             Event::Runs(slot, generation) => self.runs(slot, generation),
             Event::ListenRefused(slot, fault) => self.note_listen_fault(slot, fault),
+            Event::Listening { slot, generation, lacks_address } => {
+                self.on_listening(slot, generation, lacks_address);
+            }
+            Event::SaidReady(slot, generation) => self.on_said_ready(slot, generation),
+            Event::Sockets(slot, generation, seen) => self.on_sockets(slot, generation, seen),
             Event::Restart { slots, spec, job } => self.restart(&slots, spec, job),
             Event::Stop { slots, verb, first, job } => self.stop(slots, verb, first, job),
             Event::Reload(order) => self.order_reload(order),
@@ -278,6 +291,7 @@ impl Turn<'_> {
         for slot in self.app.due_slots(now) {
             self.deadline(slot);
         }
+        self.look_at_sockets();
         self.upkeep();
     }
 

@@ -48,6 +48,8 @@ pub enum Effect {
     Failed(JobId, Option<u16>, Fault),
     /// A reload is over; comes with [`Effect::Settled`].
     Reloaded(JobId, ReloadResult),
+    /// Look at the sockets of a process and send [`Event::Sockets`](super::Event::Sockets), unless it has ended.
+    LookAtSockets(u16, Generation),
     /// Look at the memory of the workers and send [`Event::Observed`](super::Event::Observed).
     Observe,
     /// Ask a worker whether it is well, and send [`Event::Health`](super::Event::Health).

@@ -8,7 +8,7 @@ use crate::Time;
 use crate::slot::{self, Generation, Verb};
 use crate::spec::{AppName, AppSpec};
 
-use super::{ListenFault, Observation};
+use super::{ListenFault, Observation, Sockets};
 
 /// Names an app within a daemon. Numbers are not used again while late events of an earlier app can arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,17 @@ pub enum Event {
     Runs(u16, Generation),
     /// A worker's listen was refused.
     ListenRefused(u16, ListenFault),
+    /// A worker listens on an address of the primary's.
+    Listening {
+        slot: u16,
+        generation: Generation,
+        /// Whether it lacks an address on which the process that it follows listens.
+        lacks_address: bool,
+    },
+    /// A worker said `process.send('ready')`.
+    SaidReady(u16, Generation),
+    /// What was seen of a process's sockets, see [`Effect::LookAtSockets`](super::Effect::LookAtSockets).
+    Sockets(u16, Generation, Sockets),
     /// Slots are restarted, the app with another definition if there is one. Of an app at rest they are started.
     Restart { slots: Vec<u16>, spec: Option<Rc<AppSpec>>, job: JobId },
     /// Slots are stopped, or deleted, when none of the apps in `first` runs any more.

@@ -133,6 +133,7 @@ impl Turn<'_> {
             record.pending_start = record.pending_start.filter(|pending| *pending != generation);
         }
         self.feed(slot, Event::Begun(generation, self.context.now));
+        self.await_readiness(slot, generation);
     }
 
     pub(super) fn note_listen_fault(&mut self, slot: u16, fault: ListenFault) {

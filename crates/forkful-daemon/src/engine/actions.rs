@@ -83,6 +83,7 @@ impl Engine {
             Effect::FinishedBefore(job, slot) => self.note_finished_before(app, slot, job),
             Effect::Failed(job, slot, fault) => self.note_failed(job, app, slot, fault),
             Effect::Reloaded(job, result) => self.note_reloaded(app, job, result),
+            Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation),
             Effect::Observe => self.observe(app),
             Effect::AskHealth(slot, generation) => self.ask_worker(app, slot, generation, now),
             Effect::Notice(slot, notice) => {
@@ -254,7 +255,7 @@ impl Engine {
             }
             PrimaryEvent::Ready(worker) => {
                 if let Some((slot, generation)) = locate(self, worker) {
-                    self.on_said_ready(app, slot, generation);
+                    self.supervise(app, Event::SaidReady(slot, generation));
                 }
             }
             PrimaryEvent::ListenFailed { worker, address, errno, port } => {

@@ -85,8 +85,6 @@ pub(crate) struct Process {
     /// Its control group, with all that it started.
     pub(crate) group: Option<WorkerGroup>,
     pub(crate) spawned: Time,
-    /// Since when it has been seen to listen by itself, while its readiness is awaited.
-    pub(crate) own_socket_since: Option<Time>,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
     /// When its agent last reported how late its loop was, and that in microseconds (99th percentile).
@@ -110,15 +108,6 @@ pub(crate) struct Ended {
 /// Something to do later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
-    /// Look whether a starting worker listens on a socket of its own.
-    LookForSocket {
-        slot: u16,
-        generation: Generation,
-        /// Looks so far; the pauses grow.
-        looks: u32,
-    },
-    /// A worker said that it is ready, and may have had something to add.
-    SaidReady(u16, Generation),
     /// Look again whether a tree is gone.
     ClearTree(u16, Generation),
     /// A worker whose loop did not turn has had its time.
@@ -219,10 +208,7 @@ pub(crate) fn places_mut<'a>(
 impl Later {
     fn slot(self) -> u16 {
         match self {
-            Self::SaidReady(slot, _)
-            | Self::LookForSocket { slot, .. }
-            | Self::ClearTree(slot, _)
-            | Self::LookStuck { slot, .. } => slot,
+            Self::ClearTree(slot, _) | Self::LookStuck { slot, .. } => slot,
         }
     }
 }

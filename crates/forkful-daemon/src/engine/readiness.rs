@@ -1,55 +1,34 @@
-//! When a worker counts as ready: it listens through the primary, it has a socket of its own, or it says so.
-
-use std::time::Duration;
+//! What processes listen on: through the primary, and by themselves.
 
 use forkful_core::Time;
-use forkful_core::slot::{Event, Generation, OwnSocket, Policy, ReadySign, State};
-use forkful_core::spec::Mode;
-use forkful_core::supervisor::{self, SlotRecord};
+use forkful_core::slot::{Generation, OwnSocket, State};
+use forkful_core::supervisor::{Event, SlotRecord, Sockets};
 use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::Engine;
 use super::actions::LOOK_FRESH;
-use super::app::{App, AppId, Later, ListenFault, Place, Process};
+use super::app::{App, AppId, ListenFault, Place, Process};
 use super::launch::{inspect_port, inspector_number};
 
-/// First look for a socket of the worker's own; the pauses grow by half each.
-pub(super) const SOCKET_LOOK_FIRST: Duration = Duration::from_millis(80);
-/// Longest pause between two looks.
-const SOCKET_LOOK_MAX: Duration = Duration::from_millis(500);
-/// `process.send('ready')` of an app that was not expected to say so counts after this, if nothing speaks against it.
-const READY_GRACE: Duration = Duration::from_secs(1);
-
 impl Engine {
-    /// Looks whether a starting worker listens on a socket of its own (`exclusive`, fork mode).
-    pub(crate) fn look_for_socket(&mut self, app: AppId, slot: u16, generation: Generation, looks: u32) {
+    /// Looks at what a process listens on.
+    pub(crate) fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let Some(record) = entry.supervisor.slot(slot) else { return };
-        let Some(process) = entry.process(slot, generation) else { return };
-        if process.ended.is_some() || !super::view::awaits_readiness(&record.slot, generation) {
+        let Some(process) = entry.process(slot, generation).filter(|process| process.ended.is_none()) else {
             return;
-        }
-        let has_asked = entry.primary.has_asked(process.worker);
-        let follows = entry.followed_by(slot, generation).is_some();
-        let listens = if has_asked {
-            !entry.primary.listening_on(process.worker).is_empty()
-        } else {
-            let own = self.own_socket_at_start(app, slot, generation);
-            self.trusts_own_socket(app, slot, generation, own)
         };
-        let Some(entry) = self.apps.get(&app) else { return };
-        if listens && entry.missing(slot, generation).is_empty() {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
-        } else if !has_asked || follows {
-            // One that shares its port is looked at, too, while it follows another: that one may let go of an address.
-            let pause = SOCKET_LOOK_FIRST.mul_f64(1.5_f64.powi(looks.min(8) as i32)).min(SOCKET_LOOK_MAX);
-            self.later(app, pause, Later::LookForSocket { slot, generation, looks: looks + 1 });
-        }
+        let has_asked = entry.primary.has_asked(process.worker);
+        let shares = !entry.primary.listening_on(process.worker).is_empty();
+        let follows_listener = entry.followed_by(slot, generation).is_some_and(|old| entry.listens(old));
+        let lacks_address = !entry.missing(slot, generation).is_empty();
+        let own = if has_asked { None } else { self.own_socket_at_start(app, slot, generation) };
+        let seen = Sockets { has_asked, shares, own, lacks_address, follows_listener };
+        self.tell(app, Event::Sockets(slot, generation, seen));
     }
 
     /// What a starting process listens on by itself. A compiler may run the app in a process of its own.
     fn own_socket_at_start(&mut self, app: AppId, slot: u16, generation: Generation) -> Option<OwnSocket> {
-        let compiles = self.apps.get(&app).is_some_and(|entry| Policy::of(entry.spec()).compiles);
+        let compiles = self.apps.get(&app).is_some_and(|entry| entry.supervisor.policy().compiles);
         if compiles {
             self.look_at_processes(self.clock.now() - LOOK_FRESH);
         }
@@ -61,34 +40,11 @@ impl Engine {
         own_socket(entry, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
     }
 
-    /// Whether what a starting process listens on by itself makes it ready by now.
-    fn trusts_own_socket(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
-        own: Option<OwnSocket>,
-    ) -> bool {
-        let now = self.clock.now();
-        let Some(entry) = self.apps.get_mut(&app) else { return false };
-        let policy = Policy::of(entry.spec());
-        let Some(place) = entry.places.get_mut(&slot) else { return false };
-        let Some(process) = place.processes.get_mut(&generation) else { return false };
-        let Some(own) = own else {
-            process.own_socket_since = None;
-            return false;
-        };
-        let since = *process.own_socket_since.get_or_insert(now);
-        policy.trusts(own, now.since(since))
-    }
-
-    /// A worker listens on an address. One that follows another is ready only when it listens wherever that one does:
-    /// an app may listen for its administrators at once and for its clients much later, or never.
+    /// A worker listens on an address of the primary's.
     pub(crate) fn on_listening(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.apps.get(&app) else { return };
-        if entry.missing(slot, generation).is_empty() {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Listening));
-        }
+        let lacks_address = !entry.missing(slot, generation).is_empty();
+        self.supervise(app, Event::Listening { slot, generation, lacks_address });
     }
 
     /// Notes why successors are given up whose time is over: they listen, but not wherever the old workers do.
@@ -98,33 +54,8 @@ impl Engine {
         };
         let faults: Vec<_> = entry.slots().filter_map(|slot| entry.missing_fault(slot, now)).collect();
         for (slot, fault) in faults {
-            self.supervise(app, supervisor::Event::ListenRefused(slot, fault));
+            self.supervise(app, Event::ListenRefused(slot, fault));
         }
-    }
-
-    /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and a fork-mode
-    /// app has its port to itself. Else many apps say it out of habit before they listen, and a reload that
-    /// believed them would take the old worker away too early.
-    pub(crate) fn on_said_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        if entry.spec().readiness.wait_ready || entry.spec().mode == Mode::Fork {
-            self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
-        } else {
-            self.later(app, READY_GRACE, Later::SaidReady(slot, generation));
-        }
-    }
-
-    /// The word counts if the worker has not asked for an address meanwhile, and does not follow one that listens:
-    /// otherwise its listening decides.
-    pub(crate) fn trust_ready(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(record) = entry.supervisor.slot(slot) else { return };
-        let Some(process) = entry.process(slot, generation) else { return };
-        let follows_a_listener = entry.followed_by(slot, generation).is_some_and(|old| entry.listens(old));
-        if follows_a_listener || entry.primary.has_asked(process.worker) || record.listen_fault.is_some() {
-            return;
-        }
-        self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
     }
 }
 

@@ -23,10 +23,9 @@ use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep}
 use forkful_os::tree::{self, Mark};
 use tokio::sync::oneshot;
 
-use super::app::{AppId, Later, LogPlaces, Process, SpecialFiles};
+use super::app::{AppId, LogPlaces, Process, SpecialFiles};
 use super::lacks::{has_own_primary, script_to_look_into};
 use super::launch::{Ends, Identity, prepare};
-use super::readiness::SOCKET_LOOK_FIRST;
 use super::{Back, Engine};
 use crate::home::AgentPlace;
 use crate::logs::{LineStyle, StreamSpec};
@@ -280,7 +279,6 @@ impl Engine {
         {
             log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
         }
-        let waits_for_socket = !entry.spec().readiness.wait_ready;
         entry.primary.identify(worker, child.pid, slot);
         let Some(place) = entry.places.get_mut(&slot) else { return };
         place.started_at_ms = Some(super::clock::wall_ms());
@@ -292,7 +290,6 @@ impl Engine {
             pid_file: None,
             group,
             spawned: now,
-            own_socket_since: None,
             ended: None,
             loop_delay: None,
             node_version: None,
@@ -305,9 +302,6 @@ impl Engine {
             self.write_pid_file(app, slot, generation);
         }
         self.supervise(app, supervisor::Event::Runs(slot, generation));
-        if waits_for_socket {
-            self.later(app, SOCKET_LOOK_FIRST, Later::LookForSocket { slot, generation, looks: 0 });
-        }
     }
 
     /// Takes over what a start has found out about the paths of log files.

@@ -47,10 +47,6 @@ impl Engine {
 
     pub(super) fn do_later(&mut self, app: AppId, later: Later) {
         match later {
-            Later::LookForSocket { slot, generation, looks } => {
-                self.look_for_socket(app, slot, generation, looks);
-            }
-            Later::SaidReady(slot, generation) => self.trust_ready(app, slot, generation),
             Later::ClearTree(slot, generation) => self.work.clear(app, slot, generation),
             Later::LookStuck { slot, generation, asked, used } => {
                 self.look_stuck(app, slot, generation, asked, used);

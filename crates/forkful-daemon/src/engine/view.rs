@@ -3,7 +3,7 @@
 use forkful_api::types::{AppRows, AppTable, AppView, DispatchView, Status, WorkerRow, WorkerView};
 use forkful_cluster::Primary;
 use forkful_core::Time;
-use forkful_core::slot::{Exit, Generation, Slot, State};
+use forkful_core::slot::{Exit, State};
 use forkful_core::steering::blocked::blocked_for;
 use forkful_core::supervisor::SlotRecord;
 use forkful_os::procinfo;
@@ -275,17 +275,4 @@ fn ordinal(number: u32) -> String {
         _ => "th",
     };
     format!("{number}{ending}")
-}
-
-/// Whether a process is one whose readiness is still awaited (or was only assumed).
-pub(crate) fn awaits_readiness(slot: &Slot, generation: Generation) -> bool {
-    match &slot.state {
-        State::Starting { generation: current, .. } => *current == generation,
-        State::Replacing { new, .. } => *new == generation,
-        State::Stopped { .. }
-        | State::Online(_)
-        | State::Stopping { .. }
-        | State::Backoff { .. }
-        | State::Failed { .. } => false,
-    }
 }

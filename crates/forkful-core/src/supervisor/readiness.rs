@@ -1,0 +1,187 @@
+//! When a worker counts as ready: it listens through the primary, it has a socket of its own, or it says so.
+
+use std::time::Duration;
+
+use super::{Effect, SlotRecord, Turn};
+use crate::Time;
+use crate::slot::{Event, Generation, OwnSocket, ReadySign, State};
+use crate::spec::Mode;
+
+/// First look for a socket of the worker's own; the pauses grow by half each.
+const LOOK_FIRST: Duration = Duration::from_millis(80);
+/// Longest pause between two looks.
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(500);
+/// `process.send('ready')` of an app that was not expected to say so counts after this, if nothing speaks against it.
+const READY_GRACE: Duration = Duration::from_secs(1);
+
+/// What is kept of a process whose readiness is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Awaited {
+    generation: Generation,
+    /// When its sockets are looked at next.
+    next_look: Option<Time>,
+    /// Looks so far.
+    looks: u32,
+    /// Since when it has been seen to listen by itself.
+    own_socket_since: Option<Time>,
+    word: Word,
+}
+
+/// Whether the process has said that it is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    None,
+    /// It counts from this time on, if nothing speaks against it.
+    Given(Time),
+    /// That time has come, and its sockets are being looked at.
+    Due,
+}
+
+/// What a driver has seen of a process's sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sockets {
+    /// Whether it has asked the primary for an address.
+    pub has_asked: bool,
+    /// Whether it listens on an address of the primary's.
+    pub shares: bool,
+    /// What it listens on by itself.
+    pub own: Option<OwnSocket>,
+    /// Whether it lacks an address on which the process that it follows listens.
+    pub lacks_address: bool,
+    /// Whether it follows a process that listens, or has asked for an address.
+    pub follows_listener: bool,
+}
+
+impl Awaited {
+    /// When something is due.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let word = match self.word {
+            Word::Given(at) => Some(at),
+            Word::None | Word::Due => None,
+        };
+        [self.next_look, word].into_iter().flatten().min()
+    }
+}
+
+impl SlotRecord {
+    fn awaited_as(&mut self, generation: Generation) -> Option<&mut Awaited> {
+        self.awaited.as_mut().filter(|awaited| awaited.generation == generation)
+    }
+
+    /// Whether the readiness of a process is still awaited.
+    fn awaits(&self, generation: Generation) -> bool {
+        match &self.slot.state {
+            State::Starting { generation: current, .. } => *current == generation,
+            State::Replacing { new, .. } => *new == generation,
+            State::Stopped { .. }
+            | State::Online(_)
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => false,
+        }
+    }
+
+    /// Whether a process starts to follow one that serves.
+    fn follows(&self, generation: Generation) -> bool {
+        matches!(&self.slot.state, State::Replacing { new, .. } if *new == generation)
+    }
+}
+
+impl Turn<'_> {
+    /// The program of a process runs: its readiness is awaited.
+    pub(super) fn await_readiness(&mut self, slot: u16, generation: Generation) {
+        let looks = !self.app.spec.readiness.wait_ready;
+        let next_look = looks.then(|| self.context.now + LOOK_FIRST);
+        if let Some(record) = self.app.slots.get_mut(&slot) {
+            record.awaited =
+                Some(Awaited { generation, next_look, looks: 0, own_socket_since: None, word: Word::None });
+        }
+    }
+
+    /// Has the sockets looked at whose time has come.
+    pub(super) fn look_at_sockets(&mut self) {
+        let now = self.context.now;
+        let mut due = Vec::new();
+        for (slot, record) in &mut self.app.slots {
+            let Some(mut awaited) = record.awaited else { continue };
+            let generation = awaited.generation;
+            let is_looked_for = awaited.next_look.is_some_and(|at| at <= now);
+            if is_looked_for {
+                awaited.next_look = None;
+            }
+            let mut is_due = is_looked_for && record.awaits(generation);
+            if let Word::Given(at) = awaited.word
+                && at <= now
+            {
+                awaited.word = Word::Due;
+                is_due = true;
+            }
+            record.awaited = Some(awaited);
+            if is_due {
+                due.push(Effect::LookAtSockets(*slot, generation));
+            }
+        }
+        self.effects.extend(due);
+    }
+
+    /// The sockets of a process have been looked at.
+    pub(super) fn on_sockets(&mut self, slot: u16, generation: Generation, seen: Sockets) {
+        let now = self.context.now;
+        let policy = &self.app.policy;
+        let Some(record) = self.app.slots.get_mut(&slot) else { return };
+        let (awaits, follows) = (record.awaits(generation), record.follows(generation));
+        let speaks_against = seen.follows_listener || seen.has_asked || record.listen_fault.is_some();
+        let Some(awaited) = record.awaited_as(generation) else { return };
+        let has_said_so = awaited.word == Word::Due && !speaks_against;
+        if awaited.word == Word::Due {
+            awaited.word = Word::None;
+        }
+        let listens = match seen.own {
+            _ if seen.has_asked => seen.shares,
+            None => {
+                awaited.own_socket_since = None;
+                false
+            }
+            Some(own) => {
+                let since = *awaited.own_socket_since.get_or_insert(now);
+                policy.trusts(own, now.since(since))
+            }
+        };
+        let is_ready = awaits && listens && !seen.lacks_address;
+        // A process that shares its port is looked at, too, while it follows another: that one may let go of an address.
+        if awaits && !is_ready && awaited.next_look.is_none() && (!seen.has_asked || follows) {
+            let pause = LOOK_FIRST.mul_f64(1.5_f64.powi(awaited.looks.min(8) as i32)).min(LOOK_PAUSE_MAX);
+            awaited.looks += 1;
+            awaited.next_look = Some(now + pause);
+        }
+        if is_ready {
+            self.feed(slot, Event::Ready(generation, ReadySign::Listening));
+        }
+        if has_said_so {
+            self.feed(slot, Event::Ready(generation, ReadySign::Message));
+        }
+    }
+
+    /// A worker listens on an address. A worker that follows another is ready only when it listens wherever that one
+    /// does: an app may listen for its administrators at once and for its clients much later, or never.
+    pub(super) fn on_listening(&mut self, slot: u16, generation: Generation, lacks_address: bool) {
+        if !lacks_address {
+            self.feed(slot, Event::Ready(generation, ReadySign::Listening));
+        }
+    }
+
+    /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and a fork-mode
+    /// app has its port to itself. Otherwise many apps say it out of habit before they listen, and a reload that
+    /// believed them would take the old worker away too early.
+    pub(super) fn on_said_ready(&mut self, slot: u16, generation: Generation) {
+        let spec = &self.app.spec;
+        if spec.readiness.wait_ready || spec.mode == Mode::Fork {
+            return self.feed(slot, Event::Ready(generation, ReadySign::Message));
+        }
+        let at = self.context.now + READY_GRACE;
+        let record = self.app.slots.get_mut(&slot);
+        if let Some(awaited) = record.and_then(|record| record.awaited_as(generation)) {
+            awaited.word = Word::Given(at);
+        }
+    }
+}
