@@ -1,0 +1,180 @@
+//! An app and its clock; processes do what a test says.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::slot::{Event as SlotEvent, Exit, Generation, ReadySign, State, Verb};
+use forkful_core::spec::{
+    AppName, AppSpec, Balance, EnvSources, Launch, LogSpec, Mode, Namespace, Readiness, Renewal,
+    ResourceLimits, RestartPolicy, Runtime, StopPolicy, WorkerVariables,
+};
+use forkful_core::supervisor::{
+    AppId, AppSupervisor, Context, Effect, Event, FirstStates, JobId, ReloadOrder, Standing, Whom,
+};
+
+/// A cluster-mode app of this name.
+pub(crate) fn spec(name: &str, instances: u16) -> AppSpec {
+    AppSpec {
+        name: AppName::new(name).unwrap(),
+        namespace: Namespace::default(),
+        launch: Launch {
+            program: PathBuf::from("/usr/bin/node"),
+            program_args: Vec::new(),
+            script: Some("/srv/app.js".to_owned()),
+            args: Vec::new(),
+            cwd: PathBuf::from("/srv"),
+            env: BTreeMap::new(),
+            env_sources: EnvSources::default(),
+            run_as: None,
+            runtime: Runtime::Node,
+        },
+        instances,
+        mode: Mode::Cluster,
+        balance: Balance::Auto,
+        restart: RestartPolicy::default(),
+        readiness: Readiness::default(),
+        stop: StopPolicy::default(),
+        logs: LogSpec::default(),
+        agent: true,
+        autostart: true,
+        pid_file: None,
+        variables: WorkerVariables::default(),
+        watch: None,
+        renewal: Renewal::default(),
+        health: None,
+        depends_on: Vec::new(),
+        limits: ResourceLimits::default(),
+        low_ports: false,
+        origins: BTreeMap::new(),
+    }
+}
+
+pub(crate) struct Driver {
+    pub(crate) app: AppSupervisor,
+    pub(crate) now: Time,
+    pub(crate) others: Vec<Standing>,
+    pub(crate) abandoned: Vec<JobId>,
+    last_job: u64,
+}
+
+impl Driver {
+    /// An app that has been made, and nothing more.
+    pub(crate) fn new(spec: AppSpec) -> (Self, Vec<Effect>) {
+        let mut driver = Self {
+            app: AppSupervisor::new(spec, 7),
+            now: Time::from_start(Duration::from_secs(100)),
+            others: Vec::new(),
+            abandoned: Vec::new(),
+            last_job: 0,
+        };
+        let job = driver.job();
+        let effects = driver.step(Event::Create { first: FirstStates::default(), job });
+        (driver, effects)
+    }
+
+    /// An app whose workers all serve.
+    pub(crate) fn online(spec: AppSpec) -> Self {
+        let instances = spec.instances;
+        let (mut driver, _) = Self::new(spec);
+        for slot in 0..instances {
+            driver.serve(slot, Generation(0));
+        }
+        driver
+    }
+
+    pub(crate) fn job(&mut self) -> JobId {
+        self.last_job += 1;
+        JobId(self.last_job)
+    }
+
+    pub(crate) fn step(&mut self, event: Event) -> Vec<Effect> {
+        let context = Context { now: self.now, others: &self.others, abandoned: &self.abandoned };
+        let mut effects = Vec::new();
+        self.app.step(event, &context, &mut effects);
+        effects
+    }
+
+    pub(crate) fn slot(&mut self, slot: u16, event: SlotEvent) -> Vec<Effect> {
+        self.step(Event::Slot(slot, event))
+    }
+
+    /// A process runs and listens.
+    pub(crate) fn serve(&mut self, slot: u16, generation: Generation) -> Vec<Effect> {
+        let mut effects = self.step(Event::Runs(slot, generation));
+        effects.extend(self.step(Event::Listening { slot, generation, lacks_address: false }));
+        effects
+    }
+
+    pub(crate) fn exit(&mut self, slot: u16, generation: Generation, code: i32) -> Vec<Effect> {
+        self.slot(slot, SlotEvent::Exited(generation, Exit::Code(code)))
+    }
+
+    /// Time passes, and the supervisor is told whenever it wants to be.
+    pub(crate) fn pass(&mut self, by: Duration) -> Vec<Effect> {
+        let until = self.now + by;
+        let mut effects = Vec::new();
+        while let Some(at) = self.app.next_wake().filter(|at| *at <= until) {
+            assert!(at >= self.now, "a wake in the past would never end");
+            self.now = at;
+            effects.extend(self.step(Event::Time));
+        }
+        self.now = until;
+        effects
+    }
+
+    pub(crate) fn reload(&mut self, spec: Option<AppSpec>) -> (JobId, Vec<Effect>) {
+        let job = self.job();
+        let order = ReloadOrder { job: Some(job), spec: spec.map(Rc::new), whom: Whom::All };
+        (job, self.step(Event::Reload(order)))
+    }
+
+    pub(crate) fn stop(&mut self, verb: Verb) -> (JobId, Vec<Effect>) {
+        let job = self.job();
+        let slots = self.app.slots().keys().copied().collect();
+        (job, self.step(Event::Stop { slots, verb, first: [].into(), job }))
+    }
+
+    pub(crate) fn scale(&mut self, instances: u16) -> (JobId, Vec<Effect>) {
+        let job = self.job();
+        (job, self.step(Event::Scale { instances, job }))
+    }
+
+    pub(crate) fn state(&self, slot: u16) -> &State {
+        &self.app.slot(slot).unwrap().slot.state
+    }
+
+    pub(crate) fn said_ready(&mut self, slot: u16, generation: Generation) -> Vec<Effect> {
+        self.slot(slot, SlotEvent::Ready(generation, ReadySign::Message))
+    }
+}
+
+/// Which processes are to be started.
+pub(crate) fn spawned(effects: &[Effect]) -> Vec<(u16, u32)> {
+    let spawn = |effect: &Effect| match effect {
+        Effect::Spawn(slot, generation) => Some((*slot, generation.0)),
+        _ => None,
+    };
+    effects.iter().filter_map(spawn).collect()
+}
+
+/// The commands that got one of their answers.
+pub(crate) fn settled(effects: &[Effect]) -> Vec<JobId> {
+    use forkful_core::supervisor::Asked;
+    let settled = |effect: &Effect| match effect {
+        Effect::Settled(job) => Some(*job),
+        Effect::Answered(answer) => match answer.asked {
+            Asked::Job(job, _) => Some(job),
+            Asked::Reload => None,
+        },
+        _ => None,
+    };
+    effects.iter().filter_map(settled).collect()
+}
+
+pub(crate) fn standing(id: u32, name: &str, readiness: forkful_core::supervisor::Readiness) -> Standing {
+    let is_at_rest = readiness == forkful_core::supervisor::Readiness::Failed;
+    Standing { id: AppId(id), name: AppName::new(name).unwrap(), readiness, is_at_rest }
+}

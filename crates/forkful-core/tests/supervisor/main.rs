@@ -1,0 +1,7 @@
+//! The supervisor of an app, event by event: which effects follow, without a process.
+
+mod driver;
+mod needs;
+mod readiness;
+mod reload;
+mod upkeep;

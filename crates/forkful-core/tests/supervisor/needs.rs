@@ -1,0 +1,81 @@
+//! Apps that need each other.
+
+use forkful_core::slot::{Fault, Generation, Verb};
+use forkful_core::spec::AppName;
+use forkful_core::supervisor::{AppId, Effect, Event, Readiness};
+
+use crate::driver::{Driver, settled, spawned, spec, standing};
+
+fn on_database() -> Driver {
+    let mut web = spec("web", 2);
+    web.depends_on = vec![AppName::new("database").unwrap()];
+    let (driver, effects) = Driver::new(web);
+    assert!(spawned(&effects).is_empty());
+    assert_eq!(effects.iter().filter(|effect| matches!(effect, Effect::Owed(_))).count(), 2);
+    driver
+}
+
+#[test]
+fn an_app_is_started_when_what_it_depends_on_is_ready() {
+    let mut driver = on_database();
+    assert_eq!(driver.app.readiness(), Readiness::Coming);
+    driver.others = vec![standing(9, "database", Readiness::Coming)];
+    assert!(driver.step(Event::OthersMoved).is_empty());
+    driver.others = vec![standing(9, "database", Readiness::Ready)];
+    assert_eq!(spawned(&driver.step(Event::OthersMoved)), [(0, 0), (1, 0)]);
+}
+
+#[test]
+fn an_app_is_not_started_when_what_it_depends_on_fails_or_is_gone() {
+    for others in [vec![standing(9, "database", Readiness::Failed)], Vec::new()] {
+        let mut driver = on_database();
+        driver.others = others;
+        let effects = driver.step(Event::OthersMoved);
+        let fault = Fault::DependencyFailed { name: "database".to_owned() };
+        assert_eq!(
+            effects.iter().filter(|effect| matches!(effect, Effect::Failed(_, _, f) if *f == fault)).count(),
+            2
+        );
+        assert_eq!(settled(&effects).len(), 2);
+        assert!(driver.app.is_at_rest());
+    }
+}
+
+#[test]
+fn a_stop_waits_for_the_apps_that_go_first_and_another_command_overtakes_it() {
+    let mut driver = Driver::online(spec("database", 1));
+    let job = driver.job();
+    driver.others = vec![standing(3, "web", Readiness::Ready)];
+    let first = [AppId(3)].into();
+    let effects = driver.step(Event::Stop { slots: vec![0], verb: Verb::Stop, first, job });
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Signal(..))));
+    assert!(driver.app.looks_at(AppId(3), &AppName::new("web").unwrap()));
+    assert!(driver.step(Event::OthersMoved).is_empty());
+    driver.others = vec![standing(3, "web", Readiness::Failed)];
+    assert!(driver.step(Event::OthersMoved).contains(&Effect::Signal(0, Generation(0))));
+    assert_eq!(settled(&driver.exit(0, Generation(0), 0)), [job]);
+
+    let mut driver = Driver::online(spec("database", 1));
+    let job = driver.job();
+    driver.others = vec![standing(3, "web", Readiness::Ready)];
+    driver.step(Event::Stop { slots: vec![0], verb: Verb::Stop, first: [AppId(3)].into(), job });
+    let restart = driver.job();
+    let effects = driver.step(Event::Restart { slots: vec![0], spec: None, job: restart });
+    assert!(effects.contains(&Effect::Failed(job, Some(0), Fault::Cancelled { by: Verb::Restart })));
+}
+
+#[test]
+fn a_held_stop_ends_a_reload_that_has_begun_meanwhile() {
+    let mut driver = Driver::online(spec("database", 2));
+    let job = driver.job();
+    driver.others = vec![standing(3, "web", Readiness::Ready)];
+    driver.step(Event::Stop { slots: vec![0, 1], verb: Verb::Stop, first: [AppId(3)].into(), job });
+    driver.reload(None);
+    driver.others.clear();
+    driver.step(Event::OthersMoved);
+    driver.exit(0, Generation(1), 0);
+    driver.exit(0, Generation(0), 0);
+    let effects = driver.exit(1, Generation(0), 0);
+    assert!(spawned(&effects).is_empty(), "the plan begins no slot that was stopped");
+    assert!(driver.app.is_at_rest() && !driver.app.is_reloading());
+}

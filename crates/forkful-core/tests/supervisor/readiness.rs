@@ -1,0 +1,97 @@
+//! When a worker counts as ready.
+
+use std::time::Duration;
+
+use forkful_core::slot::{Generation, OwnSocket, State};
+use forkful_core::spec::Mode;
+use forkful_core::supervisor::{Effect, Event, Sockets};
+
+use crate::driver::{Driver, spec};
+
+const FIRST: Generation = Generation(0);
+
+fn looks(effects: &[Effect]) -> usize {
+    effects.iter().filter(|effect| matches!(effect, Effect::LookAtSockets(..))).count()
+}
+
+fn is_online(driver: &Driver, slot: u16) -> bool {
+    matches!(driver.state(slot), State::Online(running) if running.confirmed)
+}
+
+#[test]
+fn sockets_of_a_starting_process_are_looked_at_until_it_has_one() {
+    let mut app = spec("app", 1);
+    app.mode = Mode::Fork;
+    app.readiness.listen_timeout = Some(Duration::from_secs(30));
+    app.readiness.wait_ready = false;
+    let (mut driver, _) = Driver::new(app);
+    driver.step(Event::Runs(0, FIRST));
+    assert_eq!(looks(&driver.pass(Duration::from_millis(79))), 0);
+    assert_eq!(looks(&driver.pass(Duration::from_millis(1))), 1);
+    assert_eq!(looks(&driver.pass(Duration::from_secs(5))), 0, "the next one follows an answer");
+    driver.step(Event::Sockets(0, FIRST, Sockets::default()));
+    assert_eq!(looks(&driver.pass(Duration::from_millis(500))), 1);
+    driver.step(Event::Sockets(0, FIRST, Sockets { own: Some(OwnSocket::Tcp), ..Sockets::default() }));
+    assert!(is_online(&driver, 0));
+}
+
+#[test]
+fn a_successor_that_lacks_an_address_is_not_ready() {
+    let mut driver = Driver::online(spec("app", 1));
+    driver.reload(None);
+    let next = Generation(1);
+    driver.step(Event::Runs(0, next));
+    driver.step(Event::Listening { slot: 0, generation: next, lacks_address: true });
+    assert!(matches!(driver.state(0), State::Replacing { .. }));
+    // The old worker may let go of the address: it is looked at again and again.
+    driver.pass(Duration::from_millis(80));
+    let lacks = Sockets { has_asked: true, shares: true, lacks_address: true, ..Sockets::default() };
+    driver.step(Event::Sockets(0, next, lacks));
+    assert_eq!(looks(&driver.pass(Duration::from_millis(500))), 1);
+    driver.step(Event::Sockets(0, next, Sockets { lacks_address: false, ..lacks }));
+    assert!(is_online(&driver, 0));
+}
+
+#[test]
+fn the_word_of_an_app_that_was_not_expected_to_say_it_counts_when_nothing_speaks_against_it() {
+    let table = [
+        (Sockets::default(), true),
+        (Sockets { has_asked: true, ..Sockets::default() }, false),
+        (Sockets { follows_listener: true, ..Sockets::default() }, false),
+    ];
+    for (seen, counts) in table {
+        let (mut driver, _) = Driver::new(spec("app", 1));
+        driver.step(Event::Runs(0, FIRST));
+        driver.step(Event::SaidReady(0, FIRST));
+        assert!(!is_online(&driver, 0), "not at once");
+        let effects = driver.pass(Duration::from_secs(1));
+        assert!(looks(&effects) >= 1);
+        driver.step(Event::Sockets(0, FIRST, seen));
+        assert_eq!(is_online(&driver, 0), counts, "{seen:?}");
+    }
+}
+
+#[test]
+fn with_wait_ready_the_word_counts_and_nothing_is_looked_at() {
+    let mut app = spec("app", 1);
+    app.readiness.wait_ready = true;
+    let (mut driver, _) = Driver::new(app);
+    driver.step(Event::Runs(0, FIRST));
+    assert_eq!(looks(&driver.pass(Duration::from_secs(1))), 0);
+    driver.step(Event::Listening { slot: 0, generation: FIRST, lacks_address: false });
+    assert!(!is_online(&driver, 0));
+    driver.step(Event::SaidReady(0, FIRST));
+    assert!(is_online(&driver, 0));
+}
+
+#[test]
+fn a_process_that_was_not_started_is_not_late() {
+    let mut app = spec("app", 1);
+    app.readiness.listen_timeout = Some(Duration::from_millis(5));
+    let (mut driver, _) = Driver::new(app);
+    driver.pass(Duration::from_secs(20));
+    assert!(matches!(driver.state(0), State::Starting { .. }), "{:?}", driver.state(0));
+    driver.step(Event::Runs(0, FIRST));
+    driver.pass(Duration::from_millis(5));
+    assert!(matches!(driver.state(0), State::Online(running) if !running.confirmed));
+}

@@ -1,0 +1,126 @@
+//! Reloads: their order, what they do to the definition, and what overtakes them.
+
+use std::time::Duration;
+
+use forkful_core::slot::{Fault, Generation, State, Verb};
+use forkful_core::spec::Mode;
+use forkful_core::supervisor::{Effect, Note, Notice};
+
+use crate::driver::{Driver, settled, spawned, spec};
+
+fn version(args: &str, instances: u16) -> forkful_core::spec::AppSpec {
+    let mut spec = spec("app", instances);
+    spec.launch.args = vec![args.to_owned()];
+    spec
+}
+
+fn runs(driver: &Driver) -> &str {
+    driver.app.spec().launch.args.first().map_or("", String::as_str)
+}
+
+#[test]
+fn workers_are_replaced_one_after_the_other_and_then_their_number_changes() {
+    let mut driver = Driver::online(version("old", 2));
+    let (job, effects) = driver.reload(Some(version("new", 3)));
+    assert_eq!(spawned(&effects), [(0, 1)]);
+    assert_eq!((runs(&driver), driver.app.spec().instances), ("new", 2));
+    let effects = driver.serve(0, Generation(1));
+    assert_eq!(spawned(&effects), [(1, 1)], "the second begins when the first serves");
+    assert!(effects.contains(&Effect::Drain { slot: 0, generation: Generation(0), job: Some(job) }));
+    driver.serve(1, Generation(1));
+    driver.exit(0, Generation(0), 0);
+    let effects = driver.exit(1, Generation(0), 0);
+    assert!(effects.contains(&Effect::Note(job, Note::Scaled { from: 2, to: 3 })));
+    assert_eq!(spawned(&effects), [(2, 0)]);
+    let effects = driver.serve(2, Generation(0));
+    assert_eq!(settled(&effects), [job], "the new worker's answer is the last");
+    assert!(!driver.app.is_reloading());
+}
+
+#[test]
+fn a_version_that_does_not_start_leaves_the_old_definition_and_the_old_workers() {
+    let mut driver = Driver::online(version("old", 2));
+    let (job, _) = driver.reload(Some(version("broken", 4)));
+    let effects = driver.exit(0, Generation(1), 1);
+    let failure = effects.iter().find_map(|effect| match effect {
+        Effect::Reloaded(_, result) => result.failure.clone(),
+        _ => None,
+    });
+    let failure = failure.expect("it has failed");
+    assert_eq!((failure.slot, failure.old_serves), (0, true));
+    assert_eq!(settled(&effects), [job]);
+    assert_eq!((runs(&driver), driver.app.spec().instances), ("old", 2));
+    assert!(driver.app.slots().values().all(|record| matches!(record.slot.state, State::Online(_))));
+}
+
+#[test]
+fn a_second_reload_waits_and_is_dropped_when_its_client_has_gone() {
+    let mut driver = Driver::online(version("old", 1));
+    driver.reload(None);
+    let (second, effects) = driver.reload(Some(version("new", 1)));
+    assert!(effects.contains(&Effect::Note(second, Note::WaitedForReload)));
+    assert!(spawned(&effects).is_empty());
+    driver.serve(0, Generation(1));
+    driver.abandoned = driver.app.waiting_reloads().collect();
+    assert_eq!(driver.abandoned, [second]);
+    let effects = driver.exit(0, Generation(0), 0);
+    assert!(effects.contains(&Effect::Notice(None, Notice::ReloadDropped)));
+    assert!(settled(&effects).contains(&second));
+    assert_eq!(runs(&driver), "old");
+}
+
+#[test]
+fn a_scale_outlives_the_reload_under_way_and_the_one_that_waits() {
+    let mut driver = Driver::online(version("old", 2));
+    driver.reload(Some(version("new", 4)));
+    driver.reload(Some(version("newer", 5)));
+    driver.scale(1);
+    driver.exit(1, Generation(0), 0);
+    driver.serve(0, Generation(1));
+    driver.exit(0, Generation(0), 0);
+    driver.serve(0, Generation(2));
+    driver.exit(0, Generation(1), 0);
+    assert!(!driver.app.is_reloading());
+    assert_eq!((runs(&driver), driver.app.spec().instances, driver.app.slots().len()), ("newer", 1, 1));
+}
+
+#[test]
+fn a_stop_ends_the_reload_and_those_that_wait() {
+    let mut driver = Driver::online(version("old", 2));
+    let (first, _) = driver.reload(Some(version("new", 2)));
+    let (second, _) = driver.reload(None);
+    let (stop, effects) = driver.stop(Verb::Stop);
+    assert!(effects.contains(&Effect::Failed(second, Some(0), Fault::Cancelled { by: Verb::Stop })));
+    driver.exit(0, Generation(1), 0);
+    driver.exit(0, Generation(0), 0);
+    let effects = driver.exit(1, Generation(0), 0);
+    assert!(spawned(&effects).is_empty());
+    assert!(settled(&effects).contains(&stop));
+    assert!(driver.app.is_at_rest() && !driver.app.is_reloading());
+    assert_eq!(runs(&driver), "old", "the new version never served");
+    let _ = first;
+}
+
+#[test]
+fn fork_mode_workers_are_stopped_first() {
+    let mut old = version("old", 1);
+    old.mode = Mode::Fork;
+    let (mut driver, _) = Driver::new(old);
+    driver.said_ready(0, Generation(0));
+    let (job, effects) = driver.reload(None);
+    assert!(effects.contains(&Effect::Note(job, Note::NotRolling)));
+    assert!(effects.contains(&Effect::Signal(0, Generation(0))) && spawned(&effects).is_empty());
+    assert_eq!(spawned(&driver.exit(0, Generation(0), 0)), [(0, 1)]);
+}
+
+#[test]
+fn deleting_the_last_slot_removes_the_app_once() {
+    let mut driver = Driver::online(version("old", 2));
+    let (job, _) = driver.stop(Verb::Delete);
+    let effects = driver.exit(1, Generation(0), 0);
+    assert_eq!(settled(&effects), [job]);
+    assert_eq!(driver.app.spec().instances, 0, "no slot stays");
+    let effects = driver.exit(0, Generation(0), 0);
+    assert_eq!(effects.iter().filter(|effect| **effect == Effect::Removed).count(), 1);
+    assert!(driver.pass(Duration::from_secs(60)).is_empty());
+}

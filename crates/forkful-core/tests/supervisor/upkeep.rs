@@ -1,0 +1,120 @@
+//! What renews workers that run.
+
+use std::time::Duration;
+
+use forkful_core::slot::Generation;
+use forkful_core::spec::{AppSpec, HealthCheck, HealthProbe};
+use forkful_core::supervisor::{Effect, Event, Notice, Observation};
+
+use crate::driver::{Driver, spawned, spec};
+
+const FIRST: Generation = Generation(0);
+
+fn checked(instances: u16) -> AppSpec {
+    let mut spec = spec("app", instances);
+    spec.health = Some(HealthCheck {
+        probe: HealthProbe::Tcp { port: None },
+        interval: Duration::from_secs(10),
+        timeout: Duration::from_secs(2),
+        failures_max: 2,
+        start_period: Duration::from_secs(5),
+        stuck_limit: Some(Duration::from_secs(3)),
+    });
+    spec
+}
+
+fn asked(effects: &[Effect]) -> usize {
+    effects.iter().filter(|effect| matches!(effect, Effect::AskHealth(..))).count()
+}
+
+fn fails(driver: &mut Driver) -> Vec<Effect> {
+    driver.step(Event::Health { slot: 0, generation: FIRST, answer: Err("status 503".to_owned()) })
+}
+
+#[test]
+fn failed_checks_in_a_row_replace_the_worker_and_the_next_renewal_waits() {
+    let mut driver = Driver::online(checked(1));
+    assert_eq!(asked(&driver.pass(Duration::from_secs(5))), 1);
+    let effects = fails(&mut driver);
+    let failing = Notice::HealthCheckFailed { failures: 1, most: 2, fault: "status 503".to_owned() };
+    assert_eq!(effects, [Effect::Notice(Some(0), failing)]);
+    assert_eq!(asked(&driver.pass(Duration::from_secs(10))), 1);
+    let effects = fails(&mut driver);
+    assert_eq!(spawned(&effects), [(0, 1)]);
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, Effect::Owed(_))),
+        "no command waits for a renewal"
+    );
+    // The fresh worker fails: the old one serves on, and is not replaced again at once.
+    driver.exit(0, Generation(1), 1);
+    driver.pass(Duration::from_secs(1));
+    assert!(spawned(&fails(&mut driver)).is_empty() && spawned(&fails(&mut driver)).is_empty());
+}
+
+#[test]
+fn a_busy_channel_is_tried_again_until_the_time_of_the_check_is_over() {
+    let mut driver = Driver::online(checked(1));
+    driver.pass(Duration::from_secs(5));
+    let mut tries = 0;
+    let fault = loop {
+        let busy = driver.step(Event::ChannelBusy { slot: 0, generation: FIRST });
+        if let Some(Effect::Notice(_, notice)) = busy.first() {
+            break notice.to_string();
+        }
+        assert_eq!(asked(&driver.pass(Duration::from_millis(20))), 1);
+        tries += 1;
+    };
+    assert_eq!(tries, 100);
+    assert_eq!(fault, "health check 1 of 2 failed: its event loop has not turned for 2000 ms");
+}
+
+#[test]
+fn a_loop_that_stands_still_for_longer_than_its_limit_is_killed_once() {
+    let mut driver = Driver::online(checked(1));
+    let silent = |seconds| Event::Silent {
+        slot: 0,
+        generation: FIRST,
+        silent: Duration::from_secs(seconds),
+        report: "it was busy".to_owned(),
+    };
+    assert!(driver.step(silent(2)).is_empty());
+    assert!(driver.step(silent(3)).contains(&Effect::Kill(0, FIRST)));
+    assert!(driver.step(silent(9)).is_empty());
+}
+
+#[test]
+fn limits_renew_one_worker_at_a_time() {
+    let mut app = spec("app", 3);
+    app.renewal.max_requests = Some(100);
+    let mut driver = Driver::online(app);
+    for slot in 0..3 {
+        driver.step(Event::Requests { slot, generation: FIRST, served: 100 });
+    }
+    let effects = driver.pass(Duration::from_secs(3));
+    assert_eq!(spawned(&effects), [(0, 1)], "the others have their turn after it");
+}
+
+#[test]
+fn a_worker_that_grows_fast_is_looked_at_sooner_and_renewed_above_its_limit() {
+    let mut app = spec("app", 1);
+    app.renewal.max_memory_bytes = Some(1000);
+    let mut driver = Driver::online(app);
+    let looks = |effects: &[Effect]| effects.iter().filter(|effect| **effect == Effect::Observe).count();
+    let seen = |bytes| Event::Observed(vec![Observation { slot: 0, generation: FIRST, memory_bytes: bytes }]);
+    assert_eq!(looks(&driver.pass(Duration::from_secs(1))), 1);
+    driver.step(seen(900));
+    assert!(looks(&driver.pass(Duration::from_millis(100))) >= 1);
+    assert_eq!(spawned(&driver.step(seen(1001))), [(0, 1)]);
+}
+
+#[test]
+fn the_clock_and_changed_files_renew_those_that_should_run() {
+    let mut driver = Driver::online(spec("app", 2));
+    let job = driver.job();
+    driver.step(Event::Stop { slots: vec![0], verb: forkful_core::slot::Verb::Stop, first: [].into(), job });
+    driver.exit(0, FIRST, 0);
+    let effects = driver.step(Event::Renew { why: "app.js changed".to_owned() });
+    assert_eq!(spawned(&effects), [(1, 1)]);
+    assert_eq!(driver.app.slot(0).unwrap().upkeep.renewed, None);
+    assert_eq!(driver.app.slot(1).unwrap().upkeep.renewed.as_deref(), Some("app.js changed"));
+}
