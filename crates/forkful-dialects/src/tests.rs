@@ -26,8 +26,8 @@ fn a_run_of_errors_is_trusted_in_no_dialect() {
                 let mut report = report();
                 report.statuses = statuses.to_vec();
                 let trust = Trust::of(&plan, &report);
-                let check = trust.checks.iter().find(|check| check.key == "errors").cloned().unwrap();
-                (check.level, trust.trustworthy(), trust.sentence())
+                let check = trust.check("errors").unwrap();
+                (check.level(), trust.trustworthy(), trust.sentence())
             };
             for statuses in [&[(500, 2_000)][..], &[(200, 900), (503, 1_100)], &[(404, 2_000)]] {
                 let (errors, trustworthy, sentence) = level(statuses);

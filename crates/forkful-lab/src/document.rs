@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use forkful_load::report::{Check, Level};
+use serde::Serialize;
 
 use crate::statistics::usl::Usl;
 use crate::statistics::verdict::Word;
@@ -12,7 +13,7 @@ use crate::statistics::verdict::Word;
 pub const VERSION: u32 = 1;
 
 /// What both kinds begin with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Heading {
     /// The verdict in words, for people.
     pub headline: String,
@@ -31,7 +32,7 @@ pub struct Heading {
     pub machine: Machine,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TargetDocument {
     /// What was started, as the user named it.
     pub script: String,
@@ -42,7 +43,7 @@ pub struct TargetDocument {
 }
 
 /// The machine, as far as it decides figures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// Cores that may be used.
     pub cores: u16,
@@ -58,7 +59,7 @@ pub struct Machine {
 }
 
 /// `compare --json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CompareDocument {
     /// `compare`.
     pub kind: String,
@@ -87,7 +88,7 @@ pub struct CompareDocument {
     pub trust: Trust,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanDocument {
     pub budget_s: f64,
     pub took_s: f64,
@@ -109,7 +110,7 @@ pub struct PlanDocument {
     pub restarts: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArmDocument {
     pub name: String,
     pub label: String,
@@ -141,7 +142,7 @@ pub struct ArmDocument {
 }
 
 /// A rate with its interval over blocks.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Rate {
     /// Geometric mean.
     pub per_second: f64,
@@ -152,7 +153,7 @@ pub struct Rate {
 }
 
 /// Failed requests.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Errors {
     pub total: u64,
     /// By cause, in words.
@@ -160,7 +161,7 @@ pub struct Errors {
 }
 
 /// A distribution of times.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
     /// Share of the weakest arm's capacity.
     pub load: f64,
@@ -189,7 +190,7 @@ pub struct Latency {
 }
 
 /// A ratio with its interval.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Ratio {
     /// Arm ÷ baseline, geometric mean over blocks; `null` when no block has both.
     pub ratio: Option<f64>,
@@ -204,14 +205,14 @@ pub struct Ratio {
 }
 
 /// A ratio without interval.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PlainRatio {
     /// Arm ÷ baseline.
     pub ratio: Option<f64>,
 }
 
 /// Latency of an arm against the baseline's.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct LatencyRatios {
     /// Medians.
     pub p50: Option<PercentileRatio>,
@@ -226,7 +227,7 @@ pub struct LatencyRatios {
 }
 
 /// One percentile against the baseline's at the same offered rate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PercentileRatio {
     /// Share of the weakest arm's capacity.
     pub load: f64,
@@ -243,7 +244,7 @@ pub struct PercentileRatio {
 }
 
 /// An arm against the baseline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     pub baseline: String,
     pub arm: String,
@@ -266,7 +267,7 @@ pub struct Comparison {
 }
 
 /// One point of the search for saturation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CapacityPoint {
     /// Arm.
     pub arm: String,
@@ -280,7 +281,7 @@ pub struct CapacityPoint {
     pub p99_ms: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockDocument {
     /// From 1.
     pub number: usize,
@@ -295,7 +296,7 @@ pub struct BlockDocument {
 }
 
 /// An arm in a block.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TrialDocument {
     /// Answers per second at saturation.
     pub per_second: f64,
@@ -308,7 +309,7 @@ pub struct TrialDocument {
 }
 
 /// Percentiles of one window at a rate.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TrialLatency {
     /// Median.
     pub p50_ms: Option<f64>,
@@ -317,7 +318,7 @@ pub struct TrialLatency {
 }
 
 /// Whether figures can be trusted.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Trust {
     /// In one sentence.
     pub text: String,
@@ -327,45 +328,71 @@ pub struct Trust {
     pub generator_cores_used: f64,
     /// The smallest difference in throughput that these blocks resolve.
     pub resolution_percent: Option<f64>,
-    /// Findings.
+    /// Findings: warnings, of which one makes the figures doubtful, and what is worth knowing.
     pub notes: Vec<TrustNote>,
     /// The same as a list of checks.
     pub checks: Vec<Check>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A generator's thread that is busier is the bottleneck.
+const GENERATOR_BUSY_MAX: f64 = 0.9;
+
+impl Trust {
+    /// Begins with the generator: the share of its busiest thread, the cores that it used, and what a busy one may hide.
+    pub(crate) fn of_generator(busiest: f64, cores_used: f64, hidden: &str) -> Self {
+        let is_saturated = busiest >= GENERATOR_BUSY_MAX;
+        let mut trust =
+            Self { generator_saturated: is_saturated, generator_cores_used: cores_used, ..Self::default() };
+        let share = format!("{:.0} %", busiest * 100.0);
+        if is_saturated {
+            let text = format!("the load generator was busy for {share} of the time, so that {hidden}");
+            trust.note(Level::Warning, "generator_saturated", text);
+        }
+        trust.checks.push(
+            Check::judged("generator's busiest thread", Some(!is_saturated))
+                .found(share, "90 %")
+                .means("a generator that is always busy measures itself"),
+        );
+        trust
+    }
+
+    pub(crate) fn note(&mut self, level: Level, code: &'static str, text: impl Into<String>) {
+        self.notes.push(TrustNote { level, code, text: text.into() });
+    }
+
+    /// The texts of all findings of a level.
+    pub(crate) fn texts(&self, level: Level) -> impl Iterator<Item = &str> {
+        self.notes.iter().filter(move |note| note.level == level).map(|note| note.text.as_str())
+    }
+
+    /// No warning.
+    pub(crate) fn is_trustworthy(&self) -> bool {
+        self.texts(Level::Warning).next().is_none()
+    }
+
+    /// Says it in one sentence.
+    pub(crate) fn concluded(mut self) -> Self {
+        let warnings: Vec<&str> = self.texts(Level::Warning).collect();
+        self.text = if warnings.is_empty() {
+            "nothing was found that would make these figures doubtful".to_owned()
+        } else {
+            format!("these figures are doubtful: {}", warnings.join("; "))
+        };
+        self
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrustNote {
     /// `warning`: figures are wrong or doubtful; `note`: worth knowing.
     pub level: Level,
     /// Stable name.
-    pub code: String,
+    pub code: &'static str,
     pub text: String,
 }
 
-/// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Figures are wrong or doubtful.
-    Warning,
-    /// Worth knowing.
-    Note,
-}
-
-/// One check of the trust box.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    /// What was looked at.
-    pub name: String,
-    /// Whether it was as it should be; `null` when it could not be told.
-    pub ok: Option<bool>,
-    pub value: String,
-    pub limit: Option<String>,
-    pub meaning: Option<String>,
-}
-
 /// `tune --json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TuneDocument {
     /// `tune`.
     pub kind: String,
@@ -388,7 +415,7 @@ pub struct TuneDocument {
 }
 
 /// The answer of `tune`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
@@ -401,7 +428,7 @@ pub struct Choice {
 }
 
 /// One candidate of `tune`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CandidateDocument {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
@@ -442,7 +469,7 @@ pub struct CandidateDocument {
 }
 
 /// The fitted law with its meaning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UslDocument {
     #[serde(flatten)]
     pub law: Usl,
@@ -457,7 +484,7 @@ pub struct UslDocument {
 }
 
 /// A change of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Patch {
     pub file: String,
     /// Whether it has been written.

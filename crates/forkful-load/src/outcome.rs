@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::cause::{ErrorCause, ErrorCount};
+use crate::report::json;
 
 /// Nanoseconds, three significant digits, fixed memory.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -186,11 +189,12 @@ pub struct Counts {
 }
 
 /// Bytes of HTTP, without TLS, TCP and IP, within the measurement and its drain.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
     /// Requests.
     pub sent: u64,
     /// Bodies of requests.
+    #[serde(skip)]
     pub sent_bodies: u64,
     /// Answers, complete or not.
     pub received: u64,
@@ -199,7 +203,7 @@ pub struct Bytes {
 }
 
 /// Connections over the whole run, warm-up included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Connections {
     /// Asked for by the plan.
     pub asked: u64,
@@ -210,57 +214,70 @@ pub struct Connections {
     pub opened: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Closed by the server while idle, or ended by its `Connection: close`.
-    pub closed_by_server: u64,
     /// Requests that were sent on a connection that had answered one before.
     pub reused: u64,
+    /// Closed by the server while idle, or ended by its `Connection: close`.
+    pub closed_by_server: u64,
     /// Segments that our end sent again on open connections, within the measurement.
     pub retransmits: u64,
     /// Segments sent again to connect: SYNs, mostly. Each means a second or more of waiting.
     pub syn_retransmits: u64,
     /// HTTP/2: requests that one connection may have under way: what the plan says, or the server's limit where that
     /// is less. 0 before HTTP/2.
+    #[serde(serialize_with = "json::known")]
     pub streams: u64,
 }
 
 /// A part of the measurement.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Window {
     /// Its beginning, since the clock started.
+    #[serde(rename = "at_s", serialize_with = "json::seconds")]
     pub start: Duration,
+    #[serde(rename = "length_s", serialize_with = "json::seconds")]
     pub length: Duration,
     /// Requests started.
+    #[serde(skip)]
     pub started: u64,
     /// Complete answers.
     pub completed: u64,
     /// The same for each thread of the generator.
+    #[serde(skip)]
     pub completed_by_thread: Vec<u64>,
     /// Errors.
     pub errors: u64,
     /// Bytes received.
+    #[serde(skip)]
     pub received: u64,
     /// Median of the response times, within 2 %; `None` without an answer.
+    #[serde(rename = "p50_ms", serialize_with = "json::millis")]
     pub p50: Option<Duration>,
     /// 99th percentile, within 2 %.
+    #[serde(rename = "p99_ms", serialize_with = "json::millis")]
     pub p99: Option<Duration>,
     /// The longest, within 2 %.
+    #[serde(rename = "max_ms", serialize_with = "json::millis")]
     pub max: Option<Duration>,
     /// Open connections at its end.
     pub open_connections: u64,
     /// Open loop: requests due and not started at its end.
     pub backlog: u64,
     /// CPU of the generator's threads within it, seconds.
+    #[serde(skip)]
     pub cpu_seconds: f64,
 }
 
 /// One thread of the generator, over the measurement.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ThreadFacts {
     /// User and system CPU, seconds.
+    #[serde(serialize_with = "json::number")]
     pub cpu_seconds: f64,
     /// `cpu_seconds` against the wall clock, 0 to 1. From 0.8 on the generator shapes the result.
+    #[serde(serialize_with = "json::number")]
     pub busy: f64,
     /// The largest `busy` of one window.
+    #[serde(serialize_with = "json::number")]
     pub busy_max: f64,
     pub connections: u64,
     /// Complete answers.
@@ -277,13 +294,14 @@ pub struct ThreadFacts {
 
 /// Counters of the kernel, after minus before. They are of the whole network namespace, so other traffic is in them,
 /// and a server on another machine is not. `None`: not readable here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Kernel {
     /// Segments sent again (`Tcp.RetransSegs`).
     pub retransmits: Option<u64>,
     /// SYNs among them (`TcpExt.TCPSynRetrans`): the server's queue was full or packets were lost.
     pub syn_retransmits: Option<u64>,
     /// Retransmission timeouts (`TcpExt.TCPTimeouts`).
+    #[serde(rename = "tcp_timeouts")]
     pub timeouts: Option<u64>,
     /// Connections that found a listener's queue full (`TcpExt.ListenOverflows`).
     pub listen_overflows: Option<u64>,
@@ -298,17 +316,20 @@ pub struct Kernel {
 }
 
 /// The machine. `None`: not readable here.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Host {
     /// CPUs that this process may use.
     pub cpus: usize,
     /// Part of all CPU time, 0 to 1, that was busy, with this process.
+    #[serde(rename = "cpu_busy", serialize_with = "json::number")]
     pub busy: Option<f64>,
     /// Part of all CPU time that the hypervisor took.
+    #[serde(rename = "cpu_stolen", serialize_with = "json::number")]
     pub steal: Option<f64>,
     /// Times that this process's cgroup was throttled.
     pub throttled_times: Option<u64>,
     /// How long it was throttled.
+    #[serde(rename = "throttled_s", serialize_with = "json::seconds")]
     pub throttled: Option<Duration>,
     /// Descriptors that this process may open.
     pub descriptors_max: Option<u64>,
@@ -325,7 +346,7 @@ pub struct Worker {
 }
 
 /// What one request of the plan brought.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RequestFacts {
     /// `GET /path`.
     pub name: String,
@@ -337,6 +358,7 @@ pub struct RequestFacts {
     pub errors: u64,
     /// Response times within 2 %; of a single request exactly [`Report::response`]. Only the first
     /// [`RequestFacts::HISTOGRAMS_MAX`] requests have them.
+    #[serde(rename = "latency_ms", serialize_with = "json::times")]
     pub response: Histogram,
 }
 

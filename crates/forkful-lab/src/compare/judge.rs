@@ -77,7 +77,7 @@ pub(super) fn document(
         verdict: first.verdict,
         throughput: first.throughput.clone(),
         latency: first.latency.clone(),
-        trustworthy: trust::is_trustworthy(&trust),
+        trustworthy: trust.is_trustworthy(),
         plan: plan_document,
         arms,
         comparisons,

@@ -7,12 +7,11 @@ use std::time::Duration;
 use super::judge::{counting, undisturbed};
 use super::pilot::Pilot;
 use super::{Block, Setup, Trial};
-use crate::document::{Check, Comparison, Level, Trust, TrustNote};
+use forkful_load::report::{Check, Level};
+
+use crate::document::{Comparison, Trust};
 use crate::plan::{BLOCKS_MIN, Facts};
 use crate::statistics::steadiness::{drift, is_drifting};
-
-/// A generator's thread that is busier is the bottleneck.
-const GENERATOR_BUSY_MAX: f64 = 0.9;
 
 /// Little's law may be off by this much.
 const LITTLE_MAX: f64 = 0.05;
@@ -26,13 +25,10 @@ pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comp
         counting(blocks).flat_map(|block| block.trials.iter().enumerate()).collect();
     let cores = f64::from(forkful_os::cores::usable_cores().count);
     let busiest = fold(&trials, |trial| trial.generator_busy);
-    let mut trust = Trust {
-        generator_saturated: busiest >= GENERATOR_BUSY_MAX,
-        generator_cores_used: fold(&trials, |trial| trial.generator_cores),
-        resolution_percent: first.throughput.resolution_percent,
-        ..Trust::default()
-    };
-    generator(&mut trust, setup, &trials, cores, busiest);
+    let cores_used = fold(&trials, |trial| trial.generator_cores);
+    let mut trust = Trust::of_generator(busiest, cores_used, "the app may be able to do more");
+    trust.resolution_percent = first.throughput.resolution_percent;
+    generator(&mut trust, setup, &trials, cores);
     few_blocks(&mut trust, blocks);
     disturbances(&mut trust, blocks);
     drifts(&mut trust, setup, blocks);
@@ -47,63 +43,20 @@ pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comp
     errors(&mut trust, setup, &trials);
     ports(&mut trust, setup, &trials);
     if let Some(percent) = trust.resolution_percent {
-        let limit = Some("5 %".to_owned());
-        let meaning =
-            "the smallest difference in throughput that these blocks would have called one in 8 of 10 runs";
-        trust.checks.push(check(
-            "resolution",
-            Some(percent <= 5.0),
-            format!("{percent:.1} %"),
-            limit,
-            meaning,
-        ));
+        trust.checks.push(
+            Check::judged("resolution", Some(percent <= 5.0)).found(format!("{percent:.1} %"), "5 %").means(
+                "the smallest difference in throughput that these blocks would have called one in 8 of 10 runs",
+            ),
+        );
     }
-    trust.text = if is_trustworthy(&trust) {
-        "nothing was found that would make these figures doubtful".to_owned()
-    } else {
-        let warnings: Vec<&str> = trust
-            .notes
-            .iter()
-            .filter(|note| note.level == Level::Warning)
-            .map(|note| note.text.as_str())
-            .collect();
-        format!("these figures are doubtful: {}", warnings.join("; "))
-    };
-    trust
-}
-
-/// No warning.
-pub(super) fn is_trustworthy(trust: &Trust) -> bool {
-    trust.notes.iter().all(|note| note.level != Level::Warning)
+    trust.concluded()
 }
 
 fn fold(trials: &[(usize, &Trial)], of: impl Fn(&Trial) -> f64) -> f64 {
     trials.iter().map(|(_, trial)| of(trial)).fold(0.0, f64::max)
 }
 
-fn note(trust: &mut Trust, level: Level, code: &str, text: String) {
-    trust.notes.push(TrustNote { level, code: code.to_owned(), text });
-}
-
-fn check(name: &str, ok: Option<bool>, value: String, limit: Option<String>, meaning: &str) -> Check {
-    Check { name: name.to_owned(), ok, value, limit, meaning: Some(meaning.to_owned()) }
-}
-
-fn generator(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], cores: f64, busiest: f64) {
-    trust.checks.push(check(
-        "generator's busiest thread",
-        Some(!trust.generator_saturated),
-        format!("{:.0} %", busiest * 100.0),
-        Some("90 %".to_owned()),
-        "a generator that is always busy measures itself",
-    ));
-    if trust.generator_saturated {
-        let text = format!(
-            "the load generator was busy for {:.0} % of the time, so that the app may be able to do more",
-            busiest * 100.0
-        );
-        note(trust, Level::Warning, "generator_saturated", text);
-    }
+fn generator(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], cores: f64) {
     for (index, arm) in setup.arms.iter().enumerate() {
         let mine: Vec<&Trial> =
             trials.iter().filter(|(of, _)| *of == index).map(|(_, trial)| *trial).collect();
@@ -122,24 +75,22 @@ fn generator(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], cores
                  generator elsewhere, CPU time per request allows about {alone:.0} requests/s",
                 arm.name
             );
-            note(trust, Level::Note, "generator_shares_cores", text);
+            trust.note(Level::Note, "generator_shares_cores", text);
         }
     }
 }
 
 fn few_blocks(trust: &mut Trust, blocks: &[Block]) {
     let count = undisturbed(blocks).count();
-    trust.checks.push(check(
-        "undisturbed blocks",
-        Some(count >= BLOCKS_MIN),
-        count.to_string(),
-        Some(format!("at least {BLOCKS_MIN}")),
-        "fewer have a spread that is mostly luck",
-    ));
+    trust.checks.push(
+        Check::judged("undisturbed blocks", Some(count >= BLOCKS_MIN))
+            .found(count.to_string(), format!("at least {BLOCKS_MIN}"))
+            .means("fewer have a spread that is mostly luck"),
+    );
     // Where there are fewer than two, all count, and that is said already.
     if (2..BLOCKS_MIN).contains(&count) {
         let text = format!("only {count} undisturbed blocks; {BLOCKS_MIN} are the least");
-        note(trust, Level::Warning, "few_blocks", text);
+        trust.note(Level::Warning, "few_blocks", text);
     }
 }
 
@@ -153,22 +104,23 @@ fn disturbances(trust: &mut Trust, blocks: &[Block]) {
             "{which} disturbed ({}), and all of them were used because no clean ones were available",
             reasons.join("; ")
         );
-        note(trust, Level::Warning, "disturbed", text);
+        trust.note(Level::Warning, "disturbed", text);
     } else if disturbed > 0 {
         let text = format!(
             "{disturbed} of {} blocks were disturbed and do not count: {}",
             blocks.len(),
             reasons.join("; ")
         );
-        note(trust, Level::Note, "disturbed", text);
+        trust.note(Level::Note, "disturbed", text);
     }
-    trust.checks.push(check(
-        "disturbed blocks",
-        Some(!counted_anyway),
-        format!("{disturbed} of {}", blocks.len()),
-        Some("do not count: more than 1 % stolen or 5 % taken by other processes".to_owned()),
-        "blocks during which something else used the machine",
-    ));
+    trust.checks.push(
+        Check::judged("disturbed blocks", Some(!counted_anyway))
+            .found(
+                format!("{disturbed} of {}", blocks.len()),
+                "do not count: more than 1 % stolen or 5 % taken by other processes",
+            )
+            .means("blocks during which something else used the machine"),
+    );
 }
 
 fn drifts(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
@@ -185,15 +137,13 @@ fn drifts(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
                 "{}: throughput changed by {percent:+.1} % from the first third of a window to the last: {why}",
                 arm.name
             );
-            note(trust, Level::Note, "drift", text);
+            trust.note(Level::Note, "drift", text);
         }
-        trust.checks.push(check(
-            &format!("drift of {}", arm.name),
-            Some(!is_drifting(&found)),
-            format!("{percent:+.1} %"),
-            Some("2 %".to_owned()),
-            "from the first third of the windows to the last",
-        ));
+        trust.checks.push(
+            Check::judged(format!("drift of {}", arm.name), Some(!is_drifting(&found)))
+                .found(format!("{percent:+.1} %"), "2 %")
+                .means("from the first third of the windows to the last"),
+        );
     }
 }
 
@@ -208,20 +158,18 @@ fn little(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], connecti
         .max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
     let Some(worst) = worst else { return };
     let ok = (worst - 1.0).abs() <= LITTLE_MAX;
-    trust.checks.push(check(
-        "Little's law",
-        Some(ok),
-        format!("{:.1} of {connections} connections", worst * connections as f64),
-        Some("5 %".to_owned()),
-        "throughput × mean response time must be the number of connections",
-    ));
+    trust.checks.push(
+        Check::judged("Little's law", Some(ok))
+            .found(format!("{:.1} of {connections} connections", worst * connections as f64), "5 %")
+            .means("throughput × mean response time must be the number of connections"),
+    );
     if !ok {
         let text = format!(
             "Little's law gives {:.1} connections, not {connections}: a few very slow answers, as \
              where Node.js takes many new connections one by one, or windows too short for this route",
             worst * connections as f64
         );
-        note(trust, Level::Note, "little", text);
+        trust.note(Level::Note, "little", text);
     }
 }
 
@@ -229,7 +177,7 @@ fn resources(trust: &mut Trust, trials: &[(usize, &Trial)]) {
     let overflows: u64 = trials.iter().map(|(_, trial)| trial.listen_overflows).sum();
     if overflows > 0 {
         let text = format!("{overflows} connections found the app's listen queue full");
-        note(trust, Level::Note, "listen_overflows", text);
+        trust.note(Level::Note, "listen_overflows", text);
     }
     let throttled: Duration = trials.iter().map(|(_, trial)| trial.throttled).sum();
     if throttled > Duration::from_millis(50) {
@@ -237,7 +185,7 @@ fn resources(trust: &mut Trust, trials: &[(usize, &Trial)]) {
             "the CPU quota of this container held everything up for {:.1} s",
             throttled.as_secs_f64()
         );
-        note(trust, Level::Warning, "throttled", text);
+        trust.note(Level::Warning, "throttled", text);
     }
 }
 
@@ -251,7 +199,7 @@ fn answers(trust: &mut Trust, blocks: &[Block]) {
             "a window has only {answers:.0} answers, so that one more or less makes {:.0} %",
             100.0 / answers.max(1.0)
         );
-        note(trust, Level::Note, "few_answers", text);
+        trust.note(Level::Note, "few_answers", text);
     }
 }
 
@@ -260,7 +208,7 @@ fn errors(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
         let mine = trials.iter().filter(|(of, _)| *of == index);
         let failed: u64 = mine.flat_map(|(_, trial)| trial.errors.values()).sum();
         if failed > 0 {
-            note(trust, Level::Note, "errors", format!("{}: {failed} requests failed", arm.name));
+            trust.note(Level::Note, "errors", format!("{}: {failed} requests failed", arm.name));
         }
     }
 }
@@ -268,7 +216,7 @@ fn errors(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
 fn ports(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)]) {
     if let Some((index, port)) = trials.iter().find_map(|(arm, trial)| Some((*arm, trial.ignores_port?))) {
         let text = format!("{} listens on port {port} and does not look at PORT", setup.arms[index].name);
-        note(trust, Level::Note, "ignores_port", text);
+        trust.note(Level::Note, "ignores_port", text);
     }
 }
 

@@ -3,7 +3,9 @@
 use super::Setup;
 use super::judge::ThroughputJudgement;
 use super::pilot::Pilot;
-use crate::document::{ArmDocument, Comparison, LatencyRatios, Level, Trust};
+use forkful_load::report::Level;
+
+use crate::document::{ArmDocument, Comparison, LatencyRatios, Trust};
 use crate::plan::Plan;
 use crate::statistics::verdict::{Rule, Word};
 
@@ -226,7 +228,7 @@ pub(super) fn details(
             first.baseline
         ));
     }
-    details.extend(trust.notes.iter().filter(|note| note.level == Level::Note).map(|note| note.text.clone()));
+    details.extend(trust.texts(Level::Note).map(str::to_owned));
     details
 }
 

@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 
 use forkful_core::spec::AppSpec;
+use forkful_load::report::Check;
 use forkful_load::{Histogram, Phase, Plan, Progress, Report, Stop, StopHandle, new_histogram, run};
 use serde_json::{Value, json};
 
-use super::document::{Check, number};
+use super::document::number;
 use super::figures::{self, Latency};
 use super::observe::{self, Observer, Watched, now_ms};
 use super::remaining::{Remaining, words};
@@ -366,17 +367,13 @@ pub(super) fn checks(series: &[Series], connections: usize) -> Vec<Check> {
         checks.push(figures::little_check(connections as f64, rate, latency));
     }
     let blocks = series.first().map_or(0, |one| one.measured.len());
-    checks.push(Check {
-        name: "Blocks".to_owned(),
-        ok: None,
-        value: number(blocks as f64),
-        limit: "6 for a sure interval".to_owned(),
-        meaning: if blocks < 6 {
+    checks.push(Check::judged("Blocks", None).found(number(blocks as f64), "6 for a sure interval").means(
+        if blocks < 6 {
             "With few blocks the intervals are wide, which they show.".to_owned()
         } else {
             String::new()
         },
-    });
+    ));
     checks
 }
 

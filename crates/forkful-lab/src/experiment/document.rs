@@ -1,5 +1,6 @@
 //! What an experiment ends in: the text's material, the JSON and the page's document in one.
 
+use forkful_load::report::Check;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -29,19 +30,6 @@ impl Claim {
     ) -> Self {
         Self { what: what.into(), reported: reported.into(), found: found.into(), why: why.into() }
     }
-}
-
-/// A look at whether a figure can be believed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// What was looked at.
-    pub name: String,
-    /// Passed, failed, or not to be judged.
-    pub ok: Option<bool>,
-    pub value: String,
-    /// What it should be.
-    pub limit: String,
-    pub meaning: String,
 }
 
 /// The result of an experiment. Its JSON is also what the page draws.
@@ -129,13 +117,11 @@ impl Document {
     /// Adds where, with what and how it was done.
     pub(super) fn on_this_machine(mut self, setting: &Setting) -> Self {
         if let super::Extent::Part(part) = setting.extent {
-            self.check(Check {
-                name: "Length".to_owned(),
-                ok: None,
-                value: format!("{part} of the usual"),
-                limit: String::new(),
-                meaning: "A shortened run shows that it works; its figures are rough.".to_owned(),
-            });
+            self.check(
+                Check::judged("Length", None)
+                    .found(format!("{part} of the usual"), "")
+                    .means("A shortened run shows that it works; its figures are rough."),
+            );
         }
         if setting.is_stand_in {
             self.details.push(
@@ -227,13 +213,8 @@ mod tests {
     #[test]
     fn a_failed_look_is_told_first() {
         let mut document = Document::new(&super::super::catalogue::ALL[0]);
-        let look = |ok, meaning: &str| Check {
-            name: "x".to_owned(),
-            ok,
-            value: String::new(),
-            limit: String::new(),
-            meaning: meaning.to_owned(),
-        };
+        let look =
+            |ok, meaning: &str| Check::judged("x", ok).found(String::new(), "").means(meaning.to_owned());
         document.check(look(Some(true), "fine"));
         assert!(document.trustworthy && document.trust.text.is_empty());
         document.check(look(Some(false), "The generator was the limit."));

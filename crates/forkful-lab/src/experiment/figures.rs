@@ -1,9 +1,10 @@
 //! From the load engine's reports to figures and drawings.
 
+use forkful_load::report::Check;
 use forkful_load::{Histogram, Report};
 use serde_json::{Value, json};
 
-use super::document::{Check, time};
+use super::document::time;
 use crate::measure::percentile_ms;
 
 /// From this part of a core on a generator's thread shapes what it measures.
@@ -99,28 +100,23 @@ pub(super) fn generator_busy(report: &Report) -> f64 {
 /// Whether the generator had room.
 pub(super) fn generator_check(busiest: f64) -> Check {
     let ok = busiest < GENERATOR_BUSY_MAX;
-    Check {
-        name: "The load generator has room".to_owned(),
-        ok: Some(ok),
-        value: format!("{:.0} % of a core", busiest * 100.0),
-        limit: format!("below {:.0} %", GENERATOR_BUSY_MAX * 100.0),
-        meaning: if ok {
+    Check::judged("The load generator has room", Some(ok))
+        .found(
+            format!("{:.0} % of a core", busiest * 100.0),
+            format!("below {:.0} %", GENERATOR_BUSY_MAX * 100.0),
+        )
+        .means(if ok {
             String::new()
         } else {
             "The generator was busy itself and shaped what it measured.".to_owned()
-        },
-    }
+        })
 }
 
 /// Whether requests failed.
 pub(super) fn errors_check(errors: u64, requests: u64, words: &str) -> Check {
-    Check {
-        name: "Requests that failed".to_owned(),
-        ok: Some(errors == 0),
-        value: format!("{errors} of {requests}"),
-        limit: "none".to_owned(),
-        meaning: if errors == 0 { String::new() } else { format!("Requests failed: {words}.") },
-    }
+    Check::judged("Requests that failed", Some(errors == 0))
+        .found(format!("{errors} of {requests}"), "none")
+        .means(if errors == 0 { String::new() } else { format!("Requests failed: {words}.") })
 }
 
 /// The errors of reports, by cause, in words.
@@ -139,19 +135,15 @@ pub(super) fn error_words<'a>(reports: impl IntoIterator<Item = &'a Report>) -> 
 pub(super) fn little_check(connections: f64, per_second: f64, mean_ms: f64) -> Check {
     let inside = per_second * mean_ms / 1000.0;
     let ok = (inside / connections - 1.0).abs() <= LITTLE_TOLERANCE;
-    Check {
-        name: "Little's law".to_owned(),
-        // A short run ends with connections that idle while the last answers come in: then it says nothing.
-        ok: ok.then_some(true),
-        value: format!("{inside:.1} requests inside"),
-        limit: format!("{connections:.0} connections"),
-        meaning: if ok {
+    // A short run ends with connections that idle while the last answers come in: then it says nothing.
+    Check::judged("Little's law", ok.then_some(true))
+        .found(format!("{inside:.1} requests inside"), format!("{connections:.0} connections"))
+        .means(if ok {
             String::new()
         } else {
             "Connections were idle for part of the run, as at the end of a fixed number of requests."
                 .to_owned()
-        },
-    }
+        })
 }
 
 #[cfg(test)]

@@ -57,7 +57,9 @@ pub fn list() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{Check, Claim};
+    use forkful_load::report::Check;
+
+    use super::super::document::Claim;
     use super::*;
 
     #[test]
@@ -67,13 +69,9 @@ mod tests {
             "A long sentence that says what was found, with figures, and goes on and on and on for a while."
                 .to_owned();
         document.claims.push(Claim::new("what", "reported ".repeat(20), "found", "why ".repeat(40)));
-        document.check(Check {
-            name: "x".to_owned(),
-            ok: Some(false),
-            value: String::new(),
-            limit: String::new(),
-            meaning: "The generator was the limit.".to_owned(),
-        });
+        document.check(
+            Check::judged("x", Some(false)).found(String::new(), "").means("The generator was the limit."),
+        );
         let text = report(&document);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         let place = |words: &str| text.find(words).unwrap_or(usize::MAX);

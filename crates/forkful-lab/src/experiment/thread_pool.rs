@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use forkful_load::report::Check;
 use forkful_load::{Arrivals, Load, LoadError, Plan, Report, Reuse, Stop, StopHandle, Think, run as load};
 use serde_json::{Value, json};
 
 use super::blocks;
 use super::catalogue::Description;
-use super::document::{Check, Claim, Document, counted, number, time};
+use super::document::{Claim, Document, counted, number, time};
 use super::figures::{self, Latency};
 use super::observe::{self, Look, Observer, now_ms};
 use super::setting::{Extent, Setting};
@@ -110,13 +111,11 @@ pub(super) fn run(
     let requests: u64 = CASES.iter().map(|case| case.requests).sum();
     let words = figures::error_words(outcomes.iter().map(|outcome| &outcome.fast_report));
     document.check(figures::errors_check(errors, requests, &words));
-    document.check(Check {
-        name: "Samples".to_owned(),
-        ok: None,
-        value: counted(requests, "key"),
-        limit: String::new(),
-        meaning: "Each request is listed, as in the report; six requests make no percentile.".to_owned(),
-    });
+    document.check(
+        Check::judged("Samples", None)
+            .found(counted(requests, "key"), "")
+            .means("Each request is listed, as in the report; six requests make no percentile."),
+    );
     document.plan = json!({"rounds": rounds, "bytes": 512, "digest": "SHA-512", "fast_rate": FAST_RATE});
     Ok(document)
 }

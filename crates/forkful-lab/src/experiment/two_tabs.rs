@@ -4,13 +4,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use forkful_load::report::Check;
 use forkful_load::{Plan, Reuse, Stop, StopHandle};
 use serde_json::{Value, json};
 
 use super::blocks;
 use super::catalogue::Description;
 use super::chromium::{Browser, Visit};
-use super::document::{Check, Claim, Document, counted, time};
+use super::document::{Claim, Document, counted, time};
 use super::figures;
 use super::observe::Observer;
 use super::setting::Setting;
@@ -56,17 +57,16 @@ pub(super) fn run(
     }
     let mut document = Document::new(description);
     describe(&mut document, &outcomes, block, version.as_deref());
-    document.check(Check {
-        name: "A real browser".to_owned(),
-        ok: if version.is_some() { Some(true) } else { None },
-        value: version.clone().unwrap_or_else(|| "none is installed".to_owned()),
-        limit: String::new(),
-        meaning: if version.is_some() {
-            "Headless, one profile, two tabs, told to ask at the same moment.".to_owned()
-        } else {
-            "Two bare connections asked instead of tabs; install Chromium to see it in a browser.".to_owned()
-        },
-    });
+    document.check(
+        Check::judged("A real browser", if version.is_some() { Some(true) } else { None })
+            .found(version.clone().unwrap_or_else(|| "none is installed".to_owned()), "")
+            .means(if version.is_some() {
+                "Headless, one profile, two tabs, told to ask at the same moment.".to_owned()
+            } else {
+                "Two bare connections asked instead of tabs; install Chromium to see it in a browser."
+                    .to_owned()
+            }),
+    );
     document.plan = json!({"delay_ms": block.as_secs_f64() * 1000.0, "browser": version});
     Ok(document)
 }

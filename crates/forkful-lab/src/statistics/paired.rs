@@ -3,12 +3,12 @@
 //! Each block gives d = ln(arm ÷ baseline). The effect is exp(mean of d), its interval Student's t on d; the
 //! Hodges–Lehmann estimate and the signed-rank test stand beside it, because they do not mind a single wild block.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::student;
 
 /// A ratio with its interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     pub ratio: f64,
     /// Lower and upper end.

@@ -4,7 +4,7 @@
 //! An explanation of a curve, never the decision: σ is the share of work that cannot run side by side, κ what the
 //! workers cost each other.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Steps of the fit; it settles within 20 on real curves.
 const STEPS_MAX: usize = 200;
@@ -21,7 +21,7 @@ pub struct Point {
     pub weight: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Usl {
     /// Throughput of one worker.
     pub lambda: f64,

@@ -13,7 +13,7 @@
 //! A run may look at its blocks several times. The interval that decides is then wider: with L looks its confidence is
 //! 1 − 0.05 ÷ L (Bonferroni), so that looking often does not find more than there is.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::paired::{Interval, deviation, t_interval};
 use super::power;
@@ -23,7 +23,7 @@ use crate::plan::BLOCKS_MIN;
 pub const CONFIDENCE: f64 = 0.95;
 
 /// What can be said about an arm against its baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Word {
     /// Better, by more than the band.
     #[serde(rename = "faster")]

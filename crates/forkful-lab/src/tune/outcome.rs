@@ -1,12 +1,11 @@
 //! From a finished race to the document: the table, the law behind it, the choice and its reasons. Pure.
 
+use forkful_load::report::Level;
+
 use super::pareto::{mark_pareto, tail};
 use super::race::{CLOSE_MAX, Entry, Race};
 use super::{Costs, Raced, TuneSetup};
-use crate::document::{
-    CandidateDocument, Check, Choice, Level, PlanDocument, Trust, TrustNote, TuneDocument, UslDocument,
-    VERSION,
-};
+use crate::document::{CandidateDocument, Choice, PlanDocument, Trust, TuneDocument, UslDocument, VERSION};
 use crate::measure::P99_SAMPLES_MIN;
 use crate::statistics::paired::{deviation, geometric, mean};
 use crate::statistics::usl::{COUNTS_MIN, Point, Usl, fit};
@@ -27,7 +26,7 @@ pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, core
     table.sort_by(|a, b| b.best.cmp(&a.best).then(b.per_second.total_cmp(&a.per_second)));
     let usl = law(&raced.race, &raced.costs, present, cores);
     let trust = trust(raced, cores);
-    let trustworthy = trust.notes.iter().all(|note| note.level != Level::Warning);
+    let trustworthy = trust.is_trustworthy();
     let mut choice = choice(tune, raced, &table, cores);
     if !trustworthy {
         choice.sentence = no_advice(&table);
@@ -287,32 +286,18 @@ fn details(
         ));
     }
     details.extend(usl.map(|usl| usl.sentence.clone()));
-    details.extend(trust.notes.iter().filter(|note| note.level == Level::Note).map(|note| note.text.clone()));
+    details.extend(trust.texts(Level::Note).map(str::to_owned));
     details
 }
 
 fn trust(raced: &Raced, cores: u16) -> Trust {
     let busiest = raced.costs.iter().map(|cost| cost.generator_busy).fold(0.0, f64::max);
     let generator = raced.costs.iter().flat_map(|cost| &cost.generator_cores).copied().fold(0.0, f64::max);
-    let mut trust =
-        Trust { generator_saturated: busiest >= 0.9, generator_cores_used: generator, ..Trust::default() };
-    let mut note = |level: Level, code: &str, text: String| {
-        trust.notes.push(TrustNote { level, code: code.to_owned(), text });
-    };
-    if busiest >= 0.9 {
-        note(
-            Level::Warning,
-            "generator_saturated",
-            format!(
-                "the load generator was busy for {:.0} % of the time, so that more workers may do more",
-                busiest * 100.0
-            ),
-        );
-    }
+    let mut trust = Trust::of_generator(busiest, generator, "more workers may do more");
     if generator > 0.05 * f64::from(cores) {
         let server = raced.costs.iter().flat_map(|cost| &cost.server_cores).copied().fold(0.0, f64::max);
         if generator + server > 0.9 * f64::from(cores) {
-            note(
+            trust.note(
                 Level::Note,
                 "generator_shares_cores",
                 format!(
@@ -324,41 +309,16 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
     }
     disturbances(&mut trust, raced);
     if let Some(text) = &raced.unmeasured {
-        trust.notes.push(TrustNote {
-            level: Level::Note,
-            code: "few_candidates".to_owned(),
-            text: text.clone(),
-        });
+        trust.note(Level::Note, "few_candidates", text);
     }
     few_samples(&mut trust, raced);
-    trust.checks.push(Check {
-        name: "generator's busiest thread".to_owned(),
-        ok: Some(busiest < 0.9),
-        value: format!("{:.0} %", busiest * 100.0),
-        limit: Some("90 %".to_owned()),
-        meaning: Some("a generator that is always busy measures itself".to_owned()),
-    });
-    let warnings: Vec<&str> = trust
-        .notes
-        .iter()
-        .filter(|note| note.level == Level::Warning)
-        .map(|note| note.text.as_str())
-        .collect();
-    trust.text = if warnings.is_empty() {
-        "nothing was found that would make these figures doubtful".to_owned()
-    } else {
-        format!("these figures are doubtful: {}", warnings.join("; "))
-    };
-    trust
+    trust.concluded()
 }
 
 /// Windows that other processes disturbed, and rounds that differ by chance.
 fn disturbances(trust: &mut Trust, raced: &Raced) {
-    let mut note = |level: Level, code: &str, text: String| {
-        trust.notes.push(TrustNote { level, code: code.to_owned(), text });
-    };
     if raced.trials > 0 && 5 * raced.disturbed > raced.trials {
-        note(
+        trust.note(
             Level::Warning,
             "disturbed",
             format!(
@@ -367,7 +327,7 @@ fn disturbances(trust: &mut Trust, raced: &Raced) {
             ),
         );
     } else if raced.disturbed > 0 {
-        note(
+        trust.note(
             Level::Note,
             "disturbed",
             format!("{} of {} windows were disturbed by other processes", raced.disturbed, raced.trials),
@@ -379,7 +339,7 @@ fn disturbances(trust: &mut Trust, raced: &Raced) {
              or a larger `--budget` would tell more",
             noise * 100.0
         );
-        note(Level::Warning, "noise", text);
+        trust.note(Level::Warning, "noise", text);
     }
 }
 
@@ -392,7 +352,7 @@ fn few_samples(trust: &mut Trust, raced: &Raced) {
             "a window at 70 % load has only {fewest} requests, too few for a 99th percentile ({P99_SAMPLES_MIN}); a larger \
              `--budget` makes longer windows"
         );
-        trust.notes.push(TrustNote { level: Level::Note, code: "few_samples".to_owned(), text });
+        trust.note(Level::Note, "few_samples", text);
     }
 }
 

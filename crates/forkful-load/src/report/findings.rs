@@ -1,5 +1,7 @@
 //! All that the printers are given: the plan, the report, what was judged of it, and what only the caller knows.
 
+use serde::Serialize;
+
 use super::threshold::Judgement;
 use super::trust::Trust;
 use crate::{HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
@@ -23,7 +25,7 @@ pub struct Findings<'a> {
 }
 
 /// The workers of the target.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Workers {
     /// The app's name, where it is one of ours.
     pub app: Option<String>,
@@ -34,7 +36,7 @@ pub struct Workers {
 }
 
 /// One worker's part. `None`: not known.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WorkerShare {
     /// Slot, pid, or what its header said.
     pub name: String,
@@ -45,6 +47,7 @@ pub struct WorkerShare {
     /// Connections that it held, when all workers together held most.
     pub connections: Option<u64>,
     /// CPU that it used over the measurement, seconds.
+    #[serde(serialize_with = "super::json::number")]
     pub cpu_seconds: Option<f64>,
 }
 

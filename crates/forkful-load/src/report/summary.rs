@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::check::Level;
 use super::findings::Findings;
 use super::spread::{Percentile, duration, thousands};
 use super::text::{Tone, decimals, mark};
-use super::trust::Level;
 use crate::ErrorCause;
 
 const STRING: &str = "a String takes everything";

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::check::Level;
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
 use super::threshold::Judgement;
-use super::trust::{Level, percent};
+use super::trust::percent;
 use crate::{Histogram, Load, Report, ThreadFacts};
 
 const STRING: &str = "a String takes everything";
@@ -288,20 +289,20 @@ impl Page<'_> {
         };
         self.line(format_args!("\n{title}        {verdict}"));
         for check in &trust.checks {
-            let (mark, tone) = match check.level {
+            let (mark, tone) = match check.level() {
                 Level::Fine => ("  ok", Tone::Faint),
                 Level::Note => ("note", Tone::Plain),
                 Level::Warning => ("warn", Tone::Bad),
                 Level::Fault => ("FAIL", Tone::Bad),
             };
             let mark = self.paint(tone, mark);
-            let value = if check.level == Level::Fine {
+            let value = if check.level() == Level::Fine {
                 self.paint(Tone::Faint, &check.value)
             } else {
                 check.value.clone()
             };
             self.line(format_args!("  {mark}  {}: {value}", check.name));
-            if check.level > Level::Fine {
+            if check.level() > Level::Fine {
                 self.line(format_args!("        {}", check.meaning));
             }
         }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use super::spread::{Percentile, duration, thousands};
 use crate::{Histogram, Report};
 
@@ -52,14 +54,15 @@ enum Comparison {
 }
 
 /// How an expectation came out.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgement {
     /// As typed.
     pub expectation: String,
-    /// What was found, for readers.
-    pub found: String,
-    /// The same as a number, in the unit of the expectation's kind: ms, per second, a count, percent.
+    /// What was found, in the unit of the expectation's kind: ms, per second, a count, percent.
+    #[serde(serialize_with = "super::json::number")]
     pub value: Option<f64>,
+    /// The same for readers.
+    pub found: String,
     /// Kept, missed, or `None`: there is too little to say.
     pub kept: Option<bool>,
 }

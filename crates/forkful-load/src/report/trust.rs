@@ -5,61 +5,11 @@ mod generator;
 mod network;
 mod steadiness;
 
+use super::check::{Check, Level};
 use super::findings::Workers;
 use crate::{Plan, Report};
 
-/// How a check came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// In order.
-    Fine,
-    /// Worth knowing; the numbers hold.
-    Note,
-    /// The numbers may be off a little.
-    Warning,
-    /// The numbers do not say what they seem to say.
-    Fault,
-}
-
-impl Level {
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Fine => "fine",
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Fault => "fault",
-        }
-    }
-
-    /// The level of a value that is worse the larger it is.
-    fn above(value: f64, warning: f64, fault: f64) -> Self {
-        if value > fault {
-            Self::Fault
-        } else if value > warning {
-            Self::Warning
-        } else {
-            Self::Fine
-        }
-    }
-}
-
-/// One line of the trust box.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// A stable key: `generator_cpu`.
-    pub key: &'static str,
-    /// What was looked at, in words.
-    pub name: &'static str,
-    /// How it came out.
-    pub level: Level,
-    /// What was found, with its unit.
-    pub value: String,
-    /// From where on it would matter.
-    pub limit: String,
-    /// What that means, where it matters.
-    pub meaning: String,
-}
-
+/// The checks of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
     /// All checks that could be made, in a fixed order.
@@ -98,7 +48,7 @@ impl Trust {
 
     /// The worst of all checks.
     pub fn level(&self) -> Level {
-        self.checks.iter().map(|check| check.level).max().unwrap_or(Level::Fine)
+        self.checks.iter().map(Check::level).max().unwrap_or(Level::Fine)
     }
 
     /// Whether the numbers say what they seem to say.
@@ -108,12 +58,17 @@ impl Trust {
 
     /// Whether the generator was at its limit.
     pub fn saturated(&self) -> bool {
-        self.checks.iter().any(|check| check.key == "generator_cpu" && check.level == Level::Fault)
+        self.check("generator_cpu").is_some_and(|check| check.level() == Level::Fault)
+    }
+
+    /// A check by its key.
+    pub fn check(&self, key: &str) -> Option<&Check> {
+        self.checks.iter().find(|check| check.key == Some(key))
     }
 
     /// Checks of a level.
     pub fn at(&self, level: Level) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(move |check| check.level == level)
+        self.checks.iter().filter(move |check| check.level() == level)
     }
 
     /// In one sentence.
@@ -132,28 +87,18 @@ impl Trust {
 fn samples(report: &Report) -> Check {
     let count = report.response.len();
     if count == 0 {
-        return Check {
-            key: "samples",
-            name: "samples",
-            level: Level::Fault,
-            value: "0".to_owned(),
-            limit: "at least 1".to_owned(),
-            meaning: "there was no answer to measure".to_owned(),
-        };
+        return Check::graded("samples", "samples", Level::Fault)
+            .found("0", "at least 1")
+            .means("there was no answer to measure");
     }
     let (level, meaning) = match count {
         ..1_000 => (Level::Note, "too few for p99 (1,000) and p99.9 (10,000), which are left out"),
         1_000..10_000 => (Level::Note, "too few for p99.9 (10,000), which is left out"),
         _ => (Level::Fine, ""),
     };
-    Check {
-        key: "samples",
-        name: "samples",
-        level,
-        value: super::spread::thousands(count),
-        limit: "1,000 for p99, 10,000 for p99.9".to_owned(),
-        meaning: meaning.to_owned(),
-    }
+    Check::graded("samples", "samples", level)
+        .found(super::spread::thousands(count), "1,000 for p99, 10,000 for p99.9")
+        .means(meaning.to_owned())
 }
 
 /// Requests that had no answer when the waiting ended: they would all be slow ones.
@@ -169,16 +114,12 @@ fn unfinished(report: &Report) -> Check {
     } else {
         format!(", the oldest at least {}", super::spread::duration(report.censored.max() as f64))
     };
-    Check {
-        key: "unfinished",
-        name: "without an answer at the end",
-        level,
-        value: super::spread::thousands(unfinished),
-        limit: "0.1 % of the samples".to_owned(),
-        meaning: format!(
-            "{unfinished} requests had no answer when the waiting ended{oldest}; the tail is longer than shown"
-        ),
-    }
+    Check::graded("unfinished", "without an answer at the end", level)
+        .found(super::spread::thousands(unfinished), "0.1 % of the samples")
+        .means(format!(
+            "{unfinished} requests had no answer when the waiting ended{oldest}; the tail is longer \
+                 than shown"
+        ))
 }
 
 /// Shares of errors from which on a run is doubted, and from which on it measures errors and nothing else.
@@ -218,14 +159,11 @@ fn errors(plan: &Plan, report: &Report) -> Option<Check> {
         };
         format!("{} of the requests failed{cause}: {what}", percent(all))
     };
-    Some(Check {
-        key: "errors",
-        name: "errors",
-        level: Level::above(all, ERRORS_MANY, ERRORS_MOST),
-        value: percent(all),
-        limit: format!("{:.0} %", ERRORS_MANY * 100.0),
-        meaning,
-    })
+    Some(
+        Check::graded("errors", "errors", Level::above(all, ERRORS_MANY, ERRORS_MOST))
+            .found(percent(all), format!("{:.0} %", ERRORS_MANY * 100.0))
+            .means(meaning),
+    )
 }
 
 /// `12 %`, `0.03 %`.

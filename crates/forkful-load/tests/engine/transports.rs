@@ -106,10 +106,10 @@ fn a_connection_for_each_request_is_trusted_though_few_are_open_at_once() {
         assert_eq!((report.counts.completed, report.connections.opened), (600, 600), "{:?}", report.errors);
         assert_eq!((report.connections.asked, report.connections.reached), (10, 10));
         let trust = Trust::of(&plan, &report);
-        let level = |key| trust.checks.iter().find(|check| check.key == key).map(|check| check.level);
+        let level = |key| trust.check(key).map(forkful_load::report::Check::level);
         assert_eq!(level("connections"), Some(Level::Fine), "{:#?}", trust.checks);
         // Its rate and its times are of one busy machine; that it is judged by the connections asked for is not.
-        let law = trust.checks.iter().find(|check| check.key == "littles_law").unwrap();
+        let law = trust.check("littles_law").unwrap();
         assert!(law.value.ends_with(" of 10 under way"), "{law:?}");
     }
     assert_eq!((node.requests(), server.requests()), (600, 600));

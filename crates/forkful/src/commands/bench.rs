@@ -97,7 +97,7 @@ fn conclude(
 fn tell(args: &BenchArgs, findings: &Findings) -> Result<(), Failure> {
     let out = &args.output;
     if out.json {
-        return output::print_json(&report::document(findings));
+        return output::print_json(&report::Document::of(findings));
     }
     if files::take_stdout(out) {
         return Ok(());
@@ -147,7 +147,7 @@ mod tests {
 
     fn trust(level: Level) -> Trust {
         let (value, limit, meaning) = (String::new(), String::new(), String::new());
-        Trust { checks: vec![Check { key: "drift", name: "drift", level, value, limit, meaning }] }
+        Trust { checks: vec![Check::graded("drift", "drift", level).found(value, limit).means(meaning)] }
     }
 
     fn judgements(kept: &[Option<bool>]) -> Vec<Judgement> {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use forkful_config::AppOptions;
 use forkful_lab::experiment::catalogue::{self, Description};
 use forkful_lab::experiment::{self, Document, Extent, Setting, apps, find_browser, text};
-use forkful_lab::page;
 use forkful_load::StopHandle;
 
 use super::{compare, lab};
@@ -97,7 +96,7 @@ fn one(
     }
     let app =
         Specs::new(&[], &[])?.app_of_command_line(&place.script.to_string_lossy(), &AppOptions::default())?;
-    let seed = args.seed.unwrap_or_else(super::lab::clock_seed);
+    let seed = args.seed.unwrap_or_else(lab::clock_seed);
     let cores = forkful_os::cores::usable_cores().count;
     let setting = Setting {
         app,
@@ -149,13 +148,5 @@ fn write_page(document: &Document, args: &ExperimentArgs) -> Result<(), Failure>
     }
     let usual = || PathBuf::from(format!("forkful-experiment-{}.html", document.name));
     let path = args.html.clone().unwrap_or_else(usual);
-    let value = serde_json::to_value(document).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-    page::write(&path, &value).map_err(|e| {
-        Failure::caused(
-            Exit::Failed,
-            anyhow::Error::new(e).context(format!("cannot write {}", path.display())),
-        )
-    })?;
-    output::note(&format!("the page with plots is {}", path.display()));
-    Ok(())
+    lab::write_page(&path, document)
 }

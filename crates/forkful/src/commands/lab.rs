@@ -250,15 +250,16 @@ pub(super) fn show(document: &impl serde::Serialize, text: &str, args: &LabArgs)
     } else {
         output::print(text)?;
     }
-    if let Some(path) = &args.html {
-        let value = serde_json::to_value(document).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
-        forkful_lab::page::write(path, &value).map_err(|e| {
-            Failure::caused(
-                Exit::Failed,
-                anyhow::Error::new(e).context(format!("cannot write {}", path.display())),
-            )
-        })?;
-        output::note(&format!("the page with plots is {}", path.display()));
-    }
+    args.html.as_deref().map_or(Ok(()), |path| write_page(path, document))
+}
+
+/// Writes the page of a document.
+pub(super) fn write_page(path: &Path, document: &impl serde::Serialize) -> Result<(), Failure> {
+    let value = serde_json::to_value(document).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    forkful_lab::page::write(path, &value).map_err(|e| {
+        let context = format!("cannot write {}", path.display());
+        Failure::caused(Exit::Failed, anyhow::Error::new(e).context(context))
+    })?;
+    output::note(&format!("the page with plots is {}", path.display()));
     Ok(())
 }

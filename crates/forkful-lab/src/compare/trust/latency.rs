@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use forkful_load::report::{Check, Level};
 use forkful_load::{Histogram, new_histogram};
 
-use super::{Block, check, counting, note};
+use super::{Block, counting};
 use crate::compare::milliseconds;
 use crate::compare::trial::{AtRate, unfinished_share};
-use crate::document::{Level, Trust};
+use crate::document::Trust;
 use crate::measure::P99_SAMPLES_MIN;
 use crate::plan::{Facts, budget_for_p99};
 
@@ -72,13 +73,11 @@ fn slip(trust: &mut Trust, found: &[Found]) {
     let late = |found: &Found| found.slip / found.slip_max;
     let Some(worst) = found.iter().max_by(|a, b| late(a).total_cmp(&late(b))) else { return };
     let (value, limit) = (milliseconds(worst.slip / 1e6), milliseconds(worst.slip_max / 1e6));
-    trust.checks.push(check(
-        "sent late, 99th percentile",
-        Some(late(worst) <= 1.0),
-        format!("{value} ms"),
-        Some(format!("{limit} ms")),
-        "in windows at a given rate; that time is part of the latency",
-    ));
+    trust.checks.push(
+        Check::judged("sent late, 99th percentile", Some(late(worst) <= 1.0))
+            .found(format!("{value} ms"), format!("{limit} ms"))
+            .means("in windows at a given rate; that time is part of the latency"),
+    );
     if late(worst) > 1.0 {
         let level = if late(worst) > SLIP_SPOILS { Level::Warning } else { Level::Note };
         let text = format!(
@@ -86,20 +85,21 @@ fn slip(trust: &mut Trust, found: &[Found]) {
             worst.arm,
             worst.load * 100.0
         );
-        note(trust, level, "send_slip", text);
+        trust.note(level, "send_slip", text);
     }
 }
 
 fn unfinished(trust: &mut Trust, found: &[Found]) {
     let Some(worst) = found.iter().max_by(|a, b| a.unfinished.total_cmp(&b.unfinished)) else { return };
     let is_fine = worst.unfinished <= UNFINISHED_MAX;
-    trust.checks.push(check(
-        "without an answer at the end",
-        Some(is_fine),
-        format!("{:.2} %", worst.unfinished * 100.0),
-        Some("0.1 %".to_owned()),
-        "requests of windows at a given rate that were not waited for any longer: the tail is longer than shown",
-    ));
+    trust.checks.push(
+        Check::judged("without an answer at the end", Some(is_fine))
+            .found(format!("{:.2} %", worst.unfinished * 100.0), "0.1 %")
+            .means(
+                "requests of windows at a given rate that were not waited for any longer: the tail is longer than \
+                 shown",
+            ),
+    );
     if !is_fine {
         let text = format!(
             "{} at {:.0} %: {:.2} % of the requests had no answer when the waiting ended, so that the tail is longer than \
@@ -108,7 +108,7 @@ fn unfinished(trust: &mut Trust, found: &[Found]) {
             worst.load * 100.0,
             worst.unfinished * 100.0
         );
-        note(trust, Level::Warning, "unfinished", text);
+        trust.note(Level::Warning, "unfinished", text);
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn samples(trust: &mut Trust, blocks: &[Block], budget: Duration, fac
     let text = format!(
         "a window has only {fewest} requests, so that the 99th percentile has no interval (it needs {P99_SAMPLES_MIN}){hint}"
     );
-    note(trust, Level::Note, "few_samples", text);
+    trust.note(Level::Note, "few_samples", text);
 }
 
 #[cfg(test)]

@@ -41,18 +41,15 @@ pub(super) fn cpu(report: &Report) -> Option<Check> {
     } else {
         format!("of the busiest of {threads} threads")
     };
-    Some(Check {
-        key: "generator_cpu",
-        name: "generator CPU",
-        level: Level::above(busiest, BUSY_WARNING, BUSY_FAULT),
-        value: format!("{} {of}{above}", percent(busiest)),
-        limit: "80 %; from 90 % on it is the bottleneck".to_owned(),
-        meaning: format!(
-            "the generator was the bottleneck ({} CPU of a thread): the target can do more than this; use more \
-             --threads, or another machine",
-            percent(busiest)
-        ),
-    })
+    Some(
+        Check::graded("generator_cpu", "generator CPU", Level::above(busiest, BUSY_WARNING, BUSY_FAULT))
+            .found(format!("{} {of}{above}", percent(busiest)), "80 %; from 90 % on it is the bottleneck")
+            .means(format!(
+                "the generator was the bottleneck ({} CPU of a thread): the target can do more than \
+                 this; use more --threads, or another machine",
+                percent(busiest)
+            )),
+    )
 }
 
 /// In a closed loop without pauses somebody is at his limit: a worker, the generator, or what both wait for.
@@ -70,14 +67,15 @@ pub(super) fn bottleneck(plan: &Plan, report: &Report, workers: &Workers) -> Opt
         }
         _ => "the limit is elsewhere: a database, a timer, a lock, too few connections".to_owned(),
     };
-    Some(Check {
-        key: "bottleneck",
-        name: "busiest worker, busiest thread of the generator",
-        level: if worker.max(thread) > BUSY_LIMIT { Level::Fine } else { Level::Note },
-        value: format!("{}, {} of a core", percent(worker), percent(thread)),
-        limit: "85 %".to_owned(),
-        meaning: format!("neither the generator nor a worker is near its limit; {limit}"),
-    })
+    Some(
+        Check::graded(
+            "bottleneck",
+            "busiest worker, busiest thread of the generator",
+            if worker.max(thread) > BUSY_LIMIT { Level::Fine } else { Level::Note },
+        )
+        .found(format!("{}, {} of a core", percent(worker), percent(thread)), "85 %")
+        .means(format!("neither the generator nor a worker is near its limit; {limit}")),
+    )
 }
 
 /// Two significant digits: an estimate should look like one.
@@ -94,17 +92,18 @@ pub(super) fn residency(report: &Report) -> Option<Check> {
     }
     let p99 = at(&report.residency, 0.99) as f64;
     let share = p99 / (at(&report.response, 0.5) as f64).max(1.0);
-    Some(Check {
-        key: "batch_residency",
-        name: "answers waiting in the generator, p99",
-        level: Level::above(share, 0.1, 0.5),
-        value: format!("{} ({} of the median latency)", duration(p99), percent(share)),
-        limit: "10 % of the median".to_owned(),
-        meaning: format!(
+    Some(
+        Check::graded(
+            "batch_residency",
+            "answers waiting in the generator, p99",
+            Level::above(share, 0.1, 0.5),
+        )
+        .found(format!("{} ({} of the median latency)", duration(p99), percent(share)), "10 % of the median")
+        .means(format!(
             "answers waited in the generator itself, for up to {} of the latency",
             percent(share)
-        ),
-    })
+        )),
+    )
 }
 
 /// Little's law: what is under way equals rate times time. In a closed loop it is the number of connections.
@@ -129,17 +128,15 @@ pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
     let held = report.unread.as_secs_f64();
     let under_way = (samples as f64 * report.total.mean() / 1e9 + held) / seconds;
     let off = (under_way / slots as f64 - 1.0).abs();
-    Some(Check {
-        key: "littles_law",
-        name: "Little's law",
-        level: Level::above(off, 0.05, 0.15),
-        value: format!("rate × mean latency = {under_way:.1} of {slots} under way"),
-        limit: "within 5 %".to_owned(),
-        meaning: format!(
-            "rate and latency do not fit together ({} off): connections were idle, or time is unaccounted for",
-            percent(off)
-        ),
-    })
+    Some(
+        Check::graded("littles_law", "Little's law", Level::above(off, 0.05, 0.15))
+            .found(format!("rate × mean latency = {under_way:.1} of {slots} under way"), "within 5 %")
+            .means(format!(
+                "rate and latency do not fit together ({} off): connections were idle, or time is \
+                 unaccounted for",
+                percent(off)
+            )),
+    )
 }
 
 /// Open loop: how late requests were sent.
@@ -149,17 +146,14 @@ pub(super) fn slip(plan: &Plan, report: &Report) -> Option<Check> {
     }
     let p99 = at(&report.slip, 0.99) as f64;
     let limit = (at(&report.response, 0.5) as f64 * 0.05).max(1e6);
-    Some(Check {
-        key: "send_slip",
-        name: "sent late, p99",
-        level: Level::above(p99, limit, limit * 10.0),
-        value: duration(p99),
-        limit: duration(limit),
-        meaning: format!(
-            "1 % of the requests were sent {} late or more; that is part of their latency",
-            duration(p99)
-        ),
-    })
+    Some(
+        Check::graded("send_slip", "sent late, p99", Level::above(p99, limit, limit * 10.0))
+            .found(duration(p99), duration(limit))
+            .means(format!(
+                "1 % of the requests were sent {} late or more; that is part of their latency",
+                duration(p99)
+            )),
+    )
 }
 
 /// Open loop: the target did not keep up, so latencies grow as long as the run lasts.
@@ -173,15 +167,12 @@ pub(super) fn overload(plan: &Plan, report: &Report) -> Option<Check> {
     let on_its_way = (rate * at(&report.service, 0.5) as f64 / 1e9).ceil() as u64;
     let share = (answered + on_its_way) as f64 / report.offered as f64;
     let level = if share < 0.97 || report.unsent * 100 > report.offered { Level::Fault } else { Level::Fine };
-    Some(Check {
-        key: "overload",
-        name: "answered of the rate asked for",
-        level,
-        value: percent(share.min(1.0)),
-        limit: "97 %".to_owned(),
-        meaning: format!(
-            "the target did not keep up with {rate:.0} requests/s, so latencies only say how long the run was; ask \
-             for a lower --rate"
-        ),
-    })
+    Some(
+        Check::graded("overload", "answered of the rate asked for", level)
+            .found(percent(share.min(1.0)), "97 %")
+            .means(format!(
+                "the target did not keep up with {rate:.0} requests/s, so latencies only say how long \
+                 the run was; ask for a lower --rate"
+            )),
+    )
 }

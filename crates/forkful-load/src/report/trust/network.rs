@@ -19,14 +19,15 @@ pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
         return one_each(report, files);
     }
     let why = if files > 0 { " (too many open files: raise `ulimit -n`)" } else { "" };
-    Some(Check {
-        key: "connections",
-        name: "connections reached",
-        level: if reached < asked { Level::Fault } else { Level::Fine },
-        value: format!("{} of {}", thousands(reached), thousands(asked)),
-        limit: "all".to_owned(),
-        meaning: format!("only {reached} of {asked} connections could be made{why}"),
-    })
+    Some(
+        Check::graded(
+            "connections",
+            "connections reached",
+            if reached < asked { Level::Fault } else { Level::Fine },
+        )
+        .found(format!("{} of {}", thousands(reached), thousands(asked)), "all")
+        .means(format!("only {reached} of {asked} connections could be made{why}")),
+    )
 }
 
 /// A connection for each request: there is no number to reach, but attempts may fail.
@@ -43,33 +44,33 @@ fn one_each(report: &Report, files: u64) -> Option<Check> {
         Some(error) => format!(": {}", error.cause.words()),
         None => String::new(),
     };
-    Some(Check {
-        key: "connections",
-        name: "connections made, one for each request",
-        level: if files > 0 { Level::Fault } else { Level::above(share, 0.01, 0.1) },
-        value: format!("{} of {} attempts", thousands(made), thousands(attempts)),
-        limit: "99 %; below 90 %, or without a descriptor, it is another load".to_owned(),
-        meaning: format!(
+    Some(
+        Check::graded(
+            "connections",
+            "connections made, one for each request",
+            if files > 0 { Level::Fault } else { Level::above(share, 0.01, 0.1) },
+        )
+        .found(
+            format!("{} of {} attempts", thousands(made), thousands(attempts)),
+            "99 %; below 90 %, or without a descriptor, it is another load",
+        )
+        .means(format!(
             "{} of {} attempts at a connection failed{why}",
             thousands(failed),
             thousands(attempts)
-        ),
-    })
+        )),
+    )
 }
 
 /// An open loop wanted more connections than it may have descriptors.
 fn without_descriptor(requests: u64) -> Check {
-    Check {
-        key: "connections",
-        name: "requests that could not connect: no free descriptor",
-        level: Level::Fault,
-        value: thousands(requests),
-        limit: "none".to_owned(),
-        meaning: format!(
-            "{} requests could not be sent: too many open files; raise `ulimit -n`, or lower --connections-max",
+    Check::graded("connections", "requests that could not connect: no free descriptor", Level::Fault)
+        .found(thousands(requests), "none")
+        .means(format!(
+            "{} requests could not be sent: too many open files; raise `ulimit -n`, or lower \
+                 --connections-max",
             thousands(requests)
-        ),
-    }
+        ))
 }
 
 /// HTTP/2: did the server allow as many streams as were asked for?
@@ -78,17 +79,18 @@ pub(super) fn streams(plan: &Plan, report: &Report) -> Option<Check> {
     if plan.http != HttpVersion::Http2 || allowed == 0 || report.connections.opened == 0 {
         return None;
     }
-    Some(Check {
-        key: "streams",
-        name: "streams per connection",
-        level: if allowed < asked { Level::Warning } else { Level::Fine },
-        value: format!("{} of {}", thousands(allowed), thousands(asked)),
-        limit: "all".to_owned(),
-        meaning: format!(
+    Some(
+        Check::graded(
+            "streams",
+            "streams per connection",
+            if allowed < asked { Level::Warning } else { Level::Fine },
+        )
+        .found(format!("{} of {}", thousands(allowed), thousands(asked)), "all")
+        .means(format!(
             "the target allows {allowed} streams on a connection, and {asked} were asked for: ask for more \
              connections instead"
-        ),
-    })
+        )),
+    )
 }
 
 /// Did local ports run out, or nearly?
@@ -117,17 +119,17 @@ pub(super) fn ports(report: &Report) -> Option<Check> {
     } else {
         "nearly all local ports wait in TIME_WAIT; leave a minute between runs".to_owned()
     };
-    Some(Check {
-        key: "local_ports",
-        name: "local ports in TIME_WAIT",
-        level,
-        value: match (waiting, all) {
-            (Some(waiting), Some(all)) => format!("{} of {}", thousands(waiting), thousands(all)),
-            _ => format!("{} requests without a port", thousands(failed)),
-        },
-        limit: "none refused".to_owned(),
-        meaning,
-    })
+    Some(
+        Check::graded("local_ports", "local ports in TIME_WAIT", level)
+            .found(
+                match (waiting, all) {
+                    (Some(waiting), Some(all)) => format!("{} of {}", thousands(waiting), thousands(all)),
+                    _ => format!("{} requests without a port", thousands(failed)),
+                },
+                "none refused",
+            )
+            .means(meaning),
+    )
 }
 
 /// Did a listener's queue overflow? Each such connection waits a second, or three.
@@ -137,18 +139,15 @@ pub(super) fn queues(report: &Report) -> Option<Check> {
     let opened = report.connections.opened.max(1);
     let level =
         if overflows == 0 { Level::Fine } else { Level::above(overflows as f64 / opened as f64, 0.0, 0.01) };
-    Some(Check {
-        key: "listen_queue",
-        name: "listen queue overflows",
-        level,
-        value: thousands(overflows),
-        limit: "0; 1 % of the connections".to_owned(),
-        meaning: format!(
-            "the target's listen queue overflowed {} times: those connections waited 1 or 3 s for the kernel, not \
-             for the app (Node.js queues 511)",
-            thousands(overflows)
-        ),
-    })
+    Some(
+        Check::graded("listen_queue", "listen queue overflows", level)
+            .found(thousands(overflows), "0; 1 % of the connections")
+            .means(format!(
+                "the target's listen queue overflowed {} times: those connections waited 1 or 3 s for \
+                 the kernel, not for the app (Node.js queues 511)",
+                thousands(overflows)
+            )),
+    )
 }
 
 /// Were segments sent again on our connections? The machine's own count holds everybody's.
@@ -163,16 +162,17 @@ pub(super) fn retransmits(report: &Report) -> Option<Check> {
         (1.., _) | (_, true) => Level::Warning,
         (0, false) => Level::Fine,
     };
-    Some(Check {
-        key: "retransmits",
-        name: "segments sent again",
-        level,
-        value: format!("{} ({} of them to connect)", thousands(again), thousands(connecting)),
-        limit: "0.1 % of the requests; none to connect".to_owned(),
-        meaning: format!(
-            "{} segments were sent again ({} to connect, each after 1 s or more): part of the tail is the network",
-            thousands(again),
-            percent(share)
-        ),
-    })
+    Some(
+        Check::graded("retransmits", "segments sent again", level)
+            .found(
+                format!("{} ({} of them to connect)", thousands(again), thousands(connecting)),
+                "0.1 % of the requests; none to connect",
+            )
+            .means(format!(
+                "{} segments were sent again ({} to connect, each after 1 s or more): part of the tail \
+                 is the network",
+                thousands(again),
+                percent(share)
+            )),
+    )
 }

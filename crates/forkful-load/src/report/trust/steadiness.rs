@@ -35,17 +35,18 @@ pub(super) fn drift(report: &Report) -> Option<Check> {
     let significant = change.abs() > ERRORS_OF_MEAN * noise;
     let level = if significant { Level::above(change.abs(), 0.02, 0.2) } else { Level::Fine };
     let word = if change < 0.0 { "fell" } else { "rose" };
-    Some(Check {
-        key: "drift",
-        name: "rate, last third against first",
-        level,
-        value: format!("{:+.1} % (noise ± {:.1} %)", change * 100.0, ERRORS_OF_MEAN * noise * 100.0),
-        limit: "2 % beyond noise".to_owned(),
-        meaning: format!(
-            "the rate {word} by {} during the run: the target was still warming up, or was slowed down; try --warmup",
-            percent(change.abs())
-        ),
-    })
+    Some(
+        Check::graded("drift", "rate, last third against first", level)
+            .found(
+                format!("{:+.1} % (noise ± {:.1} %)", change * 100.0, ERRORS_OF_MEAN * noise * 100.0),
+                "2 % beyond noise",
+            )
+            .means(format!(
+                "the rate {word} by {} during the run: the target was still warming up, or was slowed \
+                 down; try --warmup",
+                percent(change.abs())
+            )),
+    )
 }
 
 /// Mean and variance.
@@ -75,12 +76,9 @@ pub(super) fn stolen(report: &Report) -> Option<Check> {
     } else {
         format!("the hypervisor took {} of the CPU", percent(steal))
     };
-    Some(Check {
-        key: "throttling",
-        name: "CPU taken away",
-        level,
-        value: format!("stolen {}, throttled {}", percent(steal), percent(throttled)),
-        limit: "1 %; 5 %".to_owned(),
-        meaning: what,
-    })
+    Some(
+        Check::graded("throttling", "CPU taken away", level)
+            .found(format!("stolen {}, throttled {}", percent(steal), percent(throttled)), "1 %; 5 %")
+            .means(what),
+    )
 }

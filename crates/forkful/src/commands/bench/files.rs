@@ -45,13 +45,7 @@ pub(super) fn write(out: &BenchOutputArgs, findings: &Findings) -> Result<(), Fa
         put(path, &report::hdr(&findings.report.response))?;
     }
     if let Some(path) = &out.html {
-        forkful_lab::page::write(path, &report::page(findings)).map_err(|e| {
-            Failure::caused(
-                Exit::Failed,
-                anyhow::Error::new(e).context(format!("cannot write {}", path.display())),
-            )
-        })?;
-        output::note(&format!("the page with plots is {}", path.display()));
+        crate::commands::lab::write_page(path, &report::Page::of(findings))?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(super) fn run(
         }
         footnotes(tool.name, &dialect.footnotes(findings.report), findings.trust);
         judged(findings.judgements);
-        if args.output.json { output::print_json(&report::document(findings)) } else { Ok(()) }
+        if args.output.json { output::print_json(&report::Document::of(findings)) } else { Ok(()) }
     })
 }
 

@@ -34,7 +34,7 @@ fn blocks(change: impl Fn(&mut Report)) -> Vec<Block> {
         .into()
 }
 
-fn notes(change: impl Fn(&mut Report)) -> Vec<(Level, String)> {
+fn notes(change: impl Fn(&mut Report)) -> Vec<(Level, &'static str)> {
     let mut trust = Trust::default();
     look(&mut trust, &["old", "new"], &blocks(change));
     assert_eq!(trust.checks.len(), 2);
@@ -55,10 +55,10 @@ fn each_way_to_spoil_a_window_is_named_and_weighed() {
     let without = |count: u64| move |report: &mut Report| report.counts.unfinished = count;
     assert_eq!(notes(|_| {}), []);
     assert_eq!(notes(late(900_000)), []);
-    assert_eq!(notes(late(1_500_000)), [(Level::Note, "send_slip".to_owned())]);
-    assert_eq!(notes(late(12_000_000)), [(Level::Warning, "send_slip".to_owned())]);
+    assert_eq!(notes(late(1_500_000)), [(Level::Note, "send_slip")]);
+    assert_eq!(notes(late(12_000_000)), [(Level::Warning, "send_slip")]);
     assert_eq!(notes(without(3)), []);
-    assert_eq!(notes(without(8)), [(Level::Warning, "unfinished".to_owned())]);
+    assert_eq!(notes(without(8)), [(Level::Warning, "unfinished")]);
     let overloaded = |report: &mut Report| {
         report.unsent = 1;
         report.counts.unfinished = 500;

@@ -1,0 +1,63 @@
+//! How figures are written in JSON: six digits behind the point, times in the unit of their key, `null` for what is not
+//! known.
+
+use std::time::Duration;
+
+use serde::ser::{SerializeMap, Serializer};
+
+use super::spread::{PERCENTILES, Spread, ms};
+use crate::Histogram;
+
+/// Six digits behind the point.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+pub(crate) fn number<S: Serializer>(
+    value: &(impl Copy + Into<Option<f64>>),
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match (*value).into() {
+        Some(value) => to.serialize_f64(rounded(value)),
+        None => to.serialize_none(),
+    }
+}
+
+pub(crate) fn seconds<S: Serializer>(
+    time: &(impl Copy + Into<Option<Duration>>),
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    number(&(*time).into().map(|time| time.as_secs_f64()), to)
+}
+
+pub(crate) fn millis<S: Serializer>(
+    time: &(impl Copy + Into<Option<Duration>>),
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    number(&(*time).into().map(|time| time.as_secs_f64() * 1e3), to)
+}
+
+/// A count that is not known where it is 0.
+pub(crate) fn known<S: Serializer>(count: &(impl Copy + Into<u64>), to: S) -> Result<S::Ok, S::Error> {
+    match (*count).into() {
+        0 => to.serialize_none(),
+        count => to.serialize_u64(count),
+    }
+}
+
+/// Mean, extremes and percentiles in ms; `null` where there are too few samples to say.
+pub(crate) fn times<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> {
+    let spread = Spread::of(histogram);
+    let known = |value: f64| (spread.count > 0).then(|| rounded(ms(value)));
+    let mut map = to.serialize_map(None)?;
+    map.serialize_entry("samples", &spread.count)?;
+    map.serialize_entry("mean", &known(spread.mean))?;
+    map.serialize_entry("stddev", &known(spread.deviation))?;
+    map.serialize_entry("min", &known(spread.min as f64))?;
+    for percentile in PERCENTILES {
+        let value = percentile.of(histogram).map(|value| rounded(ms(value as f64)));
+        map.serialize_entry(percentile.key, &value)?;
+    }
+    map.serialize_entry("max", &known(spread.max as f64))?;
+    map.end()
+}
