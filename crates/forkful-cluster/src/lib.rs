@@ -1,5 +1,5 @@
 //! Node's cluster primary: [`protocol`] (pure), and [`primary`], which owns the sockets of one app,
-//! speaks to its workers, and decides which of them gets a connection.
+//! speaks to its workers, and performs what [`forkful_dispatch`] decides.
 //!
 //! Synchronous throughout: the daemon's loop calls [`Primary::on_event`] when a descriptor is ready
 //! and [`Primary::on_time`] when [`Primary::next_wake`] has come; nothing here blocks or spawns.

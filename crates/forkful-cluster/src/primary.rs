@@ -1,26 +1,24 @@
-//! The primary of one app: its workers' channels, its listenings, and what goes on between them.
+//! The primary of one app: its workers' channels, its listenings, and what goes on between them. What is decided is in
+//! [`forkful_dispatch`]; here are the descriptors.
 //!
 //! - this file: workers come and go, and what the supervisor asks and is told
-//! - `messages`: what workers say and are told
+//! - `driver`: performs what the dispatcher decides
+//! - `messages`: what workers say
 //! - `queries`: what they listen on
 //! - [`listening`]: the sockets of one address
+//! - [`connections`]: the daemon's copies of accepted connections
 //! - `conversation`: what apps say to their primary, and what they are told
-//! - `dispatch`: the daemon hands a connection to a worker (exact mode, rescue)
-//! - `even`: connections that clients keep move to workers that have fewer
-//! - `steer`: which sockets the kernel gives new connections to; watching the queues (direct mode)
 //! - `upkeep`: what the supervisor asks of single workers
 //! - `token`: how a descriptor is named in the reactor
 
+pub(crate) mod connections;
 mod conversation;
-mod dispatch;
-mod even;
+mod driver;
 mod listening;
 mod messages;
 mod queries;
-mod steer;
 mod token;
 mod upkeep;
-mod worker;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -29,25 +27,22 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::last_words::LastWords;
 use forkful_core::spec::Balance;
-use forkful_core::steering::evenness::Evenness;
+use forkful_dispatch::{Chore, Dispatcher, Event as Input, Evidence, ListeningId, Outbox};
 use forkful_os::channel::RemoteEnd;
+use forkful_os::connection;
 use forkful_os::listener::Owner;
 use forkful_os::reactor::{Event, Interest, Reactor};
 
-use crate::channel::{Channel, HandleLine, OtherEnd, Unanswered};
+use crate::channel::Channel;
 use crate::protocol::incoming::{AgentReport, NodeVersion};
-use crate::protocol::outgoing;
+use connections::Connections;
 use listening::{ListenKey, Listening};
-use queries::EXITED_GRACE;
 use token::Token;
-use worker::{Stage, Worker};
 
 pub use conversation::{MESSAGE_BYTES_MAX, MessageRefused};
-pub use listening::Counters;
+pub use forkful_dispatch::{Counters, WorkerId};
 pub use token::TOKEN_BITS;
-pub use worker::WorkerId;
 
 /// How long idle keep-alive connections may still send a request when their worker leaves.
 const IDLE_GRACE_MS: u64 = 1000;
@@ -128,41 +123,34 @@ pub enum PrimaryEvent {
     Report { worker: WorkerId, report: AgentReport },
 }
 
-/// Whose an open connection is.
-#[derive(Debug, Clone, Copy)]
-struct Owned {
-    worker: WorkerId,
-    listening: usize,
+/// What becomes of a channel's other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OtherEnd {
+    /// It is closed: what was not read from it never will be.
+    Closed,
+    /// It may still be read, by a worker that is given up.
+    Open,
 }
 
 /// See the module's documentation.
 pub struct Primary {
     config: PrimaryConfig,
     reactor: Rc<Reactor>,
-    workers: BTreeMap<WorkerId, Worker>,
-    listenings: BTreeMap<usize, Listening>,
+    dispatcher: Dispatcher,
+    /// What the dispatcher wants done; empty between two calls.
+    outbox: Outbox,
+    channels: BTreeMap<WorkerId, Channel>,
+    listenings: BTreeMap<ListeningId, Listening>,
     /// Which listening a query means.
-    by_key: HashMap<ListenKey, usize>,
-    next_listening: usize,
-    /// Connections assigned so far; orders workers by their last one.
-    assigned: u64,
-    /// Open connections whose end will be told, by the kernel's socket cookie.
-    open_connections: HashMap<u64, Owned>,
-    /// Whether the daemon hears of closed connections, so that `open_connections` can be trusted.
-    counts_closes: bool,
-    /// When channels go on that were held up by the number of handles under way.
-    flush_at: Option<Time>,
-    /// Some channel is of no more use.
-    some_broken: bool,
+    by_key: HashMap<ListenKey, ListeningId>,
+    connections: Connections,
+    next_reply: u64,
+    /// Addresses, for people, that were given up in this call.
+    given_up: Vec<String>,
     /// Whether what apps say to their primary is wanted.
     hears_messages: bool,
     /// How often agents report, if at all.
     reports_every: Option<Duration>,
-    /// When waiting connections and overdue answers were last looked at.
-    looked_at: Time,
-    retries: Vec<(Time, WorkerId, HandleLine)>,
-    /// When the connections that clients keep are looked at.
-    evenness: Evenness,
     events: VecDeque<PrimaryEvent>,
 }
 
@@ -170,22 +158,18 @@ impl Primary {
     /// A primary without workers or addresses.
     pub fn new(config: PrimaryConfig, reactor: Rc<Reactor>, counts_closes: bool) -> Self {
         Self {
+            dispatcher: Dispatcher::new(config.balance, counts_closes),
             config,
             reactor,
-            workers: BTreeMap::new(),
+            outbox: Outbox::default(),
+            channels: BTreeMap::new(),
             listenings: BTreeMap::new(),
             by_key: HashMap::new(),
-            next_listening: 0,
-            assigned: 0,
-            open_connections: HashMap::new(),
-            counts_closes,
-            flush_at: None,
-            some_broken: false,
+            connections: Connections::default(),
+            next_reply: 0,
+            given_up: Vec::new(),
             hears_messages: false,
             reports_every: None,
-            looked_at: Time::default(),
-            retries: Vec::new(),
-            evenness: Evenness::default(),
             events: VecDeque::new(),
         }
     }
@@ -199,72 +183,44 @@ impl Primary {
         channel: OwnedFd,
         remote: Option<RemoteEnd>,
     ) -> std::io::Result<()> {
-        let mut worker = Worker::new(Channel::new(channel, remote));
-        worker.channel.hear(self.hears_messages);
+        let recalls = remote.is_some();
+        let channel = Channel::new(channel, remote, self.hears_messages);
         let token = Token::Channel(id).encode(self.config.token_base);
-        self.reactor.add(worker.channel.fd(), token, Interest::READ)?;
-        self.workers.insert(id, worker);
+        self.reactor.add(channel.fd(), token, Interest::READ)?;
+        self.channels.insert(id, channel);
+        self.dispatcher.attach(id, recalls);
         Ok(())
     }
 
     /// Says which process a worker is (so that one that gets no core is not taken for one that is stuck), and in
     /// which slot (so that sticky clients stay with the slot over a reload).
     pub fn identify(&mut self, id: WorkerId, pid: u32, slot: u16) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            worker.pid = Some(pid);
-            worker.slot = slot;
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.pid = Some(pid);
         }
+        self.dispatcher.identify(id, slot);
     }
 
     /// New connections may go to this worker as soon as it listens.
     pub fn open(&mut self, id: WorkerId, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id)
-            && worker.stage == Stage::Closed
-        {
-            worker.stage = Stage::Open;
-            self.after_change(now);
-        }
+        self.step(Input::Open(id), now);
     }
 
     /// No new connections for this worker; those in its queue go to others.
     pub fn close_traffic(&mut self, id: WorkerId, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id)
-            && worker.stage == Stage::Open
-        {
-            worker.stage = Stage::Closed;
-            self.after_change(now);
-        }
+        self.step(Input::CloseTraffic(id), now);
     }
 
     /// Lets a worker finish: its traffic is closed, its agent makes every response the last of its
     /// connection, then it is told to disconnect. Gives the addresses, for people, that the app has left with it.
     pub fn drain(&mut self, id: WorkerId, now: Time) -> Vec<String> {
-        self.close_traffic(id, now);
-        let Some(worker) = self.workers.get_mut(&id) else { return Vec::new() };
-        if worker.stage >= Stage::Draining {
-            return Vec::new();
-        }
-        worker.stage = Stage::Draining;
-        // A socket that all workers share is left only by closing it, which `disconnect` does; until then the
-        // worker would go on accepting, and never be done.
-        let shares =
-            worker.holds.keys().any(|index| self.listenings.get(index).is_some_and(Listening::is_shared));
-        if worker.agent && !shares {
-            worker.channel.send(outgoing::agent_drain(IDLE_GRACE_MS, &[]), now);
-            self.watch_write(id);
-        } else {
-            self.disconnect(id, now);
-        }
-        let left = self.give_up_left(id, now);
-        self.after_change(now);
-        left
+        self.step(Input::Drain(id), now);
+        std::mem::take(&mut self.given_up)
     }
 
     /// The worker's process has exited: what it had not acknowledged goes to others.
     pub fn detach(&mut self, id: WorkerId, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            worker.stage = Stage::Disconnecting;
-        }
+        self.dispatcher.exited(id);
         self.read_all(id, now);
         self.remove(id, OtherEnd::Closed, now);
     }
@@ -279,28 +235,14 @@ impl Primary {
 
     /// The kernel says that a connection is closed; cheap for one that is not ours.
     pub fn connection_closed(&mut self, cookie: u64) {
-        if let Some(owned) = self.open_connections.remove(&cookie)
-            && let Some(worker) = self.workers.get_mut(&owned.worker)
-        {
-            worker.connections = worker.connections.saturating_sub(1);
-        }
+        self.dispatcher.connection_closed(cookie);
     }
 
     /// Another way to spread connections. Addresses that are bound keep their sockets, so a change from
     /// or to `shared` takes effect for later ones only.
     pub fn set_balance(&mut self, balance: Balance, now: Time) {
-        if self.config.balance == balance {
-            return;
-        }
         self.config.balance = balance;
-        for listening in self.listenings.values_mut() {
-            listening.set_balance(balance, now);
-        }
-        let untold = self.listenings.iter().filter(|(_, listening)| !listening.tells_closes());
-        for index in untold.map(|(index, _)| *index).collect::<Vec<_>>() {
-            self.forget_connections_of(index);
-        }
-        self.after_change(now);
+        self.step(Input::Balance(balance), now);
     }
 
     /// Another owner for the files of unix sockets, and another lowest port, for what is bound from now on.
@@ -311,41 +253,37 @@ impl Primary {
 
     /// Whether a worker has asked to listen on anything.
     pub fn has_asked(&self, id: WorkerId) -> bool {
-        self.workers.get(&id).is_some_and(|worker| !worker.holds.is_empty())
+        self.dispatcher.has_asked(id)
     }
 
     /// No worker is left and none will come: all addresses are given up.
     pub fn close_all(&mut self) {
-        let all: Vec<usize> = self.listenings.keys().copied().collect();
-        for index in all {
-            self.remove_listening(index);
-        }
+        // Nothing of this depends on time.
+        self.step(Input::CloseAll, Time::default());
     }
 
     /// Ports whose closed connections are of use: those where the daemon hands connections over.
     pub fn counted_ports(&self) -> impl Iterator<Item = u16> {
-        self.listenings
-            .values()
-            .filter(|listening| listening.tells_closes())
-            .filter_map(|listening| listening.local_address().map(|address| address.port()))
+        let counted = self.dispatcher.counted().filter_map(|id| self.listenings.get(&id));
+        counted.filter_map(|listening| listening.local_address().map(|address| address.port()))
     }
 
     /// Says whether the daemon hears of closed connections from now on.
     pub fn count_closes(&mut self, counts: bool) {
-        if self.counts_closes != counts {
-            self.counts_closes = counts;
-            self.forget_connections();
-        }
+        self.dispatcher.count_closes(counts);
     }
 
     /// Whether the worker's agent is there.
     pub fn has_agent(&self, id: WorkerId) -> bool {
-        self.workers.get(&id).is_some_and(|worker| worker.agent)
+        self.dispatcher.has_agent(id)
     }
 
     /// Addresses, what new connections do there now, and counters.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, Balance, Counters)> {
-        self.listenings.values().map(|l| (l.address.as_str(), l.dispatch, l.counters))
+        self.listenings.iter().filter_map(|(id, listening)| {
+            let (balance, counters) = self.dispatcher.counters(*id)?;
+            Some((listening.address.as_str(), balance, counters))
+        })
     }
 
     /// The files of its unix sockets.
@@ -355,7 +293,7 @@ impl Primary {
 
     /// Whether any worker listens on anything.
     pub fn listens(&self) -> bool {
-        self.listenings.values().any(|listening| listening.unheld_until.is_none())
+        self.dispatcher.listens()
     }
 
     /// What happened since the last call, in order.
@@ -367,96 +305,61 @@ impl Primary {
     pub fn on_event(&mut self, event: &Event, now: Time) {
         match Token::decode(event.token) {
             Token::Channel(id) => {
-                if event.writable
-                    && let Some(worker) = self.workers.get_mut(&id)
-                {
-                    worker.channel.flush(now);
+                if event.writable {
+                    self.flush(id, now);
+                    self.perform_all(now);
                 }
                 if event.readable || event.hangup {
                     self.read_channel(id, now);
                 }
                 self.watch_write(id);
             }
-            Token::Member { listening, member } => self.on_member_ready(listening, member, now),
+            Token::Member { listening, member } => {
+                self.step(Input::MemberReady { listening: ListeningId(listening), member }, now);
+            }
         }
         self.drop_broken(now);
     }
 
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) {
-        self.accept_again(now);
-        self.flush_again(now);
-        self.retry_replies(now);
-        self.drop_unheld(now);
-        self.disconnect_silent(now);
-        self.sample_queues(now);
-        self.dispatch_all(now);
-        self.rebalance(now);
-        self.look_at_evenness(now);
+        for chore in Chore::ALL {
+            self.step(Input::Due(chore), now);
+        }
         self.drop_broken(now);
     }
 
     /// When [`Self::on_time`] wants to be called; `None` while there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
-        let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
-        let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
-        let words = self.workers.values().filter_map(|w| w.last_words).map(LastWords::end).min();
-        let retry = self.retries.iter().map(|(at, _, _)| *at).min();
-        [
-            unheld,
-            accept,
-            retry,
-            words,
-            self.flush_at,
-            self.next_sample(),
-            self.next_dispatch(),
-            self.next_rebalance(),
-            self.evenness.next_look(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        self.dispatcher.next_wake()
     }
 
     fn remove(&mut self, id: WorkerId, other_end: OtherEnd, now: Time) {
-        let Some(worker) = self.workers.get(&id) else { return };
-        let held: Vec<usize> = worker.holds.keys().copied().collect();
-        for index in held {
-            self.release(id, index, EXITED_GRACE, now);
-        }
-        let Some(worker) = self.workers.remove(&id) else { return };
-        let _gone = self.reactor.remove(worker.channel.fd());
-        let Unanswered { free, lost } = worker.channel.into_unanswered(other_end);
-        for pushed in free {
-            self.take_back(pushed);
-        }
-        if let Some(listening) = lost.and_then(|pushed| self.listenings.get_mut(&pushed.listening)) {
-            listening.counters.lost += 1;
-        }
-        self.open_connections.retain(|_, owned| owned.worker != id);
-        self.retries.retain(|(_, owner, _)| *owner != id);
-        self.after_change(now);
+        let Some(channel) = self.channels.remove(&id) else { return };
+        let may_have_served = match self.dispatcher.evidence(id, other_end == OtherEnd::Closed) {
+            Evidence::None => false,
+            Evidence::Traffic(connection) => {
+                let connection = self.connections.get(connection);
+                !connection.is_some_and(|connection| connection::is_untouched(connection).unwrap_or(false))
+            }
+            Evidence::Unread(pushed) => !channel.takes_out(pushed),
+        };
+        let _gone = self.reactor.remove(channel.fd());
+        drop(channel);
+        self.step(Input::Gone { worker: id, may_have_served }, now);
     }
 
     /// A worker that does not follow the protocol is treated as one that has hung up.
     fn drop_broken(&mut self, now: Time) {
-        if std::mem::take(&mut self.some_broken) {
-            let broken = self.workers.iter().filter(|(_, worker)| worker.channel.broken());
-            for id in broken.map(|(id, _)| *id).collect::<Vec<_>>() {
+        if self.dispatcher.take_some_broken() {
+            for id in self.dispatcher.broken().collect::<Vec<_>>() {
                 self.read_all(id, now);
-                if self.workers.contains_key(&id) {
+                if self.dispatcher.has(id) {
                     self.events.push_back(PrimaryEvent::Disconnected(id));
                     // It lives, and may read on.
                     self.remove(id, OtherEnd::Open, now);
                 }
             }
         }
-    }
-
-    /// Who may get connections has changed.
-    fn after_change(&mut self, now: Time) {
-        self.begin_looks(now);
-        self.refresh_all(now);
-        self.dispatch_all(now);
     }
 }

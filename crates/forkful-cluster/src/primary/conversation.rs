@@ -26,8 +26,8 @@ impl Primary {
     /// Says whether every message of the app is wanted; those about metrics and actions always are.
     pub fn hear_messages(&mut self, wanted: bool) {
         self.hears_messages = wanted;
-        for worker in self.workers.values_mut() {
-            worker.channel.hear(wanted);
+        for channel in self.channels.values_mut() {
+            channel.hear(wanted);
         }
     }
 
@@ -37,13 +37,17 @@ impl Primary {
         if line.len() > MESSAGE_BYTES_MAX || line.contains(&b'\n') {
             return Err(MessageRefused::TooLong);
         }
-        let Some(worker) = self.workers.get_mut(&id) else { return Err(MessageRefused::NoChannel) };
+        let Some(channel) = self.channels.get(&id) else { return Err(MessageRefused::NoChannel) };
         let mut framed = Vec::with_capacity(line.len() + 1);
         framed.extend_from_slice(line);
         framed.push(b'\n');
-        let sent = worker.channel.send_message(framed, now);
-        self.watch_write(id);
-        if sent { Ok(()) } else { Err(MessageRefused::NotReading) }
+        let is_broken = self.dispatcher.channel(id).is_none_or(forkful_dispatch::Channel::is_broken);
+        if is_broken || !channel.fits_message(framed.len()) {
+            return Err(MessageRefused::NotReading);
+        }
+        self.send(id, framed, now);
+        self.perform_all(now);
+        Ok(())
     }
 
     pub(super) fn note_said(&mut self, id: WorkerId, said: Vec<Vec<u8>>) {

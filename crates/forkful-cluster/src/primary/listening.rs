@@ -1,19 +1,16 @@
-//! One address that an app listens on, with the sockets that the daemon owns for it.
+//! The sockets that the daemon owns for one address that an app listens on. What becomes of its connections is decided by
+//! [`forkful_dispatch`].
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use forkful_core::Time;
 use forkful_core::spec::Balance;
-use forkful_core::steering::{AutoBalance, Suspicion};
+use forkful_dispatch::{Kind, NewListening, Watch};
 use forkful_os::listener::{self, SocketFile, TcpGroup, UnixOptions};
-use forkful_os::reactor::Interest;
 use serde_json::value::RawValue;
 
-use super::worker::WorkerId;
 use super::{Port, PrimaryConfig};
 use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDRESS, Query};
 
@@ -58,51 +55,8 @@ pub(crate) struct Listening {
     pub(crate) data: Option<Box<RawValue>>,
     /// For people: `tcp://127.0.0.1:3000`.
     pub(crate) address: String,
-    /// Connections that the daemon has accepted and not handed over yet.
-    pub(crate) pending: VecDeque<Pending>,
-    /// One per socket of the source.
-    pub(crate) members: Vec<Member>,
-    /// What new connections do now (never `Auto`).
-    pub(crate) dispatch: Balance,
-    pub(crate) auto: Option<AutoBalance>,
-    /// Whose event loops do not turn, judged by queues and probes.
-    pub(crate) suspicion: Suspicion<WorkerId>,
-    /// The last steering that the kernel was told.
-    pub(crate) steered: Option<listener::Steer>,
-    /// The turns of the members in `steered`, by the lengths of their queues.
-    pub(crate) turns: Vec<u32>,
-    /// Queues are sampled until then; `None` while no traffic flows.
-    pub(crate) sampling_until: Option<Time>,
-    pub(crate) next_sample: Time,
-    /// Nothing is accepted until then: descriptors have run out.
-    pub(crate) accept_again: Option<Time>,
-    /// Whether more than one worker has held it at a time.
-    pub(crate) shared_once: bool,
-    /// When the last holder went, and how long the sockets are kept.
-    pub(crate) unheld_until: Option<Time>,
-    pub(crate) counters: Counters,
-}
-
-/// For `describe`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Connections handed over by the daemon.
-    pub handed_over: u64,
-    /// Of these, taken out of another worker's queue.
-    pub rescued: u64,
-    /// Connections that a worker took into its grave, perhaps unserved.
-    pub lost: u64,
-    /// Times that a worker was found stuck.
-    pub suspected: u64,
-    /// Times that the kernel was given another steering.
-    pub steered: u64,
-}
-
-/// A connection that waits for a worker.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) connection: OwnedFd,
-    pub(crate) rescued: bool,
+    /// How the reactor watches each socket of the source.
+    pub(crate) watched: Vec<Watch>,
 }
 
 /// The sockets behind an address.
@@ -118,42 +72,22 @@ pub(crate) enum Source {
     },
 }
 
-/// One socket of a source.
-#[derive(Debug, Default)]
-pub(crate) struct Member {
-    /// The worker that holds it; always `None` for the daemon's own.
-    pub(crate) owner: Option<WorkerId>,
-    /// What the reactor watches now.
-    pub(crate) interest: Option<Interest>,
-}
-
 impl Listening {
-    pub(crate) fn bind(query: &Query, config: &PrimaryConfig, now: Time) -> io::Result<Self> {
+    pub(crate) fn bind(query: &Query, config: &PrimaryConfig) -> io::Result<Self> {
         let source = bind_source(query, config)?;
-        let balance = config.balance;
         let address = describe(query, &source);
-        let dispatch = first_dispatch(query.kind, balance);
-        let auto =
-            (balance == Balance::Auto && matches!(source, Source::Group(_))).then(|| AutoBalance::new(now));
-        Ok(Self {
-            key: ListenKey::of(query),
-            source,
-            data: query.data.clone(),
-            address,
-            pending: VecDeque::new(),
-            members: vec![Member::default()],
-            dispatch,
-            auto,
-            suspicion: Suspicion::default(),
-            steered: None,
-            turns: Vec::new(),
-            sampling_until: None,
-            next_sample: Time::default(),
-            accept_again: None,
-            shared_once: false,
-            unheld_until: None,
-            counters: Counters::default(),
-        })
+        let (key, data) = (ListenKey::of(query), query.data.clone());
+        Ok(Self { key, source, data, address, watched: vec![Watch::Not] })
+    }
+
+    /// What the dispatcher has to know of it.
+    pub(crate) fn as_new(&self) -> NewListening {
+        let kind = match self.key.kind() {
+            AddressKind::Tcp4 | AddressKind::Tcp6 => Kind::Tcp,
+            AddressKind::Unix => Kind::Unix,
+            AddressKind::Udp4 | AddressKind::Udp6 | AddressKind::Descriptor => Kind::Other,
+        };
+        NewListening { kind, group: matches!(self.source, Source::Group(_)) }
     }
 
     /// Whether a `listening` message, which names the actual port, means this listening.
@@ -166,26 +100,21 @@ impl Listening {
         key.port == port || self.local_address().is_some_and(|address| i64::from(address.port()) == port)
     }
 
-    /// Whether all workers accept from one stream socket.
-    pub(crate) fn is_shared(&self) -> bool {
-        let stream = self.is_tcp() || self.key.kind == AddressKind::Unix;
-        stream && matches!(self.source, Source::Single { .. }) && self.dispatch == Balance::Shared
-    }
-
-    pub(crate) fn is_tcp(&self) -> bool {
+    fn is_tcp(&self) -> bool {
         matches!(self.key.kind, AddressKind::Tcp4 | AddressKind::Tcp6)
     }
 
-    /// Whether the kernel is asked for the ends of its connections, see [`super::Primary::counted_ports`].
-    pub(crate) fn tells_closes(&self) -> bool {
-        self.dispatch == Balance::Exact && self.is_tcp()
+    /// The kernel's name of a connection that came in here, by which it tells of the end.
+    pub(crate) fn cookie_of(&self, connection: &OwnedFd) -> Option<u64> {
+        self.is_tcp().then(|| listener::cookie(connection.as_fd()).ok()).flatten()
     }
 
-    /// Spreads connections in another way, where the sockets allow it.
-    pub(crate) fn set_balance(&mut self, balance: Balance, now: Time) {
-        if balance != Balance::Shared && matches!(self.source, Source::Group(_)) {
-            self.dispatch = first_dispatch(self.key.kind, balance);
-            self.auto = (balance == Balance::Auto).then(|| AutoBalance::new(now));
+    /// How an agent knows what it is to close: a port, or the path of a unix socket.
+    pub(crate) fn closed_as(&self) -> Option<String> {
+        match (self.file(), self.local_address()) {
+            (Some(path), _) => Some(path.to_string_lossy().into_owned()),
+            (None, Some(address)) if self.is_tcp() => Some(address.port().to_string()),
+            (None, _) => None,
         }
     }
 
@@ -197,38 +126,13 @@ impl Listening {
         }
     }
 
-    /// Whether workers wait for pushed connections instead of getting a socket.
-    pub(crate) fn push_only(&self) -> bool {
-        match self.source {
-            Source::Group(_) => self.dispatch == Balance::Exact && self.auto.is_none(),
-            Source::Single { .. } => self.dispatch == Balance::Exact,
-        }
-    }
-
-    /// Whether the daemon takes connections itself; otherwise workers accept from one socket.
-    pub(crate) fn daemon_accepts(&self) -> bool {
-        matches!(self.source, Source::Group(_)) || self.push_only()
-    }
-
-    /// A free socket for a worker, made when there is none.
-    pub(crate) fn take_member(&mut self, worker: WorkerId) -> io::Result<usize> {
+    /// A further socket of a group.
+    pub(crate) fn add_member(&mut self) -> io::Result<usize> {
         let Source::Group(group) = &mut self.source else { return Ok(0) };
-        let free = (1..self.members.len()).find(|index| self.members[*index].owner.is_none());
-        let index = if let Some(index) = free {
-            index
-        } else {
-            let index = group.add_member()?;
-            self.members.push(Member::default());
-            debug_assert_eq!(index + 1, self.members.len());
-            index
-        };
-        self.members[index].owner = Some(worker);
+        let index = group.add_member()?;
+        self.watched.push(Watch::Not);
+        debug_assert_eq!(index + 1, self.watched.len());
         Ok(index)
-    }
-
-    /// Whether its connections are those of a unix socket.
-    pub(crate) fn is_unix(&self) -> bool {
-        self.key.kind() == AddressKind::Unix
     }
 
     /// The file of a unix socket.
@@ -246,20 +150,6 @@ impl Listening {
             Source::Single { socket, file: None } => listener::local_addr(socket.as_fd()).ok(),
             Source::Single { file: Some(_), .. } => None,
         }
-    }
-}
-
-fn first_dispatch(kind: AddressKind, balance: Balance) -> Balance {
-    match kind {
-        AddressKind::Udp4 | AddressKind::Udp6 | AddressKind::Descriptor => Balance::Shared,
-        AddressKind::Unix => match balance {
-            Balance::Shared | Balance::Direct => Balance::Shared,
-            Balance::Auto | Balance::Exact | Balance::Sticky => Balance::Exact,
-        },
-        AddressKind::Tcp4 | AddressKind::Tcp6 => match balance {
-            Balance::Auto => Balance::Exact,
-            other => other,
-        },
     }
 }
 

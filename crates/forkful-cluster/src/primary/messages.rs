@@ -1,36 +1,32 @@
-//! What workers say and are told: their channels read, understood and written.
-
-use std::time::Duration;
+//! What workers say: their channels read and understood.
 
 use forkful_core::Time;
-use forkful_os::reactor::Interest;
+use forkful_dispatch::{Event, WorkerId};
 
-use super::worker::{Stage, WorkerId};
-use super::{EINVAL, Primary, PrimaryEvent, Token};
-use crate::channel::{Channel, HandleLine, OtherEnd, Pushed};
+use super::{EINVAL, OtherEnd, Primary, PrimaryEvent};
+use crate::channel::listening_of;
 use crate::protocol::incoming::{AgentMessage, Incoming};
 use crate::protocol::outgoing;
-
-/// A worker that could not take a listening socket (out of descriptors) is offered it again after this.
-const REPLY_RETRY: Duration = Duration::from_millis(100);
-/// The kernel limits how many handles a user may have under way; after that, sending goes on in so long.
-const FLUSH_AGAIN: Duration = Duration::from_millis(10);
 
 impl Primary {
     /// Takes a turn's worth of what a worker says; whether there may be more.
     pub(super) fn read_channel(&mut self, id: WorkerId, now: Time) -> bool {
-        let Some(worker) = self.workers.get_mut(&id) else { return false };
-        let received = worker.channel.read();
-        if received.app_spoke
-            && let Some(words) = &mut worker.last_words
+        let Some(channel) = self.channels.get_mut(&id) else { return false };
+        let received = channel.read();
+        if received.more
+            && let Some(state) = self.dispatcher.channel_mut(id)
         {
-            words.heard = now;
+            state.crowd();
+        }
+        if received.app_spoke {
+            self.dispatcher.spoke(id, now);
         }
         self.note_said(id, received.said);
         for message in received.messages {
             self.on_message(id, message, now);
+            self.perform_all(now);
         }
-        if received.closed && self.workers.contains_key(&id) {
+        if received.closed && self.dispatcher.has(id) {
             self.events.push_back(PrimaryEvent::Disconnected(id));
             self.remove(id, OtherEnd::Closed, now);
         }
@@ -38,153 +34,37 @@ impl Primary {
         received.more
     }
 
-    pub(super) fn on_message(&mut self, id: WorkerId, message: Incoming, now: Time) {
-        match message {
-            Incoming::Online => self.events.push_back(PrimaryEvent::Online(id)),
-            Incoming::QueryServer { query, seq } => self.on_query(id, &query, seq, now),
-            Incoming::BadQuery { seq } => self.refuse_query(id, seq, EINVAL, None, now),
-            Incoming::Listening(query) => self.on_listening(id, &query, now),
-            Incoming::Close { key } => self.on_close(id, &key, now),
-            Incoming::ExitedAfterDisconnect { seq } => self.on_leaving(id, seq, now),
-            Incoming::Accepted { ack, accepted } => self.on_accepted(id, ack, accepted, now),
-            Incoming::HandleAck => self.on_handle_ack(id, now),
-            Incoming::HandleNack => self.on_handle_nack(id, now),
+    fn on_message(&mut self, worker: WorkerId, message: Incoming, now: Time) {
+        let event = match message {
+            Incoming::QueryServer { query, seq } => return self.on_query(worker, &query, seq, now),
+            Incoming::BadQuery { seq } => return self.refuse_query(worker, seq, EINVAL, None, now),
+            Incoming::Listening(query) => return self.on_listening(worker, &query, now),
             Incoming::HandleSent => {
-                self.with_channel(id, |channel| channel.send(outgoing::handle_acknowledge().to_vec(), now));
+                return self.send(worker, outgoing::handle_acknowledge().to_vec(), now);
             }
             Incoming::SocketsClosed { key } => {
-                self.with_channel(id, |channel| channel.send(outgoing::sockets_all_closed(&key), now));
+                return self.send(worker, outgoing::sockets_all_closed(&key), now);
             }
-            Incoming::SocketsCounted { key } => {
-                self.with_channel(id, |channel| channel.send(outgoing::sockets_count(&key), now));
-            }
-            Incoming::Agent(AgentMessage::Hello(node)) => self.on_hello(id, node, now),
-            Incoming::Agent(AgentMessage::Report(report)) => self.on_report(id, report),
+            Incoming::SocketsCounted { key } => return self.send(worker, outgoing::sockets_count(&key), now),
+            Incoming::Agent(AgentMessage::Hello(node)) => return self.on_hello(worker, node, now),
+            Incoming::Agent(AgentMessage::Report(report)) => return self.on_report(worker, report),
             Incoming::Agent(AgentMessage::LacksWorkers) => {
-                self.events.push_back(PrimaryEvent::LacksWorkers(id));
+                return self.events.push_back(PrimaryEvent::LacksWorkers(worker));
             }
-            Incoming::Agent(AgentMessage::Count(connections)) => self.on_count(id, connections, now),
-            Incoming::Agent(AgentMessage::Drained) => {
-                if self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
-                    self.disconnect(id, now);
-                }
+            Incoming::Online => return self.events.push_back(PrimaryEvent::Online(worker)),
+            Incoming::Ready => return self.events.push_back(PrimaryEvent::Ready(worker)),
+            Incoming::User | Incoming::Ignored => return,
+            Incoming::Close { key } => {
+                let Some(listening) = listening_of(&key) else { return };
+                Event::Closed { worker, listening }
             }
-            Incoming::Ready => self.events.push_back(PrimaryEvent::Ready(id)),
-            Incoming::User | Incoming::Ignored => {}
-        }
-    }
-
-    /// Tells a worker to disconnect, once. What waited for its turn goes to others.
-    pub(super) fn disconnect(&mut self, id: WorkerId, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage != Stage::Disconnecting)
-        {
-            worker.stage = Stage::Disconnecting;
-            let seq = worker.next_seq();
-            let waiting = worker.channel.send_last(outgoing::disconnect(seq), now);
-            self.give_to_others(waiting, now);
-            self.watch_write(id);
-        }
-    }
-
-    pub(super) fn on_leaving(&mut self, id: WorkerId, ack: u64, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            let before = std::mem::replace(&mut worker.stage, Stage::Disconnecting);
-            let seq = worker.next_seq();
-            let waiting = worker.channel.send_last(outgoing::acknowledge(ack, seq), now);
-            self.give_to_others(waiting, now);
-            if before != Stage::Disconnecting {
-                self.after_change(now);
-            }
-        }
-    }
-
-    fn give_to_others(&mut self, waiting: Vec<Pushed>, now: Time) {
-        if !waiting.is_empty() {
-            for pushed in waiting {
-                self.take_back(pushed);
-            }
-            self.dispatch_all(now);
-        }
-    }
-
-    pub(super) fn on_handle_ack(&mut self, id: WorkerId, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        match worker.channel.in_flight() {
-            Some(HandleLine::Reply { .. }) => {
-                worker.answered(now);
-                self.with_channel(id, |channel| channel.flush(now));
-            }
-            Some(HandleLine::Connection(_)) => self.with_channel(id, |channel| channel.leave_push(now)),
-            // An answer to nothing.
-            Some(HandleLine::Probe) | None => return,
-        }
-        self.on_turned(id, now);
-        self.dispatch_all(now);
-    }
-
-    /// A handle did not arrive, or a probe was answered.
-    pub(super) fn on_handle_nack(&mut self, id: WorkerId, now: Time) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        match worker.answered(now) {
-            None => return,
-            Some((HandleLine::Probe, _)) => {
-                worker.proof = Some(now);
-                worker.channel.flush(now);
-                self.on_turned(id, now);
-            }
-            Some((reply @ HandleLine::Reply { .. }, _)) => {
-                self.retries.push((now + REPLY_RETRY, id, reply));
-                self.on_turned(id, now);
-            }
-            Some((HandleLine::Connection(pushed), _)) => {
-                self.with_channel(id, |channel| channel.flush(now));
-                self.on_refused(id, pushed, now);
-            }
-        }
-        self.dispatch_all(now);
-    }
-
-    pub(super) fn flush_again(&mut self, now: Time) {
-        if self.flush_at.is_some_and(|at| at <= now) {
-            self.flush_at = None;
-            self.looked_at = now;
-            let held = self.workers.iter().filter(|(_, worker)| worker.channel.handles_full());
-            for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.with_channel(id, |channel| channel.flush(now));
-            }
-        }
-    }
-
-    pub(super) fn retry_replies(&mut self, now: Time) {
-        let retries = std::mem::take(&mut self.retries);
-        let (due, rest): (Vec<_>, Vec<_>) = retries.into_iter().partition(|(at, _, _)| *at <= now);
-        self.retries = rest;
-        for (_, id, reply) in due {
-            self.with_channel(id, |channel| channel.send_handle(reply, now));
-        }
-    }
-
-    pub(super) fn with_channel(&mut self, id: WorkerId, act: impl FnOnce(&mut Channel)) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            act(&mut worker.channel);
-        }
-        self.watch_write(id);
-    }
-
-    /// Keeps the reactor's interest in writability true to whether there is something to write.
-    pub(super) fn watch_write(&mut self, id: WorkerId) {
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        self.some_broken |= worker.channel.broken();
-        if worker.channel.handles_full() {
-            self.flush_at.get_or_insert(self.looked_at + FLUSH_AGAIN);
-        }
-        let wants = worker.channel.wants_write();
-        if wants != worker.watches_write {
-            let interest = if wants { Interest::READ | Interest::WRITE } else { Interest::READ };
-            let token = Token::Channel(id).encode(self.config.token_base);
-            if self.reactor.modify(worker.channel.fd(), token, interest).is_ok() {
-                worker.watches_write = wants;
-            }
-        }
+            Incoming::ExitedAfterDisconnect { seq } => Event::Leaves { worker, ack: seq },
+            Incoming::Accepted { ack, accepted } => Event::Answered { worker, seq: ack, accepted },
+            Incoming::HandleAck => Event::HandleTaken(worker),
+            Incoming::HandleNack => Event::HandleMissed(worker),
+            Incoming::Agent(AgentMessage::Count(connections)) => Event::Counted { worker, connections },
+            Incoming::Agent(AgentMessage::Drained) => Event::Drained(worker),
+        };
+        self.step(event, now);
     }
 }

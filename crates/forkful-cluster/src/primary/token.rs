@@ -1,6 +1,6 @@
 //! Names of a primary's descriptors in the daemon's reactor.
 
-use super::worker::WorkerId;
+use forkful_dispatch::WorkerId;
 
 /// The lower bits of a token that belong to the primary; the supervisor owns the rest.
 pub const TOKEN_BITS: u32 = 44;

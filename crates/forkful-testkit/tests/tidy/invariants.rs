@@ -30,34 +30,48 @@ fn lines_with(sources: &[(String, String)], words: &[&str]) -> Vec<String> {
     lines.collect()
 }
 
+/// What the pure crates do without.
+const WORLD: [&str; 15] = [
+    "std::fs",
+    "fs_err::",
+    "std::net",
+    "std::os",
+    "std::env",
+    "std::thread",
+    "std::process",
+    "Instant::",
+    "SystemTime",
+    "tokio::",
+    "rustix::",
+    "libc::",
+    "Local::now",
+    "Utc::now",
+    "RandomState",
+];
+
 #[test]
 fn the_core_knows_no_file_socket_clock_or_runtime() {
-    let words = [
-        "std::fs",
-        "fs_err::",
-        "std::net",
-        "std::os",
-        "std::env",
-        "std::thread",
-        "std::process",
-        "Instant::",
-        "SystemTime",
-        "tokio::",
-        "rustix::",
-        "libc::",
-        "Local::now",
-        "Utc::now",
-        "RandomState",
-    ];
     let sources = product(&["crates/forkful-core/src/"], false);
     assert!(sources.len() > 20, "{} files of the core", sources.len());
-    none(lines_with(&sources, &words), "time, chance and the world are arguments of the core");
+    none(lines_with(&sources, &WORLD), "time, chance and the world are arguments of the core");
+}
+
+#[test]
+fn dispatch_knows_no_descriptor_socket_clock_or_protocol() {
+    let sources = product(&["crates/forkful-dispatch/src/"], false);
+    assert!(sources.len() > 8, "{} files of dispatch", sources.len());
+    none(
+        lines_with(&sources, &WORLD),
+        "dispatch is told what happened, and puts what it wants done into the outbox",
+    );
+    let words = ["OwnedFd", "BorrowedFd", "forkful_os", "forkful_cluster", "serde_json", "io::"];
+    none(lines_with(&sources, &words), "descriptors and bytes are the driver's, in forkful-cluster");
 }
 
 #[test]
 fn the_supervisor_knows_the_kernel_through_one_crate() {
     let words = ["pidfd_open", "pidfd_send_signal", "\"/proc/", "\"/sys/", "libc::", "netlink::"];
-    let folders = ["api", "cluster", "config", "core", "daemon", "serve"]
+    let folders = ["api", "cluster", "config", "core", "daemon", "dispatch", "serve"]
         .map(|name| format!("crates/forkful-{name}/src/"));
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
     none(
@@ -93,7 +107,9 @@ const STDERR: [&str; 3] = ["/own_log.rs", "/logs/echo.rs", "/home_keeper.rs"];
 
 #[test]
 fn the_supervisor_has_one_way_to_its_stderr() {
-    let mut sources = product(&["crates/forkful-daemon/src/", "crates/forkful-cluster/src/"], false);
+    let folders =
+        ["crates/forkful-daemon/src/", "crates/forkful-cluster/src/", "crates/forkful-dispatch/src/"];
+    let mut sources = product(&folders, false);
     sources.retain(|(name, _)| !STDERR.iter().any(|file| name.ends_with(file)));
     let words = ["println!", "eprint!", " print!(", "stderr()", "dbg!"];
     none(lines_with(&sources, &words), "lines of the daemon go through own_log.rs");

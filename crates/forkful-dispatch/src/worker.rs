@@ -1,4 +1,4 @@
-//! What the primary knows of one worker.
+//! What is known of one worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
 use forkful_core::steering::evenness::Connections;
-use forkful_os::procinfo::{self, Scheduled};
 
 use crate::channel::{Channel, HandleLine};
+use crate::id::ListeningId;
 
 /// A worker that has not answered for so long is passed over. Well above an idle worker's answer
 /// (20 to 65 µs), well below what a client notices.
@@ -22,19 +22,28 @@ const STOOD_STILL: Duration = Duration::from_millis(50);
 
 const DOUBTED_FOR: Duration = Duration::from_secs(1);
 
-/// A worker of one app: which start of which slot it is, counted over the app's life. This is what
-/// the app sees as `cluster.worker.id`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkerId(pub u32);
+/// First pause after a worker refused a connection (full, closing, out of descriptors); doubles up to 64 times.
+const REFUSED_PAUSE: Duration = Duration::from_millis(5);
+
+/// What the scheduler has done with a process since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    /// Time on a core.
+    pub ran: Duration,
+    /// Time that it was ready to run and had no core.
+    pub waited: Duration,
+}
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) channel: Channel,
     /// Counter of our own messages.
-    pub(crate) seq: u64,
+    seq: u64,
     /// Whether it may have connections.
     pub(crate) stage: Stage,
+    /// Its slot in the app.
+    pub(crate) slot: u16,
     /// The agent has said hello.
     pub(crate) agent: bool,
     /// It has listened on something.
@@ -43,8 +52,8 @@ pub(crate) struct Worker {
     pub(crate) stopping: bool,
     /// It is to end and has closed all its servers; its app may have more to say.
     pub(crate) last_words: Option<LastWords>,
-    /// What it listens on, by the listening's index.
-    pub(crate) holds: BTreeMap<usize, Hold>,
+    /// The addresses that it holds.
+    pub(crate) holds: BTreeMap<ListeningId, Hold>,
     /// Connections that it was given and that are not known to be closed.
     pub(crate) connections: u32,
     /// When it was last given one, in connections of the app.
@@ -52,21 +61,15 @@ pub(crate) struct Worker {
     /// When it last proved that its loop turns, if nothing was pushed since.
     pub(crate) proof: Option<Time>,
     /// When it last answered after its loop had stood still.
-    pub(crate) stood_still: Option<Time>,
+    stood_still: Option<Time>,
     /// When it last acknowledged a connection.
     pub(crate) acknowledged: Option<Time>,
     /// It refused a connection: it gets none until then.
     pub(crate) refused_until: Option<Time>,
     /// Refusals in a row, for the growing pause.
-    pub(crate) refusals: u32,
-    /// Its slot in the app.
-    pub(crate) slot: u16,
-    /// Its process, for telling a stuck loop from one that gets no core.
-    pub(crate) pid: Option<u32>,
+    refusals: u32,
     /// When it was last doubted, and what the scheduler had done with it until then.
-    pub(crate) doubted: Option<(Time, Scheduled)>,
-    /// Whether the reactor watches for writability.
-    pub(crate) watches_write: bool,
+    doubted: Option<(Time, Schedule)>,
     /// What its agent was asked about its connections.
     pub(crate) counting: Counting,
 }
@@ -76,7 +79,6 @@ pub(crate) struct Worker {
 pub(crate) enum Counting {
     /// It owes no answer.
     Unasked,
-    /// It has been asked.
     Asked,
     /// It has answered the last question.
     Told(Connections),
@@ -95,7 +97,7 @@ pub(crate) enum Stage {
     Disconnecting,
 }
 
-/// A worker's hold on a listening.
+/// A worker's hold on an address.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hold {
     /// Its member of the group, when it was given a socket of its own.
@@ -110,6 +112,7 @@ impl Worker {
             channel,
             seq: 0,
             stage: Stage::Closed,
+            slot: 0,
             agent: false,
             has_listened: false,
             stopping: false,
@@ -122,10 +125,7 @@ impl Worker {
             acknowledged: None,
             refused_until: None,
             refusals: 0,
-            slot: 0,
-            pid: None,
             doubted: None,
-            watches_write: false,
             counting: Counting::Unasked,
         }
     }
@@ -135,13 +135,13 @@ impl Worker {
         self.seq
     }
 
-    /// It has answered the line in flight, which is given back with the time when it was sent.
-    pub(crate) fn answered(&mut self, now: Time) -> Option<(HandleLine, Time)> {
-        let answered = self.channel.answered();
-        if answered.as_ref().is_some_and(|(_, sent)| now.since(*sent) >= STOOD_STILL) {
+    /// It has answered the line in flight.
+    pub(crate) fn answered(&mut self, now: Time) -> Option<HandleLine> {
+        let (line, sent) = self.channel.answered()?;
+        if now.since(sent) >= STOOD_STILL {
             self.stood_still = Some(now);
         }
-        answered
+        Some(line)
     }
 
     /// Whether its loop has stood still lately, so that it comes after its equals. A connection can be taken back from it
@@ -156,9 +156,24 @@ impl Worker {
         self.connections.saturating_mul(2).saturating_add(doubts)
     }
 
-    /// Whether new connections of a listening may go to it at all.
-    pub(crate) fn serves(&self, listening: usize) -> bool {
-        self.stage == Stage::Open && self.holds.get(&listening).is_some_and(|hold| hold.listening)
+    /// Whether it has said that it listens on an address.
+    pub(crate) fn listens_on(&self, listening: ListeningId) -> bool {
+        self.holds.get(&listening).is_some_and(|hold| hold.listening)
+    }
+
+    /// On how many addresses it listens.
+    pub(crate) fn listens(&self) -> usize {
+        self.holds.values().filter(|hold| hold.listening).count()
+    }
+
+    /// The addresses that it listens on.
+    pub(crate) fn listening_on(&self) -> impl Iterator<Item = ListeningId> {
+        self.holds.iter().filter(|(_, hold)| hold.listening).map(|(listening, _)| *listening)
+    }
+
+    /// Whether new connections of an address may go to it at all.
+    pub(crate) fn serves(&self, listening: ListeningId) -> bool {
+        self.stage == Stage::Open && self.listens_on(listening)
     }
 
     /// Whether it has closed all that it ever listened on.
@@ -171,25 +186,34 @@ impl Worker {
         self.channel.waiting_since().is_some_and(|since| now.since(since) >= LATE)
     }
 
+    /// Whether a connection can be handed to it now or soon.
+    pub(crate) fn responsive(&self, now: Time) -> bool {
+        !self.late(now) && self.refused_until.is_none_or(|until| until <= now) && !self.channel.is_broken()
+    }
+
+    /// It took a connection, or refused one: after that it gets none for a while.
+    pub(crate) fn took(&mut self, accepted: bool, now: Time) {
+        if accepted {
+            self.refusals = 0;
+        } else {
+            self.refused_until = Some(now + REFUSED_PAUSE * 2_u32.pow(self.refusals.min(6)));
+            self.refusals += 1;
+        }
+    }
+
     /// Notes what the scheduler has done with it until now.
-    pub(crate) fn note_schedule(&mut self, now: Time) {
-        let scheduled = self.pid.and_then(|pid| procinfo::scheduled(pid).ok());
-        self.doubted = scheduled.map(|scheduled| (now, scheduled));
+    pub(crate) fn note_schedule(&mut self, schedule: Option<Schedule>, now: Time) {
+        self.doubted = schedule.map(|schedule| (now, schedule));
     }
 
     /// Whether it has waited for a core most of the time since it was doubted, so that its silence says
     /// nothing about its loop.
-    pub(crate) fn starved(&mut self, now: Time) -> bool {
+    pub(crate) fn starved(&mut self, schedule: Option<Schedule>, now: Time) -> bool {
         let Some((since, before)) = self.doubted else { return false };
-        self.note_schedule(now);
-        let Some((_, after)) = self.doubted else { return false };
+        self.note_schedule(schedule, now);
+        let Some(after) = schedule else { return false };
         let ran = after.ran.saturating_sub(before.ran);
         let waited = after.waited.saturating_sub(before.waited);
         ran < STUCK_RUN && waited * 2 >= now.since(since)
-    }
-
-    /// Whether a connection can be handed to it now or soon.
-    pub(crate) fn responsive(&self, now: Time) -> bool {
-        !self.late(now) && self.refused_until.is_none_or(|until| until <= now) && !self.channel.broken()
     }
 }

@@ -1,0 +1,242 @@
+//! Addresses that workers hold: taken, reported, closed, left by workers that leave, and given up.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::last_words::LastWords;
+use forkful_core::steering::address::{LastHolder, is_given_up};
+
+use crate::action::{Action, Later, Message, Outbox};
+use crate::dispatcher::{Dispatcher, EXITED_GRACE};
+use crate::id::{ListeningId, ReplyId, WorkerId};
+use crate::listening::{Listening, Member};
+use crate::worker::{Hold, Stage, Worker};
+
+/// An address that no worker holds any more stays bound this long after a close by the app.
+const CLOSED_GRACE: Duration = Duration::from_secs(1);
+
+/// What the driver asks while it answers a query.
+impl Dispatcher {
+    /// Whether a worker's queries are answered.
+    pub fn may_ask(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|worker| worker.stage != Stage::Disconnecting)
+    }
+
+    /// Whether a worker holds an address.
+    pub fn holds(&self, worker: WorkerId, listening: ListeningId) -> bool {
+        self.workers.get(&worker).is_some_and(|worker| worker.holds.contains_key(&listening))
+    }
+
+    /// Addresses that a worker holds and has not reported yet, as long as they are bound.
+    pub fn unreported(&self, worker: WorkerId) -> impl Iterator<Item = ListeningId> {
+        let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
+        holds.filter(|(_, hold)| !hold.listening).map(|(listening, _)| *listening)
+    }
+
+    /// Whether workers wait for pushed connections instead of getting a socket.
+    pub fn push_only(&self, listening: ListeningId) -> bool {
+        self.listenings.get(&listening).is_some_and(Listening::push_only)
+    }
+
+    /// How many sockets all addresses have.
+    pub fn sockets(&self) -> usize {
+        self.listenings.values().map(|listening| listening.members.len()).sum()
+    }
+
+    /// A socket of a group that no worker has; the first is the daemon's own.
+    pub fn free_member(&self, listening: ListeningId) -> Option<usize> {
+        let members = &self.listenings.get(&listening)?.members;
+        (1..members.len()).find(|member| members[*member].owner.is_none())
+    }
+
+    /// The driver has made a further socket for a group.
+    pub fn add_member(&mut self, listening: ListeningId) {
+        if let Some(listening) = self.listenings.get_mut(&listening) {
+            listening.members.push(Member::default());
+        }
+    }
+
+    /// Whether a worker has this socket to itself.
+    pub fn is_owned(&self, listening: ListeningId, member: usize) -> bool {
+        let members = self.listenings.get(&listening).map(|listening| &listening.members);
+        members.and_then(|members| members.get(member)).is_some_and(|member| member.owner.is_some())
+    }
+}
+
+impl Dispatcher {
+    pub(crate) fn on_held(
+        &mut self,
+        id: WorkerId,
+        listening_id: ListeningId,
+        member: Option<usize>,
+        reply: Option<ReplyId>,
+        now: Time,
+        out: &mut Outbox,
+    ) {
+        let Some(listening) = self.listenings.get_mut(&listening_id) else { return };
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        if let Some(reply) = reply {
+            if !worker.channel.queue_reply(reply, worker.holds.len() + 1, now) {
+                out.push(Action::DropReply { worker: id, reply });
+            }
+            out.push(Action::Flush(id));
+        }
+        if let Some(member) = member.and_then(|member| listening.members.get_mut(member)) {
+            member.owner = Some(id);
+        }
+        listening.unheld_until = None;
+        worker.holds.insert(listening_id, Hold { member, listening: false });
+        listening.shared_once |=
+            self.workers.values().filter(|w| w.holds.contains_key(&listening_id)).count() > 1;
+        self.refresh(listening_id, now, out);
+    }
+
+    /// An address that was bound for a query that then failed is free again at once.
+    pub(crate) fn drop_if_new(&mut self, id: ListeningId, out: &mut Outbox) {
+        let held = self.is_held(id);
+        if !held && self.listenings.get(&id).is_some_and(|listening| listening.unheld_until.is_none()) {
+            self.remove_listening(id, false, out);
+        }
+    }
+
+    fn is_held(&self, id: ListeningId) -> bool {
+        self.workers.values().any(|worker| worker.holds.contains_key(&id))
+    }
+
+    pub(crate) fn on_listens(&mut self, id: WorkerId, listening: ListeningId, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let Some(hold) = worker.holds.get_mut(&listening) else { return };
+        hold.listening = true;
+        worker.has_listened = true;
+        self.begin_looks(now);
+        self.refresh(listening, now, out);
+        out.push(Action::Later(Later::Dispatch));
+    }
+
+    pub(crate) fn on_closed(&mut self, id: WorkerId, listening: ListeningId, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get(&id).filter(|worker| worker.holds.contains_key(&listening))
+        else {
+            return;
+        };
+        let grace = if worker.stage >= Stage::Draining { EXITED_GRACE } else { CLOSED_GRACE };
+        self.release(id, listening, grace, now);
+        self.refresh(listening, now, out);
+        self.await_last_words(id, now);
+        out.push(Action::Later(Later::Dispatch));
+    }
+
+    pub(crate) fn on_stopping(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.stopping = true;
+            self.await_last_words(id, now);
+        }
+    }
+
+    /// A worker that is to end and has closed all its servers is let go soon (see [`forkful_core::last_words`]).
+    fn await_last_words(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stopping
+            && worker.has_closed_all()
+        {
+            worker.last_words.get_or_insert_with(|| LastWords::from(now));
+        }
+    }
+
+    /// Disconnects the workers whose apps have said what they had to say.
+    pub(crate) fn disconnect_silent(&mut self, now: Time, out: &mut Outbox) {
+        let ended = |worker: &Worker| worker.last_words.is_some_and(|words| words.end() <= now);
+        let silent = self.workers.iter().filter(|(_, worker)| ended(worker));
+        for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let Some(worker) = self.workers.get_mut(&id) else { continue };
+            worker.last_words = None;
+            // It may listen again.
+            if worker.has_closed_all() {
+                self.disconnect(id, out);
+            }
+        }
+    }
+
+    /// A worker lets go of an address.
+    pub(crate) fn release(&mut self, id: WorkerId, listening_id: ListeningId, grace: Duration, now: Time) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let Some(hold) = worker.holds.remove(&listening_id) else { return };
+        let still_held = self.is_held(listening_id);
+        let Some(listening) = self.listenings.get_mut(&listening_id) else { return };
+        listening.suspicion.remove(id);
+        if let Some(member) = hold.member.and_then(|member| listening.members.get_mut(member))
+            && member.owner == Some(id)
+        {
+            member.owner = None;
+        }
+        if !still_held {
+            listening.unheld_until = Some(now + grace);
+        }
+    }
+
+    /// Gives up what only leaving workers listen on now that this one leaves, too, and nobody will again. Their agents
+    /// close it, because a socket refuses clients only when its last holder has closed it.
+    pub(crate) fn give_up_left(&mut self, id: WorkerId, out: &mut Outbox) {
+        let Some(leaver) = self.workers.get(&id) else { return };
+        let stays = |worker: &&Worker| worker.stage <= Stage::Open;
+        let staying = || self.workers.values().filter(stays);
+        let serving = || staying().filter(|worker| worker.stage == Stage::Open && worker.listens() > 0);
+        let last = LastHolder {
+            listens_on: leaver.listens(),
+            successor_listens_on: serving().filter(|w| w.slot == leaver.slot).map(Worker::listens).max(),
+            others_serve: serving().next().is_some(),
+        };
+        if !is_given_up(last) {
+            return;
+        }
+        let is_left = |id: &ListeningId| !staying().any(|worker| worker.holds.contains_key(id));
+        let left: Vec<ListeningId> = leaver.holds.keys().copied().filter(is_left).collect();
+        // One that never was more than one worker's own, as a path made of a process id, is nothing to tell of.
+        let is_alone = staying().count() == 1;
+        for id in left {
+            self.give_up(id, is_alone, out);
+        }
+    }
+
+    fn give_up(&mut self, id: ListeningId, is_alone: bool, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get(&id) else { return };
+        let told = listening.shared_once || is_alone;
+        for (worker, state) in &self.workers {
+            if state.agent && state.stage == Stage::Draining && state.holds.contains_key(&id) {
+                out.push(Action::Tell(*worker, Message::Drain { closes: Some(id) }));
+            }
+        }
+        self.remove_listening(id, told, out);
+    }
+
+    /// Gives up addresses that nobody holds any more, while others of the app work.
+    pub(crate) fn drop_unheld(&mut self, now: Time, out: &mut Outbox) {
+        let is_due = |until: Option<Time>| until.is_some_and(|until| until <= now);
+        let due: Vec<ListeningId> =
+            self.listenings.iter().filter(|(_, l)| is_due(l.unheld_until)).map(|(id, _)| *id).collect();
+        let works = self.workers.values().any(|worker| worker.stage == Stage::Open);
+        for id in due {
+            if works {
+                self.remove_listening(id, false, out);
+            } else if let Some(listening) = self.listenings.get_mut(&id) {
+                listening.unheld_until = Some(now + EXITED_GRACE);
+            }
+        }
+    }
+
+    /// No worker is left and none will come: all addresses are given up.
+    pub(crate) fn close_all(&mut self, out: &mut Outbox) {
+        while let Some(id) = self.listenings.keys().next().copied() {
+            self.remove_listening(id, false, out);
+        }
+    }
+
+    fn remove_listening(&mut self, id: ListeningId, told: bool, out: &mut Outbox) {
+        if let Some(listening) = self.listenings.remove(&id) {
+            self.forget_connections_of(id);
+            for pending in listening.pending {
+                out.push(Action::Close(pending.connection));
+            }
+            out.push(Action::Unbind { listening: id, told });
+        }
+    }
+}

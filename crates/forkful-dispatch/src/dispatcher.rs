@@ -1,0 +1,292 @@
+//! The state of one app's primary, and its steps.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::last_words::LastWords;
+use forkful_core::spec::Balance;
+use forkful_core::steering::evenness::Evenness;
+
+use crate::action::{Action, Chore, Event, Later, Outbox};
+use crate::channel::{Channel, Evidence, Unsent};
+use crate::id::{ListeningId, ReplyId, WorkerId};
+use crate::listening::{Counters, Listening, NewListening, Pending};
+use crate::worker::{Stage, Worker};
+
+/// The kernel limits how many handles a user may have under way; after that, sending goes on in so long.
+const FLUSH_AGAIN: Duration = Duration::from_millis(10);
+/// An address that only exited workers held stays bound for so long: the next worker may need a while before it listens.
+pub(crate) const EXITED_GRACE: Duration = Duration::from_secs(30);
+
+/// Whose an open connection is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owned {
+    pub(crate) worker: WorkerId,
+    pub(crate) listening: ListeningId,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Dispatcher {
+    pub(crate) balance: Balance,
+    pub(crate) workers: BTreeMap<WorkerId, Worker>,
+    pub(crate) listenings: BTreeMap<ListeningId, Listening>,
+    next_listening: usize,
+    /// Connections assigned so far; orders workers by their last one.
+    pub(crate) assigned: u64,
+    /// Open connections whose end will be told, by the kernel's name of the socket.
+    pub(crate) open_connections: HashMap<u64, Owned>,
+    /// Whether ends of connections are told, so that `open_connections` can be trusted.
+    pub(crate) counts_closes: bool,
+    /// When channels go on that were held up by the number of handles under way.
+    pub(crate) flush_at: Option<Time>,
+    /// Some channel is of no more use.
+    some_broken: bool,
+    /// When waiting connections and overdue answers were last looked at.
+    pub(crate) looked_at: Time,
+    /// Replies with a socket that workers could not take.
+    pub(crate) retries: Vec<(Time, WorkerId, ReplyId)>,
+    /// When the connections that clients keep are looked at.
+    pub(crate) evenness: Evenness,
+}
+
+/// The step, and the state that the driver asks for.
+impl Dispatcher {
+    /// Without workers or addresses. `counts_closes`: the ends of connections will be told.
+    pub fn new(balance: Balance, counts_closes: bool) -> Self {
+        Self {
+            balance,
+            workers: BTreeMap::new(),
+            listenings: BTreeMap::new(),
+            next_listening: 0,
+            assigned: 0,
+            open_connections: HashMap::new(),
+            counts_closes,
+            flush_at: None,
+            some_broken: false,
+            looked_at: Time::default(),
+            retries: Vec::new(),
+            evenness: Evenness::default(),
+        }
+    }
+
+    /// One step: what happened changes the state, and what is to be done goes into the outbox.
+    pub fn step(&mut self, event: Event, now: Time, out: &mut Outbox) {
+        match event {
+            Event::Open(worker) => self.set_stage(worker, Stage::Closed, Stage::Open, now, out),
+            Event::CloseTraffic(worker) => self.set_stage(worker, Stage::Open, Stage::Closed, now, out),
+            Event::Drain(worker) => self.drain(worker, now, out),
+            Event::Stopping(worker) => self.on_stopping(worker, now),
+            Event::Gone { worker, may_have_served } => self.on_gone(worker, may_have_served, now, out),
+            Event::CloseAll => self.close_all(out),
+            Event::Balance(balance) => self.set_balance(balance, now, out),
+            Event::Ask(worker) => self.ask(worker, now, out),
+            Event::Deliver { worker, listening, connection } => {
+                self.deliver(worker, listening, connection, now, out);
+            }
+            Event::Greeted(worker) => self.on_greeted(worker, now),
+            Event::Held { worker, listening, member, reply } => {
+                self.on_held(worker, listening, member, reply, now, out);
+            }
+            Event::NotHeld(listening) => self.drop_if_new(listening, out),
+            Event::Listens { worker, listening } => self.on_listens(worker, listening, now, out),
+            Event::Closed { worker, listening } => self.on_closed(worker, listening, now, out),
+            Event::Leaves { worker, ack } => self.on_leaves(worker, ack, now, out),
+            Event::Drained(worker) => self.on_drained(worker, out),
+            Event::Answered { worker, seq, accepted } => self.on_answered(worker, seq, accepted, now, out),
+            Event::HandleTaken(worker) => self.on_handle_taken(worker, now, out),
+            Event::HandleMissed(worker) => self.on_handle_missed(worker, now, out),
+            Event::Counted { worker, connections } => self.on_counted(worker, connections, now, out),
+            Event::MemberReady { listening, member } => self.on_member_ready(listening, member, now, out),
+            Event::Arrived { listening, connection, cookie, rescued } => {
+                self.on_arrived(listening, Pending { connection, cookie, rescued }, out);
+            }
+            Event::AcceptEnded { listening, count, rescued, failed } => {
+                self.on_accept_ended(listening, count, rescued, failed, now, out);
+            }
+            Event::TakenBack { worker, outcome } => self.on_taken_back(worker, outcome, out),
+            Event::Queue { listening, member, length } => self.on_queue(listening, member, length),
+            Event::QueuesRead(listening) => self.on_queues_read(listening, now, out),
+            Event::Scheduled { worker, suspected, schedule } => {
+                self.on_scheduled(worker, suspected, schedule, now, out);
+            }
+            Event::SteerFailed(listening) => self.on_steer_failed(listening),
+            Event::WatchFailed { listening, member, before } => {
+                self.on_watch_failed(listening, member, before);
+            }
+            Event::Due(chore) => self.do_chore(chore, now, out),
+            Event::Now(Later::Dispatch) => self.dispatch_all(now, out),
+            Event::Now(Later::HandOver) => self.hand_over_all(now, out),
+            Event::Now(Later::Level(listening)) => self.level(listening, out),
+        }
+    }
+
+    fn do_chore(&mut self, chore: Chore, now: Time, out: &mut Outbox) {
+        match chore {
+            Chore::Resume => {
+                self.accept_again(now, out);
+                self.flush_again(now, out);
+                self.retry_replies(now, out);
+            }
+            Chore::Leave => {
+                self.drop_unheld(now, out);
+                self.disconnect_silent(now, out);
+            }
+            Chore::Sample => self.sample_queues(now, out),
+            Chore::Dispatch => self.dispatch_all(now, out),
+            Chore::Rebalance => {
+                self.rebalance(now, out);
+                self.look_at_evenness(now, out);
+            }
+        }
+    }
+
+    /// When time has something to decide; `None` while there is nothing to wait for.
+    pub fn next_wake(&self) -> Option<Time> {
+        let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
+        let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
+        let words = self.workers.values().filter_map(|w| w.last_words).map(LastWords::end).min();
+        let retry = self.retries.iter().map(|(at, ..)| *at).min();
+        [
+            unheld,
+            accept,
+            retry,
+            words,
+            self.flush_at,
+            self.next_sample(),
+            self.next_dispatch(),
+            self.next_rebalance(),
+            self.evenness.next_look(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// A worker has started. `recalls`: what it has not read of its channel can be taken back.
+    pub fn attach(&mut self, worker: WorkerId, recalls: bool) {
+        self.workers.insert(worker, Worker::new(Channel::new(recalls)));
+    }
+
+    /// Says in which slot a worker is, so that sticky clients stay with the slot over a reload.
+    pub fn identify(&mut self, worker: WorkerId, slot: u16) {
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.slot = slot;
+        }
+    }
+
+    /// An address was bound; what is asked of it follows as [`Event::Held`] or [`Event::NotHeld`].
+    pub fn add_listening(&mut self, new: NewListening, now: Time) -> ListeningId {
+        let id = ListeningId(self.next_listening);
+        self.next_listening += 1;
+        self.listenings.insert(id, Listening::new(new, self.balance, now));
+        id
+    }
+
+    /// The kernel says that a connection is closed; cheap for one that is not ours.
+    pub fn connection_closed(&mut self, cookie: u64) {
+        if let Some(owned) = self.open_connections.remove(&cookie)
+            && let Some(worker) = self.workers.get_mut(&owned.worker)
+        {
+            worker.connections = worker.connections.saturating_sub(1);
+        }
+    }
+
+    /// Says whether ends of connections are told from now on.
+    pub fn count_closes(&mut self, counts: bool) {
+        if self.counts_closes != counts {
+            self.counts_closes = counts;
+            self.forget_connections();
+        }
+    }
+
+    /// The process of a worker has exited; what it has said is still read. It gets no replies to queries any more.
+    pub fn exited(&mut self, worker: WorkerId) {
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.stage = Stage::Disconnecting;
+        }
+    }
+
+    /// The app in a worker has said something.
+    pub fn spoke(&mut self, worker: WorkerId, now: Time) {
+        if let Some(words) = self.workers.get_mut(&worker).and_then(|worker| worker.last_words.as_mut()) {
+            words.heard = now;
+        }
+    }
+
+    /// The number of the next message to a worker.
+    pub fn next_seq(&mut self, worker: WorkerId) -> Option<u64> {
+        self.workers.get_mut(&worker).map(Worker::next_seq)
+    }
+
+    /// The channel of a worker, for writing. [`Self::flushed`] follows.
+    pub fn channel_mut(&mut self, worker: WorkerId) -> Option<&mut Channel> {
+        self.workers.get_mut(&worker).map(|worker| &mut worker.channel)
+    }
+
+    /// The channel of a worker.
+    pub fn channel(&self, worker: WorkerId) -> Option<&Channel> {
+        self.workers.get(&worker).map(|worker| &worker.channel)
+    }
+
+    /// Writing to a channel has ended. `all`: everything that may be written was.
+    pub fn flushed(&mut self, worker: WorkerId, unsent: Unsent, all: bool, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&worker) else { return };
+        worker.channel.settle(unsent, all, now);
+        if worker.channel.handles_full() {
+            self.flush_at.get_or_insert(self.looked_at + FLUSH_AGAIN);
+        }
+        self.some_broken |= worker.channel.is_broken();
+        // A line that could not leave was counted as one that had.
+        let is_put_off = !all || worker.channel.handles_full();
+        if is_put_off && self.listenings.values().any(|listening| !listening.pending.is_empty()) {
+            out.push(Action::Later(Later::HandOver));
+        }
+    }
+
+    /// Whether a channel has broken since the last call.
+    pub fn take_some_broken(&mut self) -> bool {
+        std::mem::take(&mut self.some_broken)
+    }
+
+    /// Workers whose channels are of no more use.
+    pub fn broken(&self) -> impl Iterator<Item = WorkerId> {
+        self.workers.iter().filter(|(_, worker)| worker.channel.is_broken()).map(|(id, _)| *id)
+    }
+
+    /// What says whether a worker that ends has had the connection in flight. `is_closed`: it will read nothing any more.
+    pub fn evidence(&self, worker: WorkerId, is_closed: bool) -> Evidence {
+        self.channel(worker).map_or(Evidence::None, |channel| channel.evidence(is_closed))
+    }
+
+    /// Whether a worker is there.
+    pub fn has(&self, worker: WorkerId) -> bool {
+        self.workers.contains_key(&worker)
+    }
+
+    /// Whether the worker's agent is there.
+    pub fn has_agent(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(|worker| worker.agent)
+    }
+
+    /// Workers with an agent.
+    pub fn with_agent(&self) -> impl Iterator<Item = WorkerId> {
+        self.workers.iter().filter(|(_, worker)| worker.agent).map(|(id, _)| *id)
+    }
+
+    /// Since when the worker owes an answer, if it does.
+    pub fn owes_since(&self, worker: WorkerId) -> Option<Time> {
+        self.channel(worker)?.waiting_since()
+    }
+
+    /// What new connections of an address do now, and its counters.
+    pub fn counters(&self, listening: ListeningId) -> Option<(Balance, Counters)> {
+        self.listenings.get(&listening).map(|listening| (listening.dispatch, listening.counters))
+    }
+
+    /// Addresses where the daemon hands connections over and is told of their ends.
+    pub fn counted(&self) -> impl Iterator<Item = ListeningId> {
+        self.listenings.iter().filter(|(_, listening)| listening.tells_closes()).map(|(id, _)| *id)
+    }
+}

@@ -1,0 +1,335 @@
+//! The daemon hands connections to workers: exact mode, and connections rescued from a queue.
+//!
+//! A push cannot be recalled once it is read, so a connection goes only to a worker that has just proved that its
+//! loop turns, and that has nothing unanswered: the proof is a probe answered *after* the last push
+//! was acknowledged. The acknowledgement itself proves nothing: it comes before the pushed
+//! connection's request is read, and that request may block the loop.
+//!
+//! Among workers that answer, the one with the fewest open connections gets the next one, so that
+//! few long-lived connections are spread evenly. A worker that does not answer within [`LATE`]
+//! counts for nothing until it does.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+
+use crate::action::{Action, Later, Outbox};
+use crate::channel::{Channel, HandleLine, Pushed};
+use crate::dispatcher::{Dispatcher, Owned};
+use crate::id::{ListeningId, WorkerId};
+use crate::listening::{Listening, Pending};
+use crate::worker::{LATE, Stage, Worker};
+
+/// A push that the worker has not read for so long is taken back and goes to another.
+const RECALL_AFTER: Duration = Duration::from_millis(2);
+/// Lines for a worker wait behind a push that may be taken back. One that reads gets to them by reading the push, which
+/// it answers at once; this is for whoever does not follow the protocol.
+const HELD_MAX: Duration = Duration::from_millis(100);
+/// A proof is good for so long: less than a request takes to arrive behind its connection.
+const PROOF_FRESH: Duration = Duration::from_micros(100);
+/// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
+const PENDING_MAX: usize = 64;
+/// After a failed accept (no descriptors, no memory) connections are left in the kernel's queue for so long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A silent worker is waited for a [`LATE`] longer for each connection that the next one would be ahead of it, up to
+/// so many: on a busy machine a healthy worker is silent for milliseconds, and passing it over each time would make
+/// long-lived connections uneven. Short connections give nobody a lead, so they wait no longer than [`LATE`].
+const PATIENCE_MAX: u32 = 5;
+
+/// What is done with the connection that has waited longest.
+enum Choice {
+    Push(WorkerId),
+    Probe(WorkerId),
+    Wait,
+}
+
+impl Dispatcher {
+    /// How many more connections may wait in the daemon now.
+    pub fn room_left(&self, id: ListeningId, now: Time) -> usize {
+        let waiting = self.listenings.get(&id).map_or(usize::MAX, |listening| listening.pending.len());
+        self.room(id, now).saturating_sub(waiting)
+    }
+
+    /// How many connections may wait in the daemon: none without a worker to serve them, one while
+    /// all workers are silent (it goes to the first that answers), else the bound.
+    pub(crate) fn room(&self, id: ListeningId, now: Time) -> usize {
+        let mut serving = self.workers.values().filter(|worker| worker.serves(id)).peekable();
+        if serving.peek().is_none() {
+            0
+        } else if serving.any(|worker| worker.responsive(now)) {
+            PENDING_MAX
+        } else {
+            1
+        }
+    }
+
+    pub(crate) fn on_member_ready(&mut self, id: ListeningId, member: usize, now: Time, out: &mut Outbox) {
+        if self.is_served(id, member) {
+            self.begin_sampling(id, now, out);
+        } else {
+            out.push(Action::Accept { listening: id, member, rescued: member != 0 });
+        }
+    }
+
+    pub(crate) fn on_arrived(&mut self, id: ListeningId, pending: Pending, out: &mut Outbox) {
+        match self.listenings.get_mut(&id) {
+            Some(listening) => listening.pending.push_back(pending),
+            None => out.push(Action::Close(pending.connection)),
+        }
+    }
+
+    pub(crate) fn on_accept_ended(
+        &mut self,
+        id: ListeningId,
+        count: u32,
+        rescued: bool,
+        failed: bool,
+        now: Time,
+        out: &mut Outbox,
+    ) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        if failed {
+            listening.accept_again = Some(now + ACCEPT_PAUSE);
+        }
+        if count > 0 {
+            if !rescued {
+                self.count_arrivals(id, count, now, out);
+            }
+            self.hand_over(id, now, out);
+        }
+        self.watch_members(id, now, out);
+    }
+
+    /// Pauses after failed accepts end.
+    pub(crate) fn accept_again(&mut self, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
+            next = id.next();
+            if listening.accept_again.is_some_and(|at| at <= now) {
+                listening.accept_again = None;
+                self.watch_members(id, now, out);
+            }
+        }
+    }
+
+    pub(crate) fn dispatch_all(&mut self, now: Time, out: &mut Outbox) {
+        self.looked_at = now;
+        if self.recall_overdue(now, out) {
+            out.push(Action::Later(Later::HandOver));
+        } else {
+            self.hand_over_all(now, out);
+        }
+    }
+
+    pub(crate) fn hand_over_all(&mut self, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, listening)) = self.listenings.range(next..).next() {
+            next = id.next();
+            if !listening.pending.is_empty() {
+                self.hand_over(id, now, out);
+                self.watch_members(id, now, out);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        loop {
+            match self.choose(id, now) {
+                Choice::Push(worker) => self.push(id, worker, now, out),
+                Choice::Probe(worker) => self.probe(worker, now, out),
+                Choice::Wait => return,
+            }
+        }
+    }
+
+    fn choose(&self, id: ListeningId, now: Time) -> Choice {
+        let waiting = self.listenings.get(&id).map_or(0, |listening| listening.pending.len());
+        if waiting == 0 {
+            return Choice::Wait;
+        }
+        let serving = || self.workers.iter().filter(|(_, w)| w.serves(id) && w.responsive(now));
+        let Some(fewest) = serving().map(|(_, worker)| worker.burden(now)).min() else {
+            return Choice::Wait;
+        };
+        // More connections than workers: a rush, in which taking turns matters more than one probe each.
+        let rush = waiting > serving().count();
+        let proven =
+            |worker: &Worker| is_fresh(worker.proof, now) || rush && is_fresh(worker.acknowledged, now);
+        let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
+        let may_ask = asked.count() < waiting;
+        let best = serving()
+            .filter(|(_, worker)| worker.burden(now) == fewest && worker.channel.is_idle())
+            .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
+        // A worker that is behind is waited for longer, the further the others are ahead of it.
+        let behind = |ahead: u32| {
+            self.workers.values().filter(|w| w.serves(id)).any(|worker| {
+                let lead = (ahead.saturating_sub(worker.burden(now)) / 2).min(PATIENCE_MAX);
+                worker.channel.waiting_since().is_some_and(|since| {
+                    let silent = now.since(since);
+                    lead > 0 && silent >= LATE && silent < LATE * (1 + lead)
+                })
+            })
+        };
+        if best.is_some_and(|(_, worker)| behind(worker.burden(now))) {
+            return Choice::Wait;
+        }
+        match best {
+            Some((worker, found)) if proven(found) => Choice::Push(*worker),
+            Some((worker, _)) if may_ask => Choice::Probe(*worker),
+            Some(_) | None => Choice::Wait,
+        }
+    }
+
+    fn push(&mut self, id: ListeningId, to: WorkerId, now: Time, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        let Some(worker) = self.workers.get_mut(&to) else { return };
+        let Some(pending) = listening.pending.pop_front() else { return };
+        self.assigned += 1;
+        worker.last_assigned = self.assigned;
+        worker.proof = None;
+        let seq = worker.next_seq();
+        // A rescued connection of an address in direct mode is not counted: nobody would tell of its end.
+        let counted = self.counts_closes && listening.tells_closes();
+        if let Some(cookie) = pending.cookie.filter(|_| counted) {
+            worker.connections += 1;
+            self.open_connections.insert(cookie, Owned { worker: to, listening: id });
+        }
+        let pushed = Pushed {
+            connection: pending.connection,
+            cookie: pending.cookie,
+            listening: id,
+            unix: listening.is_unix(),
+            seq,
+            rescued: pending.rescued,
+            pinned: false,
+        };
+        self.queue(to, HandleLine::Connection(pushed), now, out);
+        self.note_unevenness(to, now);
+    }
+
+    pub(crate) fn on_answered(
+        &mut self,
+        id: WorkerId,
+        seq: u64,
+        accepted: bool,
+        now: Time,
+        out: &mut Outbox,
+    ) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let pushed = match worker.channel.in_flight() {
+            Some(HandleLine::Connection(pushed)) if pushed.seq == seq => pushed,
+            Some(_) | None => return,
+        };
+        worker.answered(now);
+        worker.acknowledged = accepted.then_some(now);
+        self.on_turned(id, now, out);
+        out.push(Action::Flush(id));
+        if accepted {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                worker.took(true, now);
+            }
+            if let Some(listening) = self.listenings.get_mut(&pushed.listening).filter(|_| !pushed.pinned) {
+                listening.counters.handed_over += 1;
+                listening.counters.rescued += u64::from(pushed.rescued);
+            }
+            out.push(Action::Close(pushed.connection));
+        } else {
+            self.on_refused(id, pushed, now, out);
+        }
+        out.push(Action::Later(Later::Dispatch));
+    }
+
+    /// The worker did not take the connection: it goes to another, and the worker gets a pause.
+    pub(crate) fn on_refused(&mut self, id: WorkerId, pushed: Pushed, now: Time, out: &mut Outbox) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.took(false, now);
+        }
+        self.take_back(pushed, out);
+    }
+
+    /// A connection that its worker never saw waits for another.
+    pub(crate) fn take_back(&mut self, pushed: Pushed, out: &mut Outbox) {
+        if let Some(cookie) = pushed.cookie {
+            self.connection_closed(cookie);
+        }
+        match self.listenings.get_mut(&pushed.listening).filter(|_| !pushed.pinned) {
+            Some(listening) => listening.pending.push_front(Pending {
+                connection: pushed.connection,
+                cookie: pushed.cookie,
+                rescued: true,
+            }),
+            None => out.push(Action::Close(pushed.connection)),
+        }
+    }
+
+    /// When a silent worker becomes late or a pause ends while connections wait, or a push is overdue.
+    pub(crate) fn next_dispatch(&self) -> Option<Time> {
+        let serving = |id: ListeningId| self.workers.values().filter(move |worker| worker.serves(id));
+        let has_pending = |(_, listening): &(&ListeningId, &Listening)| !listening.pending.is_empty();
+        let waiting = self.listenings.iter().filter(has_pending).flat_map(|(id, _)| serving(*id)).filter_map(
+            |worker| match worker.channel.waiting_since() {
+                Some(since) => {
+                    (1..=PATIENCE_MAX + 1).map(|n| since + LATE * n).find(|at| *at > self.looked_at)
+                }
+                None => worker.refused_until,
+            },
+        );
+        let channels = || self.workers.values().map(|worker| &worker.channel);
+        let pushed = channels().filter_map(Channel::pushed_since).map(|since| since + RECALL_AFTER);
+        let held = channels().filter_map(Channel::held_since).map(|since| since + HELD_MAX);
+        // What was due at the last look has been dealt with: then an answer, not time, decides.
+        waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
+    }
+
+    /// Pushes that a worker has not read for a while go to others; whether there is anything to do about that first.
+    fn recall_overdue(&mut self, now: Time, out: &mut Outbox) -> bool {
+        let mut some = false;
+        let is_overdue = |worker: &Worker| {
+            worker.channel.pushed_since().is_some_and(|since| now.since(since) >= RECALL_AFTER)
+        };
+        let overdue = self.workers.iter().filter(|(_, worker)| is_overdue(worker));
+        for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let is_other = |(other, worker): (&WorkerId, &Worker)| {
+                *other != id && worker.stage == Stage::Open && !worker.late(now)
+            };
+            let others = self.workers.iter().any(is_other);
+            let worker = self.workers.get_mut(&id).filter(|_| others);
+            if let Some(pushed) = worker.and_then(|worker| worker.channel.recall()) {
+                out.push(Action::TakeBack { worker: id, pushed });
+                some = true;
+            }
+        }
+        for (id, worker) in &mut self.workers {
+            if worker.channel.held_since().is_some_and(|since| now.since(since) >= HELD_MAX) {
+                worker.channel.leave_push();
+                out.push(Action::Flush(*id));
+                some = true;
+            }
+        }
+        some
+    }
+
+    /// Forgets who has which connection of an address: it is spread by the kernel now, or given up, and ends are told
+    /// no more.
+    pub(crate) fn forget_connections_of(&mut self, id: ListeningId) {
+        let workers = &mut self.workers;
+        for (_, owned) in self.open_connections.extract_if(|_, owned| owned.listening == id) {
+            if let Some(worker) = workers.get_mut(&owned.worker) {
+                worker.connections = worker.connections.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Forgets who has which connection: no ends are told any more, or all from now on.
+    pub(crate) fn forget_connections(&mut self) {
+        self.open_connections.clear();
+        for worker in self.workers.values_mut() {
+            worker.connections = 0;
+        }
+    }
+}
+
+fn is_fresh(proof: Option<Time>, now: Time) -> bool {
+    proof.is_some_and(|at| now.since(at) <= PROOF_FRESH)
+}

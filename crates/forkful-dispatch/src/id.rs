@@ -1,0 +1,25 @@
+//! Names of what the driver owns.
+
+/// A worker of one app: which start of which slot it is, counted over the app's life. This is what
+/// the app sees as `cluster.worker.id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u32);
+
+/// An address that the app listens on; not used again after the address was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListeningId(pub usize);
+
+/// A connection of which the driver has a descriptor, until [`Action::Close`](crate::Action::Close).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u32);
+
+/// A reply that carries a listening socket, until [`Action::DropReply`](crate::Action::DropReply) or the worker's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyId(pub u64);
+
+impl ListeningId {
+    /// The least that comes after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}

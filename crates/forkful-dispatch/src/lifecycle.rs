@@ -1,0 +1,267 @@
+//! Workers come, answer and go.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::spec::Balance;
+
+use crate::action::{Action, Later, Message, Outbox, TakenBack};
+use crate::channel::{HandleLine, Pushed};
+use crate::dispatcher::{Dispatcher, EXITED_GRACE};
+use crate::id::{ConnectionId, ListeningId, WorkerId};
+use crate::listening::Listening;
+use crate::worker::Stage;
+
+/// A worker that could not take a listening socket (out of descriptors) is offered it again after this.
+const REPLY_RETRY: Duration = Duration::from_millis(100);
+
+/// Workers come and go, and answer.
+impl Dispatcher {
+    pub(crate) fn set_stage(&mut self, id: WorkerId, from: Stage, to: Stage, now: Time, out: &mut Outbox) {
+        if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage == from) {
+            worker.stage = to;
+            self.after_change(now, out);
+        }
+    }
+
+    /// Who may get connections has changed.
+    pub(crate) fn after_change(&mut self, now: Time, out: &mut Outbox) {
+        self.begin_looks(now);
+        self.refresh_all(now, out);
+        out.push(Action::Later(Later::Dispatch));
+    }
+
+    pub(crate) fn drain(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
+        self.set_stage(id, Stage::Open, Stage::Closed, now, out);
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage < Stage::Draining) else {
+            return;
+        };
+        worker.stage = Stage::Draining;
+        // A socket that all workers share is left only by closing it, which `disconnect` does; until then the
+        // worker would go on accepting, and never be done.
+        let shares = worker.holds.keys().any(|id| self.listenings.get(id).is_some_and(Listening::is_shared));
+        if worker.agent && !shares {
+            out.push(Action::Tell(id, Message::Drain { closes: None }));
+        } else {
+            self.disconnect(id, out);
+        }
+        self.give_up_left(id, out);
+        self.after_change(now, out);
+    }
+
+    pub(crate) fn on_drained(&mut self, id: WorkerId, out: &mut Outbox) {
+        if self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
+            self.disconnect(id, out);
+        }
+    }
+
+    /// Tells a worker to disconnect, once. What waited for its turn goes to others.
+    pub(crate) fn disconnect(&mut self, id: WorkerId, out: &mut Outbox) {
+        if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage != Stage::Disconnecting)
+        {
+            worker.stage = Stage::Disconnecting;
+            let seq = worker.next_seq();
+            self.end_channel(id, Message::Disconnect { seq }, out);
+        }
+    }
+
+    pub(crate) fn on_leaves(&mut self, id: WorkerId, ack: u64, now: Time, out: &mut Outbox) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            let before = std::mem::replace(&mut worker.stage, Stage::Disconnecting);
+            let seq = worker.next_seq();
+            self.end_channel(id, Message::Acknowledge { ack, seq }, out);
+            if before != Stage::Disconnecting {
+                self.after_change(now, out);
+            }
+        }
+    }
+
+    /// Sends the line at which a worker closes its channel. What waited for its turn goes to others.
+    fn end_channel(&mut self, id: WorkerId, last: Message, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let waiting = worker.channel.end();
+        out.push(Action::Tell(id, last));
+        let some = waiting.iter().any(|line| line.connection().is_some());
+        waiting.into_iter().for_each(|line| self.give_up_line(id, line, out));
+        if some {
+            out.push(Action::Later(Later::Dispatch));
+        }
+    }
+
+    /// A handle line will not be sent to its worker.
+    fn give_up_line(&mut self, worker: WorkerId, line: HandleLine, out: &mut Outbox) {
+        match line {
+            HandleLine::Probe => {}
+            HandleLine::Reply(reply) => out.push(Action::DropReply { worker, reply }),
+            HandleLine::Connection(pushed) => self.take_back(pushed, out),
+        }
+    }
+
+    pub(crate) fn on_gone(&mut self, id: WorkerId, may_have_served: bool, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        let held: Vec<ListeningId> = worker.holds.keys().copied().collect();
+        for listening in held {
+            self.release(id, listening, EXITED_GRACE, now);
+        }
+        let Some(worker) = self.workers.remove(&id) else { return };
+        let (in_flight, waiting) = worker.channel.into_unanswered();
+        if let Some(pushed) = in_flight {
+            if may_have_served {
+                self.lose(pushed, out);
+            } else {
+                self.take_back(pushed, out);
+            }
+        }
+        for pushed in waiting {
+            self.take_back(pushed, out);
+        }
+        self.open_connections.retain(|_, owned| owned.worker != id);
+        self.retries.retain(|(_, owner, _)| *owner != id);
+        self.after_change(now, out);
+    }
+
+    /// A connection that a worker may have served when it ended goes to nobody else.
+    fn lose(&mut self, pushed: Pushed, out: &mut Outbox) {
+        if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
+            listening.counters.lost += 1;
+        }
+        out.push(Action::Close(pushed.connection));
+    }
+
+    pub(crate) fn set_balance(&mut self, balance: Balance, now: Time, out: &mut Outbox) {
+        if self.balance == balance {
+            return;
+        }
+        self.balance = balance;
+        for listening in self.listenings.values_mut() {
+            listening.set_balance(balance, now);
+        }
+        let untold = self.listenings.iter().filter(|(_, listening)| !listening.tells_closes());
+        for listening in untold.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.forget_connections_of(listening);
+        }
+        self.after_change(now, out);
+    }
+
+    pub(crate) fn on_greeted(&mut self, id: WorkerId, now: Time) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && !std::mem::replace(&mut worker.agent, true)
+        {
+            self.begin_looks(now);
+        }
+    }
+
+    pub(crate) fn on_handle_taken(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        match worker.channel.in_flight() {
+            Some(HandleLine::Reply(reply)) => {
+                worker.answered(now);
+                out.push(Action::DropReply { worker: id, reply });
+            }
+            Some(HandleLine::Connection(_)) => worker.channel.leave_push(),
+            // An answer to nothing.
+            Some(HandleLine::Probe) | None => return,
+        }
+        out.push(Action::Flush(id));
+        self.on_turned(id, now, out);
+        out.push(Action::Later(Later::Dispatch));
+    }
+
+    pub(crate) fn on_handle_missed(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let Some(line) = worker.answered(now) else { return };
+        out.push(Action::Flush(id));
+        match line {
+            HandleLine::Probe => {
+                worker.proof = Some(now);
+                self.on_turned(id, now, out);
+            }
+            HandleLine::Reply(reply) => {
+                self.retries.push((now + REPLY_RETRY, id, reply));
+                self.on_turned(id, now, out);
+            }
+            HandleLine::Connection(pushed) => self.on_refused(id, pushed, now, out),
+        }
+        out.push(Action::Later(Later::Dispatch));
+    }
+
+    pub(crate) fn on_taken_back(&mut self, id: WorkerId, outcome: TakenBack, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let recalled = match outcome {
+            TakenBack::Unread => worker.channel.recalled(),
+            TakenBack::Read | TakenBack::Refused { for_good: false } => None,
+            TakenBack::Refused { for_good: true } => {
+                worker.channel.forbid_recalls();
+                None
+            }
+        };
+        if let Some(pushed) = recalled {
+            self.take_back(pushed, out);
+        }
+        out.push(Action::Flush(id));
+    }
+
+    pub(crate) fn flush_again(&mut self, now: Time, out: &mut Outbox) {
+        if self.flush_at.is_some_and(|at| at <= now) {
+            self.flush_at = None;
+            self.looked_at = now;
+            let held_up = self.workers.iter().filter(|(_, worker)| worker.channel.handles_full());
+            held_up.for_each(|(id, _)| out.push(Action::Flush(*id)));
+        }
+    }
+
+    pub(crate) fn retry_replies(&mut self, now: Time, out: &mut Outbox) {
+        let (due, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.retries).into_iter().partition(|(at, ..)| *at <= now);
+        self.retries = rest;
+        for (_, id, reply) in due {
+            self.queue(id, HandleLine::Reply(reply), now, out);
+        }
+    }
+
+    /// Queues a handle line for a worker.
+    pub(crate) fn queue(&mut self, id: WorkerId, line: HandleLine, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        if worker.channel.queue(line, now) {
+            out.push(Action::Flush(id));
+        } else {
+            self.give_up_line(id, line, out);
+        }
+    }
+}
+
+/// What the supervisor asks of single workers.
+impl Dispatcher {
+    /// Asks a worker to prove that its loop turns.
+    pub(crate) fn probe(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
+        self.queue(id, HandleLine::Probe, now, out);
+    }
+
+    pub(crate) fn ask(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
+        if self.workers.get(&id).is_some_and(|worker| worker.channel.is_idle()) {
+            self.probe(id, now, out);
+        }
+    }
+
+    /// The TCP address by which [`Event::Deliver`] can give a worker a connection now.
+    pub fn delivers_by(&self, worker: WorkerId) -> Option<ListeningId> {
+        let worker = self.workers.get(&worker).filter(|worker| worker.channel.is_idle())?;
+        worker.listening_on().find(|id| self.listenings.get(id).is_some_and(Listening::is_tcp))
+    }
+
+    pub(crate) fn deliver(
+        &mut self,
+        id: WorkerId,
+        listening: ListeningId,
+        connection: ConnectionId,
+        now: Time,
+        out: &mut Outbox,
+    ) {
+        let Some(worker) = self.workers.get_mut(&id) else { return out.push(Action::Close(connection)) };
+        worker.proof = None;
+        let seq = worker.next_seq();
+        let pushed =
+            Pushed { connection, cookie: None, listening, unix: false, seq, rescued: false, pinned: true };
+        self.queue(id, HandleLine::Connection(pushed), now, out);
+    }
+}

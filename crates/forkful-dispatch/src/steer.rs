@@ -1,0 +1,366 @@
+//! Which sockets the kernel gives new connections to, and watching the queues of those that have them.
+//!
+//! In direct mode the daemon does nothing per connection. What it does: while traffic flows, it
+//! samples the length of each queue every [`SAMPLE_EVERY`]. A queue that stays filled gets its worker
+//! probed; a worker that does not answer leaves the kernel's choice, and what waits in its queue goes
+//! to others. No traffic: no timer; the first connection after a pause wakes the daemon once.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::spec::Balance;
+use forkful_core::steering::queue::{Holder, is_rescued};
+use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
+
+use crate::action::{Action, Later, Outbox, Steer, Watch};
+use crate::dispatcher::Dispatcher;
+use crate::id::{ListeningId, WorkerId};
+use crate::worker::Schedule;
+
+/// Between two looks at the queues: a fraction of the delay that the promise allows (5 ms).
+const SAMPLE_EVERY: Duration = Duration::from_millis(2);
+/// Sampling goes on for so long after the last filled queue.
+const SAMPLE_FOR: Duration = Duration::from_millis(100);
+
+/// Who gets connections by the kernel, and which sockets are watched.
+impl Dispatcher {
+    /// Brings steering and interests in line with who serves, for every address.
+    pub(crate) fn refresh_all(&mut self, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, _)) = self.listenings.range(next..).next() {
+            next = id.next();
+            self.refresh(id, now, out);
+        }
+    }
+
+    pub(crate) fn refresh(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        self.watch_workers(id);
+        let serving = self.serving_members(id);
+        let by_slot = self.members_by_slot(id, &serving);
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        if listening.group && listening.members.len() > 1 {
+            let steer = match listening.dispatch {
+                Balance::Direct if !serving.is_empty() => Steer::RoundRobin(serving),
+                Balance::Sticky if !by_slot.is_empty() => Steer::BySource(by_slot),
+                _ => Steer::Daemon,
+            };
+            if listening.steered.as_ref() != Some(&steer) {
+                listening.turns = match &steer {
+                    Steer::RoundRobin(members) => vec![1; members.len()],
+                    Steer::Daemon | Steer::BySource(_) => Vec::new(),
+                };
+                listening.steered = Some(steer.clone());
+                listening.counters.steered += 1;
+                out.push(Action::Steer { listening: id, steer });
+            }
+        }
+        self.watch_members(id, now, out);
+    }
+
+    /// What the kernel does now is not known; the next refresh tells it again.
+    pub(crate) fn on_steer_failed(&mut self, id: ListeningId) {
+        if let Some(listening) = self.listenings.get_mut(&id) {
+            listening.steered = None;
+            listening.turns.clear();
+            listening.counters.steered = listening.counters.steered.saturating_sub(1);
+        }
+    }
+
+    /// Who serves is watched for a stuck loop; who does not is forgotten, and trusted when it returns.
+    fn watch_workers(&mut self, id: ListeningId) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        for (worker, state) in &self.workers {
+            if state.serves(id) {
+                listening.suspicion.add(*worker);
+            } else {
+                listening.suspicion.remove(*worker);
+            }
+        }
+    }
+
+    fn serving_members(&self, id: ListeningId) -> Vec<u16> {
+        let count = self.listenings.get(&id).map_or(0, |listening| listening.members.len());
+        (1..count).filter(|member| self.is_served(id, *member)).map(|member| member as u16).collect()
+    }
+
+    /// A member for each slot, so that a client address stays with its slot whoever occupies it. A slot without a
+    /// healthy worker is stood in for by another.
+    fn members_by_slot(&self, id: ListeningId, serving: &[u16]) -> Vec<u16> {
+        let Some(listening) = self.listenings.get(&id).filter(|l| l.dispatch == Balance::Sticky) else {
+            return Vec::new();
+        };
+        let slot_of = |member: u16| {
+            let owner = listening.members.get(usize::from(member)).and_then(|state| state.owner);
+            owner.and_then(|id| self.workers.get(&id)).map(|worker| worker.slot)
+        };
+        let slots =
+            self.workers.values().map(|worker| worker.slot).max().map_or(0, |last| usize::from(last) + 1);
+        let stand_in = |slot: usize| serving.get(slot % serving.len().max(1)).copied();
+        (0..slots)
+            .filter_map(|slot| {
+                let own = serving.iter().copied().find(|member| slot_of(*member) == u16::try_from(slot).ok());
+                own.or_else(|| stand_in(slot))
+            })
+            .collect()
+    }
+
+    /// Whether connections in this socket's queue are left to the worker that holds it.
+    pub(crate) fn is_served(&self, id: ListeningId, member: usize) -> bool {
+        let Some(listening) = self.listenings.get(&id) else { return false };
+        let Some(state) = listening.members.get(member) else { return false };
+        let holder = match state.owner.and_then(|id| Some((id, self.workers.get(&id)?))) {
+            None => Holder::Gone,
+            Some((_, worker)) if !worker.serves(id) => Holder::Leaving,
+            Some((worker, _)) if listening.suspicion.is_suspect(worker) => Holder::Stuck,
+            Some(_) => Holder::Serving,
+        };
+        !is_rescued(listening.dispatch, holder)
+    }
+
+    /// Brings the watch on each socket in line with what the daemon has to do there.
+    pub(crate) fn watch_members(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        let room = self.room(id, now);
+        let Some(listening) = self.listenings.get(&id).filter(|l| l.daemon_accepts()) else { return };
+        let takes = listening.pending.len() < room && listening.accept_again.is_none();
+        let wakes = samples(listening.dispatch) && listening.sampling_until.is_none();
+        for member in 0..listening.members.len() {
+            let watch = if member != 0 && self.is_served(id, member) {
+                if wakes { Watch::Once } else { Watch::Not }
+            } else if takes {
+                Watch::Always
+            } else {
+                Watch::Not
+            };
+            self.watch(id, member, watch, out);
+        }
+    }
+
+    fn watch(&mut self, id: ListeningId, member: usize, watch: Watch, out: &mut Outbox) {
+        let members = self.listenings.get_mut(&id).map(|listening| &mut listening.members);
+        if let Some(state) = members.and_then(|members| members.get_mut(member))
+            && state.watch != watch
+        {
+            state.watch = watch;
+            out.push(Action::Watch { listening: id, member, watch });
+        }
+    }
+
+    pub(crate) fn on_watch_failed(&mut self, id: ListeningId, member: usize, before: Watch) {
+        let members = self.listenings.get_mut(&id).map(|listening| &mut listening.members);
+        if let Some(state) = members.and_then(|members| members.get_mut(member)) {
+            state.watch = before;
+        }
+    }
+}
+
+/// The queues of workers.
+impl Dispatcher {
+    /// The first connection after a pause: look at the queues for a while.
+    pub(crate) fn begin_sampling(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        if let Some(listening) = self.listenings.get_mut(&id) {
+            listening.sampling_until = Some(now + SAMPLE_FOR);
+            listening.next_sample = now + SAMPLE_EVERY;
+        }
+        self.watch_members(id, now, out);
+    }
+
+    pub(crate) fn next_sample(&self) -> Option<Time> {
+        self.listenings.values().filter(|l| l.sampling_until.is_some()).map(|l| l.next_sample).min()
+    }
+
+    pub(crate) fn sample_queues(&mut self, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
+            next = id.next();
+            if listening.sampling_until.is_none() || listening.next_sample > now {
+                continue;
+            }
+            if samples(listening.dispatch) {
+                listening.next_sample = now + SAMPLE_EVERY;
+                listening.members.iter_mut().for_each(|member| member.queue = 0);
+                out.push(Action::ReadQueues(id));
+            } else {
+                listening.sampling_until = None;
+                self.refresh(id, now, out);
+            }
+        }
+    }
+
+    pub(crate) fn on_queue(&mut self, id: ListeningId, member: usize, length: u32) {
+        let members = self.listenings.get_mut(&id).map(|listening| &mut listening.members);
+        if let Some(state) = members.and_then(|members| members.get_mut(member)) {
+            state.queue = length;
+        }
+    }
+
+    /// One look at each queue of an address.
+    pub(crate) fn on_queues_read(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        let Some(until) = listening.sampling_until else { return };
+        let mut active = false;
+        let mut actions = Vec::new();
+        for member in listening.members.iter().skip(1) {
+            let Some(owner) = member.owner else { continue };
+            active |= member.queue > 0 || listening.suspicion.is_suspect(owner);
+            actions.extend(listening.suspicion.on_sample(now, owner, member.queue));
+        }
+        actions.extend(listening.suspicion.on_time(now));
+        self.act_on_suspicion(id, &actions, now, out);
+        if actions.iter().any(|action| matches!(action, Suspected::Suspect(_))) {
+            // A suspect has no turns.
+            out.push(Action::Later(Later::Level(id)));
+        } else {
+            self.level(id, out);
+        }
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        if active {
+            listening.sampling_until = Some(now + SAMPLE_FOR);
+        } else if until <= now {
+            listening.sampling_until = None;
+            self.refresh(id, now, out);
+        }
+    }
+
+    /// Fewer turns for those whose queues are longer.
+    pub(crate) fn level(&mut self, id: ListeningId, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        if !listening.group || listening.dispatch != Balance::Direct {
+            return;
+        }
+        let Some(Steer::RoundRobin(serving)) = &listening.steered else { return };
+        let queue = |member: &u16| listening.members.get(usize::from(*member)).map_or(0, |state| state.queue);
+        let waiting: Vec<u32> = serving.iter().map(queue).collect();
+        let turns = level::turns(&waiting);
+        if listening.turns != turns {
+            let steer = Steer::RoundRobin(level::spread(serving, &turns));
+            listening.turns = turns;
+            out.push(Action::Steer { listening: id, steer });
+        }
+    }
+
+    fn act_on_suspicion(
+        &mut self,
+        id: ListeningId,
+        actions: &[Suspected<WorkerId>],
+        now: Time,
+        out: &mut Outbox,
+    ) {
+        for action in actions {
+            match *action {
+                Suspected::Probe(worker) => {
+                    out.push(Action::ReadSchedule { worker, suspected: None });
+                    self.probe_unless_asked(worker, now, out);
+                }
+                Suspected::Suspect(worker) => {
+                    out.push(Action::ReadSchedule { worker, suspected: Some(id) });
+                }
+                Suspected::Rescue(worker) => self.rescue(id, worker, out),
+                Suspected::Trust(_) => self.refresh(id, now, out),
+            }
+        }
+    }
+
+    /// What the scheduler has done with a doubted worker is known. One that had no core is excused.
+    pub(crate) fn on_scheduled(
+        &mut self,
+        id: WorkerId,
+        suspected: Option<ListeningId>,
+        schedule: Option<Schedule>,
+        now: Time,
+        out: &mut Outbox,
+    ) {
+        let Some(listening_id) = suspected else {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                worker.note_schedule(schedule, now);
+            }
+            return;
+        };
+        let starved = self.workers.get_mut(&id).is_some_and(|worker| worker.starved(schedule, now));
+        let Some(listening) = self.listenings.get_mut(&listening_id) else { return };
+        if starved {
+            listening.suspicion.excuse(now, id);
+            return;
+        }
+        listening.counters.suspected += 1;
+        self.refresh(listening_id, now, out);
+        self.rescue(listening_id, id, out);
+    }
+
+    /// Empties a stuck worker's queue.
+    fn rescue(&mut self, id: ListeningId, worker: WorkerId, out: &mut Outbox) {
+        let hold = self.workers.get(&worker).and_then(|worker| worker.holds.get(&id));
+        if let Some(member) = hold.and_then(|hold| hold.member) {
+            out.push(Action::Accept { listening: id, member, rescued: true });
+        }
+    }
+
+    /// An answer that is awaited already is as good as a probe's. Where only lines wait for room, the probe waits with
+    /// them: without it nothing would ever say that the worker turns again.
+    fn probe_unless_asked(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
+        if self.workers.get(&id).is_some_and(|worker| !worker.channel.asks()) {
+            self.probe(id, now, out);
+        }
+    }
+
+    /// A worker's loop has turned: it answered a probe or took a connection.
+    pub(crate) fn on_turned(&mut self, worker: WorkerId, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
+            next = id.next();
+            let actions = listening.suspicion.on_answer(now, worker);
+            self.act_on_suspicion(id, &actions, now, out);
+        }
+    }
+}
+
+/// The switch of the `auto` balance.
+impl Dispatcher {
+    /// Connections came in by the daemon's own socket: is it time to let the kernel do it?
+    pub(crate) fn count_arrivals(&mut self, id: ListeningId, count: u32, now: Time, out: &mut Outbox) {
+        let Some(auto) = self.listenings.get_mut(&id).and_then(|listening| listening.auto.as_mut()) else {
+            return;
+        };
+        let dispatch = auto.on_accept(now, count);
+        self.apply(id, dispatch, now, out);
+    }
+
+    pub(crate) fn rebalance(&mut self, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
+            next = id.next();
+            if let Some(auto) = &mut listening.auto
+                && auto.next_check().is_some_and(|at| at <= now)
+            {
+                let dispatch = auto.on_time(now);
+                self.apply(id, dispatch, now, out);
+            }
+        }
+    }
+
+    pub(crate) fn next_rebalance(&self) -> Option<Time> {
+        let switches = self.listenings.values().filter_map(|listening| listening.auto.as_ref());
+        switches.filter_map(AutoBalance::next_check).min()
+    }
+
+    fn apply(&mut self, id: ListeningId, dispatch: Dispatch, now: Time, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        let balance = match dispatch {
+            Dispatch::Exact => Balance::Exact,
+            Dispatch::Direct => Balance::Direct,
+        };
+        if listening.dispatch == balance {
+            return;
+        }
+        listening.dispatch = balance;
+        if balance == Balance::Direct {
+            self.forget_connections_of(id);
+            self.begin_sampling(id, now, out);
+        }
+        self.refresh(id, now, out);
+    }
+}
+
+/// Whether queues are looked at: the kernel fills them, and a stuck worker's queue would be rescued.
+fn samples(dispatch: Balance) -> bool {
+    matches!(dispatch, Balance::Direct | Balance::Sticky) && is_rescued(dispatch, Holder::Stuck)
+}
