@@ -22,10 +22,11 @@ use tokio::time::{sleep, timeout};
 use crate::apply::{ApplyReply, ApplyRequest};
 use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, TriggerRequest, WorkersReply};
 use crate::jlist::JlistEntry;
+use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogLine, LogStream,
-    LogsQuery, Ping, StartRequest,
+    LogsQuery, Ping, StartRequest, Verb,
 };
 
 /// How long to wait for a daemon to accept a connection and to answer its first ping. Both take under a
@@ -170,7 +171,7 @@ impl Client {
     /// `GET /v1/ping`; the only request that is bounded in time.
     pub async fn ping(&mut self) -> Result<Ping, ClientError> {
         let socket = self.socket.clone();
-        match timeout(CONNECT_TIMEOUT, self.get("/v1/ping")).await {
+        match timeout(CONNECT_TIMEOUT, self.get(Route::Ping.path())).await {
             Ok(reply) => reply,
             Err(_) => Err(ClientError::NotAnswering { socket }),
         }
@@ -178,72 +179,72 @@ impl Client {
 
     /// `GET /v1/apps`.
     pub async fn list(&mut self) -> Result<AppList, ClientError> {
-        self.get("/v1/apps").await
+        self.get(Route::List.path()).await
     }
 
     /// `GET /v1/table`.
     pub async fn table(&mut self) -> Result<AppTable, ClientError> {
-        self.get("/v1/table").await
+        self.get(Route::Table.path()).await
     }
 
     /// The same as [`Self::list`], while how late event loops are is measured; see [`ListQuery`](crate::types::ListQuery).
     pub async fn list_measured(&mut self) -> Result<AppList, ClientError> {
-        self.get("/v1/apps?measure=true").await
+        self.get(&format!("{}?measure=true", Route::List.path())).await
     }
 
     /// `GET /v1/apps/{target}`; a name, an id or `all`.
     pub async fn describe(&mut self, target: &str) -> Result<AppList, ClientError> {
-        self.get(&format!("/v1/apps/{}", escape(target))).await
+        self.get(&path_with(Route::Describe, target)).await
     }
 
     /// `POST /v1/apps`.
     pub async fn start(&mut self, request: &StartRequest) -> Result<ActionReply, ClientError> {
-        self.post("/v1/apps", request).await
+        self.post(Route::Start.path(), request).await
     }
 
-    /// `POST /v1/actions/{verb}`; verbs as in [`ActionRequest`].
-    pub async fn action(&mut self, verb: &str, request: &ActionRequest) -> Result<ActionReply, ClientError> {
-        self.post(&format!("/v1/actions/{}", escape(verb)), request).await
+    /// `POST /v1/actions/{verb}`.
+    pub async fn action(&mut self, verb: Verb, request: &ActionRequest) -> Result<ActionReply, ClientError> {
+        self.post(&path_with(Route::Action, verb.name()), request).await
     }
 
     /// `POST /v1/apply`.
     pub async fn apply(&mut self, request: &ApplyRequest) -> Result<ApplyReply, ClientError> {
-        self.post("/v1/apply", request).await
+        self.post(Route::Apply.path(), request).await
     }
 
     /// `POST /v1/kill`: all apps stop, and the daemon ends.
     pub async fn kill(&mut self) -> Result<ActionReply, ClientError> {
-        self.post("/v1/kill", &serde_json::json!({})).await
+        self.post(Route::Kill.path(), &serde_json::json!({})).await
     }
 
     /// `POST /v1/save`.
     pub async fn save(&mut self, request: &SaveRequest) -> Result<SaveReply, ClientError> {
-        self.post("/v1/save", request).await
+        self.post(Route::Save.path(), request).await
     }
 
     /// `POST /v1/resurrect`.
     pub async fn resurrect(&mut self, request: &ResurrectRequest) -> Result<ActionReply, ClientError> {
-        self.post("/v1/resurrect", request).await
+        self.post(Route::Resurrect.path(), request).await
     }
 
     /// `POST /v1/cleardump`.
     pub async fn clear_saved(&mut self) -> Result<ClearReply, ClientError> {
-        self.post("/v1/cleardump", &()).await
+        self.post(Route::ClearSaved.path(), &()).await
     }
 
     /// `POST /v1/messages`.
     pub async fn send_message(&mut self, request: &MessageRequest) -> Result<WorkersReply, ClientError> {
-        self.post("/v1/messages", request).await
+        self.post(Route::Messages.path(), request).await
     }
 
     /// `POST /v1/stdin`.
     pub async fn stdin(&mut self, request: &StdinRequest) -> Result<WorkersReply, ClientError> {
-        self.post("/v1/stdin", request).await
+        self.post(Route::Stdin.path(), request).await
     }
 
     /// `POST /v1/trigger`.
     pub async fn trigger(&mut self, request: &TriggerRequest) -> Result<WorkersReply, ClientError> {
-        self.post("/v1/trigger", request).await
+        self.post(Route::Trigger.path(), request).await
     }
 
     /// `GET /v1/environment/{target}`; a name, an id or `all`.
@@ -252,12 +253,12 @@ impl Client {
         target: &str,
         show_secrets: bool,
     ) -> Result<EnvironmentReply, ClientError> {
-        self.get(&format!("/v1/environment/{}?show_secrets={show_secrets}", escape(target))).await
+        self.get(&format!("{}?show_secrets={show_secrets}", path_with(Route::Environment, target))).await
     }
 
     /// `GET /v1/jlist`: all workers in PM2's shape.
     pub async fn jlist(&mut self, show_secrets: bool) -> Result<Vec<JlistEntry>, ClientError> {
-        self.get(&format!("/v1/jlist?show_secrets={show_secrets}")).await
+        self.get(&format!("{}?show_secrets={show_secrets}", Route::Jlist.path())).await
     }
 
     /// `GET /v1/logs`; the connection is taken for the stream.
@@ -442,7 +443,14 @@ fn logs_path(query: &LogsQuery) -> String {
         Some(LogStream::Err) => "&stream=err",
     };
     let targets = escape(&query.targets);
-    format!("/v1/logs?targets={targets}&lines={}&follow={}{stream}", query.lines, query.follow)
+    let path = Route::Logs.path();
+    format!("{path}?targets={targets}&lines={}&follow={}{stream}", query.lines, query.follow)
+}
+
+/// The path of a route, with a text for the word in braces.
+fn path_with(route: Route, segment: &str) -> String {
+    let (before, _word) = route.path().split_once('{').expect("its path has a word in braces");
+    format!("{before}{}", escape(segment))
 }
 
 /// Percent-encoding of everything but RFC 3986's unreserved characters.
@@ -475,6 +483,15 @@ mod tests {
         }
         assert_eq!(lines, ["one", "two", ""]);
         assert_eq!(buffer.len(), 4);
+    }
+
+    #[test]
+    fn a_verb_has_the_name_in_the_path_that_it_has_in_json() {
+        use Verb::{Delete, Flush, Reload, ReloadLogs, Reset, Restart, Scale, Signal, Stop};
+        for verb in [Stop, Restart, Reload, Delete, Scale, Signal, Flush, ReloadLogs, Reset] {
+            assert_eq!(serde_json::to_value(verb).unwrap(), verb.name());
+        }
+        assert_eq!(path_with(Route::Action, Verb::ReloadLogs.name()), "/v1/actions/reload_logs");
     }
 
     #[test]

@@ -148,6 +148,23 @@ pub enum Verb {
     Reset,
 }
 
+impl Verb {
+    /// Its name in the path.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Reload => "reload",
+            Self::Delete => "delete",
+            Self::Scale => "scale",
+            Self::Signal => "signal",
+            Self::Flush => "flush",
+            Self::ReloadLogs => "reload_logs",
+            Self::Reset => "reset",
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }

@@ -141,8 +141,8 @@ async fn one_connection_serves_many_requests() {
     let mut client = served.client().await;
     assert_eq!(client.ping().await.unwrap().pid, std::process::id());
     assert_eq!(client.list().await.unwrap().apps, []);
-    for (name, verb) in [("stop", Verb::Stop), ("restart", Verb::Restart), ("flush", Verb::Flush)] {
-        let reply = client.action(name, &request(&["a b", "7"])).await.unwrap();
+    for verb in [Verb::Stop, Verb::Restart, Verb::Flush, Verb::ReloadLogs] {
+        let reply = client.action(verb, &request(&["a b", "7"])).await.unwrap();
         assert_eq!(reply.apps, [outcome("a b", verb), outcome("7", verb)]);
     }
 }
@@ -161,11 +161,10 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     let mut client = served.client().await;
     let scale = ActionRequest { instances: Some(2), ..request(&["a"]) };
     for (verb, request, expected) in [
-        ("stop", request(&[]), "an action names 1 to 4096 targets"),
-        ("scale", request(&["a"]), "`instances` belongs to `scale`, which needs it"),
-        ("stop", scale, "`instances` belongs to `scale`, which needs it"),
-        ("signal", request(&["a"]), "`signal` belongs to the action `signal`, which needs it"),
-        ("dance", request(&["a"]), "no such action: \"dance\""),
+        (Verb::Stop, request(&[]), "an action names 1 to 4096 targets"),
+        (Verb::Scale, request(&["a"]), "`instances` belongs to `scale`, which needs it"),
+        (Verb::Stop, scale, "`instances` belongs to `scale`, which needs it"),
+        (Verb::Signal, request(&["a"]), "`signal` belongs to the action `signal`, which needs it"),
     ] {
         let error = client.action(verb, &request).await.unwrap_err();
         assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));
@@ -203,6 +202,9 @@ async fn garbage_ends_its_own_connection_and_nothing_else() {
         assert!(answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");
         assert!(answer.contains(r#""code":"bad_request""#), "{path}: {answer}");
     }
+    let dance = post("/v1/actions/dance", r#"{"targets":["a"],"wait":true}"#);
+    let answer = raw(&served.socket(), dance.as_bytes()).await;
+    assert!(answer.contains(r#"no such action: \"dance\""#), "{answer}");
     assert_eq!(before.list().await.unwrap().apps, []);
     assert_eq!(served.client().await.list().await.unwrap().apps, []);
 }

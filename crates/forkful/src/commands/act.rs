@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppTable};
+use forkful_api::types::{ActionReply, ActionRequest, AppTable, Verb};
 use forkful_os::wall_clock::now_ms;
 
 use super::targets::client_for;
@@ -18,13 +18,12 @@ use crate::output::{self, outcome};
 const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Actions that wait for workers to end.
-const ENDS_WORKERS: [&str; 3] = ["stop", "restart", "delete"];
+const ENDS_WORKERS: [Verb; 3] = [Verb::Stop, Verb::Restart, Verb::Delete];
 
-/// A verb in the three forms that texts need.
+/// A verb, and the forms of it that texts need.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Words<'a> {
-    /// The API's name: `stop`.
-    pub(super) verb: &'a str,
+    pub(super) verb: Verb,
     /// While waiting: `stopping`.
     pub(super) doing: &'a str,
     /// When done: `stopped`.

@@ -233,7 +233,7 @@ async fn act(home: &Home, action: &Action) -> Told {
         request.instances = Some(number);
     }
     let reply = match connection::running(home).await {
-        Ok(Some(mut client)) => client.action(action.verb.name(), &request).await,
+        Ok(Some(mut client)) => client.action(action.verb.api(), &request).await,
         Ok(None) => return fault("no daemon is running".to_owned()),
         Err(failure) => return fault(format!("{:#}", failure.error)),
     };

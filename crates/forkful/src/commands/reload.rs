@@ -1,5 +1,7 @@
 //! `forkful reload`: replaces workers one by one, so that no request is lost.
 
+use forkful_api::types::Verb;
+
 use super::act::Words;
 use super::restart::roll;
 use crate::cli::RestartArgs;
@@ -7,5 +9,5 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 
 pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure> {
-    roll(home, args, Words { verb: "reload", doing: "reloading", done: "reloaded" }).await
+    roll(home, args, Words { verb: Verb::Reload, doing: "reloading", done: "reloaded" }).await
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppChange, AppDefinition};
+use forkful_api::types::{ActionReply, ActionRequest, AppChange, AppDefinition, Verb};
 use forkful_config::AppOptions;
 
 use super::act::{Told, Words, request, tell_and_attach};
@@ -21,7 +21,7 @@ use crate::output::progress::Progress;
 use crate::specs::Specs;
 
 pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure> {
-    roll(home, args, Words { verb: "restart", doing: "restarting", done: "restarted" }).await
+    roll(home, args, Words { verb: Verb::Restart, doing: "restarting", done: "restarted" }).await
 }
 
 /// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
@@ -64,12 +64,12 @@ pub(super) struct Again {
     pub(super) force: bool,
 }
 
-/// Restarts or reloads apps, whichever `verb` says, with new definitions or with changes of those they have.
+/// Restarts or reloads apps, as `verb` says, with new definitions or with changes of those they have.
 pub(super) async fn again(
     client: &mut Client,
     wanted: &Wanted<'_>,
     known: Again,
-    verb: &str,
+    verb: Verb,
     doing: &str,
 ) -> Result<ActionReply, Failure> {
     let Again { definitions, targets, no_wait, force } = known;
@@ -78,7 +78,7 @@ pub(super) async fn again(
     let names = targets.iter().cloned().chain(definitions.iter().map(|definition| definition.name.clone()));
     let _progress = Progress::start(format!("{doing} {}…", names.collect::<Vec<_>>().join(", ")));
     let code_changed_at_ms =
-        if force || verb != "reload" { BTreeMap::new() } else { code_changes(&definitions) };
+        if force || verb != Verb::Reload { BTreeMap::new() } else { code_changes(&definitions) };
     let request = ActionRequest { definitions, changes, code_changed_at_ms, ..request(targets, no_wait) };
     let reply = client.action(verb, &request).await?;
     if !wanted.update_env && !named.is_empty() {

@@ -1,6 +1,6 @@
 //! `forkful scale`: changes an app's number of workers, to a number or by one.
 
-use forkful_api::types::ActionRequest;
+use forkful_api::types::{ActionRequest, Verb};
 use forkful_core::spec::INSTANCES_MAX;
 
 use super::act::{Words, act, request};
@@ -25,7 +25,7 @@ pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
     };
     let workers = format::count(usize::from(instances), "worker");
     let words =
-        Words { verb: "scale", doing: "scaling", done: &format!("scaled from {present} to {workers}") };
+        Words { verb: Verb::Scale, doing: "scaling", done: &format!("scaled from {present} to {workers}") };
     let request = ActionRequest { instances: Some(instances), ..request(targets, args.no_wait) };
     act(home, words, request, args.json).await
 }

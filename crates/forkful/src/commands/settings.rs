@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forkful_api::types::{ActionRequest, AppChange};
+use forkful_api::types::{ActionRequest, AppChange, Verb};
 use forkful_core::spec::environment::shown_value;
 
 use super::act::{request, tell};
@@ -141,7 +141,7 @@ async fn pass_on(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Fail
         ActionRequest { changes: changes.collect(), ..request(variables.keys().cloned().collect(), false) };
     let reply = {
         let _progress = Progress::start("restarting…".to_owned());
-        client.action("restart", &request).await?
+        client.action(Verb::Restart, &request).await?
     };
     tell(&mut client, vec![("restarted", reply)], false).await
 }

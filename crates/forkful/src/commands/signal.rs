@@ -1,6 +1,6 @@
 //! `forkful signal`: sends a signal to the workers of apps.
 
-use forkful_api::types::ActionRequest;
+use forkful_api::types::{ActionRequest, Verb};
 
 use super::act::{Words, act, request};
 use super::targets::expand;
@@ -14,7 +14,7 @@ pub(super) async fn run(home: &Home, args: SignalArgs) -> Result<Exit, Failure> 
             .hint("write it as SIGUSR2, USR2 or 12; `kill -l` lists them"));
     };
     let done = format!("got {}", forkful_core::signals::words(number));
-    let words = Words { verb: "signal", doing: "signalling", done: &done };
+    let words = Words { verb: Verb::Signal, doing: "signalling", done: &done };
     let targets = expand(home, args.targets, &[]).await?;
     act(home, words, ActionRequest { signal: Some(number), ..request(targets, false) }, args.json).await
 }

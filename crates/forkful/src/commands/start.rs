@@ -9,7 +9,7 @@ use std::path::Path;
 
 use forkful_api::client::Client;
 use forkful_api::types::{
-    ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, WorkerView,
+    ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, Verb, WorkerView,
 };
 use forkful_config::AppOptions;
 use forkful_core::spec::AppSpec;
@@ -96,7 +96,7 @@ async fn start_again(
     known: Again,
     running: &BTreeSet<String>,
 ) -> Result<(ActionReply, ActionReply), Failure> {
-    let reply = again(client, wanted, known, "restart", "starting").await?;
+    let reply = again(client, wanted, known, Verb::Restart, "starting").await?;
     let (restarted, started) = reply.apps.into_iter().partition(|app| running.contains(&app.name));
     Ok((ActionReply { apps: restarted }, ActionReply { apps: started }))
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, AppDefinition, AppView};
+use forkful_api::types::{ActionReply, AppDefinition, AppView, Verb};
 use forkful_core::spec::environment::{belongs_to_login, is_for_other_users};
 
 use crate::home::Home;
@@ -61,7 +61,7 @@ pub(super) async fn tell_of_new(
     client: &mut Client,
     caller: &BTreeMap<String, String>,
     apps: &[AppView],
-    verb: &str,
+    verb: Verb,
 ) {
     for app in apps {
         let name = &app.definition.name;
@@ -76,6 +76,7 @@ pub(super) async fn tell_of_new(
                  takes this environment over",
                 shortened(&new),
                 if new.len() == 1 { "does" } else { "do" },
+                verb = verb.name(),
             ));
         }
     }

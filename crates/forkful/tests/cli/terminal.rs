@@ -185,6 +185,14 @@ fn monit_shows_apps_and_output_and_does_what_it_is_told() {
     monit.press("y");
     monit.sees("restarted");
     assert_ne!(pid(), before);
+    for (key, question, done) in
+        [("s", "Stop talker?", "talker stopped"), ("t", "Start talker?", "talker started")]
+    {
+        monit.press(key);
+        monit.sees(question);
+        monit.press("y");
+        monit.sees(done);
+    }
     monit.resize(40, 12);
     monit.sees("following");
     // The daemon goes, and another one comes.

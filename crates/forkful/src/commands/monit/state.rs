@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use forkful_api::types::{AppList, AppView, LogLine, WorkerView};
+use forkful_api::types::{AppList, AppView, LogLine, Verb as ApiVerb, WorkerView};
 
 use super::history::History;
 use super::plain::plain;
@@ -142,7 +142,17 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// The API's word.
+    /// What it is in the API, where a restart starts what does not run.
+    pub(super) fn api(self) -> ApiVerb {
+        match self {
+            Self::Start | Self::Restart => ApiVerb::Restart,
+            Self::Reload => ApiVerb::Reload,
+            Self::Stop => ApiVerb::Stop,
+            Self::Delete => ApiVerb::Delete,
+            Self::Scale(_) => ApiVerb::Scale,
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
