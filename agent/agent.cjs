@@ -2,22 +2,24 @@
 // is asked to leave answers every request it was sent, tells its clients to connect elsewhere, and closes
 // idle connections only when no request is on its way to them. README.md beside it has the protocol.
 //
-// When it is asked to, it also reports how many requests came and how busy the event loop is, counts the
-// connections that stay, and lets some of them end so that their clients come back to another worker. It wraps none
-// of the app's objects, and does nothing at all until it is asked to, but for remembering which servers
-// listen. It must never throw into the app (each entry point is
-// guarded), never keep the process alive (its timers are unref'd, and it only listens to an internal
-// event, which does not hold the channel), and never write to the app's stdout or stderr. To one object of Node's it adds
-// something: `cluster.workers`, which a worker does not have, is read through us until we know who asks for it.
+// At the primary's request, it also reports the number of requests and how busy the event loop is, counts the
+// connections that stay open, and closes some of them so that their clients connect to another worker. Until the first
+// request, it only says that it is there and remembers the servers that listen. Rules for this file:
+// - It never throws into the app: each entry point is guarded.
+// - It never keeps the process alive: its timers are unref'd, and its listener is for an internal event, which does not
+//   hold the channel.
+// - It never writes to the app's stdout or stderr.
+// - It wraps no object of the app. It adds one property to an object of Node: a getter for `cluster.workers`, which a
+//   worker does not have. `watchWorkers` removes the getter when prom-client has read it, or after 16 reads.
 'use strict';
 
-// What else is needed is loaded when it is.
+// Other modules are loaded when they are needed.
 const diagnostics = require('diagnostics_channel');
 
 /** The version of the protocol in README.md. */
 const PROTOCOL = 1;
 
-/** What every message of ours carries; `NODE_` makes Node hide it from the app's 'message' listeners. */
+/** The `cmd` of each message between agent and primary; `NODE_` makes Node hide it from the app's 'message' listeners. */
 const COMMAND = 'NODE_FORKFUL';
 
 /**
@@ -27,19 +29,19 @@ const COMMAND = 'NODE_FORKFUL';
  */
 const GRACE_MS = 1000;
 
-/** The primary's choice of a grace is cut to this, so that a slip cannot hold a worker for ever. */
+/** The longest grace that the primary can choose, so that a wrong value cannot hold a worker for ever. */
 const GRACE_MS_MAX = 60_000;
 
 /** How often a draining worker looks at its connections: a small part of the grace, and cheap. */
 const SWEEP_MS = 25;
 
-/** How long a connection that we ended may take to be closed by its client before we destroy it. */
+/** After we have ended a connection, its client has this long to close it; then we destroy it. */
 const LINGER_MS = 1000;
 
-/** Reports come at most so often: each costs a message and a turn of the loop. */
+/** The shortest pause between two reports: each costs a message and a turn of the loop. */
 const REPORT_MS_MIN = 100;
 
-/** How finely the loop's delay is measured: a timer of the runtime that fires so often. */
+/** The resolution of the event loop delay: a timer of the runtime fires at this interval. */
 const DELAY_RESOLUTION_MS = 10;
 
 /** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
@@ -47,7 +49,7 @@ const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 
 /** Servers that listen or have open connections; see `learn`. */
 const servers = new Set();
-/** HTTP/2 servers whose sessions we hear of; a server that listens again is learnt again, but heard once. */
+/** HTTP/2 servers that have our listener for sessions: a server that listens again gets no second one. */
 const heard = new WeakSet();
 /** Open HTTP/2 sessions of these servers. */
 const sessions = new Set();
@@ -309,7 +311,7 @@ function graceOf(wish) {
   return typeof wish === 'number' && wish >= 0 ? Math.min(wish, GRACE_MS_MAX) : GRACE_MS;
 }
 
-/** Reports on the requests and the event loop, as long as somebody wants them. */
+/** Reports on the requests and the event loop at an interval that the primary sets. */
 class Reporter {
   constructor() {
     this.clocks = require('perf_hooks');
@@ -361,20 +363,20 @@ function report(wish) {
   reporter.every(wish);
 }
 
-/** Moves kept HTTP/1 connections to other workers: each ends with an answer, and its client connects anew. */
+/** Moves kept HTTP/1 connections to other workers: the worker closes them with a response, and the clients connect anew. */
 class Mover {
   constructor() {
-    /** What had come by each connection at the last count. @type {WeakMap<any, number>} */
+    /** The bytes that each connection had received at the last count. @type {WeakMap<any, number>} */
     this.counted = new WeakMap();
-    /** How many connections are still to end. */
+    /** The number of connections that are still to be closed. */
     this.left = 0;
     this.subscribed = false;
-    /** Whether a connection may end with its next answer; see `consider`. @type {WeakMap<any, boolean>} */
+    /** Whether a connection may be closed with its next response; see `consider`. @type {WeakMap<any, boolean>} */
     this.seen = new WeakMap();
     this.onRequest = guarded((start) => this.consider(start));
   }
 
-  /** Tells how many connections were open at the last count, too, and how many of these were used since. */
+  /** Reports how many connections have been open since the last count, and how many of those were used since then. */
   count() {
     this.move(0);
     let open = 0;
@@ -393,7 +395,10 @@ class Mover {
     tell({ act: 'count', staying, movable: Math.min(movable, staying) });
   }
 
-  /** Lets so many connections end with one of their next answers; 0 ends that. @param {number} connections */
+  /**
+   * Closes kept connections: each with the response to one of its next requests.
+   * @param {number} connections how many; 0 stops it
+   */
   move(connections) {
     this.left = connections;
     this.seen = new WeakMap();
@@ -405,8 +410,9 @@ class Mover {
   }
 
   /**
-   * A request has begun. Its connection may end with the answer if the client will have sent nothing more by then:
-   * it waited for the answer to its last request, and this one has no body that would be cut off.
+   * Closes the connection of a request that has begun with the response to it, if the client loses nothing by that.
+   * The client must not pipeline: it waited for the response to its last request before it sent this one. And the
+   * request has no body, which would be cut off.
    */
   consider({ request, response, socket }) {
     if (this.left === 0 || !this.counted.has(socket)) return;
@@ -490,7 +496,7 @@ function now() {
   return seconds * 1e3 + nanoseconds / 1e6;
 }
 
-/** How often the app may ask for `cluster.workers` until we look no more at who asks. */
+/** After this many reads of `cluster.workers`, its getter is removed: each read costs a stack trace. */
 const WORKERS_LOOKS_MAX = 16;
 
 /**

@@ -1,5 +1,6 @@
-//! Apps and packages that expect a primary written in JavaScript. The primary is the daemon here, so that the part of an
-//! app that is meant for a primary does not run. What can be done in its place is done; the rest is told to the user.
+//! Apps and packages that expect a primary written in JavaScript. With Forkful the daemon is the primary, so the part of
+//! an app that is meant for the primary does not run. The daemon does some of its work (it forwards lines of log4js);
+//! for the rest it tells the user what does not work, and what to change.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,9 +14,10 @@ pub enum Lack {
     ClusterMetrics,
     /// log4js sends its lines to a primary.
     Log4js,
-    /// log4js (`pm2: true`) has the worker write whose variable is 0, and the first worker does not take itself for it.
+    /// No worker writes the log files of log4js. With `pm2: true`, log4js writes in the worker whose instance variable
+    /// is 0, and the first worker does not have that variable.
     Log4jsVariable,
-    /// log4js (`pm2: true`) has the first worker write, and that one could not be given lines.
+    /// Log lines could not be sent to the first worker, which writes the log files of log4js (`pm2: true`).
     Log4jsWriter,
 }
 
@@ -49,29 +51,31 @@ impl fmt::Display for Lack {
     }
 }
 
-/// A line that log4js sends away instead of writing it.
+/// A log line that log4js sends to the primary instead of writing it to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log4jsLine {
-    /// It names its worker, as log4js does for a primary; without that it is meant for another worker (`pm2: true`).
+    /// Whether the line names its worker. A line for the primary does; with `pm2: true`, the line is for the worker that
+    /// writes and names none.
     pub names_worker: bool,
-    /// The slot that it came from.
+    /// The slot of the worker that sent the line.
     pub slot: u16,
 }
 
-/// What to do with such a line.
+/// What the daemon does with a line of log4js.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Log4jsStep {
-    /// Send it to the worker of slot 0, the only one that writes; where that is impossible, [`Lack::Log4jsWriter`].
+    /// Send the line to the worker of slot 0, which writes for all. If that is impossible, report
+    /// [`Lack::Log4jsWriter`].
     SendToFirst,
-    /// Nobody would write it.
+    /// Drop the line, which no worker would write, and report why.
     Tell(Lack),
 }
 
 impl Log4jsLine {
     /// Decides on the line; `first` is what the worker of slot 0 is known to lack.
     pub fn step(self, first: &BTreeSet<Lack>) -> Log4jsStep {
-        // One that takes itself for the writer sends nothing. Sent to one that does not, lines would pile up in it:
-        // Node.js keeps messages until the app listens to them.
+        // The worker that writes sends no lines. A first worker that sends lines does not write, and does not listen for
+        // lines either: Node.js would keep them in that worker's memory.
         let first_sends = self.slot == 0 || first.contains(&Lack::Log4jsVariable);
         match (self.names_worker, first_sends) {
             (true, _) => Log4jsStep::Tell(Lack::Log4js),

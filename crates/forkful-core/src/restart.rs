@@ -128,7 +128,7 @@ pub fn is_finished(exit: &Exit, life: Life, counters: &Counters, policy: &Restar
 }
 
 /// Whether a slot that rests after this exit has done its work for good, so that a later daemon does not start it either.
-/// A user who has said explicitly whether it is restarted (`autorestart`) gets what was said: each daemon starts it.
+/// With an explicit `autorestart`, each daemon starts it again.
 pub fn stays_finished(last_exit: Option<&Exit>, policy: &RestartPolicy) -> bool {
     last_exit == Some(&Exit::Code(0)) && policy.autorestart && !policy.restart_finished
 }

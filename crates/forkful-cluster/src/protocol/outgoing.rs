@@ -150,17 +150,17 @@ pub fn agent_drain(grace_ms: u64, closes: &[String]) -> Vec<u8> {
     format!("{line}\n").into_bytes()
 }
 
-/// Asks the agent to report so often; 0 ends it.
+/// Asks the agent for a report at this interval; 0 stops the reports.
 pub fn agent_report(every_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}}}\n").into_bytes()
 }
 
-/// Asks the agent how many connections stay with its worker; ends what is left of [`agent_move`].
+/// Asks the agent how many connections its worker keeps; cancels the rest of an [`agent_move`].
 pub fn agent_count() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"
 }
 
-/// Has the agent make so many kept HTTP/1 connections end with their next answers.
+/// Asks the agent to close this number of kept HTTP/1 connections, each with its next response.
 pub fn agent_move(connections: u32) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"move\",\"connections\":{connections}}}\n").into_bytes()
 }

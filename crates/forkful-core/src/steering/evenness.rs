@@ -1,10 +1,12 @@
 //! When connections that clients keep are moved from one worker to another, and how many.
 //!
-//! New connections are spread when they come, and then stay. After a worker's start that is not enough: all clients of
-//! the old worker connect anew within milliseconds, the first request holds the new worker up (its code is cold), and
-//! what comes meanwhile goes to the others. So, for a while after every change of who serves, the workers are asked how
-//! many connections stay with them; one that has a third more than its share is told how many to give up. Its clients
-//! connect again, and that connection is spread like any new one.
+//! New connections are spread over the workers, and then stay with their worker. After the replacement of a worker that
+//! leaves them uneven: all clients of the old worker connect again within milliseconds, the first request keeps the new
+//! worker busy (its code is not compiled yet), and the other connections go to the other workers.
+//!
+//! Therefore, for [`LOOKS_FOR`] after each start or end of a worker, the primary asks all workers for the number of
+//! connections that they keep. A worker that has a third more than its share closes the surplus. Its clients connect
+//! again, and their new connections are spread like any other.
 
 use std::time::Duration;
 
