@@ -20,6 +20,7 @@ const remove = (targets, options) => own().delete(targets, options);
 module.exports = {
   Client,
   ForkfulError,
+  apply: (what, options) => own().apply(what, options),
   binaryPath,
   connect,
   delete: remove,

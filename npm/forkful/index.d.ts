@@ -176,6 +176,32 @@ export interface AppOutcome {
   stderr_tail: string[];
 }
 
+/** How `apply` goes about it. */
+export interface ApplyOptions extends Omit<How, 'wait'> {
+  /** Delete all other apps in the namespaces of these; false unless said otherwise. */
+  prune?: boolean;
+  /** Only make the plan; false unless said otherwise. */
+  dryRun?: boolean;
+}
+
+/** What `apply` is to do to an app. */
+export interface PlannedApp {
+  name: string;
+  change: 'start' | 'reload' | 'scale' | 'keep' | 'delete';
+  /** What is different from now, one sentence each. */
+  notes: string[];
+}
+
+/** The plan of `apply`, and its results. */
+export interface Applied {
+  /** All apps of the configuration and those that are deleted, in the order of the steps. */
+  plan: PlannedApp[];
+  /** The outcome of each step that was carried out; empty with `dryRun`. */
+  apps: AppOutcome[];
+  /** Empty: where a step fails, `apply` throws. */
+  undone: AppOutcome[];
+}
+
 /** An app as the daemon sees it now. */
 export interface AppView {
   /** What was asked for, complete, without the environment's values. */
@@ -402,6 +428,8 @@ export class ForkfulError extends Error {
   hint?: string;
   /** App by app, when one of them did not do what was asked. */
   outcomes?: AppOutcome[];
+  /** `apply`: the outcome of undoing each step, in the order in which they were undone. */
+  undone?: AppOutcome[];
 }
 
 /** One user's daemon. Methods do what the functions of the same names do, for this daemon. */
@@ -416,6 +444,7 @@ export class Client {
   environment(target: Target, options?: { showSecrets?: boolean }): Promise<Record<string, Record<string, string>>>;
   start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
   start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+  apply(what: string | App | App[] | { apps: App[] }, options?: ApplyOptions): Promise<Applied>;
   restart(targets: Target | Target[], changes?: Changes): Promise<AppOutcome[]>;
   restart(what: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
   reload(targets: Target | Target[], changes?: Changes): Promise<AppOutcome[]>;
@@ -444,6 +473,11 @@ export function binaryPath(): string;
 export function start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
 /** Starts apps. */
 export function start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
+/**
+ * Makes the apps what a configuration says: missing apps start, changed apps are reloaded, the others run on. When a
+ * new version does not become ready, every step is undone. The daemon is started if it does not run.
+ */
+export const apply: Client['apply'];
 /** Stops apps and starts them again; with a configuration, as it says. */
 export const restart: Client['restart'];
 /** Replaces workers one by one without losing a request; with a configuration, as it says. */

@@ -2,7 +2,7 @@
 import forkful from './index.cjs';
 
 export const {
-  Client, ForkfulError, binaryPath, connect, describe, environment, events, flush, jlist, kill, list, logs, ping, reload, remove,
+  Client, ForkfulError, apply, binaryPath, connect, describe, environment, events, flush, jlist, kill, list, logs, ping, reload, remove,
   reset, restart, scale, send, signal, start, stop, trigger,
 } = forkful;
 export { remove as delete };

@@ -143,6 +143,38 @@ test('a stopped app starts again by the same call, with what is said of it now',
   assert.deepEqual(apps.map((app) => [app.definition.name, app.workers.length]), [['api', 3], ['new', 1]]);
 });
 
+test('apply makes the apps what a configuration says, or undoes all of it', async (t) => {
+  const { client, write, directory } = clientOf(t);
+  // A folder beside the home, whose files change while apps start: everything in an app's directory counts as its code.
+  const cwd = join(directory, 'app');
+  write('app/forkful.config.json', JSON.stringify({ apps: [{ script: APP, name: 'api' }, { script: APP, name: 'old' }] }));
+  const planned = ({ plan }) => plan.map(({ name, change }) => `${change} ${name}`);
+  const first = await client.apply('forkful.config.json', { cwd });
+  assert.deepEqual([planned(first), first.apps.map(({ name, ok }) => [name, ok])], [['start api', 'start old'], [['api', true], ['old', true]]]);
+  assert.deepEqual(planned(await client.apply('forkful.config.json', { cwd })), ['keep api', 'keep old'], 'nothing has changed');
+
+  const next = [{ script: APP, name: 'api', env: { STEP: 2 } }, { script: APP, name: 'new' }];
+  const dry = await client.apply(next, { prune: true, dryRun: true });
+  assert.deepEqual([planned(dry), dry.apps], [['start new', 'reload api', 'delete old'], []]);
+  assert.deepEqual((await client.list()).map((app) => app.definition.name), ['api', 'old']);
+  await client.apply({ apps: next }, { prune: true });
+  assert.deepEqual((await client.list()).map((app) => app.definition.name), ['api', 'new']);
+  assert.equal((await client.environment('api')).api.STEP, '2');
+
+  const broken = write('broken.cjs', 'process.exit(3);');
+  const faulty = [{ script: APP, name: 'more' }, { script: broken, name: 'api', max_restarts: 0 }];
+  await assert.rejects(client.apply(faulty), (error) => {
+    assert.equal(error.code, 'FAILED');
+    assert.match(error.message, /^api: /);
+    assert.deepEqual(error.outcomes.map(({ name, ok }) => [name, ok]), [['more', true], ['api', false]]);
+    assert.ok(error.undone.some(({ name, ok }) => name === 'more' && ok));
+    return true;
+  });
+  assert.deepEqual((await client.list()).map((app) => app.definition.name), ['api', 'new']);
+  assert.equal((await client.environment('api')).api.STEP, '2');
+  await assert.rejects(client.apply([{ script: APP, name: 'api', depends_on: ['nobody'] }]), { code: 'BAD_REQUEST', message: /depends on `nobody`/ });
+});
+
 test('a restart or reload by name changes what is said and leaves the rest', async (t) => {
   const { client, warnings } = clientOf(t);
   await client.start({ script: APP, name: 'api', env: { STEP: 1, LEFT: 'yes' }, kill_timeout: 9000 });

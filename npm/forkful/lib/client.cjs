@@ -14,7 +14,7 @@ const { Stream, eventsOf, jsonLinesOf } = require('./streams.cjs');
 /** The version of the daemon's API that this package speaks. */
 const API_VERSION = 1;
 
-/** Options of `start`, `restart` and `reload` that say how, and are no part of an app. */
+/** Options of `start`, `apply`, `restart` and `reload` that say how, and are no part of an app. */
 const HOW = ['wait', 'only', 'envName', 'cwd', 'updateEnv'];
 
 /** @param {unknown} targets */
@@ -54,7 +54,8 @@ function settled(reply, verb) {
   const failed = reply.apps.filter((app) => !app.ok);
   if (failed.length === 0) return reply.apps;
   const message = failed.map((app) => `${app.name}: ${app.error ?? `did not ${verb}`}`).join('; ');
-  throw new ForkfulError('FAILED', message, { hint: failed.find((app) => app.hint)?.hint, outcomes: reply.apps });
+  const { apps: outcomes, undone } = reply;
+  throw new ForkfulError('FAILED', message, { hint: failed.find((app) => app.hint)?.hint, outcomes, undone });
 }
 
 /** See `index.d.ts` for what each method takes and gives. */
@@ -140,10 +141,19 @@ class Client {
   }
 
   /** The definitions that a call of `start`, `restart` or `reload` means. */
-  definitions(what, options = {}) {
+  async definitions(what, options = {}) {
     const { how, app } = part(options);
     const given = typeof what === 'string' && !isConfig(what) ? { ...app, script: what } : what;
-    return definitionsOf(this.home, given, { ...how, binary: this.#binary, onWarning: this.#onWarning });
+    return (await definitionsOf(this.home, given, { ...how, binary: this.#binary, onWarning: this.#onWarning })).apps;
+  }
+
+  async apply(what, { prune = false, dryRun = false, cwd, envName, only } = {}) {
+    const context = { cwd, envName, only, codeChanges: true, binary: this.#binary, onWarning: this.#onWarning };
+    const wanted = await definitionsOf(this.home, what, context);
+    await this.connect();
+    const reply = await this.#post('/v1/apply', { ...wanted, prune, dry_run: dryRun });
+    settled(reply, 'become what the configuration says');
+    return reply;
   }
 
   async start(what, options = {}) {

@@ -29,12 +29,13 @@ function asConfig(what) {
 }
 
 /**
+ * The apps, complete. With `codeChanges` also when the code of each last changed, which `apply` needs.
  * @param {string} home
  * @param {string | object | object[]} what a configuration file, an app, apps, or `{ apps }`
- * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, only?: string | string[], binary?: string, onWarning?: (text: string) => void }} [context]
- * @returns {Promise<object[]>}
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, only?: string | string[], codeChanges?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
+ * @returns {Promise<{ apps: object[], code_changed_at_ms?: Record<string, number> }>}
  */
-async function definitionsOf(home, what, { cwd = process.cwd(), env = process.env, envName, only, binary, onWarning } = {}) {
+async function definitionsOf(home, what, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false, binary, onWarning } = {}) {
   if (typeof what !== 'string' && (what === null || typeof what !== 'object')) {
     throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
   }
@@ -44,10 +45,11 @@ async function definitionsOf(home, what, { cwd = process.cwd(), env = process.en
     env: plainEnvironment(env),
     env_name: envName,
     only: only === undefined ? [] : [only].flat().flatMap((names) => names.split(/[, ]+/)).filter(Boolean),
+    code_changes: codeChanges || undefined,
   };
   const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request), binary });
   warnings.forEach((text) => onWarning?.(text));
-  return JSON.parse(stdout).apps;
+  return JSON.parse(stdout);
 }
 
 /**

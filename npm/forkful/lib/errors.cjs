@@ -9,14 +9,15 @@ class ForkfulError extends Error {
   /**
    * @param {string} code
    * @param {string} message
-   * @param {{ hint?: string | null, outcomes?: object[], cause?: unknown }} [more]
+   * @param {{ hint?: string | null, outcomes?: object[], undone?: object[], cause?: unknown }} [more]
    */
-  constructor(code, message, { hint, outcomes, cause } = {}) {
+  constructor(code, message, { hint, outcomes, undone, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = 'ForkfulError';
     this.code = code;
     if (hint) this.hint = hint;
     if (outcomes) this.outcomes = outcomes;
+    if (undone) this.undone = undone;
   }
 }
 

@@ -1,12 +1,14 @@
 // What users of TypeScript write; it must compile, and what is wrong must not.
 import forkfulPm2 from 'forkful/pm2';
-import { ForkfulError, connect, delete as remove, events, list, logs, reload, restart, scale, start, trigger } from 'forkful';
+import { ForkfulError, apply, connect, delete as remove, events, list, logs, reload, restart, scale, start, trigger } from 'forkful';
 import type { AppView, Event, Pm2Env } from 'forkful';
 
 const outcomes = await start('app.js', { instances: 'max', env: { PORT: 3000 }, wait: false });
 const ids: number[] = outcomes.flatMap((outcome) => outcome.pm_ids);
 await start({ script: 'app.js', name: 'api', exec_mode: 'cluster' });
 await reload('forkful.config.js', { envName: 'production', only: ['api'] });
+const { plan } = await apply('forkful.config.js', { prune: true, dryRun: true });
+const changes: string[] = plan.map(({ name, change, notes }) => `${change} ${name} ${notes.join()}`);
 await restart(['api', 3]);
 await scale('api', '+2');
 await remove('api');
@@ -47,9 +49,11 @@ const status: string = (await forkfulPm2.list())[0].pm2_env.status;
 
 // @ts-expect-error an app needs a script
 await start({ name: 'api' });
+// @ts-expect-error a configuration has apps
+await apply(17);
 // @ts-expect-error there is no such stream
 logs({ stream: 'both' });
 // @ts-expect-error a target is a name or an id
 await client.stop({});
 
-export { error, ids, pids, result, status };
+export { changes, error, ids, pids, result, status };

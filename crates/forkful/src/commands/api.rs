@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::restart::code_changes;
 use crate::changes::Wanted;
 use crate::cli::{ApiArgs, ApiVerb};
 use crate::connection;
@@ -52,6 +53,9 @@ struct Request {
     /// Only apps of these names.
     #[serde(default)]
     only: Vec<String>,
+    /// Whether to look up when the code of the apps last changed.
+    #[serde(default)]
+    code_changes: bool,
 }
 
 fn options() -> String {
@@ -61,6 +65,9 @@ fn options() -> String {
 #[derive(Serialize)]
 struct Definitions {
     apps: Vec<AppDefinition>,
+    /// As in a request of `apply`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code_changed_at_ms: Option<BTreeMap<String, u64>>,
 }
 
 /// Which options are to change which apps, for whom.
@@ -91,7 +98,7 @@ pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
             connection::needed(home).await?;
             output::print_json(&Connected { socket: home.socket(), version: connection::VERSION })?;
         }
-        ApiVerb::Definitions => output::print_json(&Definitions { apps: definitions(read_request()?)? })?,
+        ApiVerb::Definitions => output::print_json(&definitions(read_request()?)?)?,
         ApiVerb::Changes => output::print_json(&Changes { changes: changes(read_request()?)? })?,
     }
     Ok(Exit::Done)
@@ -127,9 +134,9 @@ fn changes(request: ChangesRequest) -> Result<Vec<AppChange>, Failure> {
     apps.iter().map(|app| wanted.of(app)).collect()
 }
 
-fn definitions(request: Request) -> Result<Vec<AppDefinition>, Failure> {
+fn definitions(request: Request) -> Result<Definitions, Failure> {
     check_cwd(&request.cwd)?;
-    let Request { file, config, config_name, cwd, env, env_name, only } = request;
+    let Request { file, config, config_name, cwd, env, env_name, only, code_changes: with_changes } = request;
     let file = file.map(|file| cwd.join(file));
     let specs = Specs::of(Caller { cwd, env, env_name, only });
     let apps = match (file, config) {
@@ -137,5 +144,7 @@ fn definitions(request: Request) -> Result<Vec<AppDefinition>, Failure> {
         (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,
         _ => return Err(Failure::new(Exit::WrongUse, "name either a file or a config")),
     };
-    Ok(apps.iter().map(AppDefinition::from).collect())
+    let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
+    let code_changed_at_ms = with_changes.then(|| code_changes(&apps));
+    Ok(Definitions { apps, code_changed_at_ms })
 }
