@@ -68,6 +68,8 @@ pub struct KnownKey {
     pub fields: &'static [&'static str],
     /// Whether its value, as [`Kind`] has it, is the first of these fields as it is; else resolution makes the fields.
     pub is_plain: bool,
+    /// The key that this one yields to where both are given; empty for none.
+    pub yields_to: &'static str,
     /// The option of `start`, `restart` and `reload` that gives it.
     pub option: Option<CliOption>,
     /// What the option `--no-<name>` does, which gives `false`.

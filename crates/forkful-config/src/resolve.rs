@@ -179,7 +179,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         run_as: run_as?,
         runtime: found.runtime,
     };
-    warn_of_restart_delays(options, &mut warnings);
+    warn_of_ignored(options, &mut warnings);
     warn_of_low_ports(options, mode, &mut warnings);
     (faults.count() == before).then_some(Resolved { spec, warnings })
 }
@@ -284,14 +284,16 @@ fn warn_of_low_ports(options: &AppOptions, mode: Mode, warnings: &mut Vec<Warnin
     }
 }
 
-/// A fixed delay leaves no room for one that grows.
-fn warn_of_restart_delays(options: &AppOptions, warnings: &mut Vec<Warning>) {
-    let backoff = options.get("exp_backoff_restart_delay").filter(|first| !first.is_null());
-    if options.get("restart_delay").is_some() && backoff.is_some() {
-        warnings.push(Warning {
-            place: options.place("exp_backoff_restart_delay"),
-            message: "is ignored, because `restart_delay` is given too".to_owned(),
-        });
+/// Keys that have no effect beside others.
+fn warn_of_ignored(options: &AppOptions, warnings: &mut Vec<Warning>) {
+    let is_something = |name: &str| options.get(name).is_some_and(|value| !value.is_null());
+    for key in options.given().filter(|key| !key.yields_to.is_empty()) {
+        if is_something(key.name) && is_something(key.yields_to) {
+            warnings.push(Warning {
+                place: options.place(key.name),
+                message: format!("is ignored, because `{}` is given too", key.yields_to),
+            });
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{ConfigError, Place, Warning};
 use crate::faults::Faults;
-use crate::keys;
+use crate::keys::{self, Kind};
 use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
 use crate::tree::{Node, Spot, Value};
 use crate::values::{self, Refusal};
@@ -18,23 +18,15 @@ pub(crate) const SECTION: &str = "static";
 pub(crate) const SCRIPT: &str = "serve";
 
 /// Keys of an entry, and the variable that each sets.
-pub(crate) const KEYS: &[(&str, Takes, &str)] = &[
-    ("port", Takes::Port, "PM2_SERVE_PORT"),
-    ("host", Takes::Text, "PM2_SERVE_HOST"),
-    ("path", Takes::Text, "PM2_SERVE_PATH"),
-    ("spa", Takes::Flag, "PM2_SERVE_SPA"),
-    ("ftp", Takes::Flag, "PM2_SERVE_FTP"),
-    ("cors", Takes::Flag, "PM2_SERVE_CORS"),
-    ("homepage", Takes::Text, "PM2_SERVE_HOMEPAGE"),
+const KEYS: &[(&str, Kind, &str)] = &[
+    ("port", Kind::Port, "PM2_SERVE_PORT"),
+    ("host", Kind::Text, "PM2_SERVE_HOST"),
+    ("path", Kind::Text, "PM2_SERVE_PATH"),
+    ("spa", Kind::Flag, "PM2_SERVE_SPA"),
+    ("ftp", Kind::Flag, "PM2_SERVE_FTP"),
+    ("cors", Kind::Flag, "PM2_SERVE_CORS"),
+    ("homepage", Kind::Text, "PM2_SERVE_HOMEPAGE"),
 ];
-
-/// What a key of an entry takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
-    Port,
-    Text,
-    Flag,
-}
 
 /// The apps of the section, if there is one.
 pub(crate) fn apps(
@@ -113,8 +105,8 @@ impl Reader<'_> {
                     self.warnings.push(Warning { place, message });
                 }
                 _ => match KEYS.iter().find(|(known, _, _)| *known == name) {
-                    Some((_, takes, variable)) => {
-                        let value = variable_value(*takes, &entry.node).map_err(refused);
+                    Some((_, kind, variable)) => {
+                        let value = variable_value(*kind, &entry.node).map_err(refused);
                         options
                             .env
                             .extend(self.faults.take(value).map(|value| ((*variable).to_owned(), value)));
@@ -133,12 +125,9 @@ impl Reader<'_> {
     }
 }
 
-fn variable_value(takes: Takes, node: &Node) -> Result<String, Refusal> {
-    match takes {
-        Takes::Port => values::port(node).map(|port| port.to_string()),
-        Takes::Text => values::filled_text(node),
-        Takes::Flag => values::flag(node).map(|flag| flag.to_string()),
-    }
+/// The value of a variable.
+fn variable_value(kind: Kind, node: &Node) -> Result<String, Refusal> {
+    values::read(kind, node).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
 /// `{ username, password }`.
@@ -180,11 +169,11 @@ pub(crate) fn json_schema() -> serde_json::Value {
     use serde_json::json;
     let mut properties = serde_json::Map::new();
     properties.insert("name".to_owned(), json!({ "type": "string" }));
-    for (name, takes, _) in KEYS {
-        let schema = match takes {
-            Takes::Port => json!({ "type": ["integer", "string"] }),
-            Takes::Text => json!({ "type": "string" }),
-            Takes::Flag => json!({ "type": "boolean" }),
+    for (name, kind, _) in KEYS {
+        let schema = match kind {
+            Kind::Port => json!({ "type": ["integer", "string"] }),
+            Kind::Text => json!({ "type": "string" }),
+            other => other.schema(),
         };
         properties.insert((*name).to_owned(), schema);
     }

@@ -1,16 +1,17 @@
 //! An app as it travels: its fields, and each to and from the core's spec.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use forkful_core::logs::{AnsiPolicy, LineFormat};
 use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
 use forkful_core::spec::{
-    AppName, AppSpec, INSTANCES_MAX, Launch, Readiness, RestartDelay, StopPolicy, StopSignal,
+    AppName, AppSpec, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy, StopPolicy, StopSignal,
 };
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
-use super::{DefinitionError, ORIGINS_MAX, SIGNAL_MAX, default_rotation, millis, text};
+use super::{DURATION_MS_MAX, DefinitionError, ORIGINS_MAX, SIGNAL_MAX, default_rotation, millis, text};
 use crate::types::{
     BalanceKind, EnvSourcesDefinition, HealthDefinition, LogRotateDefinition, ModeKind, RunAsDefinition,
     RuntimeKind, WatchDefinition, named,
@@ -343,6 +344,39 @@ impl TryFrom<AppDefinition> for AppSpec {
             logs,
             agent: definition.agent,
             name,
+        })
+    }
+}
+
+impl Check<'_> {
+    fn restart(&self, definition: &AppDefinition) -> Result<RestartPolicy, DefinitionError> {
+        let fixed = self.optional_duration("restart_delay_ms", definition.restart_delay_ms)?;
+        if let Some(initial) = definition.exp_backoff_restart_delay_ms {
+            // A first step of zero would never grow: a restart loop without any pause.
+            self.range("exp_backoff_restart_delay_ms", initial, 1, DURATION_MS_MAX)?;
+        }
+        let delay = match (fixed, definition.exp_backoff_restart_delay_ms.map(Duration::from_millis)) {
+            (Some(pause), _) => RestartDelay::Fixed(pause),
+            (None, None) => RestartDelay::default(),
+            (None, Some(initial)) => match RestartDelay::default() {
+                RestartDelay::Exponential { max, .. } => {
+                    RestartDelay::Exponential { initial, max: max.max(initial) }
+                }
+                fixed @ RestartDelay::Fixed(_) => fixed,
+            },
+        };
+        self.count("stop_exit_codes", definition.stop_exit_codes.len())?;
+        for code in &definition.stop_exit_codes {
+            self.range("stop_exit_codes", *code, 0, 255)?;
+        }
+        Ok(RestartPolicy {
+            autorestart: definition.autorestart,
+            restart_finished: definition.restart_finished,
+            max_restarts: definition.max_restarts,
+            window: self.duration("restart_window_ms", definition.restart_window_ms)?,
+            min_uptime: self.duration("min_uptime_ms", definition.min_uptime_ms)?,
+            delay,
+            stop_exit_codes: definition.stop_exit_codes.clone(),
         })
     }
 }

@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forkful_core::spec::{RestartDelay, RestartPolicy};
-
 use super::{DURATION_MS_MAX, DefinitionError, ITEMS_MAX};
-use crate::types::AppDefinition;
 
 /// Checks of one definition's values; knows the app's name for the messages.
 pub(super) struct Check<'a> {
@@ -39,37 +36,6 @@ impl Check<'_> {
         millis: Option<u64>,
     ) -> Result<Option<Duration>, DefinitionError> {
         millis.map(|millis| self.duration(field, millis)).transpose()
-    }
-
-    pub(super) fn restart(&self, definition: &AppDefinition) -> Result<RestartPolicy, DefinitionError> {
-        let fixed = self.optional_duration("restart_delay_ms", definition.restart_delay_ms)?;
-        if let Some(initial) = definition.exp_backoff_restart_delay_ms {
-            // A first step of zero would never grow: a restart loop without any pause.
-            self.range("exp_backoff_restart_delay_ms", initial, 1, DURATION_MS_MAX)?;
-        }
-        let delay = match (fixed, definition.exp_backoff_restart_delay_ms.map(Duration::from_millis)) {
-            (Some(pause), _) => RestartDelay::Fixed(pause),
-            (None, None) => RestartDelay::default(),
-            (None, Some(initial)) => match RestartDelay::default() {
-                RestartDelay::Exponential { max, .. } => {
-                    RestartDelay::Exponential { initial, max: max.max(initial) }
-                }
-                fixed @ RestartDelay::Fixed(_) => fixed,
-            },
-        };
-        self.count("stop_exit_codes", definition.stop_exit_codes.len())?;
-        for code in &definition.stop_exit_codes {
-            self.range("stop_exit_codes", *code, 0, 255)?;
-        }
-        Ok(RestartPolicy {
-            autorestart: definition.autorestart,
-            restart_finished: definition.restart_finished,
-            max_restarts: definition.max_restarts,
-            window: self.duration("restart_window_ms", definition.restart_window_ms)?,
-            min_uptime: self.duration("min_uptime_ms", definition.min_uptime_ms)?,
-            delay,
-            stop_exit_codes: definition.stop_exit_codes.clone(),
-        })
     }
 
     pub(super) fn path(&self, field: &'static str, value: String) -> Result<PathBuf, DefinitionError> {

@@ -52,6 +52,7 @@ pub(super) const fn key(
         change: Change::NewWorkers,
         fields: &[],
         is_plain: false,
+        yields_to: "",
         option: None,
         negation: None,
     }
@@ -83,6 +84,11 @@ impl KnownKey {
     /// Resolution makes these fields of it and of other keys.
     pub(super) const fn decides(self, fields: &'static [&'static str]) -> Self {
         Self { fields, ..self }
+    }
+
+    /// Where both are given, the other key counts.
+    pub(super) const fn yields_to(self, other: &'static str) -> Self {
+        Self { yields_to: other, ..self }
     }
 
     pub(super) const fn option(self, option: CliOption) -> Self {

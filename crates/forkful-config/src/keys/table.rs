@@ -110,7 +110,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .of(Restart).is(&["restart_delay_ms", "exp_backoff_restart_delay_ms"]).option(takes("DURATION", "Pause before each restart")),
     key("exp_backoff_restart_delay", Kind::DurationOrNone, "\"100ms\"", "100",
         "First delay before a restart; it grows with each consecutive restart, up to 15 s.")
-        .of(Restart).is(&["exp_backoff_restart_delay_ms", "restart_delay_ms"])
+        .of(Restart).is(&["exp_backoff_restart_delay_ms", "restart_delay_ms"]).yields_to("restart_delay")
         .option(takes("DURATION", "First step of a pause that grows with each restart")),
     key("stop_exit_codes", Kind::ExitCodes, "[]", "[0]", "Exit codes after which a worker stays stopped.")
         .of(Restart).is(&["stop_exit_codes"]).option(takes("CODES", "Exit codes after which a worker stays stopped").commas()),

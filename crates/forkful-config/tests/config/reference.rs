@@ -78,8 +78,9 @@ fn row(key: &KnownKey) -> String {
     let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{}`", cell(text)) };
     let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
     let also = if aliases.is_empty() { String::new() } else { format!(" Also {}.", aliases.join(", ")) };
+    let since = if key.since == "0.1.0" { String::new() } else { format!(" Since {}.", key.since) };
     format!(
-        "| `{}` | {} | {} | {}{also} | {} |\n",
+        "| `{}` | {} | {} | {}{also}{since} | {} |\n",
         key.name,
         cell(&key.kind.describe()),
         code(key.default),
