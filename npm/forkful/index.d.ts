@@ -90,6 +90,8 @@ export interface App {
   restart_delay?: number | string;
   /** First delay before a restart; it grows with each consecutive restart, up to 15 s. */
   exp_backoff_restart_delay?: number | string;
+  /** Longest delay before a restart where the delay grows. */
+  max_restart_delay?: number | string;
   /** Exit codes after which a worker stays stopped. */
   stop_exit_codes?: number | number[];
   /** Reload when files change: in the working directory (`true`), or at the given paths. */

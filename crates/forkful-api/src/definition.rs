@@ -1,5 +1,5 @@
 //! Apps as they travel ([`AppDefinition`]) to and from apps as the core knows them
-//! ([`AppSpec`]). Towards the core everything is checked: what comes over a socket or from a file may
+//! ([`AppSpec`](forkful_core::spec::AppSpec)). Towards the core everything is checked: what comes over a socket or from a file may
 //! have been written by anybody.
 
 mod app;
@@ -150,7 +150,7 @@ mod tests {
             "script": "/srv/app.js", "args": ["a b"], "cwd": "/srv", "env": {"PORT": "3000"},
             "runtime": "node", "mode": "cluster", "instances": 2, "balance": "exact",
             "autorestart": true, "max_restarts": 3, "restart_window_ms": 60_000, "min_uptime_ms": 500,
-            "restart_delay_ms": null, "exp_backoff_restart_delay_ms": 250, "stop_exit_codes": [0, 78],
+            "restart_delay_ms": null, "exp_backoff_restart_delay_ms": 250, "max_restart_delay_ms": 20_000, "stop_exit_codes": [0, 78],
             "wait_ready": true, "listen_timeout_ms": 4000, "kill_signal": 15, "kill_timeout_ms": 1600,
             "drain_timeout_ms": 9000, "out_file": "/var/log/api.log", "error_file": null,
             "merge_logs": true, "time": true, "agent": false,
@@ -183,9 +183,17 @@ mod tests {
     fn a_first_step_above_the_usual_limit_raises_the_limit() {
         let mut slow = definition();
         slow.exp_backoff_restart_delay_ms = Some(60_000);
+        slow.max_restart_delay_ms = None;
         let spec = AppSpec::try_from(slow).unwrap();
         let minute = Duration::from_secs(60);
         assert_eq!(spec.restart.delay, RestartDelay::Exponential { initial: minute, max: minute });
+        assert_eq!(AppDefinition::from(&spec).max_restart_delay_ms, None, "it is the first that is so long");
+        let mut limited = definition();
+        limited.max_restart_delay_ms = Some(90);
+        let spec = AppSpec::try_from(limited).unwrap();
+        let first = Duration::from_millis(250);
+        assert_eq!(spec.restart.delay, RestartDelay::Exponential { initial: first, max: first });
+        assert_eq!(AppDefinition::from(&spec).max_restart_delay_ms, Some(250));
     }
 
     #[test]
@@ -221,6 +229,10 @@ mod tests {
         assert_eq!(
             fault(|d| d.exp_backoff_restart_delay_ms = Some(0)),
             "app `api`: exp_backoff_restart_delay_ms must be 1 to 31536000000, but is 0"
+        );
+        assert_eq!(
+            fault(|d| d.max_restart_delay_ms = Some(0)),
+            "app `api`: max_restart_delay_ms must be 1 to 31536000000, but is 0"
         );
         assert_eq!(
             fault(|d| d.runtime = RuntimeKind::Other),

@@ -70,6 +70,9 @@ pub struct AppDefinition {
     pub restart_delay_ms: Option<u64>,
     /// First step of the exponential pause; ignored when `restart_delay_ms` is given.
     pub exp_backoff_restart_delay_ms: Option<u64>,
+    /// Longest pause of those that grow; ignored when `restart_delay_ms` is given.
+    #[serde(default)]
+    pub max_restart_delay_ms: Option<u64>,
     /// Exit codes that leave the worker stopped.
     pub stop_exit_codes: Vec<i32>,
     /// Ready by `process.send('ready')`.
@@ -215,9 +218,11 @@ fn yes() -> bool {
 impl From<&AppSpec> for AppDefinition {
     /// Paths that are no UTF-8 come out with replacement characters; `forkful-config` refuses them before.
     fn from(spec: &AppSpec) -> Self {
-        let (restart_delay_ms, exp_backoff_restart_delay_ms) = match spec.restart.delay {
-            RestartDelay::Fixed(pause) => (Some(millis(pause)), None),
-            RestartDelay::Exponential { initial, .. } => (None, Some(millis(initial))),
+        let (fixed, first, longest) = match spec.restart.delay {
+            RestartDelay::Fixed(pause) => (Some(millis(pause)), None, None),
+            RestartDelay::Exponential { initial, max } => {
+                (None, Some(millis(initial)), longest(initial, max))
+            }
         };
         Self {
             name: spec.name.as_str().to_owned(),
@@ -236,8 +241,9 @@ impl From<&AppSpec> for AppDefinition {
             max_restarts: spec.restart.max_restarts,
             restart_window_ms: millis(spec.restart.window),
             min_uptime_ms: millis(spec.restart.min_uptime),
-            restart_delay_ms,
-            exp_backoff_restart_delay_ms,
+            restart_delay_ms: fixed,
+            exp_backoff_restart_delay_ms: first,
+            max_restart_delay_ms: longest,
             stop_exit_codes: spec.restart.stop_exit_codes.clone(),
             wait_ready: spec.readiness.wait_ready,
             listen_timeout_ms: spec.readiness.listen_timeout.map(millis),
@@ -277,6 +283,15 @@ impl From<&AppSpec> for AppDefinition {
             origins: spec.origins.clone(),
         }
     }
+}
+
+/// The longest pause; `None` where only the first is so long, so that it goes when that one is changed.
+fn longest(initial: Duration, max: Duration) -> Option<u64> {
+    let follows = match RestartDelay::default() {
+        RestartDelay::Exponential { max: usual, .. } => max == initial && max > usual,
+        RestartDelay::Fixed(_) => false,
+    };
+    (!follows).then(|| millis(max))
 }
 
 impl TryFrom<AppDefinition> for AppSpec {
@@ -351,19 +366,22 @@ impl TryFrom<AppDefinition> for AppSpec {
 impl Check<'_> {
     fn restart(&self, definition: &AppDefinition) -> Result<RestartPolicy, DefinitionError> {
         let fixed = self.optional_duration("restart_delay_ms", definition.restart_delay_ms)?;
-        if let Some(initial) = definition.exp_backoff_restart_delay_ms {
+        for (field, pause) in [
             // A first step of zero would never grow: a restart loop without any pause.
-            self.range("exp_backoff_restart_delay_ms", initial, 1, DURATION_MS_MAX)?;
+            ("exp_backoff_restart_delay_ms", definition.exp_backoff_restart_delay_ms),
+            ("max_restart_delay_ms", definition.max_restart_delay_ms),
+        ] {
+            self.range(field, pause.unwrap_or(1), 1, DURATION_MS_MAX)?;
         }
-        let delay = match (fixed, definition.exp_backoff_restart_delay_ms.map(Duration::from_millis)) {
+        let given = |millis: Option<u64>, default| millis.map_or(default, Duration::from_millis);
+        let delay = match (fixed, RestartDelay::default()) {
             (Some(pause), _) => RestartDelay::Fixed(pause),
-            (None, None) => RestartDelay::default(),
-            (None, Some(initial)) => match RestartDelay::default() {
-                RestartDelay::Exponential { max, .. } => {
-                    RestartDelay::Exponential { initial, max: max.max(initial) }
-                }
-                fixed @ RestartDelay::Fixed(_) => fixed,
-            },
+            (None, RestartDelay::Exponential { initial, max }) => {
+                let initial = given(definition.exp_backoff_restart_delay_ms, initial);
+                let max = given(definition.max_restart_delay_ms, max).max(initial);
+                RestartDelay::Exponential { initial, max }
+            }
+            (None, fixed @ RestartDelay::Fixed(_)) => fixed,
         };
         self.count("stop_exit_codes", definition.stop_exit_codes.len())?;
         for code in &definition.stop_exit_codes {

@@ -112,6 +112,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "First delay before a restart; it grows with each consecutive restart, up to 15 s.")
         .of(Restart).is(&["exp_backoff_restart_delay_ms", "restart_delay_ms"]).yields_to("restart_delay")
         .option(takes("DURATION", "First step of a pause that grows with each restart")),
+    key("max_restart_delay", Kind::Period, "\"15s\"", r#""5m""#, "Longest delay before a restart where the delay grows.")
+        .of(Restart).is(&["max_restart_delay_ms"]).yields_to("restart_delay")
+        .option(takes("DURATION", "Longest pause of those that grow; 15 s by default")),
     key("stop_exit_codes", Kind::ExitCodes, "[]", "[0]", "Exit codes after which a worker stays stopped.")
         .of(Restart).is(&["stop_exit_codes"]).option(takes("CODES", "Exit codes after which a worker stays stopped").commas()),
     key("watch", Kind::Watch, "false", r#"["src"]"#, "Reload when files change: in the working directory (`true`), or at the given paths.")

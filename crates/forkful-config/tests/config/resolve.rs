@@ -264,11 +264,16 @@ fn restart_delays_follow_pm2s_meaning() {
         growing(250, 15_000)
     );
     assert_eq!(delay(r#"{ "script": "a.js", "expBackoffRestartDelay": "20s" }"#).0, growing(20_000, 20_000));
+    assert_eq!(delay(r#"{ "script": "a.js", "max_restart_delay": "5m" }"#).0, growing(100, 300_000));
     assert_eq!(delay(r#"{ "script": "a.js", "restart_delay": 500 }"#).0, RestartDelay::Fixed(millis(500)));
-    let (both, warnings) =
-        delay(r#"{ "script": "a.js", "restart_delay": 500, "exp_backoff_restart_delay": 100 }"#);
+    let (both, warnings) = delay(
+        r#"{ "script": "a.js", "restart_delay": 500, "exp_backoff_restart_delay": 100, "max_restart_delay": 1 }"#,
+    );
     assert_eq!(both, RestartDelay::Fixed(millis(500)));
-    insta::assert_snapshot!(warnings, @"--exp-backoff-restart-delay is ignored, because `restart_delay` is given too");
+    insta::assert_snapshot!(warnings, @"
+    --exp-backoff-restart-delay is ignored, because `restart_delay` is given too
+    --max-restart-delay is ignored, because `restart_delay` is given too
+    ");
 }
 
 #[test]

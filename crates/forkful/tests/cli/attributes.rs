@@ -37,6 +37,7 @@ fn cases(work: &Path) -> Vec<Case> {
         ("min_uptime", json!("2m"), json!({ "min_uptime_ms": 120_000 })),
         ("restart_delay", json!(50), json!({ "restart_delay_ms": 50 })),
         ("exp_backoff_restart_delay", json!(70), json!({ "exp_backoff_restart_delay_ms": 70 })),
+        ("max_restart_delay", json!("5m"), json!({ "max_restart_delay_ms": 300_000 })),
         ("stop_exit_codes", json!([0, 3]), json!({ "stop_exit_codes": [0, 3] })),
         ("out_file", json!("o.log"), json!({ "out_file": path("o.log") })),
         ("error_file", json!("e.log"), json!({ "error_file": path("e.log") })),

@@ -121,6 +121,7 @@ fn help_of_start() {
           --min-uptime <DURATION>                 An exit before this uptime counts as unstable
           --restart-delay <DURATION>              Pause before each restart
           --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --max-restart-delay <DURATION>          Longest pause of those that grow; 15 s by default
           --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
 
     Renewing and limiting workers:
@@ -235,6 +236,7 @@ fn help_of_reload() {
           --min-uptime <DURATION>                 An exit before this uptime counts as unstable
           --restart-delay <DURATION>              Pause before each restart
           --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
+          --max-restart-delay <DURATION>          Longest pause of those that grow; 15 s by default
           --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
 
     Renewing and limiting workers:
