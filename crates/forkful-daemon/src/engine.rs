@@ -1,23 +1,28 @@
-//! The engine: the only owner of all apps, and the loop that serves them.
+//! The engine: a router between the loop and the owners of the state. Events go in, effects are performed.
 //!
 //! Each turn: something is ready (descriptors in the reactor, a command, a point in time, a signal)
-//! → the event is fed to the core's state machines → their actions are performed. All of it is
+//! → the event is fed to the supervisor of its app in the core → its effects are performed. All of it is
 //! synchronous and short; what may take long (disks, clients) happens in the log service and the
 //! API server.
 //!
-//! - `app`: what is kept of an app · `places`: apps and slots come and go
-//! - `commands`: what clients ask for · `targets`: of whom · `jobs`: what still owes them an answer
-//! - `actions`: what the core decides, performed · `launch`: one process · `starting`: its start · `exits`: processes end
-//! - `groups`: control groups, limits and the kernel's figures
-//! - `readiness`: when a worker counts as ready · `work`: what takes its time, a little in each turn
-//! - `upkeep`: what renews workers · `dependencies`: apps that need each other · `persistence`: what is saved ·
-//!   `resurrect`: the way back
-//! - `resolve`: what a request means · `apply`: a configuration made true · `reload` · `signals` · `time`: what is due · `closes`: connections that ended · `view`: lists ·
-//!   `conversation`: events, messages
+//! Owners; each gets what else it needs as arguments, and returns what is to be done:
+//! - `apps`: the apps, with `app` (one app, its slots and processes), `log_files`, `targets` and `resolve` (what a request means),
+//!   `dependencies`, `view` (lists), `lacks`, `readiness` (sockets), `upkeep` (health, files, the clock), `groups`
+//! - `jobs`: commands under way, and their replies; `reload`: the words at the end of one · `apply`: configurations being
+//!   made true · `look`: lists that wait for workers
+//! - `processes`: process ids, trees, pid files · `starting`: starts under way, with `work`: what takes its time, a little
+//!   in each turn, and `launch`: one process
+//! - `conversation`: events, messages, actions; `stdin`
+//! - `persistence`: what is saved; `resurrect`: the way back
+//! - `closes`: connections that ended · `wake`: the reactor and its timer
+//!
+//! The router itself, and nothing else, is `impl Engine`: the loop below, `commands` and `keep` (what clients ask for),
+//! `actions` (effects performed), `lifecycle` (processes begin and end), `time` (what is due).
 
 mod actions;
 mod app;
 mod apply;
+mod apps;
 mod clock;
 mod closes;
 mod commands;
@@ -25,16 +30,18 @@ mod conversation;
 mod cpu_sample;
 mod dependencies;
 mod exit_tail;
-mod exits;
 mod faults;
 mod groups;
 mod jobs;
+mod keep;
 mod lacks;
 mod launch;
+mod lifecycle;
+mod log_files;
 mod log_request;
 mod look;
 mod persistence;
-mod places;
+mod processes;
 mod readiness;
 mod reload;
 mod resolve;
@@ -48,45 +55,42 @@ mod tests;
 mod time;
 mod upkeep;
 mod view;
+mod wake;
 mod work;
 
 pub(crate) use clock::wall_ms;
 pub(crate) use signals::Signals;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{ActionReply, ErrorReply};
-use forkful_core::Time;
 use forkful_core::chance::Chance;
+use forkful_core::foreground::exit_code;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
-use forkful_core::supervisor::{Effect, Event};
-use forkful_os::cgroup::Groups;
-use forkful_os::closed::ClosedConnections;
-use forkful_os::process::{Child, Flight};
-use forkful_os::reactor::{self, Interest, Reactor};
-use forkful_os::timer::Timer;
+use forkful_core::supervisor::{Effect, Event, FirstStates};
+use forkful_os::process::Child;
+use forkful_os::reactor;
 use forkful_os::tree;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use crate::command::{COMMAND_QUEUE, Command};
 use crate::home::Home;
-use crate::logs::{EchoPrefix, LogService};
-use crate::pid_files::PidFiles;
-use crate::service_environment;
-use crate::starter::Starter;
+use crate::logs::LogService;
 use app::{App, AppId};
+use apps::Apps;
 use clock::Clock;
-use jobs::{Job, JobId};
-use work::Work;
+use closes::Closes;
+use jobs::{JobId, Jobs};
+use look::Looks;
+use processes::Processes;
+use signals::Signal;
+use starting::Starts;
+use wake::Wake;
 
 /// Marks a reactor token as a process's pidfd; the rest of it is the key in `Engine::watched`.
 const PROCESS_BIT: u64 = 1 << 63;
@@ -172,136 +176,75 @@ pub(crate) struct EngineOptions {
     pub(crate) echo: bool,
     /// Workers' output goes to files.
     pub(crate) write_log_files: bool,
-    /// What its workers are known by.
-    pub(crate) marks: tree::Marks,
 }
 
-/// See the module's documentation.
-pub(crate) struct Engine {
-    clock: Clock,
-    home: Home,
-    /// The apps' unix sockets, as the next daemon would find them noted.
-    noted_sockets: BTreeSet<PathBuf>,
-    agent: Option<PathBuf>,
-    echo: bool,
-    write_log_files: bool,
-    reactor: Rc<Reactor>,
-    timer: Timer,
-    /// What the timer is set to.
-    timer_set: Option<Time>,
-    logs: LogService,
-    conversations: conversation::Conversations,
-    apps: BTreeMap<AppId, App>,
-    watched: HashMap<u64, (AppId, u16, Generation)>,
-    /// The process ids of our workers, and of the commands of health checks.
-    pids: HashSet<u32>,
-    pid_files: PidFiles,
-    /// What takes its time.
-    work: Work,
-    /// The threads that start processes.
-    starter: Starter,
-    /// Where the apps' control groups are made, if they can be.
-    groups: Option<Groups>,
-    pending: BTreeMap<(AppId, u16, Generation), starting::Pending>,
-    stuck: Vec<starting::Stuck>,
-    /// Since when starts fail for want of descriptors or memory.
-    short_since: Option<Time>,
-    /// Starts of processes that are no workers.
-    helpers: HashMap<u64, Arc<Flight>>,
-    /// Some app may hold something back for another.
-    holds_some: bool,
-    /// The apps that an `apply` under way changes.
-    applying: BTreeSet<String>,
-    /// All processes, as they were then; taken when needed, kept while there is work.
-    snapshot: Option<(Time, tree::Snapshot)>,
-    /// How such a view is had.
-    look: fn(&HashSet<u32>) -> io::Result<tree::Snapshot>,
-    jobs: BTreeMap<JobId, Job>,
-    /// Empty between two events; keeps its memory.
-    effects: Vec<Effect>,
-    /// Events of slots that come from within: exits of processes that never began, drains that need no time.
-    told: VecDeque<(AppId, Event)>,
-    looks: Vec<look::Look>,
-    replies: Vec<tokio::task::JoinHandle<()>>,
-    back: mpsc::UnboundedSender<Back>,
-    closes: Option<ClosedConnections>,
-    closes_ports: Vec<u16>,
-    closes_seen: (Time, u32),
-    closes_pause: Option<Time>,
-    /// The saved state; none in the foreground.
-    persistence: Option<persistence::Persistence>,
-    /// Distinguishes this daemon's workers from each other and from any other's.
-    marks: tree::Marks,
-    chance: Chance,
-    next_app: u32,
-    next_pm_id: u32,
-    next_job: u64,
-    next_watch: u64,
-    next_start: u64,
-    next_later: u64,
+/// How far the engine is in its life, and how it is to end.
+#[derive(Debug)]
+struct Life {
+    phase: Phase,
     /// Replaces apps' own stop signal (foreground mode forwards what it got).
     stop_signal: Option<i32>,
     /// How the process that ended last did so.
     last_exit: Option<Exit>,
-    phase: Phase,
+}
+
+/// What is delivered after what is being done now.
+struct Inbox {
+    /// From within.
+    events: VecDeque<(AppId, Event)>,
+    /// Where threads and tasks send theirs to.
+    back: mpsc::UnboundedSender<Back>,
+    /// Effects of the event that is being handled. Empty between two events; keeps its memory.
+    effects: Vec<Effect>,
+}
+
+/// See the module's documentation.
+pub(crate) struct Engine {
+    options: EngineOptions,
+    clock: Clock,
+    wake: Wake,
+    logs: LogService,
+    apps: Apps,
+    processes: Processes,
+    starts: Starts,
+    jobs: Jobs,
+    plans: apply::Plans,
+    looks: Looks,
+    conversations: conversation::Conversations,
+    closes: Closes,
+    /// The saved state; none in the foreground.
+    persistence: Option<persistence::Persistence>,
+    inbox: Inbox,
+    life: Life,
 }
 
 impl Engine {
-    pub(crate) fn new(options: EngineOptions) -> io::Result<(Self, mpsc::UnboundedReceiver<Back>)> {
+    /// An engine whose workers are known by `marks`.
+    pub(crate) fn new(
+        options: EngineOptions,
+        marks: tree::Marks,
+    ) -> io::Result<(Self, mpsc::UnboundedReceiver<Back>)> {
         let (back, back_receiver) = mpsc::unbounded_channel();
-        let (reactor, timer) = (Rc::new(Reactor::new()?), Timer::new()?);
-        reactor.add(timer.as_fd(), TIMER_TOKEN, Interest::READ | Interest::EDGE)?;
+        let wake = Wake::new()?;
         let persistence =
             if options.echo { None } else { Some(persistence::Persistence::start(&options.home)?) };
+        let seed = clock::wall_ms() ^ (u64::from(std::process::id()) << 32);
         let engine = Self {
-            persistence,
+            options,
             clock: Clock::new(),
-            home: options.home,
-            noted_sockets: BTreeSet::new(),
-            agent: options.agent,
-            echo: options.echo,
-            write_log_files: options.write_log_files,
-            reactor,
-            timer,
-            timer_set: None,
+            processes: Processes::new(Rc::clone(wake.reactor())),
+            wake,
             logs: LogService::start()?,
+            apps: Apps::new(Chance::new(seed)),
+            starts: Starts::new(marks, back.clone()),
+            jobs: Jobs::default(),
+            plans: apply::Plans::default(),
+            looks: Looks::default(),
             conversations: conversation::Conversations::default(),
-            apps: BTreeMap::new(),
-            watched: HashMap::new(),
-            pids: HashSet::new(),
-            pid_files: PidFiles::default(),
-            work: Work::default(),
-            starter: Starter::default(),
-            groups: Groups::make(options.marks.instance()),
-            pending: BTreeMap::new(),
-            stuck: Vec::new(),
-            short_since: None,
-            helpers: HashMap::new(),
-            holds_some: false,
-            applying: BTreeSet::new(),
-            snapshot: None,
-            look: tree::Snapshot::take,
-            jobs: BTreeMap::new(),
-            effects: Vec::new(),
-            told: VecDeque::new(),
-            looks: Vec::new(),
-            replies: Vec::new(),
-            back,
-            closes: None,
-            closes_ports: Vec::new(),
-            closes_seen: (Time::default(), 0),
-            closes_pause: None,
-            marks: options.marks,
-            chance: Chance::new(clock::wall_ms() ^ (u64::from(std::process::id()) << 32)),
-            next_app: 0,
-            next_pm_id: 0,
-            next_job: 0,
-            next_watch: 0,
-            next_start: 0,
-            next_later: 0,
-            stop_signal: None,
-            last_exit: None,
-            phase: Phase::Serving,
+            closes: Closes::default(),
+            persistence,
+            inbox: Inbox { events: VecDeque::new(), effects: Vec::new(), back },
+            life: Life { phase: Phase::Serving, stop_signal: None, last_exit: None },
         };
         Ok((engine, back_receiver))
     }
@@ -315,8 +258,8 @@ impl Engine {
         signals: &mut Signals,
         until_rest: bool,
     ) -> io::Result<()> {
-        let ready = watch_reactor(&self.reactor)?;
-        while !(self.phase == Phase::Ended || until_rest && self.is_at_rest()) {
+        let ready = self.wake.watch()?;
+        while !(self.life.phase == Phase::Ended || until_rest && self.is_at_rest()) {
             self.set_timer()?;
             tokio::select! {
                 guard = ready.readable() => {
@@ -343,10 +286,7 @@ impl Engine {
             self.work_some();
             self.settle();
         }
-        for reply in self.replies.drain(..) {
-            // A reply that panicked has nobody to tell.
-            let _ended = reply.await;
-        }
+        self.jobs.give_all().await;
         Ok(())
     }
 
@@ -356,17 +296,18 @@ impl Engine {
         let began = Instant::now();
         for _ in 0..ROUNDS_PER_TURN {
             events.clear();
-            if self.reactor.wait(&mut events, Some(Duration::ZERO)).is_err() || events.is_empty() {
+            let waited = self.wake.reactor().wait(&mut events, Some(Duration::ZERO));
+            if waited.is_err() || events.is_empty() {
                 return true;
             }
             for event in &events {
                 self.on_event(event);
             }
             if events.iter().any(|event| event.token != TIMER_TOKEN) {
-                self.work.note_served(self.clock.now());
+                self.starts.work.note_served(self.clock.now());
             }
             self.settle();
-            if !self.work.is_empty() || began.elapsed() > TURN_MAX {
+            if !self.starts.work.is_empty() || began.elapsed() > TURN_MAX {
                 break;
             }
         }
@@ -374,17 +315,17 @@ impl Engine {
     }
 
     fn on_event(&mut self, event: &reactor::Event) {
+        let now = self.clock.now();
         if event.token == TIMER_TOKEN {
             // What is due is done at the end of the turn.
-            self.timer_set = None;
+            self.wake.note_rung();
         } else if event.token == CLOSES_TOKEN {
-            self.on_closes();
+            self.closes.on_readable(&mut self.apps, self.wake.reactor(), now);
         } else if event.token & PROCESS_BIT != 0 {
             self.on_process_ended(event.token & !PROCESS_BIT);
         } else {
             let app = AppId((event.token >> forkful_cluster::primary::TOKEN_BITS) as u32);
-            let now = self.clock.now();
-            if let Some(entry) = self.apps.get_mut(&app) {
+            if let Some(entry) = self.apps.get_mut(app) {
                 entry.primary.on_event(event, now);
                 self.take_primary_events(app);
             }
@@ -394,10 +335,10 @@ impl Engine {
     /// Delivers what the last event has left behind, until nothing is.
     fn settle(&mut self) {
         loop {
-            match self.told.pop_front() {
+            match self.inbox.events.pop_front() {
                 Some((app, event)) => {
                     self.supervise(app, event);
-                    self.after_exit(app);
+                    self.apps.free_ports(app);
                 }
                 None if !self.go_on_with_held() => break,
                 None => {}
@@ -406,32 +347,63 @@ impl Engine {
         self.finish_jobs();
         self.finish_looks();
         self.save_changes();
-        self.replies.retain(|reply| !reply.is_finished());
-        self.follow_closes();
+        self.jobs.forget_given();
+        self.closes.follow(&mut self.apps, self.wake.reactor(), self.clock.now());
+    }
+
+    /// Has apps that wait for others go on, where those are as far as they should be; says whether any did.
+    fn go_on_with_held(&mut self) -> bool {
+        let mut any = false;
+        for app in self.apps.waiting() {
+            self.supervise(app, Event::OthersMoved);
+            any |= !self.apps.get(&app).is_some_and(|entry| entry.supervisor.waits_for_others());
+        }
+        any
     }
 
     fn on_back(&mut self, back: Back) {
         match back {
             Back::Step(command) => self.on_command(command),
-            Back::Applied(applied) => self.on_applied(applied),
+            Back::Applied(applied) => self.plans.end(applied),
             Back::Flushed { job, app, fault } => {
-                if let Some(part) = self.part(job, app)
-                    && let Some(fault) = fault
-                {
-                    part.note(fault);
-                }
-                self.answered(job);
+                self.jobs.note(job, app, fault);
+                self.jobs.answered(job);
             }
-            Back::Files { app, news } => self.on_files(app, news),
-            Back::Health { app, slot, generation, answer } => self.on_health(app, slot, generation, answer),
+            Back::Files { app, news } => {
+                let event = self.apps.get_mut(app).and_then(|entry| entry.on_files(news));
+                self.supervise_some(app, event);
+            }
+            Back::Health { app, slot, generation, answer } => {
+                self.tell(app, Event::Health { slot, generation, answer });
+            }
             Back::Loaded(resurrection, loaded) => self.on_loaded(resurrection, loaded),
             Back::Revived(resurrection, candidates) => self.on_revived(resurrection, candidates),
             Back::Started { number, result } => self.on_started(number, result),
-            Back::OwnPrimary { app, slot, generation } => self.on_own_primary(app, slot, generation),
-            Back::HelperStarted { number, result, waits } => self.on_helper_started(number, result, waits),
-            Back::HelperEnded { pid } => {
-                self.pids.remove(&pid);
+            Back::OwnPrimary { app, slot, generation } => {
+                if let Some(entry) = self.apps.get_mut(app) {
+                    entry.note_own_primary(slot, generation);
+                }
             }
+            Back::HelperStarted { number, result, waits } => {
+                self.starts.hand_over_helper(number, result, waits, &mut self.processes);
+            }
+            Back::HelperEnded { pid } => self.processes.note_gone(pid),
+        }
+    }
+
+    fn on_signal(&mut self, signal: Signal) {
+        match signal {
+            Signal::Child => self.processes.reap_orphans(|pid| self.starts.is_being_started(pid)),
+            Signal::Stop(_) if !self.options.echo => self.kill(None),
+            // Foreground: the first stop signal is passed on as it is, a second one does not wait any more.
+            Signal::Stop(_) if self.life.stop_signal.is_some() => self.apps.signal_all(9),
+            Signal::Stop(number) => {
+                self.life.stop_signal = Some(number);
+                self.kill(None);
+            }
+            // In the background SIGUSR2, the only one of these, asks what PM2 does on it.
+            Signal::Forward(_) if !self.options.echo => drop(self.logs.reopen()),
+            Signal::Forward(number) => self.apps.signal_all(number),
         }
     }
 
@@ -439,64 +411,35 @@ impl Engine {
         self.apps.values().all(App::is_at_rest) && self.jobs.is_empty()
     }
 
-    /// How the foreground's process should end: as its workers did. After a stop signal, as the last
-    /// of them (an app that handles the signal decides itself); else the worst of them.
+    /// How the foreground's process should end: as its workers did.
     pub(crate) fn exit_code(&self) -> i32 {
-        let code = |exit: &Exit| match exit {
-            Exit::Code(code) => *code,
-            Exit::Signal(signal) => 128 + signal,
-            Exit::SpawnFailed(_) => 127,
-        };
-        if self.stop_signal.is_some() {
-            return self.last_exit.as_ref().map_or(0, code);
-        }
         let records = self.apps.values().flat_map(|entry| entry.supervisor.slots().values());
-        records.filter_map(|record| record.last_exit.as_ref()).map(code).max().unwrap_or(0)
+        let exits = records.filter_map(|record| record.last_exit.as_ref());
+        exit_code(self.life.stop_signal.is_some(), self.life.last_exit.as_ref(), exits)
     }
 
     /// Starts apps without a client; what is returned tells when all are up or have failed.
     pub(crate) fn start_now(&mut self, specs: Vec<AppSpec>) -> Started {
         let (reply, started) = tokio::sync::oneshot::channel();
-        let job = self.new_job(Some(reply), |reply| reply);
+        let job = self.jobs.begin(Some(reply));
         for spec in specs {
-            self.create(spec, job);
+            self.create(spec, job, FirstStates::default());
         }
         self.settle();
         started
     }
 
-    /// The same for what was saved. Values that were not saved are taken from the home's file `environment`, else from this
-    /// process's environment.
-    pub(crate) fn resurrect_now(&mut self) -> Started {
-        let (reply, started) = tokio::sync::oneshot::channel();
-        let texts = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        let mut env: BTreeMap<String, String> = std::env::vars_os().filter_map(texts).collect();
-        match service_environment::read(&self.home.environment()) {
-            Ok(variables) => env.extend(variables),
-            Err(fault) => log_line!("forkful: {fault}; apps start without its values"),
-        }
-        let request = ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() };
-        self.resurrect(request, reply);
-        self.settle();
-        started
-    }
-
-    fn echo_for(&self, slot: u16) -> Option<EchoPrefix> {
-        let several = self.apps.values().map(|entry| entry.spec().instances).sum::<u16>() > 1;
-        self.echo.then(|| if several { EchoPrefix(format!("{slot} | ")) } else { EchoPrefix::default() })
+    /// Makes an app and starts its workers.
+    fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) -> AppId {
+        let id = self.apps.create(spec, self.wake.reactor());
+        self.conversations.hear_messages(&mut self.apps);
+        self.jobs.join(job, id, &self.apps);
+        self.supervise(id, Event::Create { first, job });
+        id
     }
 }
 
 /// The queue between clients and the engine.
 pub(crate) fn command_queue() -> (mpsc::Sender<Command>, mpsc::Receiver<Command>) {
     mpsc::channel(COMMAND_QUEUE)
-}
-
-/// Lets tokio watch the reactor.
-#[expect(deprecated, reason = "its successor is unsafe for types that may close early; an OwnedFd cannot")]
-fn watch_reactor(reactor: &Reactor) -> io::Result<AsyncFd<OwnedFd>> {
-    let fd = reactor.as_fd().try_clone_to_owned()?;
-    AsyncFd::with_interest(fd, tokio::io::Interest::READABLE)
 }

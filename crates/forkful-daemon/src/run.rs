@@ -98,9 +98,8 @@ fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<
             home: home.clone(),
             echo: false,
             write_log_files: true,
-            marks,
         };
-        let (mut engine, mut back) = Engine::new(options).inspect_err(leave)?;
+        let (mut engine, mut back) = Engine::new(options, marks).inspect_err(leave)?;
         let (sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGUSR2])?;
         let server = tokio::task::spawn_local(server::serve(listener, sender.clone()));
@@ -145,14 +144,9 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
         let marks = tree::Marks::new();
         // Dropped last, when nothing is left.
         let _guard = Guard::start(marks.instance());
-        let engine_options = EngineOptions {
-            agent,
-            home: options.home,
-            echo: true,
-            write_log_files: options.write_log_files,
-            marks,
-        };
-        let (mut engine, mut back) = Engine::new(engine_options)?;
+        let engine_options =
+            EngineOptions { agent, home: options.home, echo: true, write_log_files: options.write_log_files };
+        let (mut engine, mut back) = Engine::new(engine_options, marks)?;
         let (_sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;
         let manager = ServiceManager::from_environment().map(Rc::new);

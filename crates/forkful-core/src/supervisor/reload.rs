@@ -26,6 +26,16 @@ pub(super) struct Reload {
     instances: Option<u16>,
 }
 
+impl Whom {
+    /// What a command means that names these slots of an app with `total` slots: one of several, or all of them.
+    pub fn of(slots: &[u16], total: usize) -> Self {
+        match slots {
+            [slot] if total > 1 => Self::Slot(*slot),
+            _ => Self::All,
+        }
+    }
+}
+
 impl Turn<'_> {
     /// Begins a reload, or has it wait for the one under way.
     pub(super) fn order_reload(&mut self, order: ReloadOrder) {
@@ -198,5 +208,17 @@ impl Turn<'_> {
         let first = self.app.slots.keys().next().copied();
         self.effect(Effect::Failed(job, first, fault.clone()));
         self.settled(job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reload_means_one_of_several_slots_or_all() {
+        assert_eq!(Whom::of(&[2], 4), Whom::Slot(2));
+        assert_eq!(Whom::of(&[0], 1), Whom::All, "a stopped app of one slot is started, too");
+        assert_eq!(Whom::of(&[0, 1], 4), Whom::All);
     }
 }

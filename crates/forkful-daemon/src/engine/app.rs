@@ -12,16 +12,24 @@ use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Exit, Generation, State};
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, SlotRecord};
 use forkful_os::cgroup::{AppGroup, WorkerGroup};
 use forkful_os::process::Child;
 
 use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
+use super::launch::{lowest_port_of, other_user};
+use super::log_files::{SpecialFiles, log_files};
 use super::upkeep::AppUpkeep;
 
 pub(crate) use forkful_core::supervisor::{AppId, ListenFault};
+
+/// Names a process of a worker: its app, its slot, and which of the slot's processes it is.
+pub(crate) type ProcessKey = (AppId, u16, Generation);
+
+/// Between two looks at who has the port that a worker did not get.
+const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// An app that exists.
 pub(crate) struct App {
@@ -36,8 +44,8 @@ pub(crate) struct App {
     pub(crate) upkeep: AppUpkeep,
     /// What only another version knows of it; saved again with it.
     pub(crate) unknown_keys: Vec<forkful_api::saved::UnknownKey>,
-    /// Things to do later, in order of time.
-    pub(crate) later: BTreeMap<(Time, u64), Later>,
+    /// Things to do later.
+    pub(crate) later: Laters,
     /// What was found at the starts so far; see [`SpecialFiles`].
     pub(crate) special_logs: SpecialFiles,
     /// Its control group, once a worker was started.
@@ -105,6 +113,14 @@ pub(crate) struct Ended {
     pub(crate) give_up: Time,
 }
 
+/// How a process is asked to end.
+pub(crate) enum Leave {
+    /// It was.
+    Asked,
+    /// By this signal to its tree.
+    SignalTree(i32),
+}
+
 /// Something to do later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
@@ -128,6 +144,44 @@ impl AsRef<AppSupervisor> for App {
 }
 
 impl App {
+    /// An app without slots.
+    pub(crate) fn new(supervisor: AppSupervisor, primary: Primary) -> Self {
+        Self {
+            supervisor,
+            primary,
+            places: BTreeMap::new(),
+            created_at_ms: super::clock::wall_ms(),
+            workers_started: 0,
+            upkeep: AppUpkeep::default(),
+            unknown_keys: Vec::new(),
+            later: Laters::default(),
+            special_logs: SpecialFiles::new(),
+            group: None,
+            cpu: CpuSample::default(),
+            out_of_memory_kills: 0,
+            told_lacks: BTreeSet::new(),
+        }
+    }
+
+    /// Another slot. `folder` is where log files go.
+    pub(crate) fn add_place(&mut self, number: u16, pm_id: u32, folder: &std::path::Path) {
+        let files = log_files(self.spec(), folder, pm_id, &self.special_logs);
+        let place = Place {
+            pm_id,
+            processes: BTreeMap::new(),
+            exit_cause: None,
+            owner_looked_at: None,
+            exit_tail: ExitTail::default(),
+            started_at_ms: None,
+            cpu: CpuSample::default(),
+            group_cpu: CpuSample::default(),
+            out_file: files.out,
+            error_file: files.error,
+            combined_file: files.combined,
+        };
+        self.places.insert(number, place);
+    }
+
     /// What it is.
     pub(crate) fn spec(&self) -> &AppSpec {
         self.supervisor.spec()
@@ -148,6 +202,31 @@ impl App {
         self.places.iter().filter_map(|(slot, place)| Some((*slot, self.supervisor.slot(*slot)?, place)))
     }
 
+    /// It has another definition: its listeners and its log files follow. `folder` is where log files go.
+    pub(crate) fn follow_definition(&mut self, folder: &std::path::Path, now: Time) {
+        let spec = Rc::clone(self.supervisor.spec());
+        self.primary.set_balance(spec.balance, now);
+        self.primary.set_owner(other_user(&spec), lowest_port_of(&spec));
+        self.name_log_files(folder);
+    }
+
+    /// Takes over what a start has found out about the paths of log files.
+    pub(crate) fn note_special_logs(&mut self, special: SpecialFiles, folder: &std::path::Path) {
+        if self.special_logs != special {
+            self.special_logs = special;
+            self.name_log_files(folder);
+        }
+    }
+
+    /// The log files of some slots, each once.
+    pub(crate) fn log_paths(&self, slots: &[u16]) -> Vec<PathBuf> {
+        let places = slots.iter().filter_map(|slot| self.places.get(slot));
+        let mut paths: Vec<_> = places.flat_map(Place::all_log_paths).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
     /// Says which log files each worker has, by the spec and by what is known of the paths in it.
     pub(crate) fn name_log_files(&mut self, folder: &std::path::Path) {
         for place in self.places.values_mut() {
@@ -155,6 +234,64 @@ impl App {
             (place.out_file, place.error_file) = (files.out, files.error);
             place.combined_file = files.combined;
         }
+    }
+
+    /// Asks a process to end, in the way that it wants: by a signal or by a message. `stop_signal` replaces its own.
+    pub(crate) fn ask_to_leave(
+        &mut self,
+        slot: u16,
+        generation: Generation,
+        stop_signal: Option<i32>,
+        now: Time,
+    ) -> Leave {
+        let stop = self.spec().stop;
+        let signal = stop_signal.unwrap_or(stop.signal.0);
+        let process = self.process(slot, generation).filter(|process| process.ended.is_none());
+        let Some(worker) = process.map(|process| process.worker) else { return Leave::SignalTree(signal) };
+        if self.spec().mode == Mode::Cluster {
+            self.primary.stopping(worker, now);
+        }
+        let by_message = stop.by_message && stop_signal.is_none();
+        if by_message && self.primary.send_message(worker, b"\"shutdown\"", now).is_ok() {
+            return Leave::Asked;
+        }
+        match self.process(slot, generation) {
+            Some(process) if !stop.whole_tree => {
+                // It may have ended this moment.
+                let _gone = process.child.signal(signal);
+                Leave::Asked
+            }
+            Some(_) | None => Leave::SignalTree(signal),
+        }
+    }
+
+    /// Sends a signal to the processes of some slots; says what did not get it.
+    pub(crate) fn signal(&self, slots: &[u16], signal: i32) -> Vec<String> {
+        let mut notes = Vec::new();
+        for slot in slots {
+            let Some(place) = self.places.get(slot) else { continue };
+            match self.current(*slot) {
+                Some(process) => {
+                    if let Err(error) = process.child.signal(signal) {
+                        notes.push(format!("worker {}: {error}", place.pm_id));
+                    }
+                }
+                None => notes.push(format!("worker {} does not run", place.pm_id)),
+            }
+        }
+        notes
+    }
+
+    /// Who has a port is found by a look at every process's descriptors: not at each of the listens of an app
+    /// that tries again and again.
+    pub(crate) fn may_look_for_owner(&mut self, slot: u16, now: Time) -> bool {
+        let known = self.supervisor.slot(slot).is_some_and(|record| record.listen_fault.is_some());
+        let Some(place) = self.places.get_mut(&slot) else { return false };
+        let may = !known || place.owner_looked_at.is_none_or(|at| now.since(at) >= OWNER_LOOK_PAUSE);
+        if may {
+            place.owner_looked_at = Some(now);
+        }
+        may
     }
 
     /// Finds a process by its worker id.
@@ -179,14 +316,9 @@ impl App {
         self.process(slot, generation).map(|process| process.worker)
     }
 
-    /// Nothing that was planned for a slot concerns the next one of its number.
-    pub(crate) fn forget_later(&mut self, slot: u16) {
-        self.later.retain(|_, later| later.slot() != slot);
-    }
-
     /// When something of this app is due.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        let later = self.later.keys().next().map(|(at, _)| *at);
+        let later = self.later.next_wake();
         let supervisor = self.supervisor.next_wake();
         [later, supervisor, self.primary.next_wake(), self.next_upkeep()].into_iter().flatten().min()
     }
@@ -203,6 +335,36 @@ pub(crate) fn places_mut<'a>(
     places: &'a mut BTreeMap<u16, Place>,
 ) -> impl Iterator<Item = (u16, &'a SlotRecord, &'a mut Place)> {
     places.iter_mut().filter_map(|(slot, place)| Some((*slot, supervisor.slot(*slot)?, place)))
+}
+
+/// Things to do later, in order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Laters {
+    planned: BTreeMap<(Time, u64), Later>,
+    /// Tells two of the same time apart.
+    last: u64,
+}
+
+impl Laters {
+    pub(crate) fn plan(&mut self, at: Time, later: Later) {
+        self.last += 1;
+        self.planned.insert((at, self.last), later);
+    }
+
+    /// Takes the first thing whose time has come.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<Later> {
+        let first = self.planned.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    /// Nothing that was planned for a slot concerns the next one of its number.
+    pub(crate) fn forget(&mut self, slot: u16) {
+        self.planned.retain(|_, later| later.slot() != slot);
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        self.planned.keys().next().map(|(at, _)| *at)
+    }
 }
 
 impl Later {
@@ -252,96 +414,6 @@ impl Place {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogFiles {
-    pub(crate) out: PathBuf,
-    pub(crate) error: PathBuf,
-    pub(crate) combined: Option<PathBuf>,
-}
-
-/// Log files that were given and are no plain files: devices, pipes and descriptors, which all workers share. What a path
-/// is, is looked up off the loop, at each start (see [`LogPlaces`]); until then it counts as a plain file.
-pub(crate) type SpecialFiles = BTreeSet<PathBuf>;
-
-/// A worker's log files, as PM2 names them: `-<id>` unless one file serves all.
-pub(crate) fn log_files(
-    spec: &AppSpec,
-    folder: &std::path::Path,
-    pm_id: u32,
-    special: &SpecialFiles,
-) -> LogFiles {
-    let name: String = spec
-        .name
-        .as_str()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
-        .collect();
-    let null = std::path::Path::new("/dev/null");
-    if spec.logs.disabled {
-        return LogFiles { out: null.to_owned(), error: null.to_owned(), combined: None };
-    }
-    let single = spec.logs.merge;
-    let file = |given: &Option<PathBuf>, kind: &str| match given {
-        Some(path) if single || is_devices(path) || special.contains(path) => path.clone(),
-        Some(path) => own_file(path, pm_id),
-        None if single => folder.join(format!("{name}-{kind}.log")),
-        None => folder.join(format!("{name}-{kind}-{pm_id}.log")),
-    };
-    LogFiles {
-        out: file(&spec.logs.out_file, "out"),
-        error: file(&spec.logs.error_file, "error"),
-        combined: spec.logs.combined_file.clone(),
-    }
-}
-
-/// Whether a path is that of a device or a descriptor by its name alone.
-fn is_devices(path: &std::path::Path) -> bool {
-    // Shared memory holds plain files.
-    (path.starts_with("/dev") && !path.starts_with("/dev/shm")) || path.starts_with("/proc")
-}
-
-/// The log files of an app that are to be looked at before a start, each of which gets a number if it is a plain file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LogPlaces(Vec<PathBuf>);
-
-impl LogPlaces {
-    /// Those of which the names do not tell.
-    pub(crate) fn of(spec: &AppSpec) -> Self {
-        if spec.logs.disabled || spec.logs.merge {
-            return Self::default();
-        }
-        let given = [&spec.logs.out_file, &spec.logs.error_file];
-        Self(given.into_iter().flatten().filter(|path| !is_devices(path)).cloned().collect())
-    }
-
-    /// Whether this is one of them.
-    pub(crate) fn has(&self, path: &std::path::Path) -> bool {
-        self.0.iter().any(|own| own == path)
-    }
-
-    /// Looks at them, which may wait for a file system: not on the loop. `before` is told each path.
-    pub(crate) fn special(self, mut before: impl FnMut(&std::path::Path)) -> SpecialFiles {
-        let mut special = SpecialFiles::new();
-        for path in self.0 {
-            before(&path);
-            if fs_err::metadata(&path).is_ok_and(|found| !found.is_file()) {
-                special.insert(path);
-            }
-        }
-        special
-    }
-}
-
-/// A worker's own file, by the path that was given for all.
-fn own_file(path: &std::path::Path, pm_id: u32) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let name = match path.extension() {
-        Some(extension) => format!("{stem}-{pm_id}.{}", extension.to_string_lossy()),
-        None => format!("{stem}-{pm_id}"),
-    };
-    path.with_file_name(name)
-}
-
 /// Shown in replies: everything but the environment's values, and those of its blocks.
 pub(crate) fn public_definition(spec: &AppSpec) -> (AppDefinition, Vec<String>) {
     let mut definition = AppDefinition::from(spec);
@@ -350,43 +422,4 @@ pub(crate) fn public_definition(spec: &AppSpec) -> (AppDefinition, Vec<String>) 
     let blocks = &mut definition.env_sources.blocks;
     blocks.named.values_mut().chain([&mut blocks.common]).for_each(BTreeMap::clear);
     (definition, names)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn a_device_a_pipe_or_a_descriptor_gets_no_number() {
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("pipe");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
-        let there = folder.path().join("there.log");
-        fs_err::write(&there, "").unwrap();
-        let own = |path: &Path| {
-            let mut spec = crate::engine::tests::spec("app", &["/bin/true"], 1);
-            spec.logs.merge = false;
-            spec.logs.out_file = Some(path.to_owned());
-            let special = LogPlaces::of(&spec).special(|_| {});
-            log_files(&spec, Path::new("/logs"), 3, &special).out
-        };
-        let special =
-            ["/dev/null", "/dev/full", "/dev/stdout", "/dev/fd/2", "/proc/self/fd/1"].map(Path::new);
-        for path in special.into_iter().chain([pipe.as_path()]) {
-            assert_eq!(own(path), path);
-        }
-        assert_eq!(own(&there), folder.path().join("there-3.log"));
-        assert_eq!(own(Path::new("/nowhere/out.log")), Path::new("/nowhere/out-3.log"));
-        assert_eq!(own(Path::new("/nowhere/out")), Path::new("/nowhere/out-3"));
-        assert_eq!(own(Path::new("/dev/shm/out")), Path::new("/dev/shm/out-3"));
-    }
 }

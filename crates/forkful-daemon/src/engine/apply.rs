@@ -13,11 +13,12 @@ use forkful_core::spec::{AppSpec, RunningSince};
 use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
 
+use super::Back;
 use super::app::{App, AppId};
 use super::commands::{answer, refuse};
 use super::persistence::outcome;
 use super::resolve::{check_all_differ, into_spec};
-use super::{Back, Engine};
+use super::targets::Roster;
 use crate::command::{Command, Reply};
 
 /// An app of a plan.
@@ -39,11 +40,24 @@ pub(crate) struct Applied {
     reply: Reply<ApplyReply>,
 }
 
-impl Engine {
+/// Plans under way.
+#[derive(Debug, Default)]
+pub(super) struct Plans {
+    /// The apps that they change.
+    names: BTreeSet<String>,
+}
+
+impl Plans {
     /// Makes the apps what the request says, or only says what that would take.
-    pub(super) fn apply(&mut self, request: ApplyRequest, reply: Reply<ApplyReply>) {
+    pub(super) fn begin(
+        &mut self,
+        request: ApplyRequest,
+        reply: Reply<ApplyReply>,
+        roster: Roster<'_>,
+        back: &mpsc::UnboundedSender<Back>,
+    ) {
         let dry_run = request.dry_run;
-        let plan = match self.plan(request) {
+        let plan = match roster.plan(request) {
             Ok(plan) => plan,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
@@ -55,7 +69,7 @@ impl Engine {
             Ok(names) => names,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let back = self.back.clone();
+        let back = back.clone();
         tokio::task::spawn_local(async move {
             let (apps, undone) = carry_out(plan, &back).await;
             let applied = Applied { names, answer: ApplyReply { plan: told, apps, undone }, reply };
@@ -70,7 +84,7 @@ impl Engine {
         let taken: Vec<String> = plan
             .steps()
             .iter()
-            .filter(|step| self.applying.contains(&step.app.name))
+            .filter(|step| self.names.contains(&step.app.name))
             .map(|step| format!("`{}`", step.app.name))
             .collect();
         if !taken.is_empty() {
@@ -80,17 +94,19 @@ impl Engine {
         }
         let changes = plan.steps().iter().filter(|step| step.change != Change::Keep);
         let names: BTreeSet<String> = changes.map(|step| step.app.name.clone()).collect();
-        self.applying.extend(names.iter().cloned());
+        self.names.extend(names.iter().cloned());
         Ok(names)
     }
 
     /// Another plan may change the apps before the client has its answer, so that its next `apply` is not refused.
-    pub(super) fn on_applied(&mut self, applied: Applied) {
-        self.applying.retain(|name| !applied.names.contains(name));
+    pub(super) fn end(&mut self, applied: Applied) {
+        self.names.retain(|name| !applied.names.contains(name));
         answer(applied.reply, Ok(applied.answer));
     }
+}
 
-    fn plan(&self, request: ApplyRequest) -> Result<Apply<Planned>, ErrorReply> {
+impl Roster<'_> {
+    fn plan(self, request: ApplyRequest) -> Result<Apply<Planned>, ErrorReply> {
         let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
         let convert = |definition: AppDefinition| Ok((into_spec(definition.clone())?, definition));
         let mut wanted: Vec<(AppSpec, AppDefinition)> =
@@ -100,7 +116,7 @@ impl Engine {
         for spec in specs.clone().filter(|spec| self.find(spec.name.as_str()).is_none()) {
             self.check_is_new(spec.name.as_str())?;
         }
-        self.check_dependencies(specs)?;
+        self.apps.check_dependencies(specs)?;
         order::sort_by_needs(&mut wanted, |(spec, _)| order::needs_of(spec));
         let removals = if prune { self.removals(&wanted) } else { Vec::new() };
         let changes =
@@ -109,7 +125,7 @@ impl Engine {
     }
 
     /// The apps of the same namespaces that are not wanted.
-    fn removals(&self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
+    fn removals(self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
         let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.namespace).collect();
         let names: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.name).collect();
         let existing = self.apps.values().map(App::spec);
@@ -126,7 +142,7 @@ impl Engine {
 
     /// What has to be done to one app.
     fn step(
-        &self,
+        self,
         spec: &AppSpec,
         definition: AppDefinition,
         code_changed_at_ms: &BTreeMap<String, u64>,

@@ -1,20 +1,20 @@
 //! What clients ask for, turned into events of slots.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppList, ErrorCode, ErrorReply, StartRequest,
+    ActionReply, ActionRequest, AppDefinition, AppList, AppTable, ErrorCode, ErrorReply, StartRequest,
 };
 use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
-use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom};
+use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents_of};
 use tokio::sync::oneshot;
 
-use super::app::{AppId, Place};
+use super::app::AppId;
 use super::jobs::JobId;
 use super::resolve::Resolved;
+use super::targets::{Roster, Selection};
 use super::{Engine, Phase};
 use crate::command::{Command, Keep, Reply, Verb};
 
@@ -25,24 +25,27 @@ impl Engine {
             Command::Keep(Keep::Resurrect { reply, .. })
             | Command::Start { reply, .. }
             | Command::Action { verb: Verb::Restart | Verb::Reload | Verb::Scale, reply, .. }
-                if self.phase != Phase::Serving =>
+                if self.life.phase != Phase::Serving =>
             {
                 refuse_at_the_end(reply);
             }
-            Command::Apply { reply, .. } if self.phase != Phase::Serving => refuse_at_the_end(reply),
+            Command::Apply { reply, .. } if self.life.phase != Phase::Serving => refuse_at_the_end(reply),
             Command::Start { request, reply } => self.start(request, reply),
-            Command::Apply { request, reply } => self.apply(request, reply),
-            Command::Keep(Keep::Save { request, reply }) => self.save(&request, reply),
-            Command::Keep(Keep::Resurrect { request, reply }) => self.resurrect(request, reply),
-            Command::Keep(Keep::Rewrite) => self.rewrite_home(),
-            Command::Keep(Keep::Clear { reply }) => self.clear_saved(reply),
-            Command::Action { verb, request, reply } => self.action(verb, request, reply),
-            Command::List { .. } | Command::Table { .. } | Command::Describe { .. } => self.look(command),
-            Command::Logs { query, reply } => {
-                let lines = self.logs_for(&query);
-                answer(reply, lines);
+            Command::Apply { request, reply } => {
+                let roster = Roster::of(&self.apps, self.persistence.as_ref());
+                self.plans.begin(request, reply, roster, &self.inbox.back);
             }
-            Command::Talk(talk) => self.talk(talk),
+            Command::Keep(keep) => self.keep(keep),
+            Command::Action { verb, request, reply } => self.action(verb, request, reply),
+            Command::List { .. } | Command::Table { .. } | Command::Describe { .. } => {
+                self.looks.begin(command, &mut self.apps, self.clock.now());
+                self.finish_looks();
+            }
+            Command::Logs { query, reply } => answer(reply, self.roster().logs_for(&query, &self.logs)),
+            Command::Talk(talk) => {
+                let (persistence, now) = (self.persistence.as_ref(), self.clock.now());
+                self.conversations.serve(talk, &mut self.apps, persistence, now);
+            }
             Command::Kill { reply } => self.kill(Some(reply)),
         }
         self.finish_jobs();
@@ -53,7 +56,7 @@ impl Engine {
         match command {
             Command::List { measure, reply } => {
                 if measure {
-                    self.measure_loops();
+                    self.apps.measure_loops(self.clock.now());
                 }
                 answer(reply, Ok(self.list()));
             }
@@ -64,48 +67,50 @@ impl Engine {
     }
 
     fn start(&mut self, request: StartRequest, reply: Reply<ActionReply>) {
-        let Resolved { selection, mut specs, new } = match self.resolve_start(request.apps, request.stopped) {
-            Ok(resolved) => resolved,
-            Err(refusal) => return answer(reply, Err(refusal)),
-        };
+        let Resolved { selection, mut specs, new } =
+            match self.roster().resolve_start(request.apps, request.stopped) {
+                Ok(resolved) => resolved,
+                Err(refusal) => return answer(reply, Err(refusal)),
+            };
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
-        let job = self.new_job(waiting, |reply| reply);
-        for (app, slots) in self.in_order(selection) {
-            self.join(job, app);
+        let job = self.jobs.begin(waiting);
+        for (app, slots) in self.apps.in_order(selection) {
+            self.jobs.join(job, app, &self.apps);
             self.supervise(app, Event::Restart { slots, spec: specs.remove(&app), job });
         }
         for spec in new {
             let stopped = request.stopped.then(|| (0..spec.instances).collect());
-            self.create_with(spec, job, FirstStates { stopped, finished: Vec::new() });
+            self.create(spec, job, FirstStates { stopped, finished: Vec::new() });
         }
-        self.answer_at_once(job, at_once);
+        self.jobs.answer_at_once(job, at_once);
     }
 
     fn action(&mut self, verb: Verb, mut request: ActionRequest, reply: Reply<ActionReply>) {
         let mut forgotten = Vec::new();
         if verb == Verb::Delete {
-            forgotten = self.forget_carried(&mut request.targets);
+            if let Some(persistence) = &mut self.persistence {
+                forgotten = persistence.forget_carried(&mut request.targets, &self.apps);
+            }
             if request.targets.is_empty() && !forgotten.is_empty() {
-                let job = self.new_job(Some(reply), |reply| reply);
-                return self.note_all_known(job, forgotten);
+                let job = self.jobs.begin(Some(reply));
+                return self.jobs.note_all_known(job, forgotten);
             }
         }
-        let Resolved { selection, mut specs, new } = match self.resolve(&mut request) {
+        let Resolved { selection, mut specs, new } = match self.roster().resolve(&mut request) {
             Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
-        let job = self.new_job(waiting, |reply| reply);
-        self.note_all_known(job, forgotten);
+        let job = self.jobs.begin(waiting);
+        self.jobs.note_all_known(job, forgotten);
         if let Some(verb) = ending(verb) {
-            self.stop_in_order(selection.into_iter().collect(), verb, job);
-            return self.answer_at_once(job, at_once);
+            self.stop_in_order(selection, verb, job);
+            return self.jobs.answer_at_once(job, at_once);
         }
-        for (app, slots) in self.in_order(selection) {
-            self.join(job, app);
+        for (app, slots) in self.apps.in_order(selection) {
+            self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
-            let code_changed_ms = self.code_changed_ms(app, &request.code_changed_at_ms);
-            if verb == Verb::Reload && self.leave_alone(app, spec.as_deref(), code_changed_ms, job) {
+            if verb == Verb::Reload && self.leave_alone(app, spec.as_deref(), &request, job) {
                 continue;
             }
             self.tell_changes(job, app, spec.as_deref());
@@ -117,9 +122,17 @@ impl Engine {
                     let instances = request.instances.unwrap_or(1);
                     self.supervise(app, Event::Scale { instances, job });
                 }
-                Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
+                Verb::Signal => {
+                    let signal = request.signal.unwrap_or(15);
+                    let notes = self.apps.get(&app).map(|entry| entry.signal(&slots, signal));
+                    self.jobs.note(job, app, notes.into_iter().flatten());
+                }
                 Verb::Flush => self.flush(app, &slots, job),
-                Verb::ReloadLogs => self.reopen_logs(app, job),
+                Verb::ReloadLogs => {
+                    // All log files of all apps are opened anew, whichever apps were named.
+                    let done = self.logs.reopen();
+                    self.await_logs(app, job, done);
+                }
                 Verb::Reset => {
                     for slot in slots {
                         self.feed(app, slot, slot::Event::Reset);
@@ -128,16 +141,16 @@ impl Engine {
             }
         }
         for spec in new {
-            let app = self.create(spec, job);
-            if let Some(part) = self.part(job, app) {
+            let app = self.create(spec, job, FirstStates::default());
+            if let Some(part) = self.jobs.part(job, app) {
                 part.started = true;
             }
         }
-        self.answer_at_once(job, at_once);
+        self.jobs.answer_at_once(job, at_once);
     }
 
-    fn code_changed_ms(&self, app: AppId, times: &BTreeMap<String, u64>) -> Option<u64> {
-        times.get(self.apps.get(&app)?.spec().name.as_str()).copied()
+    fn roster(&self) -> Roster<'_> {
+        Roster::of(&self.apps, self.persistence.as_ref())
     }
 
     /// Leaves an app alone that a configuration file has not changed; says whether it did.
@@ -145,77 +158,48 @@ impl Engine {
         &mut self,
         app: AppId,
         spec: Option<&AppSpec>,
-        code_changed_ms: Option<u64>,
+        request: &ActionRequest,
         job: JobId,
     ) -> bool {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return false };
-        let oldest_start_ms = entry.oldest_start_ms();
-        let since = RunningSince { oldest_start_ms, code_changed_ms };
+        let code_changed_ms = request.code_changed_at_ms.get(entry.spec().name.as_str()).copied();
+        let since = RunningSince { oldest_start_ms: entry.oldest_start_ms(), code_changed_ms };
         if !may_stay(entry.spec(), spec, since) {
             return false;
         }
-        let pm_ids: Vec<u32> = entry.places.values().map(|place| place.pm_id).collect();
-        let instances = spec.instances;
-        if let Some(part) = self.part(job, app) {
-            part.unchanged = true;
-            part.pm_ids = pm_ids;
-            part.note("neither its definition nor its code has changed; `--force` reloads it".to_owned());
+        if let Some(part) = self.jobs.part(job, app) {
+            part.note_unchanged(entry);
         }
-        self.supervise(app, Event::ScaleAsDefined { instances, job });
+        self.supervise(app, Event::ScaleAsDefined { instances: spec.instances, job });
         true
     }
 
     /// What a configuration file has changed about an app.
     fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
-        let told = changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec));
-        if let Some(part) = self.part(job, app) {
-            told.into_iter().for_each(|change| part.note(change));
-        }
+        self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
     }
 
-    fn signal(&mut self, app: AppId, slots: &[u16], signal: i32, job: JobId) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let mut notes = Vec::new();
-        for slot in slots {
-            let Some(place) = entry.places.get(slot) else { continue };
-            let record = entry.supervisor.slot(*slot);
-            match record.and_then(|record| place.current(record)) {
-                Some(process) => {
-                    if let Err(error) = process.child.signal(signal) {
-                        notes.push(format!("worker {}: {error}", place.pm_id));
-                    }
-                }
-                None => notes.push(format!("worker {} does not run", place.pm_id)),
-            }
+    /// Stops or deletes slots of several apps, those that depend on others first.
+    fn stop_in_order(&mut self, selection: Selection, verb: SlotVerb, job: JobId) {
+        let chosen: Vec<AppId> = selection.keys().copied().collect();
+        for (app, slots) in selection {
+            self.jobs.join(job, app, &self.apps);
+            let first = dependents_of(&self.apps, app, &chosen);
+            self.supervise(app, Event::Stop { slots, verb, first, job });
         }
-        if let Some(part) = self.part(job, app) {
-            for note in notes {
-                part.note(note);
-            }
-        }
-    }
-
-    /// All log files of all apps are opened anew, whichever apps were named.
-    pub(crate) fn reopen_logs(&mut self, app: AppId, job: JobId) {
-        let done = self.logs.reopen();
-        self.await_logs(app, job, done);
     }
 
     fn flush(&mut self, app: AppId, slots: &[u16], job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let mut paths: Vec<_> =
-            slots.iter().filter_map(|slot| entry.places.get(slot)).flat_map(Place::all_log_paths).collect();
-        paths.sort();
-        paths.dedup();
-        let done = self.logs.flush(paths);
+        let done = self.logs.flush(entry.log_paths(slots));
         self.await_logs(app, job, done);
     }
 
     /// Completes the app's part of a job when the log service has answered.
     fn await_logs(&mut self, app: AppId, job: JobId, done: oneshot::Receiver<Result<(), String>>) {
-        self.expect_answer(job, app);
-        let back = self.back.clone();
+        self.jobs.expect_answer(job, app, &self.apps);
+        let back = self.inbox.back.clone();
         tokio::task::spawn_local(async move {
             let fault = match done.await {
                 Ok(Ok(())) => None,
@@ -229,31 +213,38 @@ impl Engine {
 
     /// Stops everything, and then the daemon itself.
     pub(crate) fn kill(&mut self, reply: Option<Reply<ActionReply>>) {
-        self.phase = Phase::Closing;
-        let job = self.new_job(reply, |reply| reply);
-        if let Some(job) = self.jobs.get_mut(&job) {
-            job.ends_daemon = true;
-        }
+        self.life.phase = Phase::Closing;
+        let job = self.jobs.begin(reply);
+        self.jobs.ends_daemon(job);
         let all = self.apps.iter().map(|(id, entry)| (*id, entry.places.keys().copied().collect()));
         self.stop_in_order(all.collect(), SlotVerb::Delete, job);
     }
 
     pub(super) fn list(&mut self) -> AppList {
-        let ids: Vec<AppId> = self.apps.keys().copied().collect();
-        AppList { apps: ids.into_iter().filter_map(|id| self.view(id)).collect(), notes: self.notes() }
+        AppList { apps: self.apps.list(self.clock.now(), &self.logs), notes: self.notes() }
+    }
+
+    pub(super) fn table(&mut self) -> AppTable {
+        let now = self.clock.now();
+        let apps = self.apps.table(now);
+        let mut notes = self.notes();
+        notes.extend(self.apps.crash_notes(now));
+        AppTable { apps, notes }
     }
 
     fn describe(&mut self, target: &str, reply: Reply<AppList>) {
-        let selection = match self.select(&[target.to_owned()]) {
+        let selection = match self.roster().select(&[target.to_owned()]) {
             Ok(selection) => selection,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let mut apps: Vec<_> = selection.keys().filter_map(|id| self.view(*id)).collect();
+        let (now, logs) = (self.clock.now(), &self.logs);
+        let view = |id: &AppId| Some(self.apps.get_mut(*id)?.view(None, now, logs));
+        let mut apps: Vec<_> = selection.keys().filter_map(view).collect();
         let tails: Vec<Vec<_>> = apps
             .iter()
             .map(|app| app.workers.iter().map(|worker| self.logs.stderr_tail(worker.pm_id)).collect())
             .collect();
-        let mut ended = self.ended_tails();
+        let mut ended = self.apps.ended_tails();
         tokio::task::spawn_local(async move {
             for (app, tails) in apps.iter_mut().zip(tails) {
                 for (worker, tail) in app.workers.iter_mut().zip(tails) {
@@ -267,19 +258,9 @@ impl Engine {
         });
     }
 
-    /// What the processes that ended last wrote, by the worker's id: what a process that has written nothing itself is
-    /// described with.
-    fn ended_tails(&mut self) -> BTreeMap<u32, Vec<String>> {
-        let places = self.apps.values_mut().flat_map(|entry| entry.places.values_mut());
-        places.map(|place| (place.pm_id, place.exit_tail.lines().to_vec())).collect()
-    }
-
     fn order_reload(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
-        let whom = match slots {
-            [slot] if entry.places.len() > 1 => Whom::Slot(*slot),
-            _ => Whom::All,
-        };
+        let whom = Whom::of(slots, entry.places.len());
         self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
     }
 }

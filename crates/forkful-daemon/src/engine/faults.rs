@@ -8,8 +8,8 @@ use forkful_cluster::Port;
 use forkful_core::slot::Report;
 use forkful_os::procinfo::{PortOwner, owner_of_port};
 
-use super::Engine;
 use super::app::ListenFault;
+use super::apps::Apps;
 
 const EADDRINUSE: i32 = 98;
 const EACCES: i32 = 13;
@@ -27,10 +27,10 @@ pub(crate) struct Ours {
     is_root: bool,
 }
 
-impl Engine {
-    pub(crate) fn ours(&self) -> Ours {
-        let mut ours = Ours { is_root: forkful_os::identity::euid() == 0, ..Ours::default() };
-        for entry in self.apps.values() {
+impl Ours {
+    pub(crate) fn of(apps: &Apps) -> Self {
+        let mut ours = Self { is_root: forkful_os::identity::euid() == 0, ..Self::default() };
+        for entry in apps.values() {
             let name = entry.spec().name.as_str();
             let ports = entry.primary.addresses().filter_map(|(address, _, _)| port_of(address));
             ours.ports.extend(ports.map(|port| (port, name.to_owned())));
@@ -39,9 +39,7 @@ impl Engine {
         }
         ours
     }
-}
 
-impl Ours {
     fn app_on(&self, port: Port) -> Option<&str> {
         self.ports.iter().find(|(taken, _)| *taken == port).map(|(_, name)| name.as_str())
     }

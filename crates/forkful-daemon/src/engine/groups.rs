@@ -5,72 +5,69 @@
 use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
 use forkful_core::supervisor::SlotRecord;
-use forkful_os::cgroup::{GroupLimits, GroupUsage, Membership, WorkerGroup};
+use forkful_os::cgroup::{GroupLimits, GroupUsage, Groups, Membership, WorkerGroup};
 use forkful_os::tree::Mark;
 
-use super::Engine;
-use super::app::{AppId, Place};
+use super::app::{App, AppId, Place};
 use super::cpu_sample::CpuSample;
 use forkful_api::types::{AppUsage, WorkerUsage};
 
 /// A thousandth of a core is the unit of `cpu_max`.
 const MILLICORES: f64 = 1000.0;
 
-impl Engine {
-    /// Makes the group of a worker that is about to start, in that of its app. The text says which limit cannot be had.
-    pub(super) fn join_group(
-        &mut self,
-        app: AppId,
-        mark: Mark,
-    ) -> Result<Option<(WorkerGroup, Membership)>, String> {
-        let Some(entry) = self.apps.get_mut(&app) else { return Ok(None) };
-        let limits = entry.spec().limits;
-        let Some(groups) = &self.groups else {
-            return match limit_names(entry.spec()) {
-                None => Ok(None),
-                Some(names) => Err(format!(
-                    "{names} cannot be kept: this system lets the daemon make no control group \
-                     (it needs root, or a service with `Delegate=yes`)"
-                )),
-            };
+/// Makes the group of a worker that is about to start, in that of its app. Without `groups` none can be made. The text says
+/// which limit cannot be had.
+pub(super) fn join_group(
+    groups: Option<&Groups>,
+    app: AppId,
+    entry: &mut App,
+    mark: Mark,
+) -> Result<Option<(WorkerGroup, Membership)>, String> {
+    let limits = entry.spec().limits;
+    let Some(groups) = groups else {
+        return match limit_names(entry.spec()) {
+            None => Ok(None),
+            Some(names) => Err(format!(
+                "{names} cannot be kept: this system lets the daemon make no control group \
+                 (it needs root, or a service with `Delegate=yes`)"
+            )),
         };
-        let made = groups.app(
-            &format!("app-{}", app.0),
-            GroupLimits {
-                memory_bytes: limits.memory_bytes,
-                cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
-            },
-        );
-        let joined = made.map_err(|error| (error.to_string(), error.source)).and_then(|group| {
-            let joined = group.worker(&mark.to_string());
-            entry.group = Some(group);
-            joined.map_err(|error| ("cannot make its control group".to_owned(), error))
-        });
-        match joined {
-            Ok(joined) => Ok(Some(joined)),
-            // A start matters more than its group.
-            Err(_) if limits == ResourceLimits::default() => Ok(None),
-            Err((what, error)) => Err(format!("{what}: {error}")),
-        }
+    };
+    let made = groups.app(
+        &format!("app-{}", app.0),
+        GroupLimits {
+            memory_bytes: limits.memory_bytes,
+            cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
+        },
+    );
+    let joined = made.map_err(|error| (error.to_string(), error.source)).and_then(|group| {
+        let joined = group.worker(&mark.to_string());
+        entry.group = Some(group);
+        joined.map_err(|error| ("cannot make its control group".to_owned(), error))
+    });
+    match joined {
+        Ok(joined) => Ok(Some(joined)),
+        // A start matters more than its group.
+        Err(_) if limits == ResourceLimits::default() => Ok(None),
+        Err((what, error)) => Err(format!("{what}: {error}")),
     }
+}
 
-    /// What all processes of an app use, by the kernel's accounts.
-    pub(super) fn usage(&mut self, app: AppId) -> Option<AppUsage> {
-        let now = self.clock.now();
-        let entry = self.apps.get_mut(&app)?;
-        let group = entry.group.as_ref()?;
+impl App {
+    /// What all its processes use, by the kernel's accounts.
+    pub(super) fn usage(&mut self, now: Time) -> Option<AppUsage> {
+        let group = self.group.as_ref()?;
         let usage = group.usage();
         let out_of_memory_kills = group.out_of_memory_kills();
-        let WorkerUsage { memory_bytes, cpu_percent, cpu_time_ms } = figures(&usage, &mut entry.cpu, now);
+        let WorkerUsage { memory_bytes, cpu_percent, cpu_time_ms } = figures(&usage, &mut self.cpu, now);
         Some(AppUsage { memory_bytes, cpu_percent, cpu_time_ms, out_of_memory_kills })
     }
 
-    /// Says in words that the kernel has killed a process of an app for lack of memory since the last call, if it has.
-    pub(super) fn out_of_memory(&mut self, app: AppId) -> Option<String> {
-        let entry = self.apps.get_mut(&app)?;
-        let kills = entry.group.as_ref()?.out_of_memory_kills();
-        let is_new = kills > std::mem::replace(&mut entry.out_of_memory_kills, kills);
-        let why = match entry.spec().limits.memory_bytes {
+    /// Says in words that the kernel has killed a process of it for lack of memory since the last call, if it has.
+    pub(super) fn out_of_memory(&mut self) -> Option<String> {
+        let kills = self.group.as_ref()?.out_of_memory_kills();
+        let is_new = kills > std::mem::replace(&mut self.out_of_memory_kills, kills);
+        let why = match self.spec().limits.memory_bytes {
             Some(bytes) => {
                 format!("the kernel killed it: its app had used all of its `memory_max` of {bytes} bytes")
             }

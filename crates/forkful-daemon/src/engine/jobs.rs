@@ -8,25 +8,28 @@ use forkful_api::types::{ActionReply, AppOutcome};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
 use forkful_core::stderr_excerpt::{cause, next_step};
-use forkful_core::supervisor::Answer;
+use forkful_core::supervisor::{Answer, ReloadResult};
+use tokio::task::JoinHandle;
 
 use super::app::{App, AppId, ListenFault};
+use super::apps::Apps;
 use super::commands::answer;
 use super::faults::Ours;
-use super::{Engine, Phase};
+use super::persistence::SaveTicket;
 use crate::command::Reply;
+use crate::logs::LogService;
 
 pub(crate) use forkful_core::supervisor::JobId;
 
 /// A command under way.
 pub(crate) struct Job {
     /// Who waits; `None` when the client did not want to.
-    pub(crate) reply: Option<Reply<ActionReply>>,
+    reply: Option<Reply<ActionReply>>,
     /// Answers still owed.
-    pub(crate) open: usize,
-    pub(crate) parts: BTreeMap<AppId, Part>,
+    open: usize,
+    parts: BTreeMap<AppId, Part>,
     /// What is known already of apps that take no part.
-    pub(crate) known: Vec<AppOutcome>,
+    known: Vec<AppOutcome>,
     /// The whole daemon ends when this one does.
     pub(crate) ends_daemon: bool,
 }
@@ -85,8 +88,7 @@ pub(crate) struct Failure {
 }
 
 impl Job {
-    /// Whether somebody waited for the answer and does not any more.
-    pub(super) fn has_client_left(&self) -> bool {
+    fn has_client_left(&self) -> bool {
         self.reply.as_ref().is_some_and(tokio::sync::oneshot::Sender::is_closed)
     }
 }
@@ -201,77 +203,112 @@ fn explain(
     }
 }
 
-impl Engine {
-    /// It did not come to what was asked of a slot.
-    pub(super) fn note_failed(&mut self, job: JobId, app: AppId, slot: Option<u16>, fault: Fault) {
-        let pm_id = slot.and_then(|slot| self.pm_id(app, slot)).unwrap_or(0);
-        if let Some(part) = self.part(job, app) {
-            part.failures.push(Failure { pm_id, fault, listen_fault: None });
-        }
-    }
+/// Commands under way, and the answers that are being put together.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    open: BTreeMap<JobId, Job>,
+    /// The number of the newest job.
+    last: u64,
+    replies: Vec<JoinHandle<()>>,
+}
 
-    pub(crate) fn new_job<T>(
-        &mut self,
-        reply: Option<T>,
-        into: impl FnOnce(T) -> Reply<ActionReply>,
-    ) -> JobId {
-        self.next_job += 1;
-        let id = JobId(self.next_job);
-        let reply = reply.map(into);
-        self.jobs.insert(
-            id,
-            Job { reply, open: 0, parts: BTreeMap::new(), known: Vec::new(), ends_daemon: false },
-        );
+impl Jobs {
+    /// A command begins; without a `reply` nobody waits for its end.
+    pub(crate) fn begin(&mut self, reply: Option<Reply<ActionReply>>) -> JobId {
+        self.last += 1;
+        let id = JobId(self.last);
+        let job = Job { reply, open: 0, parts: BTreeMap::new(), known: Vec::new(), ends_daemon: false };
+        self.open.insert(id, job);
         id
     }
 
+    /// A command that is refused after all: its client, if one waits.
+    pub(crate) fn give_up(&mut self, job: JobId) -> Option<Reply<ActionReply>> {
+        self.open.remove(&job).and_then(|job| job.reply)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// The whole daemon ends when this job does.
+    pub(crate) fn ends_daemon(&mut self, job: JobId) {
+        if let Some(job) = self.open.get_mut(&job) {
+            job.ends_daemon = true;
+        }
+    }
+
+    /// Whether somebody waited for the answer and does not any more.
+    pub(super) fn has_client_left(&self, job: JobId) -> bool {
+        self.open.get(&job).is_some_and(Job::has_client_left)
+    }
+
     /// An app takes part in a job.
-    pub(crate) fn join(&mut self, job: JobId, app: AppId) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        if let Some(job) = self.jobs.get_mut(&job) {
+    pub(crate) fn join(&mut self, job: JobId, app: AppId, apps: &Apps) {
+        let Some(entry) = apps.get(&app) else { return };
+        if let Some(job) = self.open.get_mut(&job) {
             job.parts
                 .entry(app)
                 .or_insert_with(|| Part::new(entry.spec().name.as_str(), &entry.spec().launch.cwd));
         }
     }
 
+    /// What a job has come to at an app that takes part in it.
+    pub(crate) fn part(&mut self, job: JobId, app: AppId) -> Option<&mut Part> {
+        self.open.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
+    }
+
+    /// Has the client of a job told something about an app.
+    pub(crate) fn note(&mut self, job: JobId, app: AppId, notes: impl IntoIterator<Item = String>) {
+        if let Some(part) = self.part(job, app) {
+            notes.into_iter().for_each(|note| part.note(note));
+        }
+    }
+
+    /// What is known already of apps that take no part in a job.
+    pub(crate) fn note_all_known(&mut self, job: JobId, outcomes: Vec<AppOutcome>) {
+        if let Some(job) = self.open.get_mut(&job) {
+            job.known.extend(outcomes);
+        }
+    }
+
     /// A worker ignored the stop signal for as long as it may, and was killed: every command under way for its app says
     /// so.
-    pub(crate) fn note_killed(&mut self, app: AppId, slot: u16) {
-        let Some(entry) = self.apps.get(&app) else { return };
+    pub(crate) fn note_killed(&mut self, app: AppId, slot: u16, apps: &Apps) {
+        let Some(entry) = apps.get(&app) else { return };
         let Some(place) = entry.places.get(&slot) else { return };
-        for part in self.jobs.values_mut().filter_map(|job| job.parts.get_mut(&app)) {
+        for part in self.open.values_mut().filter_map(|job| job.parts.get_mut(&app)) {
             part.killed.pm_ids.push(place.pm_id);
             part.killed.signal = entry.spec().stop.signal.0;
             part.killed.timeout = entry.spec().stop.kill_timeout;
         }
     }
 
-    /// What is known already of apps that take no part in a job.
-    pub(crate) fn note_all_known(&mut self, job: JobId, outcomes: Vec<AppOutcome>) {
-        if let Some(job) = self.jobs.get_mut(&job) {
-            job.known.extend(outcomes);
+    /// It did not come to what was asked of a slot.
+    pub(super) fn note_failed(&mut self, job: JobId, app: AppId, pm_id: Option<u32>, fault: Fault) {
+        if let Some(part) = self.part(job, app) {
+            part.failures.push(Failure { pm_id: pm_id.unwrap_or(0), fault, listen_fault: None });
         }
     }
 
-    /// A job owes one answer more.
-    pub(crate) fn expect_answer(&mut self, job: JobId, app: AppId) {
-        self.join(job, app);
-        if let Some(job) = self.jobs.get_mut(&job) {
-            job.open += 1;
+    /// The program of a slot had done its work before.
+    pub(super) fn note_finished_before(&mut self, job: JobId, app: AppId, pm_id: Option<u32>) {
+        if let (Some(pm_id), Some(part)) = (pm_id, self.part(job, app)) {
+            part.note_finished_before(pm_id);
         }
     }
 
-    pub(crate) fn part(&mut self, job: JobId, app: AppId) -> Option<&mut Part> {
-        self.jobs.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
+    /// Notes how a reload has ended.
+    pub(super) fn note_reloaded(&mut self, job: JobId, app: AppId, result: ReloadResult, apps: &Apps) {
+        if let (Some(entry), Some(part)) = (apps.get(&app), self.part(job, app)) {
+            part.note_reloaded(entry, result);
+        }
     }
 
     /// Notes a slot's answer.
-    pub(super) fn note_outcome(&mut self, job: JobId, app: AppId, answer: Answer) {
-        let entry = self.apps.get(&app);
-        let listens = entry.is_some_and(|entry| entry.spec().mode == Mode::Cluster);
-        let place = entry.and_then(|entry| entry.places.get(&answer.slot));
-        let pm_id = place.map_or(0, |place| place.pm_id);
+    pub(super) fn note_outcome(&mut self, job: JobId, app: AppId, answer: Answer, apps: &Apps) {
+        let listens = apps.get(&app).is_some_and(|entry| entry.spec().mode == Mode::Cluster);
+        let pm_id = apps.pm_id(app, answer.slot).unwrap_or(0);
         if let Some(part) = self.part(job, app) {
             if !part.pm_ids.contains(&pm_id) {
                 part.pm_ids.push(pm_id);
@@ -281,67 +318,69 @@ impl Engine {
         self.answered(job);
     }
 
+    /// A job owes one answer more, of an app.
+    pub(crate) fn expect_answer(&mut self, job: JobId, app: AppId, apps: &Apps) {
+        self.join(job, app, apps);
+        self.expect(job);
+    }
+
+    /// A job owes one answer more.
+    pub(crate) fn expect(&mut self, job: JobId) {
+        if let Some(job) = self.open.get_mut(&job) {
+            job.open += 1;
+        }
+    }
+
     /// A job has got one of its answers.
     pub(crate) fn answered(&mut self, job: JobId) {
-        if let Some(job) = self.jobs.get_mut(&job) {
+        if let Some(job) = self.open.get_mut(&job) {
             job.open = job.open.saturating_sub(1);
         }
     }
 
-    /// Replies to every command that has all its answers.
-    pub(crate) fn finish_jobs(&mut self) {
-        let done: Vec<JobId> = self.jobs.iter().filter(|(_, job)| job.open == 0).map(|(id, _)| *id).collect();
-        if !done.is_empty() {
-            // What a reply says holds after a crash too.
-            self.save_changes();
-        }
-        for id in done {
-            let Some(job) = self.jobs.remove(&id) else { continue };
-            if job.ends_daemon {
-                self.phase = Phase::Ended;
-            }
-            let Some(reply) = job.reply else { continue };
-            let ticket = self.save_ticket();
-            let known = job.known;
-            let mut parts = Vec::with_capacity(job.parts.len());
-            for (app, mut part) in job.parts {
-                let lacks = self.apps.get(&app).map(App::lacks).unwrap_or_default();
-                lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
-                parts.push(part);
-            }
-            let tails: Vec<_> =
-                parts.iter().map(|part| part.culprit().map(|pm_id| self.tail_of(pm_id))).collect();
-            let ours = if tails.iter().any(Option::is_some) { self.ours() } else { Ours::default() };
-            self.replies.push(tokio::task::spawn_local(async move {
-                let mut apps = known;
-                for (part, tail) in parts.into_iter().zip(tails) {
-                    let tail = match tail {
-                        Some(tail) => tail.await.unwrap_or_default(),
-                        None => Vec::new(),
-                    };
-                    apps.push(part.into_outcome(tail, &ours));
-                }
-                if let Some(ticket) = ticket
-                    && let Some(fault) = ticket.fault().await
-                    && let Some(app) = apps.first_mut()
-                {
-                    app.notes.push(fault);
-                }
-                answer(reply, Ok(ActionReply { apps }));
-            }));
-        }
+    /// The jobs that have all their answers; they are not under way any more.
+    pub(crate) fn take_done(&mut self) -> Vec<Job> {
+        let is_done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
+        let done: Vec<JobId> = self.open.iter().filter_map(is_done).collect();
+        done.iter().filter_map(|id| self.open.remove(id)).collect()
     }
 
-    /// The last lines of stderr of the process that failed: the one that ended last, or the present one.
-    pub(super) fn tail_of(&mut self, pm_id: u32) -> tokio::sync::oneshot::Receiver<Vec<String>> {
-        let mut places = self.apps.values_mut().flat_map(|entry| entry.places.values_mut());
-        let ended = places.find(|place| place.pm_id == pm_id).and_then(|place| place.exit_tail.take());
-        ended.unwrap_or_else(|| self.logs.stderr_tail(pm_id))
+    /// Replies to the client of a job that is done, when the lines of stderr are there that say why workers failed, and
+    /// the state is saved.
+    pub(crate) fn reply(&mut self, job: Job, apps: &mut Apps, logs: &LogService, saved: Option<SaveTicket>) {
+        let Some(reply) = job.reply else { return };
+        let known = job.known;
+        let mut parts = Vec::with_capacity(job.parts.len());
+        for (app, mut part) in job.parts {
+            let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
+            lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
+            parts.push(part);
+        }
+        let tails: Vec<_> =
+            parts.iter().map(|part| part.culprit().map(|pm_id| apps.tail_of(pm_id, logs))).collect();
+        let ours = if tails.iter().any(Option::is_some) { Ours::of(apps) } else { Ours::default() };
+        self.replies.push(tokio::task::spawn_local(async move {
+            let mut apps = known;
+            for (part, tail) in parts.into_iter().zip(tails) {
+                let tail = match tail {
+                    Some(tail) => tail.await.unwrap_or_default(),
+                    None => Vec::new(),
+                };
+                apps.push(part.into_outcome(tail, &ours));
+            }
+            if let Some(ticket) = saved
+                && let Some(fault) = ticket.fault().await
+                && let Some(app) = apps.first_mut()
+            {
+                app.notes.push(fault);
+            }
+            answer(reply, Ok(ActionReply { apps }));
+        }));
     }
 
     /// Replies to a client that does not wait: which apps take part.
     pub(crate) fn answer_at_once(&self, job: JobId, reply: Option<Reply<ActionReply>>) {
-        let (Some(reply), Some(job)) = (reply, self.jobs.get(&job)) else { return };
+        let (Some(reply), Some(job)) = (reply, self.open.get(&job)) else { return };
         let parts = job.parts.values().map(|part| {
             let notes = part.notes.clone();
             Part { notes, name: part.name.clone(), started: part.started, ..Part::default() }
@@ -349,5 +388,18 @@ impl Engine {
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
         answer(reply, Ok(ActionReply { apps }));
+    }
+
+    /// Forgets the replies that are given.
+    pub(crate) fn forget_given(&mut self) {
+        self.replies.retain(|reply| !reply.is_finished());
+    }
+
+    /// Waits until every reply is given.
+    pub(crate) async fn give_all(&mut self) {
+        for reply in self.replies.drain(..) {
+            // A reply that panicked has nobody to tell.
+            let _ended = reply.await;
+        }
     }
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use forkful_cluster::WorkerId;
+use forkful_core::Time;
 use forkful_core::primary_habits::{Lack, Log4jsStep, calls_cluster_fork};
 use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, Mode, Runtime};
 use forkful_os::behalf;
 
-use super::Engine;
-use super::app::{App, AppId, Process};
+use super::app::{App, Process};
+use super::apps::Apps;
 use super::launch::other_user;
 use crate::worker_message;
 
@@ -33,58 +34,53 @@ pub(super) fn has_own_primary(script: &std::path::Path) -> bool {
     behalf::read_whole(script, SCRIPT_BYTES_MAX).is_ok_and(|text| calls_cluster_fork(&text))
 }
 
-impl Engine {
+impl Apps {
+    /// What the workers of all apps expect in vain.
+    pub(super) fn lack_notes(&self) -> impl Iterator<Item = String> + '_ {
+        self.values()
+            .flat_map(|entry| entry.lacks().into_iter().map(|lack| format!("{}: {lack}", entry.spec().name)))
+    }
+}
+
+impl App {
     /// A script that was looked into has a primary part of its own.
-    pub(super) fn on_own_primary(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let worker = self.apps.get(&app).and_then(|entry| entry.worker(slot, generation));
-        if let Some(worker) = worker {
-            self.note_lack(app, worker, Lack::OwnPrimary);
+    pub(super) fn note_own_primary(&mut self, slot: u16, generation: Generation) {
+        if let Some(worker) = self.worker(slot, generation) {
+            self.note_lack(worker, Lack::OwnPrimary);
         }
     }
 
     /// A worker expects something that there is not. The daemon's log has it once.
-    pub(super) fn note_lack(&mut self, app: AppId, worker: WorkerId, lack: Lack) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(process) = entry.process_of(worker) else { return };
+    pub(super) fn note_lack(&mut self, worker: WorkerId, lack: Lack) {
+        let Some(process) = self.process_of(worker) else { return };
         process.lacks.insert(lack);
-        if entry.told_lacks.insert(lack) {
-            log_line!("forkful: {}: {lack}", entry.spec().name);
+        if self.told_lacks.insert(lack) {
+            log_line!("forkful: {}: {lack}", self.spec().name);
         }
     }
 
     /// log4js in a worker has a line for another process; says whether this is such a line.
-    pub(super) fn on_log4js(&mut self, app: AppId, worker: WorkerId, line: &[u8]) -> bool {
-        let now = self.clock.now();
-        let Some(entry) = self.apps.get_mut(&app) else { return false };
-        let Some((slot, _)) = entry.find_worker(worker) else { return false };
+    pub(super) fn on_log4js(&mut self, worker: WorkerId, line: &[u8], now: Time) -> bool {
+        let Some((slot, _)) = self.find_worker(worker) else { return false };
         let Some((message, line)) = worker_message::log4js(line, slot) else { return false };
         let nothing = BTreeSet::new();
-        let lacks = entry.first_process().map_or(&nothing, |process| &process.lacks);
+        let lacks = self.first_process().map_or(&nothing, |process| &process.lacks);
         let lack = match line.step(lacks) {
             Log4jsStep::Tell(lack) => lack,
             Log4jsStep::SendToFirst => {
-                let writer = entry.first_process().map(|process| process.worker);
+                let writer = self.first_process().map(|process| process.worker);
                 let sent =
-                    writer.is_some_and(|writer| entry.primary.send_message(writer, &message, now).is_ok());
+                    writer.is_some_and(|writer| self.primary.send_message(writer, &message, now).is_ok());
                 if sent {
                     return true;
                 }
                 Lack::Log4jsWriter
             }
         };
-        self.note_lack(app, worker, lack);
+        self.note_lack(worker, lack);
         true
     }
 
-    /// What the workers of all apps expect in vain.
-    pub(super) fn lack_notes(&self) -> impl Iterator<Item = String> + '_ {
-        self.apps
-            .values()
-            .flat_map(|entry| entry.lacks().into_iter().map(|lack| format!("{}: {lack}", entry.spec().name)))
-    }
-}
-
-impl App {
     /// The process of slot 0, if there is one.
     fn first_process(&self) -> Option<&Process> {
         self.current(0).filter(|process| process.ended.is_none())

@@ -11,6 +11,9 @@ use forkful_os::listener::Owner;
 use forkful_os::process::{Child, RunAs, SpawnPlan};
 use forkful_os::tree::{MARK_VARIABLE, Mark};
 
+use super::EngineOptions;
+use crate::home::AgentPlace;
+
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
 /// marks the low descriptors close-on-exec at start).
 const CHANNEL_FD: i32 = 3;
@@ -43,6 +46,19 @@ impl Ends {
     /// The other end of the channel, once there is a process that holds it.
     pub(crate) fn remote_of(&self, child: &Child) -> Option<RemoteEnd> {
         Some(RemoteEnd::new(child.pidfd.try_clone().ok()?, CHANNEL_FD, self.cookie?))
+    }
+}
+
+impl EngineOptions {
+    /// The agent's file for workers of an app, which must be able to read it.
+    pub(super) fn agent_for(&self, spec: &AppSpec) -> Option<AgentPlace> {
+        if !spec.agent {
+            return None;
+        }
+        if other_user(spec).is_some() {
+            return Some(AgentPlace::ForOthers);
+        }
+        self.agent.as_ref().map(|_installed| AgentPlace::Home(self.home.clone()))
     }
 }
 

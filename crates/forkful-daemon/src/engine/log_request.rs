@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use forkful_api::types::{ErrorReply, LOG_TAIL_LINES_MAX, LogStream, LogsQuery, split_targets};
 
-use super::Engine;
-use crate::logs::{FollowFilter, FollowRequest, Followed, LogLines, TailFile};
+use super::targets::Roster;
+use crate::logs::{FollowFilter, FollowRequest, Followed, LogLines, LogService, TailFile};
 
-impl Engine {
-    pub(crate) fn logs_for(&mut self, query: &LogsQuery) -> Result<LogLines, ErrorReply> {
+impl Roster<'_> {
+    /// The lines that a client asks for.
+    pub(super) fn logs_for(self, query: &LogsQuery, logs: &LogService) -> Result<LogLines, ErrorReply> {
         let targets: Vec<String> =
             if query.targets.is_empty() { vec!["all".to_owned()] } else { split_targets(&query.targets) };
         let selection = if query.targets.is_empty() && self.apps.is_empty() {
@@ -39,6 +40,6 @@ impl Engine {
         let lines = query.lines.min(LOG_TAIL_LINES_MAX);
         let who = if query.targets.is_empty() { Followed::All } else { Followed::Some { apps, workers } };
         let filter = FollowFilter { who, stream: query.stream };
-        Ok(self.logs.subscribe(FollowRequest { files, lines, follow: query.follow, filter }))
+        Ok(logs.subscribe(FollowRequest { files, lines, follow: query.follow, filter }))
     }
 }

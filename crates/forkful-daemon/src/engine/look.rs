@@ -4,20 +4,23 @@
 use forkful_core::Time;
 use forkful_core::steering::blocked::{LOOK_PATIENCE, is_awaited};
 
-use super::{Engine, Phase};
+use super::app::App;
+use super::apps::Apps;
 use crate::command::Command;
 
-/// A question that waits for the workers' answers.
-pub(super) struct Look {
+/// Questions that wait for the workers' answers.
+#[derive(Default)]
+pub(super) struct Looks(Vec<Look>);
+
+struct Look {
     command: Command,
     until: Time,
 }
 
-impl Engine {
-    /// Asks all workers whether their loops turn, then answers.
-    pub(super) fn look(&mut self, command: Command) {
-        let now = self.clock.now();
-        for entry in self.apps.values_mut() {
+impl Looks {
+    /// Asks all workers whether their loops turn; the command is answered after that.
+    pub(super) fn begin(&mut self, command: Command, apps: &mut Apps, now: Time) {
+        for entry in apps.values_mut() {
             let living = entry.shown();
             let asked = living.filter(|process| process.ended.is_none()).map(|process| process.worker);
             for worker in asked.collect::<Vec<_>>() {
@@ -27,33 +30,28 @@ impl Engine {
                 }
             }
         }
-        self.looks.push(Look { command, until: now + LOOK_PATIENCE });
-        self.finish_looks();
+        self.0.push(Look { command, until: now + LOOK_PATIENCE });
     }
 
-    /// Answers the looks that need not wait any longer.
-    pub(super) fn finish_looks(&mut self) {
-        if self.looks.is_empty() {
-            return;
+    /// Takes the commands that need not wait any longer; none does unless `may_wait`.
+    pub(super) fn take_done(&mut self, apps: &Apps, may_wait: bool, now: Time) -> Vec<Command> {
+        if self.0.is_empty() {
+            return Vec::new();
         }
-        let now = self.clock.now();
-        let awaited = self.phase == Phase::Serving
-            && self.apps.values().any(|entry| {
-                let living = entry.shown();
-                living.filter(|process| process.ended.is_none()).any(|process| {
-                    let since = entry.primary.owes_since(process.worker);
-                    entry.primary.has_agent(process.worker) && is_awaited(since.map(|since| now.since(since)))
-                })
-            });
-        let (wait, done): (Vec<Look>, Vec<Look>) =
-            std::mem::take(&mut self.looks).into_iter().partition(|look| awaited && look.until > now);
-        self.looks = wait;
-        for look in done {
-            self.answer_look(look.command);
-        }
+        let awaited = may_wait && apps.values().any(|entry| is_answer_awaited(entry, now));
+        let done = self.0.extract_if(.., |look| !awaited || look.until <= now);
+        done.map(|look| look.command).collect()
     }
 
-    pub(super) fn next_look(&self) -> Option<Time> {
-        self.looks.iter().map(|look| look.until).min()
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        self.0.iter().map(|look| look.until).min()
     }
+}
+
+/// Whether a worker of an app still has time to answer.
+fn is_answer_awaited(entry: &App, now: Time) -> bool {
+    entry.shown().filter(|process| process.ended.is_none()).any(|process| {
+        let since = entry.primary.owes_since(process.worker);
+        entry.primary.has_agent(process.worker) && is_awaited(since.map(|since| now.since(since)))
+    })
 }

@@ -1,8 +1,10 @@
 //! What should run, as it is saved. The way back is in `resurrect`.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forkful_api::saved::{ClearReply, SaveReply, SaveRequest, SavedApp, SavedName, SavedState};
+use forkful_api::saved::{ClearReply, SaveReply, SavedApp, SavedName, SavedState};
 use forkful_api::types::{AppDefinition, AppOutcome, ErrorCode};
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::looks_app_specific;
@@ -11,8 +13,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::app::App;
+use super::apps::Apps;
 use super::commands::{answer, refuse};
-use super::{Engine, Phase};
+use crate::Home;
 use crate::command::Reply;
 use crate::store::{Carried, STATE_BYTES_MAX, Saved, Writer};
 
@@ -31,11 +34,13 @@ pub(crate) struct Persistence {
     pub(super) carried: Vec<Carried>,
     /// Entries that are about to be started: a crash in the meantime does not lose them.
     pub(super) pending: Vec<Value>,
+    /// The apps' unix sockets, as the next daemon would find them noted.
+    noted_sockets: BTreeSet<PathBuf>,
 }
 
 impl Persistence {
     /// For a daemon of this home.
-    pub(crate) fn start(home: &crate::Home) -> std::io::Result<Self> {
+    pub(crate) fn start(home: &Home) -> std::io::Result<Self> {
         Ok(Self {
             writer: Writer::start(home.clone())?,
             is_changed: false,
@@ -43,7 +48,131 @@ impl Persistence {
             is_own: false,
             carried: Vec::new(),
             pending: Vec::new(),
+            noted_sockets: BTreeSet::new(),
         })
+    }
+
+    /// What should run is not any more what was saved.
+    pub(crate) fn note_change(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// Hands the state to the writer if there is something new.
+    pub(crate) fn save_changes(&mut self, apps: &Apps) {
+        if !self.is_changed {
+            return;
+        }
+        let text = self.state_text(apps);
+        self.is_changed = false;
+        self.is_own = true;
+        let keep = std::mem::take(&mut self.is_of_before);
+        self.writer.write(text, keep);
+    }
+
+    /// For a reply: whether the state as it is now gets to disk.
+    pub(crate) fn ticket(&self) -> Option<SaveTicket> {
+        let number = self.writer.newest();
+        (number > 0).then(|| SaveTicket { number, saved: self.writer.saved() })
+    }
+
+    /// What a user should know of the saved state, whatever is listed.
+    pub(crate) fn notes(&self, apps: &Apps) -> Vec<String> {
+        let carried = self.carried.iter().map(|carried| {
+            let name = &carried.name;
+            format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
+        });
+        let missing = apps.values().filter_map(|app| {
+            let (name, names) = (&app.spec().name, missing_variables(app.spec())?);
+            Some(format!(
+                "{name} runs without {names}, whose values were not saved: `forkful restart {name} --update-env` \
+                 from a shell that has them"
+            ))
+        });
+        let fault = self.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));
+        carried.chain(missing).chain(fault).collect()
+    }
+
+    /// The state as it is saved, or why it cannot be.
+    fn state_text(&self, apps: &Apps) -> Result<String, String> {
+        let carried = self.carried.iter().map(|carried| &carried.value);
+        let others = self.pending.iter().chain(carried).cloned();
+        let apps = apps.values().map(saved_entry).chain(others);
+        let text = SavedState::text(env!("CARGO_PKG_VERSION"), super::clock::wall_ms(), apps.clone());
+        check_size(text.len(), apps, STATE_BYTES_MAX).map(|()| text)
+    }
+
+    /// `save`: the state to a file of its own.
+    pub(crate) fn save_dump(&self, apps: &Apps, reply: Reply<SaveReply>) {
+        let fail = |fault: String| Err(refuse(ErrorCode::Internal, &format!("cannot save: {fault}"), None));
+        let names: Vec<SavedName> = apps.values().map(|app| saved_name(app.spec())).collect();
+        let text = match self.state_text(apps) {
+            Ok(text) => text,
+            Err(fault) => return answer(reply, fail(fault)),
+        };
+        self.writer.errand(move |shelf| {
+            let written = shelf.save_dump(&text);
+            answer(
+                reply,
+                match written {
+                    Ok(path) => Ok(SaveReply { path: path.display().to_string(), apps: names }),
+                    Err(error) => fail(error.to_string()),
+                },
+            );
+        });
+    }
+
+    /// Keeps the note of the apps' unix sockets true, as far as new ones go.
+    pub(super) fn note_sockets(&mut self, home: &Home, apps: &Apps) {
+        let files = apps.values().flat_map(|entry| entry.primary.socket_files());
+        let files: BTreeSet<PathBuf> = files.map(Path::to_owned).collect();
+        if !files.is_subset(&self.noted_sockets) {
+            let (home, noted) = (home.clone(), files.clone());
+            self.writer.errand(move |_| crate::left_behind::note_sockets(&home, &noted));
+            self.noted_sockets = files;
+        }
+    }
+
+    /// The home was made anew: everything that was in it is written again.
+    pub(crate) fn rewrite(&mut self, home: &Home, apps: &Apps) {
+        self.noted_sockets.clear();
+        self.note_sockets(home, apps);
+        self.note_change();
+    }
+
+    /// `cleardump`: forgets what was saved, but for what runs now.
+    pub(crate) fn clear(&self, reply: Reply<ClearReply>) {
+        self.writer.errand(move |shelf| {
+            let cleared = shelf.clear();
+            answer(
+                reply,
+                match cleared {
+                    Ok(paths) => Ok(ClearReply {
+                        removed: paths.iter().map(|path| path.display().to_string()).collect(),
+                    }),
+                    Err(error) => Err(refuse(ErrorCode::Internal, &error.to_string(), None)),
+                },
+            );
+        });
+    }
+
+    /// Takes the names out of `targets` that are saved but cannot be started, and forgets these entries.
+    pub(crate) fn forget_carried(&mut self, targets: &mut Vec<String>, apps: &Apps) -> Vec<AppOutcome> {
+        let is_app = |name: &str| apps.find(name).is_some();
+        let takes_all = targets.iter().any(|target| target == "all");
+        let named = |name: &str| takes_all || targets.iter().any(|target| target == name && !is_app(name));
+        let forgotten: Vec<String> =
+            self.carried.iter().map(|carried| carried.name.clone()).filter(|name| named(name)).collect();
+        if forgotten.is_empty() {
+            return Vec::new();
+        }
+        let there_are_apps = !apps.is_empty();
+        targets.retain(|target| !forgotten.contains(target) && (target != "all" || there_are_apps));
+        self.carried.retain(|carried| !forgotten.contains(&carried.name));
+        self.note_change();
+        forgotten
+            .iter()
+            .map(|name| outcome(name, None, vec!["it did not run; its saved entry is forgotten".to_owned()]))
+            .collect()
     }
 }
 
@@ -67,164 +196,6 @@ impl SaveTicket {
             Ok(Err(_)) => None,
             Err(_) => Some("the state is not saved yet: the disk is slow".to_owned()),
         }
-    }
-}
-
-impl Engine {
-    /// What should run is not any more what was saved.
-    pub(crate) fn note_change(&mut self) {
-        if let Some(persistence) = &mut self.persistence {
-            persistence.is_changed = true;
-        }
-    }
-
-    /// Hands the state to the writer if there is something new. A daemon that ends saves nothing more:
-    /// what ran then is what should run again.
-    pub(crate) fn save_changes(&mut self) {
-        let is_due = self.persistence.as_ref().is_some_and(|persistence| persistence.is_changed);
-        if !is_due || self.phase != Phase::Serving {
-            return;
-        }
-        let text = self.state_text();
-        if let Some(persistence) = &mut self.persistence {
-            persistence.is_changed = false;
-            persistence.is_own = true;
-            let keep = std::mem::take(&mut persistence.is_of_before);
-            persistence.writer.write(text, keep);
-        }
-    }
-
-    /// For a reply: whether the state as it is now gets to disk.
-    pub(crate) fn save_ticket(&self) -> Option<SaveTicket> {
-        let persistence = self.persistence.as_ref()?;
-        let number = persistence.writer.newest();
-        (number > 0).then(|| SaveTicket { number, saved: persistence.writer.saved() })
-    }
-
-    /// What a user should know of the saved state, of log files and of what apps expect in vain, whatever is listed.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let Some(persistence) = &self.persistence else {
-            return self.log_faults().into_iter().chain(self.lack_notes()).collect();
-        };
-        let carried = persistence.carried.iter().map(|carried| {
-            let name = &carried.name;
-            format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
-        });
-        let missing = self.apps.values().filter_map(|app| {
-            let (name, names) = (&app.spec().name, missing_variables(app.spec())?);
-            Some(format!(
-                "{name} runs without {names}, whose values were not saved: `forkful restart {name} --update-env` \
-                 from a shell that has them"
-            ))
-        });
-        let fault = persistence.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));
-        carried.chain(missing).chain(fault).chain(self.log_faults()).chain(self.lack_notes()).collect()
-    }
-
-    /// The state as it is saved, or why it cannot be.
-    fn state_text(&self) -> Result<String, String> {
-        let persistence = self.persistence.iter();
-        let others = persistence.flat_map(|persistence| {
-            let carried = persistence.carried.iter().map(|carried| &carried.value);
-            persistence.pending.iter().chain(carried).cloned()
-        });
-        let apps = self.apps.values().map(saved_entry).chain(others);
-        let text = SavedState::text(env!("CARGO_PKG_VERSION"), super::clock::wall_ms(), apps.clone());
-        check_size(text.len(), apps, STATE_BYTES_MAX).map(|()| text)
-    }
-
-    /// `save`: the same to a file of its own.
-    pub(crate) fn save(&mut self, request: &SaveRequest, reply: Reply<SaveReply>) {
-        if self.apps.is_empty() && !request.force {
-            let hint = Some("`--force` saves that there is none".to_owned());
-            return answer(reply, Err(refuse(ErrorCode::Conflict, "there is no app to save", hint)));
-        }
-        if request.with_env {
-            for app in self.apps.values_mut() {
-                app.supervisor.keep_inherited();
-            }
-            self.note_change();
-            self.save_changes();
-        }
-        let fail = |fault: String| Err(refuse(ErrorCode::Internal, &format!("cannot save: {fault}"), None));
-        let apps: Vec<SavedName> = self.apps.values().map(|app| saved_name(app.spec())).collect();
-        let text = match self.state_text() {
-            Ok(text) => text,
-            Err(fault) => return answer(reply, fail(fault)),
-        };
-        let Some(persistence) = &self.persistence else {
-            return answer(reply, fail("the foreground keeps no state".to_owned()));
-        };
-        persistence.writer.errand(move |shelf| {
-            let written = shelf.save_dump(&text);
-            answer(
-                reply,
-                match written {
-                    Ok(path) => Ok(SaveReply { path: path.display().to_string(), apps }),
-                    Err(error) => fail(error.to_string()),
-                },
-            );
-        });
-    }
-
-    /// The home was made anew: everything that was in it is written again.
-    pub(crate) fn rewrite_home(&mut self) {
-        self.noted_sockets.clear();
-        self.note_sockets();
-        self.note_change();
-        // Nobody waits for it.
-        drop(self.logs.reopen());
-    }
-
-    /// `cleardump`: forgets what was saved, but for what runs now.
-    pub(crate) fn clear_saved(&mut self, reply: Reply<ClearReply>) {
-        let Some(persistence) = &self.persistence else {
-            return answer(reply, Ok(ClearReply { removed: Vec::new() }));
-        };
-        persistence.writer.errand(move |shelf| {
-            let cleared = shelf.clear();
-            answer(
-                reply,
-                match cleared {
-                    Ok(paths) => Ok(ClearReply {
-                        removed: paths.iter().map(|path| path.display().to_string()).collect(),
-                    }),
-                    Err(error) => Err(refuse(ErrorCode::Internal, &error.to_string(), None)),
-                },
-            );
-        });
-    }
-
-    /// Takes the names out of `targets` that are saved but cannot be started, and forgets these entries.
-    pub(crate) fn forget_carried(&mut self, targets: &mut Vec<String>) -> Vec<AppOutcome> {
-        let is_app = |name: &str| self.find(name).is_some();
-        let Some(persistence) = &self.persistence else { return Vec::new() };
-        let takes_all = targets.iter().any(|target| target == "all");
-        let named = |name: &str| takes_all || targets.iter().any(|target| target == name && !is_app(name));
-        let forgotten: Vec<String> = persistence
-            .carried
-            .iter()
-            .map(|carried| carried.name.clone())
-            .filter(|name| named(name))
-            .collect();
-        if forgotten.is_empty() {
-            return Vec::new();
-        }
-        let there_are_apps = !self.apps.is_empty();
-        targets.retain(|target| !forgotten.contains(target) && (target != "all" || there_are_apps));
-        if let Some(persistence) = &mut self.persistence {
-            persistence.carried.retain(|carried| !forgotten.contains(&carried.name));
-        }
-        self.note_change();
-        forgotten
-            .iter()
-            .map(|name| outcome(name, None, vec!["it did not run; its saved entry is forgotten".to_owned()]))
-            .collect()
-    }
-
-    /// An entry of this name that is saved but cannot be started.
-    pub(crate) fn carried(&self, name: &str) -> Option<&Carried> {
-        self.persistence.as_ref()?.carried.iter().find(|carried| carried.name == name)
     }
 }
 

@@ -5,61 +5,55 @@ use forkful_core::slot::{Generation, OwnSocket, State};
 use forkful_core::supervisor::{Event, SlotRecord, Sockets};
 use forkful_os::procinfo::{self, ListeningSocket};
 
-use super::Engine;
-use super::actions::LOOK_FRESH;
-use super::app::{App, AppId, ListenFault, Place, Process};
+use super::app::{App, ListenFault, Place, Process};
 use super::launch::{inspect_port, inspector_number};
+use super::processes::Processes;
 
-impl Engine {
-    /// Looks at what a process listens on.
-    pub(crate) fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(process) = entry.process(slot, generation).filter(|process| process.ended.is_none()) else {
-            return;
-        };
-        let has_asked = entry.primary.has_asked(process.worker);
-        let shares = !entry.primary.listening_on(process.worker).is_empty();
-        let follows_listener = entry.followed_by(slot, generation).is_some_and(|old| entry.listens(old));
-        let lacks_address = !entry.missing(slot, generation).is_empty();
-        let own = if has_asked { None } else { self.own_socket_at_start(app, slot, generation) };
+impl App {
+    /// Looks at what a process listens on; nothing when it has ended.
+    pub(super) fn look_at_sockets(
+        &self,
+        slot: u16,
+        generation: Generation,
+        processes: &mut Processes,
+        now: Time,
+    ) -> Option<Event> {
+        let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
+        let has_asked = self.primary.has_asked(process.worker);
+        let shares = !self.primary.listening_on(process.worker).is_empty();
+        let follows_listener = self.followed_by(slot, generation).is_some_and(|old| self.listens(old));
+        let lacks_address = self.lacks_address(slot, generation);
+        let own = if has_asked { None } else { self.own_socket_at_start(process, processes, now) };
         let seen = Sockets { has_asked, shares, own, lacks_address, follows_listener };
-        self.tell(app, Event::Sockets(slot, generation, seen));
+        Some(Event::Sockets(slot, generation, seen))
     }
 
     /// What a starting process listens on by itself. A compiler may run the app in a process of its own.
-    fn own_socket_at_start(&mut self, app: AppId, slot: u16, generation: Generation) -> Option<OwnSocket> {
-        let compiles = self.apps.get(&app).is_some_and(|entry| entry.supervisor.policy().compiles);
-        if compiles {
-            self.look_at_processes(self.clock.now() - LOOK_FRESH);
+    fn own_socket_at_start(
+        &self,
+        process: &Process,
+        processes: &mut Processes,
+        now: Time,
+    ) -> Option<OwnSocket> {
+        let compiles = self.supervisor.policy().compiles;
+        let family = if compiles { processes.family(process, now) } else { Vec::new() };
+        let kinds = family.iter().filter_map(|pid| own_socket_of(self, process, *pid));
+        own_socket(self, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
+    }
+
+    /// Whether a process does not listen wherever the one that it follows does.
+    pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
+        !self.missing(slot, generation).is_empty()
+    }
+
+    /// Why successors are given up whose time is over: they listen, but not wherever the old workers do.
+    pub(super) fn missing_faults(&self, now: Time) -> Vec<(u16, ListenFault)> {
+        if self.spec().readiness.wait_ready {
+            return Vec::new();
         }
-        let entry = self.apps.get(&app)?;
-        let process = entry.process(slot, generation)?;
-        let snapshot = self.snapshot.as_ref().filter(|_| compiles).map(|(_, snapshot)| snapshot);
-        let family = snapshot.map(|snapshot| snapshot.pids(&process.child, process.mark)).unwrap_or_default();
-        let kinds = family.iter().filter_map(|pid| own_socket_of(entry, process, *pid));
-        own_socket(entry, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
+        self.slots().filter_map(|slot| self.missing_fault(slot, now)).collect()
     }
 
-    /// A worker listens on an address of the primary's.
-    pub(crate) fn on_listening(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let lacks_address = !entry.missing(slot, generation).is_empty();
-        self.supervise(app, Event::Listening { slot, generation, lacks_address });
-    }
-
-    /// Notes why successors are given up whose time is over: they listen, but not wherever the old workers do.
-    pub(crate) fn note_missing(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get(&app).filter(|entry| !entry.spec().readiness.wait_ready) else {
-            return;
-        };
-        let faults: Vec<_> = entry.slots().filter_map(|slot| entry.missing_fault(slot, now)).collect();
-        for (slot, fault) in faults {
-            self.supervise(app, Event::ListenRefused(slot, fault));
-        }
-    }
-}
-
-impl App {
     fn missing_fault(
         &self,
         (slot, record, place): (u16, &SlotRecord, &Place),

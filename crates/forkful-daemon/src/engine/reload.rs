@@ -1,17 +1,15 @@
 //! What the client of a reload is told of its end.
 
 use forkful_core::slot::Fault;
-use forkful_core::supervisor::{JobId, ReloadFailure, ReloadResult};
+use forkful_core::supervisor::{ReloadFailure, ReloadResult};
 
-use super::Engine;
-use super::app::AppId;
-use super::jobs::Failure;
+use super::app::App;
+use super::jobs::{Failure, Part};
 
-impl Engine {
-    /// Notes how a reload has ended.
-    pub(super) fn note_reloaded(&mut self, app: AppId, job: JobId, result: ReloadResult) {
+impl Part {
+    /// Notes how a reload of an app has ended.
+    pub(super) fn note_reloaded(&mut self, entry: &App, result: ReloadResult) {
         let ReloadResult { rolling, replaced, total, failure } = result;
-        let Some(entry) = self.apps.get(&app) else { return };
         let pm_id = |slot: &u16| entry.places.get(slot).map(|place| place.pm_id);
         let replaced: Vec<u32> = replaced.iter().filter_map(pm_id).collect();
         let old_serves = failure.as_ref().is_some_and(|failure| failure.old_serves);
@@ -20,14 +18,30 @@ impl Engine {
             fault,
             listen_fault,
         });
-        let Some(part) = self.part(job, app) else { return };
         let of_its_own =
             |failure: &Failure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
         if failure.as_ref().is_some_and(of_its_own) {
-            part.preface = Some(preface(rolling, replaced.len(), total, old_serves));
+            self.preface = Some(preface(rolling, replaced.len(), total, old_serves));
         }
-        part.pm_ids.extend(replaced);
-        part.failures.extend(failure);
+        self.pm_ids.extend(replaced);
+        self.failures.extend(failure);
+    }
+
+    /// The program of a slot has done its work under an earlier daemon: its command is told that it is not started.
+    pub(super) fn note_finished_before(&mut self, pm_id: u32) {
+        self.pm_ids.push(pm_id);
+        self.finished += 1;
+        self.note(format!(
+            "worker {pm_id} had finished with exit code 0 and is not started again; `forkful restart {pm_id}` \
+             starts it"
+        ));
+    }
+
+    /// Nothing was done, since nothing has changed.
+    pub(super) fn note_unchanged(&mut self, entry: &App) {
+        self.unchanged = true;
+        self.pm_ids = entry.places.values().map(|place| place.pm_id).collect();
+        self.note("neither its definition nor its code has changed; `--force` reloads it".to_owned());
     }
 }
 

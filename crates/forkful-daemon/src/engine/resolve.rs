@@ -6,10 +6,9 @@ use std::rc::Rc;
 use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply};
 use forkful_core::spec::AppSpec;
 
-use super::Engine;
 use super::app::{App, AppId};
 use super::commands::refuse;
-use super::targets::Selection;
+use super::targets::{Roster, Selection};
 
 /// What an action is about.
 pub(super) struct Resolved {
@@ -21,9 +20,9 @@ pub(super) struct Resolved {
     pub(super) new: Vec<AppSpec>,
 }
 
-impl Engine {
+impl Roster<'_> {
     /// What an action's request means. Its definitions and changes are taken out of it.
-    pub(super) fn resolve(&self, request: &mut ActionRequest) -> Result<Resolved, ErrorReply> {
+    pub(super) fn resolve(self, request: &mut ActionRequest) -> Result<Resolved, ErrorReply> {
         let definitions = std::mem::take(&mut request.definitions);
         let (known, new): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| self.find(&definition.name).is_some());
@@ -33,7 +32,7 @@ impl Engine {
     /// What a start means: apps that exist and rest get their definition and start again, unless they are to be made
     /// without being started.
     pub(super) fn resolve_start(
-        &self,
+        self,
         definitions: Vec<AppDefinition>,
         stopped: bool,
     ) -> Result<Resolved, ErrorReply> {
@@ -51,7 +50,7 @@ impl Engine {
     /// Checks all parts of a request: the targets and the known apps that get another definition, the changes to them,
     /// and the new apps.
     fn resolved(
-        &self,
+        self,
         mut targets: Vec<String>,
         known: Vec<AppDefinition>,
         changes: Vec<AppChange>,
@@ -65,19 +64,19 @@ impl Engine {
         Ok(Resolved { selection, specs, new })
     }
 
-    fn check_all_new(&self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
+    fn check_all_new(self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
         let convert = |definition: AppDefinition| {
             self.check_is_new(&definition.name)?;
             into_spec(definition)
         };
         let new: Vec<AppSpec> = definitions.into_iter().map(convert).collect::<Result<_, _>>()?;
         check_all_differ(&new)?;
-        self.check_dependencies(new.iter())?;
+        self.apps.check_dependencies(new.iter())?;
         Ok(new)
     }
 
     fn new_specs(
-        &self,
+        self,
         definitions: Vec<AppDefinition>,
         changes: Vec<AppChange>,
         selection: &Selection,
@@ -101,7 +100,7 @@ impl Engine {
     }
 
     /// An app as it will be, when the rest of it stays.
-    fn changed(&self, change: AppChange, selection: &Selection) -> Result<(AppId, AppSpec), ErrorReply> {
+    fn changed(self, change: AppChange, selection: &Selection) -> Result<(AppId, AppSpec), ErrorReply> {
         let found = self.find(&change.name).filter(|id| selection.contains_key(id));
         let Some((id, entry)) = found.and_then(|id| Some((id, self.apps.get(&id)?))) else {
             let error = format!("`{}` is changed, but is not a target", change.name);
@@ -125,7 +124,7 @@ impl Engine {
     }
 
     /// Whether no app has this name, neither one that exists nor one that is only saved.
-    pub(super) fn check_is_new(&self, name: &str) -> Result<(), ErrorReply> {
+    pub(super) fn check_is_new(self, name: &str) -> Result<(), ErrorReply> {
         if self.find(name).is_some() {
             let hint = format!(
                 "`forkful restart {name}` or `forkful reload {name}` for new code; another `--name` for a second app"

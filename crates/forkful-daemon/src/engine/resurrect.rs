@@ -13,12 +13,13 @@ use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{ENV_FILE_BYTES_MAX, is_for_other_users, parse_env_file};
 use forkful_core::supervisor::FirstStates;
 use forkful_os::behalf;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use super::commands::{answer, refuse};
-use super::jobs::JobId;
-use super::persistence::outcome;
-use super::{Back, Engine, Phase};
+use super::Back;
+use super::apps::Apps;
+use super::commands::answer;
+use super::jobs::{JobId, Jobs};
+use super::persistence::{Persistence, outcome};
 use crate::command::Reply;
 use crate::store::{Carried, Entry, Loaded, Source};
 
@@ -28,11 +29,11 @@ const ENV_FILES_PATIENCE: Duration = Duration::from_secs(3);
 /// A `resurrect` on its way.
 #[derive(Debug)]
 pub(crate) struct Resurrection {
-    request: ResurrectRequest,
-    job: JobId,
+    pub(super) request: ResurrectRequest,
+    pub(super) job: JobId,
     /// Who wants to know only what was begun.
     at_once: Option<Reply<ActionReply>>,
-    source: Source,
+    pub(super) source: Source,
 }
 
 /// An app that is to be started, when its `.env` files have been read.
@@ -52,78 +53,37 @@ struct EnvFiles {
     fault: Option<String>,
 }
 
-impl Engine {
-    /// `resurrect`: starts what was saved and does not exist, each worker in the state that it had.
-    pub(crate) fn resurrect(&mut self, request: ResurrectRequest, reply: Reply<ActionReply>) {
-        let Some(persistence) = &self.persistence else {
-            let error = "the foreground keeps no state";
-            return answer(reply, Err(refuse(ErrorCode::Conflict, error, None)));
-        };
+impl Resurrection {
+    /// From what the apps come back. A state that this daemon has written says what exists anyway.
+    pub(super) fn new(
+        request: ResurrectRequest,
+        job: JobId,
+        at_once: Option<Reply<ActionReply>>,
+        persistence: &Persistence,
+    ) -> Self {
         let source = match (request.saved, persistence.is_own) {
             (true, _) => Source::Dump,
-            // A state that this daemon has written says what exists anyway.
             (false, true) => Source::Previous,
             (false, false) => Source::Newest,
         };
-        let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
-        let job = self.new_job(waiting, |reply| reply);
-        if let Some(job) = self.jobs.get_mut(&job) {
-            job.open += 1;
-        }
-        let resurrection = Resurrection { request, job, at_once, source };
-        let back = self.back.clone();
-        if let Some(persistence) = &self.persistence {
-            persistence.writer.errand(move |shelf| {
-                let loaded = shelf.load(source);
-                // The engine is gone only when the daemon ends.
-                let _gone = back.send(Back::Loaded(resurrection, loaded));
-            });
-        }
+        Self { request, job, at_once, source }
     }
 
-    /// A saved state has been read.
-    pub(crate) fn on_loaded(&mut self, resurrection: Resurrection, loaded: Result<Loaded, String>) {
-        let loaded = match loaded {
-            Ok(_) if self.phase != Phase::Serving => {
-                let error = refuse(ErrorCode::Conflict, "the daemon is ending", None);
-                return self.give_up(resurrection, error);
-            }
-            Ok(loaded) => loaded,
-            Err(fault) => {
-                let error = format!("the saved state cannot be read: {fault}");
-                let hint = "nothing was changed: try again when it can be read".to_owned();
-                return self.give_up(resurrection, refuse(ErrorCode::Internal, &error, Some(hint)));
-            }
-        };
-        for broken in &loaded.broken {
-            log_line!("forkful: {broken}");
-        }
-        let retried = self.take_up(&resurrection, &loaded);
-        if loaded.path.is_none() && retried.is_empty() && loaded.broken.is_empty() {
-            return self.nothing_saved(resurrection);
-        }
-        let mut outcomes: Vec<AppOutcome> = loaded
-            .broken
-            .into_iter()
-            .map(|broken| outcome("saved state", Some(broken), Vec::new()))
-            .collect();
-        let mut wanted = Vec::new();
-        for entry in loaded.entries.into_iter().chain(retried) {
-            match entry {
-                Entry::Unreadable(carried) => outcomes.extend(self.carry(carried)),
-                Entry::App(app, _) if self.find(&app.definition.name).is_some() => {
-                    outcomes.push(exists_already(&app.definition.name));
-                }
-                Entry::App(app, unknown) => wanted.push((app, unknown)),
-            }
-        }
-        if let (Some(job), Some(persistence)) = (self.jobs.get_mut(&resurrection.job), &mut self.persistence)
-        {
-            job.known.extend(outcomes);
-            persistence.pending.extend(wanted.iter().map(|(app, unknown)| app.entry(unknown)));
-        }
-        self.note_change();
-        let back = self.back.clone();
+    /// Has the saved state read.
+    pub(super) fn load(self, persistence: &Persistence, back: mpsc::UnboundedSender<Back>) {
+        persistence.writer.errand(move |shelf| {
+            let loaded = shelf.load(self.source);
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Loaded(self, loaded));
+        });
+    }
+
+    /// Has the `.env` files of the apps read that are to be started.
+    pub(super) fn read_env_files(
+        self,
+        wanted: Vec<(SavedApp, Vec<UnknownKey>)>,
+        back: mpsc::UnboundedSender<Back>,
+    ) {
         tokio::task::spawn_local(async move {
             let mut candidates = Vec::with_capacity(wanted.len());
             let reading: Vec<_> = wanted.iter().map(|(app, _)| read_aside(&app.definition)).collect();
@@ -131,20 +91,84 @@ impl Engine {
                 candidates.push(Candidate { app, unknown, files: in_time(reading).await });
             }
             // The engine is gone only when the daemon ends.
-            let _gone = back.send(Back::Revived(resurrection, candidates));
+            let _gone = back.send(Back::Revived(self, candidates));
         });
     }
 
+    /// Answers the client that waits, or that only wants to know what was begun.
+    pub(super) fn refuse(self, jobs: &mut Jobs, refusal: ErrorReply) {
+        if let Some(reply) = jobs.give_up(self.job).or(self.at_once) {
+            answer(reply, Err(refusal));
+        }
+    }
+
+    /// Nothing is saved beyond what this daemon has.
+    pub(super) fn nothing_saved(self, apps: &Apps, jobs: &mut Jobs) {
+        if apps.is_empty() || self.source != Source::Previous {
+            let error = "there is nothing saved";
+            let hint = "`forkful start` starts an app, and what runs is saved by itself".to_owned();
+            return self.refuse(jobs, super::commands::refuse(ErrorCode::NoSuchTarget, error, Some(hint)));
+        }
+        let known = apps.values().map(|entry| exists_already(entry.spec().name.as_str())).collect();
+        jobs.note_all_known(self.job, known);
+        self.begun(jobs);
+    }
+
+    /// All that can be started is being started.
+    pub(super) fn begun(self, jobs: &mut Jobs) {
+        jobs.answer_at_once(self.job, self.at_once);
+        jobs.answered(self.job);
+    }
+}
+
+impl Candidate {
+    pub(super) fn name(&self) -> &str {
+        &self.app.definition.name
+    }
+
+    /// The app as it is made, or the entry that stays saved since it cannot be.
+    pub(super) fn prepare(self, request: &ResurrectRequest) -> Result<Revived, Carried> {
+        let Self { app, unknown, files } = self;
+        let name = app.definition.name.clone();
+        let value = app.entry(&unknown);
+        let empty = BTreeMap::new();
+        let before = request.env_of.get(&name).unwrap_or(&empty);
+        let env = Values { before, caller: &request.env };
+        let (spec, mut notes) = match spec_of(app.definition, files, &env) {
+            Ok(made) => made,
+            Err(fault) => return Err(Carried { name, value, fault }),
+        };
+        if !unknown.is_empty() {
+            let keys: Vec<String> = unknown.iter().map(|key| key.path.join(".")).collect();
+            let keys = keys.join(", ");
+            notes.push(format!(
+                "runs without settings that this version does not know, and that stay saved: {keys}"
+            ));
+        }
+        let first = FirstStates { stopped: Some(app.stopped), finished: app.finished };
+        Ok(Revived { spec, first, unknown, notes })
+    }
+}
+
+/// An app that comes back.
+pub(super) struct Revived {
+    pub(super) spec: AppSpec,
+    pub(super) first: FirstStates,
+    /// What only another version knows of it.
+    pub(super) unknown: Vec<UnknownKey>,
+    /// What the client is told.
+    pub(super) notes: Vec<String>,
+}
+
+impl Persistence {
     /// What was found belongs to this daemon from now on; yields what could not be started before and is tried
     /// again.
-    fn take_up(&mut self, resurrection: &Resurrection, loaded: &Loaded) -> Vec<Entry> {
-        let state = self.home.state();
-        let Some(persistence) = &mut self.persistence else { return Vec::new() };
-        if resurrection.source == Source::Newest {
-            persistence.is_own = true;
+    pub(super) fn take_up(&mut self, source: Source, loaded: &Loaded, state: &Path) -> Vec<Entry> {
+        if source == Source::Newest {
+            self.is_own = true;
             let is_whole = loaded.entries.iter().all(|entry| matches!(entry, Entry::App(..)));
-            if is_whole && loaded.path.as_ref() == Some(&state) {
-                persistence.is_of_before = false;
+            if is_whole && loaded.path.as_deref() == Some(state) {
+                self.is_of_before = false;
             }
         }
         let named = |name: &str| {
@@ -153,7 +177,7 @@ impl Engine {
                 Entry::Unreadable(carried) => carried.name == name,
             })
         };
-        let again = persistence.carried.iter().filter(|carried| !named(&carried.name)).cloned();
+        let again = self.carried.iter().filter(|carried| !named(&carried.name)).cloned();
         again
             .map(|carried| match SavedApp::read(&carried.value) {
                 Ok((app, unknown)) => Entry::App(app, unknown),
@@ -162,110 +186,58 @@ impl Engine {
             .collect()
     }
 
-    /// The `.env` files have been read: the apps are made.
-    pub(crate) fn on_revived(&mut self, resurrection: Resurrection, candidates: Vec<Candidate>) {
-        let Resurrection { request, job, at_once, .. } = resurrection;
-        if let Some(persistence) = &mut self.persistence {
-            let of_these = |value: &serde_json::Value| {
-                let name = SavedApp::name_in(value);
-                candidates.iter().any(|candidate| Some(candidate.app.definition.name.as_str()) == name)
-            };
-            persistence.pending.retain(|value| !of_these(value));
-        }
-        if self.phase == Phase::Serving {
-            for candidate in candidates {
-                self.revive(candidate, &request, job);
+    /// Sorts what was read: the apps that are to be started, and what the client is told of the others.
+    pub(super) fn sort_entries(
+        &mut self,
+        entries: impl Iterator<Item = Entry>,
+        apps: &Apps,
+    ) -> (Vec<(SavedApp, Vec<UnknownKey>)>, Vec<AppOutcome>) {
+        let (mut wanted, mut told) = (Vec::new(), Vec::new());
+        for entry in entries {
+            match entry {
+                Entry::Unreadable(carried) => told.push(self.carry(carried, apps)),
+                Entry::App(app, _) if apps.find(&app.definition.name).is_some() => {
+                    told.push(exists_already(&app.definition.name));
+                }
+                Entry::App(app, unknown) => wanted.push((app, unknown)),
             }
-            self.note_change();
         }
-        self.answer_at_once(job, at_once);
-        self.answered(job);
+        self.pending.extend(wanted.iter().map(|(app, unknown)| app.entry(unknown)));
+        self.note_change();
+        (wanted, told)
     }
 
-    fn revive(&mut self, candidate: Candidate, request: &ResurrectRequest, job: JobId) {
-        let Candidate { app, unknown, files } = candidate;
-        let name = app.definition.name.clone();
-        if self.find(&name).is_some() {
-            // Somebody was faster.
-            return self.note_all_known(job, vec![exists_already(&name)]);
-        }
-        let value = app.entry(&unknown);
-        let empty = BTreeMap::new();
-        let before = request.env_of.get(&name).unwrap_or(&empty);
-        let env = Values { before, caller: &request.env };
-        match spec_of(app.definition, files, &env) {
-            Ok((spec, mut notes)) => {
-                if !unknown.is_empty() {
-                    let keys: Vec<String> = unknown.iter().map(|key| key.path.join(".")).collect();
-                    let keys = keys.join(", ");
-                    notes.push(format!(
-                        "runs without settings that this version does not know, and that stay saved: {keys}"
-                    ));
-                }
-                let id = self.create_with(
-                    spec,
-                    job,
-                    FirstStates { stopped: Some(app.stopped), finished: app.finished },
-                );
-                if let Some(entry) = self.apps.get_mut(&id) {
-                    entry.unknown_keys = unknown;
-                }
-                if let Some(persistence) = &mut self.persistence {
-                    persistence.carried.retain(|carried| carried.name != name);
-                }
-                if let Some(part) = self.part(job, id) {
-                    notes.into_iter().for_each(|note| part.note(note));
-                }
-            }
-            Err(fault) => {
-                let told = self.carry(Carried { name, value, fault });
-                self.note_all_known(job, told.into_iter().collect());
-            }
-        }
+    /// These are about to be started now, and not pending any more.
+    pub(super) fn take_pending(&mut self, candidates: &[Candidate]) {
+        let of_these = |value: &serde_json::Value| {
+            let name = SavedApp::name_in(value);
+            candidates.iter().any(|candidate| Some(candidate.name()) == name)
+        };
+        self.pending.retain(|value| !of_these(value));
     }
 
     /// An entry that cannot be started stays saved as it is, unless an app of its name exists.
-    fn carry(&mut self, carried: Carried) -> Option<AppOutcome> {
-        let exists = self.find(&carried.name).is_some();
-        let persistence = self.persistence.as_mut()?;
-        if exists {
-            return Some(exists_already(&carried.name));
+    pub(super) fn carry(&mut self, carried: Carried, apps: &Apps) -> AppOutcome {
+        if apps.find(&carried.name).is_some() {
+            return exists_already(&carried.name);
         }
         log_line!("forkful: {} is not started and stays saved: {}", carried.name, carried.fault);
         let mut told = outcome(&carried.name, Some(carried.fault.clone()), Vec::new());
         told.hint = Some(format!("it stays saved as it is; `forkful delete {}` forgets it", carried.name));
-        match persistence.carried.iter_mut().find(|known| known.name == carried.name) {
+        match self.carried.iter_mut().find(|known| known.name == carried.name) {
             Some(known) => *known = carried,
-            None => persistence.carried.push(carried),
+            None => self.carried.push(carried),
         }
-        Some(told)
-    }
-
-    /// Nothing is saved beyond what this daemon has.
-    fn nothing_saved(&mut self, resurrection: Resurrection) {
-        if self.apps.is_empty() || resurrection.source != Source::Previous {
-            let error = "there is nothing saved";
-            let hint = "`forkful start` starts an app, and what runs is saved by itself".to_owned();
-            let refusal = refuse(ErrorCode::NoSuchTarget, error, Some(hint));
-            return self.give_up(resurrection, refusal);
-        }
-        let Resurrection { job, at_once, .. } = resurrection;
-        let known: Vec<AppOutcome> =
-            self.apps.values().map(|entry| exists_already(entry.spec().name.as_str())).collect();
-        self.note_all_known(job, known);
-        self.answer_at_once(job, at_once);
-        self.answered(job);
-    }
-
-    fn give_up(&mut self, resurrection: Resurrection, refusal: ErrorReply) {
-        let waiting = self.jobs.remove(&resurrection.job).and_then(|job| job.reply);
-        if let Some(reply) = waiting.or(resurrection.at_once) {
-            answer(reply, Err(refusal));
-        }
+        told
     }
 }
 
-fn exists_already(name: &str) -> AppOutcome {
+/// What the client is told of broken files.
+pub(super) fn broken_states(broken: Vec<String>) -> Vec<AppOutcome> {
+    broken.into_iter().map(|broken| outcome("saved state", Some(broken), Vec::new())).collect()
+}
+
+pub(super) fn exists_already(name: &str) -> AppOutcome {
     AppOutcome { unchanged: true, ..outcome(name, None, Vec::new()) }
 }
 

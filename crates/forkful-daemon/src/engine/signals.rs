@@ -2,10 +2,6 @@
 
 use std::io;
 
-use forkful_os::tree;
-
-use super::Engine;
-
 /// What the process is told by signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
@@ -47,46 +43,5 @@ impl Signals {
             self.child.poll_recv(context).map(|_| Signal::Child)
         })
         .await
-    }
-}
-
-impl Engine {
-    pub(super) fn on_signal(&mut self, signal: Signal) {
-        match signal {
-            Signal::Child => {
-                // Zombies that are left are looked for again at the next child's end.
-                let is_ours = |pid| self.pids.contains(&pid) || self.is_being_started(pid);
-                let _failed = tree::reap_orphans(&is_ours);
-            }
-            Signal::Stop(number) => {
-                if self.echo {
-                    self.forward_stop(number);
-                } else {
-                    self.kill(None);
-                }
-            }
-            // In the background SIGUSR2, the only one of these, asks what PM2 does on it.
-            Signal::Forward(_) if !self.echo => drop(self.logs.reopen()),
-            Signal::Forward(number) => self.signal_all(number),
-        }
-    }
-
-    /// Foreground: the first stop signal is passed on as it is, a second one does not wait any more.
-    pub(super) fn forward_stop(&mut self, number: i32) {
-        if self.stop_signal.is_some() {
-            self.signal_all(9);
-        } else {
-            self.stop_signal = Some(number);
-            self.kill(None);
-        }
-    }
-
-    pub(super) fn signal_all(&mut self, number: i32) {
-        for process in self.apps.values().flat_map(|a| a.places.values()).flat_map(|p| p.processes.values()) {
-            if process.ended.is_none() {
-                // It may have ended this moment.
-                let _gone = process.child.signal(number);
-            }
-        }
     }
 }

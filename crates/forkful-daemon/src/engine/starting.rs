@@ -5,30 +5,31 @@
 //! given up counts as a failed start. Its thread may still hang. Until the thread returns, the same program is not started
 //! in the same directory again, so that the restarts of an app hold one thread at most.
 
+use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use forkful_api::types::LogStream;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
-use forkful_core::slot::{Event, Generation};
+use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
-use forkful_core::supervisor;
-use forkful_os::cgroup::WorkerGroup;
+use forkful_os::cgroup::{Groups, WorkerGroup};
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
-use forkful_os::tree::{self, Mark};
-use tokio::sync::oneshot;
+use forkful_os::tree::{Mark, Marks};
+use tokio::sync::{mpsc, oneshot};
 
-use super::app::{AppId, LogPlaces, Process, SpecialFiles};
+use super::app::{App, ProcessKey};
+use super::groups::join_group;
 use super::lacks::{has_own_primary, script_to_look_into};
 use super::launch::{Ends, Identity, prepare};
-use super::{Back, Engine};
+use super::log_files::{LogPlaces, SpecialFiles};
+use super::processes::Processes;
+use super::work::Work;
+use super::{Back, EngineOptions};
 use crate::home::AgentPlace;
-use crate::logs::{LineStyle, StreamSpec};
+use crate::starter::Starter;
 
 /// From the order of a start until its program is executed. A program on a slow network file system takes a second.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
@@ -43,9 +44,6 @@ const SHORTAGE_MAX: Duration = Duration::from_secs(30);
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
-
-/// A process's place: its app, its slot, and which of the slot's processes it is.
-type Whose = (AppId, u16, Generation);
 
 /// What is known of a process before it is there.
 struct Known {
@@ -97,48 +95,114 @@ fn leave_out(argv: &mut Vec<String>, path: &Path) {
     }
 }
 
-impl Engine {
-    /// Begins the start of a slot's process.
-    pub(crate) fn spawn(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
-        self.feed(app, slot, Event::Begun(generation, now));
-        let agent = self.agent_for(app);
+/// A process that was started, and that its slot is to take over.
+pub(super) struct Begun {
+    pub(super) child: Child,
+    /// Our ends of what connects it.
+    pub(super) ends: Ends,
+    pub(super) mark: Mark,
+    pub(super) worker: WorkerId,
+    pub(super) group: Option<WorkerGroup>,
+    /// What it is to be sent, once it is its slot's.
+    pub(super) signals: Vec<i32>,
+}
+
+/// What has become of a start.
+pub(super) enum StartOutcome {
+    Begun(Box<Begun>),
+    /// It is tried again.
+    Postponed,
+    Failed(String),
+}
+
+/// Starts that wait, that are under way, and that were given up.
+pub(super) struct Starts {
+    /// What takes its time.
+    pub(super) work: Work,
+    /// Where the apps' control groups are made, if they can be.
+    pub(super) groups: Option<Groups>,
+    /// Distinguishes this daemon's workers from each other and from any other's.
+    marks: Marks,
+    /// The threads that start processes.
+    starter: Starter,
+    pub(super) pending: BTreeMap<ProcessKey, Pending>,
+    pub(super) stuck: Vec<Stuck>,
+    /// Since when starts fail for want of descriptors or memory.
+    short_since: Option<Time>,
+    /// Starts of processes that are no workers.
+    helpers: HashMap<u64, Arc<Flight>>,
+    /// The number of the start that was begun last.
+    last: u64,
+    back: mpsc::UnboundedSender<Back>,
+}
+
+impl Starts {
+    pub(super) fn new(marks: Marks, back: mpsc::UnboundedSender<Back>) -> Self {
+        Self {
+            work: Work::default(),
+            groups: Groups::make(marks.instance()),
+            marks,
+            starter: Starter::default(),
+            pending: BTreeMap::new(),
+            stuck: Vec::new(),
+            short_since: None,
+            helpers: HashMap::new(),
+            last: 0,
+            back,
+        }
+    }
+
+    /// What the descendants of a new process are known by.
+    pub(super) fn give_mark(&mut self) -> Mark {
+        self.marks.give()
+    }
+
+    /// Begins the start of a slot's process, or says why it has failed.
+    pub(super) fn begin(
+        &mut self,
+        key: ProcessKey,
+        entry: &mut App,
+        options: &EngineOptions,
+        now: Time,
+    ) -> Result<(), String> {
+        let (app, slot, _) = key;
+        let agent = options.agent_for(entry.spec());
         let agent_path = agent.as_ref().map(AgentPlace::path);
-        let Some(entry) = self.apps.get_mut(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return Ok(()) };
+        let (pm_id, mark) = (place.pm_id, self.marks.give());
         entry.workers_started += 1;
         let worker = WorkerId(entry.workers_started);
-        let Some(place) = entry.places.get(&slot) else { return };
-        let mark = self.marks.give();
         let identity = Identity {
             slot,
-            pm_id: place.pm_id,
+            pm_id,
             worker: worker.0,
             mark,
             agent: agent_path.as_deref(),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
-            takes_input: entry.spec().mode == Mode::Fork && !self.echo,
+            takes_input: entry.spec().mode == Mode::Fork && !options.echo,
         };
-        self.logs.begin_process(place.pm_id);
         match prepare(entry.spec(), &identity) {
-            Ok((mut plan, ends)) => match self.join_group(app, mark) {
-                Ok(joined) => {
-                    let (group, membership) = joined.unzip();
-                    plan.groups = membership;
-                    let known = Known { ends, mark, worker, group };
-                    self.begin_start((app, slot, generation), (plan, agent), known);
-                }
-                Err(why) => self.fail_spawn((app, slot, generation), why),
-            },
+            Ok((mut plan, ends)) => {
+                let (group, membership) = join_group(self.groups.as_ref(), app, entry, mark)?.unzip();
+                plan.groups = membership;
+                self.order(key, entry, (plan, agent), Known { ends, mark, worker, group }, now)
+            }
             Err(error) => {
                 let why = format!("no descriptors for its pipes: {error}");
-                self.fail_start((app, slot, generation), &error, why);
+                self.postpone_or_fail(key, &error, why, now)
             }
         }
     }
 
     /// A start has failed. While the supervisor itself lacks descriptors or memory, that is no fault of the app: the
     /// start is tried again, for a while.
-    fn fail_start(&mut self, (app, slot, generation): Whose, error: &io::Error, why: String) {
-        let now = self.clock.now();
+    fn postpone_or_fail(
+        &mut self,
+        (app, slot, generation): ProcessKey,
+        error: &io::Error,
+        why: String,
+        now: Time,
+    ) -> Result<(), String> {
         let is_shortage = matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM));
         let since = *self.short_since.get_or_insert(now);
         if is_shortage && now.since(since) < SHORTAGE_MAX {
@@ -146,28 +210,32 @@ impl Engine {
                 log_line!("forkful: starts wait: {why}");
             }
             self.work.start_after(app, slot, generation, now + SHORTAGE_PAUSE);
+            Ok(())
         } else {
             self.short_since = None;
-            self.fail_spawn((app, slot, generation), why);
+            Err(why)
         }
     }
 
     /// Has a thread start a process.
-    fn begin_start(&mut self, whose: Whose, plan: (SpawnPlan, Option<AgentPlace>), known: Known) {
-        let (app, slot, generation) = whose;
-        let (mut plan, agent) = plan;
-        let logs = self.apps.get(&app).map(|entry| LogPlaces::of(entry.spec())).unwrap_or_default();
+    fn order(
+        &mut self,
+        key: ProcessKey,
+        entry: &App,
+        (mut plan, agent): (SpawnPlan, Option<AgentPlace>),
+        known: Known,
+        now: Time,
+    ) -> Result<(), String> {
+        let (app, slot, generation) = key;
+        let logs = LogPlaces::of(entry.spec());
         let is_the_same = |stuck: &&Stuck| match &stuck.log_file {
             Some(path) => logs.has(path),
             None => (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd),
         };
         if let Some(stuck) = self.stuck.iter().find(is_the_same) {
-            let why = format!("{}: an earlier start still waits for it", stuck.what);
-            self.fail_spawn((app, slot, generation), why);
-            return;
+            return Err(format!("{}: an earlier start still waits for it", stuck.what));
         }
-        let now = self.clock.now();
-        let number = self.next_start();
+        let number = self.next_number();
         let flight = Arc::new(Flight::default());
         let looked_at = LookedAt::default();
         let pending = Pending {
@@ -181,7 +249,7 @@ impl Engine {
             signals: Vec::new(),
         };
         let back = self.back.clone();
-        let script = self.apps.get(&app).and_then(|entry| script_to_look_into(entry.spec(), slot));
+        let script = script_to_look_into(entry.spec(), slot);
         let order = Box::new(move || {
             if let Some(agent) = agent
                 && let Err(error) = agent.install()
@@ -203,138 +271,70 @@ impl Engine {
             }
         });
         if self.starter.order(order).is_err() {
-            let why = "no thread can be had to start it".to_owned();
-            self.fail_spawn((app, slot, generation), why);
-            return;
+            return Err("no thread can be had to start it".to_owned());
         }
         self.work.begun(app, number, now);
-        self.pending.insert(whose, pending);
+        self.pending.insert(key, pending);
+        Ok(())
     }
 
-    /// Tells the slot that its process could not be started.
-    fn fail_spawn(&mut self, (app, slot, generation): Whose, why: String) {
-        self.tell(app, supervisor::Event::Slot(slot, Event::SpawnFailed(generation, why)));
+    fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
     }
 
-    fn next_start(&mut self) -> u64 {
-        self.next_start += 1;
-        self.next_start
-    }
-
-    /// A thread has started a process, or could not.
-    pub(super) fn on_started(&mut self, number: u64, result: StartResult) {
-        let StartResult { child: result, special_logs } = result;
+    /// A thread has started a process, or could not. Nothing comes of a start that was given up.
+    pub(super) fn finish(
+        &mut self,
+        number: u64,
+        child: Result<Child, SpawnError>,
+        now: Time,
+    ) -> Option<(ProcessKey, StartOutcome)> {
         self.work.done(number);
-        let whose =
-            self.pending.iter().find(|(_, pending)| pending.number == number).map(|(whose, _)| *whose);
-        let Some((app, slot, generation)) = whose else {
+        let key = self.pending.iter().find(|(_, pending)| pending.number == number).map(|(key, _)| *key);
+        let Some((key, pending)) = key.and_then(|key| self.pending.remove_entry(&key)) else {
             // It was given up, and nobody else knows of it: it is reaped as an orphan.
             self.stuck.retain(|stuck| stuck.number != number);
-            if let Ok(child) = result {
+            if let Ok(child) = child {
                 let _gone = child.signal(9);
             }
-            return;
+            return None;
         };
-        let Some(pending) = self.pending.remove(&(app, slot, generation)) else { return };
-        self.note_special_logs(app, special_logs);
-        match result {
+        let Pending { known: Known { ends, mark, worker, group }, signals, .. } = pending;
+        let outcome = match child {
             Ok(child) => {
                 self.short_since = None;
-                let signals = pending.signals.clone();
-                self.take_over((app, slot, generation), child, pending);
-                for signal in signals {
-                    self.work.signal(app, slot, generation, signal);
-                }
+                StartOutcome::Begun(Box::new(Begun { child, ends, mark, worker, group, signals }))
             }
             // A signal that came meanwhile has what it wanted.
-            Err(error) if !pending.signals.is_empty() => {
-                let why = format!("{error}: {}", error.source);
-                self.fail_spawn((app, slot, generation), why);
-            }
+            Err(error) if !signals.is_empty() => StartOutcome::Failed(format!("{error}: {}", error.source)),
             Err(error) => {
                 let why = format!("{error}: {}", error.source);
-                self.fail_start((app, slot, generation), &error.source, why);
+                match self.postpone_or_fail(key, &error.source, why, now) {
+                    Ok(()) => StartOutcome::Postponed,
+                    Err(why) => StartOutcome::Failed(why),
+                }
             }
-        }
-    }
-
-    /// The program of a start runs: from now on it is a process of its slot.
-    fn take_over(&mut self, (app, slot, generation): Whose, child: Child, pending: Pending) {
-        let now = self.clock.now();
-        let Known { ends, mark, worker, group } = pending.known;
-        let remote = ends.remote_of(&child);
-        let Ends { channel, stdin, stdout, stderr, .. } = ends;
-        if let Err(error) = self.watch_process(&child.pidfd, app, slot, generation) {
-            // Its end would never be noticed.
-            tree::signal_tree(&child, mark, 9);
-            let why = format!("cannot watch the new process: {error}");
-            self.fail_spawn((app, slot, generation), why);
-            return;
-        }
-        self.pids.insert(child.pid);
-        self.attach_logs(app, slot, stdout, stderr);
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        if let Some(channel) = channel
-            && let Err(error) = entry.primary.attach(worker, channel, remote)
-        {
-            log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
-        }
-        entry.primary.identify(worker, child.pid, slot);
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        place.started_at_ms = Some(super::clock::wall_ms());
-        let process = Process {
-            child,
-            worker,
-            mark,
-            stdin: stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
-            pid_file: None,
-            group,
-            spawned: now,
-            ended: None,
-            loop_delay: None,
-            node_version: None,
-            reports: forkful_api::conversation::WorkerReports::default(),
-            lacks: std::collections::BTreeSet::new(),
         };
-        place.processes.insert(generation, process);
-        if place.processes.len() == 1 {
-            // Beside an older process the new one must become ready first, since the older process may stay.
-            self.write_pid_file(app, slot, generation);
-        }
-        self.supervise(app, supervisor::Event::Runs(slot, generation));
+        Some((key, outcome))
     }
 
-    /// Takes over what a start has found out about the paths of log files.
-    fn note_special_logs(&mut self, app: AppId, special: SpecialFiles) {
-        let folder = self.home.logs();
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        if entry.special_logs != special {
-            entry.special_logs = special;
-            entry.name_log_files(&folder);
+    /// Has a process and its tree signalled. One whose start was not begun is as one that ended at once: the event says
+    /// so.
+    pub(super) fn signal(&mut self, key: ProcessKey, signal: i32) -> Option<Event> {
+        let (app, slot, generation) = key;
+        if self.work.cancel(app, slot, generation) {
+            return Some(Event::Exited(generation, Exit::Signal(signal)));
         }
-    }
-
-    fn attach_logs(&self, app: AppId, slot: u16, stdout: OwnedFd, stderr: OwnedFd) {
-        let echo = self.echo_for(slot);
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
-        for (stream, pipe) in [(LogStream::Out, stdout), (LogStream::Err, stderr)] {
-            let spec = StreamSpec {
-                app: entry.spec().name.to_string(),
-                pm_id: place.pm_id,
-                stream,
-                paths: if self.write_log_files { place.log_paths(stream) } else { Vec::new() },
-                style: LineStyle::from(&entry.spec().logs),
-                rotation: entry.spec().logs.rotation.clone(),
-                echo: echo.clone(),
-            };
-            self.logs.attach(spec, pipe);
+        if !self.keep_signal(key, signal) {
+            self.work.signal(app, slot, generation, signal);
         }
+        None
     }
 
     /// Keeps a signal for a process that is being started; says whether it is.
-    pub(super) fn keep_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) -> bool {
-        let Some(pending) = self.pending.get_mut(&(app, slot, generation)) else { return false };
+    fn keep_signal(&mut self, key: ProcessKey, signal: i32) -> bool {
+        let Some(pending) = self.pending.get_mut(&key) else { return false };
         if signal == 9 {
             pending.flight.cancel();
         }
@@ -343,6 +343,7 @@ impl Engine {
         }
         true
     }
+
     /// Whether a child of ours is being started, or waits to be taken over.
     pub(super) fn is_being_started(&self, pid: u32) -> bool {
         let workers = self.pending.values().map(|pending| &pending.flight);
@@ -355,7 +356,7 @@ impl Engine {
         order: impl FnOnce(&Flight) -> Result<Child, String> + Send + 'static,
     ) -> (Arc<Flight>, oneshot::Receiver<Result<Child, String>>) {
         let (waits, started) = oneshot::channel();
-        let number = self.next_start();
+        let number = self.next_number();
         let flight = Arc::new(Flight::default());
         let (back, theirs) = (self.back.clone(), Arc::clone(&flight));
         let order = Box::new(move || {
@@ -370,47 +371,51 @@ impl Engine {
         (flight, started)
     }
 
-    pub(super) fn on_helper_started(
+    /// The process that is no worker has started, or could not: whoever has ordered it gets it.
+    pub(super) fn hand_over_helper(
         &mut self,
         number: u64,
         result: Result<Child, String>,
         waits: oneshot::Sender<Result<Child, String>>,
+        processes: &mut Processes,
     ) {
         self.helpers.remove(&number);
         if let Ok(child) = &result {
-            self.pids.insert(child.pid);
+            processes.note_begun(child.pid);
         }
         if let Err(Ok(child)) = waits.send(result) {
             // Nobody waits any more: it is reaped as an orphan.
-            self.pids.remove(&child.pid);
+            processes.note_gone(child.pid);
             let _gone = child.signal_group(9);
         }
     }
 
-    /// When the next start is given up.
-    pub(super) fn next_start_deadline(&self) -> Option<Time> {
-        self.pending.values().map(|pending| pending.deadline).min()
+    /// When there is something to do next.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let deadline = self.pending.values().map(|pending| pending.deadline).min();
+        self.work.next_wake().into_iter().chain(deadline).min()
     }
 
-    /// Gives up the starts that have had their time.
-    pub(super) fn give_up_starts(&mut self, now: Time) {
-        while let Some(whose) =
-            self.pending.iter().find(|(_, pending)| pending.deadline <= now).map(|(whose, _)| *whose)
-        {
-            let Some(pending) = self.pending.remove(&whose) else { return };
-            pending.flight.cancel();
-            let (app, slot, generation) = whose;
-            let what = pending.busy_with();
-            let why = format!(
-                "{what}: no answer within {} s; a file system may hang, or the new process was stopped",
-                START_DEADLINE.as_secs()
-            );
-            self.work.done(pending.number);
-            let log_file = pending.log_file();
-            let Pending { number, program, cwd, .. } = pending;
-            self.stuck.push(Stuck { number, program, cwd, log_file, what });
-            self.fail_spawn((app, slot, generation), why);
-        }
+    /// Gives up the starts that have had their time; says why.
+    pub(super) fn give_up(&mut self, now: Time) -> Vec<(ProcessKey, String)> {
+        let is_late = |(key, pending): (&ProcessKey, &Pending)| (pending.deadline <= now).then_some(*key);
+        let late: Vec<ProcessKey> = self.pending.iter().filter_map(is_late).collect();
+        late.into_iter().filter_map(|key| Some((key, self.give_up_one(key)?))).collect()
+    }
+
+    fn give_up_one(&mut self, key: ProcessKey) -> Option<String> {
+        let pending = self.pending.remove(&key)?;
+        pending.flight.cancel();
+        let what = pending.busy_with();
+        let why = format!(
+            "{what}: no answer within {} s; a file system may hang, or the new process was stopped",
+            START_DEADLINE.as_secs()
+        );
+        self.work.done(pending.number);
+        let log_file = pending.log_file();
+        let Pending { number, program, cwd, .. } = pending;
+        self.stuck.push(Stuck { number, program, cwd, log_file, what });
+        Some(why)
     }
 }
 

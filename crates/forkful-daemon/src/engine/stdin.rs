@@ -6,13 +6,13 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-use forkful_api::conversation::{StdinRequest, WorkerReply, WorkersReply};
+use forkful_api::conversation::{WorkerReply, WorkersReply};
 use forkful_core::spec::Mode;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
-use super::Engine;
 use super::app::Stdin;
+use super::apps::Apps;
 use super::commands::answer;
 use super::conversation::Partner;
 use crate::command::Reply;
@@ -20,47 +20,41 @@ use crate::command::Reply;
 /// How long a worker may take to read what is written to it; a bound on what a client can leave behind.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Engine {
-    /// Writes a text to the stdin of each worker that is named.
-    pub(crate) fn write_stdin(&mut self, request: StdinRequest, reply: Reply<WorkersReply>) {
-        let partners = match self.partners(&request.targets) {
-            Ok(partners) => partners,
-            Err(refusal) => return answer(reply, Err(refusal)),
-        };
-        let begin = |partner: Partner| {
-            let stdin = self.stdin_of(&partner);
-            let text = request.text.clone();
-            tokio::task::spawn_local(async move {
-                let error = match stdin {
-                    Ok(stdin) => write(&stdin, text.as_bytes()).await.err(),
-                    Err(fault) => Some(fault.to_owned()),
-                };
-                WorkerReply { app: partner.name, pm_id: partner.pm_id, error, result: None }
-            })
-        };
-        let writes: Vec<_> = partners.into_iter().map(begin).collect();
+/// Writes a text to the stdin of each of some workers, and answers when all have taken it or their time is over.
+pub(super) fn write_to_all(apps: &Apps, partners: Vec<Partner>, text: &str, reply: Reply<WorkersReply>) {
+    let begin = |partner: Partner| {
+        let stdin = stdin_of(apps, &partner);
+        let text = text.to_owned();
         tokio::task::spawn_local(async move {
-            let mut workers = Vec::with_capacity(writes.len());
-            for write in writes {
-                // It ends early only with the daemon, and then nobody waits for the answer.
-                workers.extend(write.await);
-            }
-            answer(reply, Ok(WorkersReply { workers }));
-        });
-    }
-
-    fn stdin_of(&self, partner: &Partner) -> Result<Stdin, &'static str> {
-        const CLUSTER: &str = "it runs in cluster mode, where workers have no stdin of their own; \
-                               `exec_mode: \"fork\"` gives it one";
-        const GONE: &str = "it does not run";
-        let entry = self.apps.get(&partner.app).ok_or(GONE)?;
-        if entry.spec().mode == Mode::Cluster {
-            return Err(CLUSTER);
+            let error = match stdin {
+                Ok(stdin) => write(&stdin, text.as_bytes()).await.err(),
+                Err(fault) => Some(fault.to_owned()),
+            };
+            WorkerReply { app: partner.name, pm_id: partner.pm_id, error, result: None }
+        })
+    };
+    let writes: Vec<_> = partners.into_iter().map(begin).collect();
+    tokio::task::spawn_local(async move {
+        let mut workers = Vec::with_capacity(writes.len());
+        for write in writes {
+            // It ends early only with the daemon, and then nobody waits for the answer.
+            workers.extend(write.await);
         }
-        let (slot, generation) = partner.worker.and_then(|worker| entry.find_worker(worker)).ok_or(GONE)?;
-        let process = entry.process(slot, generation).ok_or(GONE)?;
-        process.stdin.clone().ok_or(GONE)
+        answer(reply, Ok(WorkersReply { workers }));
+    });
+}
+
+fn stdin_of(apps: &Apps, partner: &Partner) -> Result<Stdin, &'static str> {
+    const CLUSTER: &str = "it runs in cluster mode, where workers have no stdin of their own; \
+                           `exec_mode: \"fork\"` gives it one";
+    const GONE: &str = "it does not run";
+    let entry = apps.get(&partner.app).ok_or(GONE)?;
+    if entry.spec().mode == Mode::Cluster {
+        return Err(CLUSTER);
     }
+    let (slot, generation) = partner.worker.and_then(|worker| entry.find_worker(worker)).ok_or(GONE)?;
+    let process = entry.process(slot, generation).ok_or(GONE)?;
+    process.stdin.clone().ok_or(GONE)
 }
 
 /// Writes all of a text, or says how much of it was taken.

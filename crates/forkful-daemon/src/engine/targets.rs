@@ -8,20 +8,38 @@ use forkful_core::spec::AppSpec;
 use forkful_core::targets::{Target, TargetFault};
 use regex::Regex;
 
-use super::Engine;
 use super::app::{App, AppId};
+use super::apps::Apps;
 use super::commands::refuse;
+use super::persistence::Persistence;
+use crate::store::Carried;
 
 /// What a list of targets came to: apps, each with the slots that are meant.
 pub(super) type Selection = BTreeMap<AppId, Vec<u16>>;
 
-impl Engine {
-    pub(crate) fn find(&self, name: &str) -> Option<AppId> {
-        self.apps.iter().find(|(_, entry)| entry.spec().name.as_str() == name).map(|(id, _)| *id)
+/// The apps that exist, and the entries that are only saved since they cannot be started.
+#[derive(Clone, Copy)]
+pub(super) struct Roster<'a> {
+    pub(super) apps: &'a Apps,
+    pub(super) carried: &'a [Carried],
+}
+
+impl<'a> Roster<'a> {
+    pub(super) fn of(apps: &'a Apps, persistence: Option<&'a Persistence>) -> Self {
+        Self { apps, carried: persistence.map_or(&[], |persistence| &persistence.carried) }
+    }
+
+    pub(super) fn find(self, name: &str) -> Option<AppId> {
+        self.apps.find(name)
+    }
+
+    /// An entry of this name that is saved but cannot be started.
+    pub(super) fn carried(self, name: &str) -> Option<&'a Carried> {
+        self.carried.iter().find(|carried| carried.name == name)
     }
 
     /// What targets mean; each must mean something.
-    pub(crate) fn select(&self, targets: &[String]) -> Result<Selection, ErrorReply> {
+    pub(super) fn select(self, targets: &[String]) -> Result<Selection, ErrorReply> {
         let mut selection = Selection::new();
         if targets.is_empty() {
             let hint = "name an app, an id, or `all`".to_owned();
@@ -43,7 +61,7 @@ impl Engine {
     }
 
     /// What one target means.
-    fn meant(&self, text: &str) -> Result<Selection, ErrorReply> {
+    fn meant(self, text: &str) -> Result<Selection, ErrorReply> {
         let target = Target::parse(text).map_err(|fault| match fault {
             TargetFault::EmptyPattern(_) => bad_pattern(&fault.to_string()),
             _ => refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None),
@@ -68,12 +86,12 @@ impl Engine {
         })
     }
 
-    fn all_of(&self, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
+    fn all_of(self, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
         let apps = self.apps.iter().filter(|(_, entry)| is_meant(entry.spec()));
         apps.map(|(id, entry)| (*id, entry.places.keys().copied().collect())).collect()
     }
 
-    fn worker(&self, pm_id: u32) -> Selection {
+    fn worker(self, pm_id: u32) -> Selection {
         let place = |(id, entry): (&AppId, &App)| {
             let (slot, _) = entry.places.iter().find(|(_, place)| place.pm_id == pm_id)?;
             Some((*id, vec![*slot]))
@@ -81,7 +99,7 @@ impl Engine {
         self.apps.iter().find_map(place).into_iter().collect()
     }
 
-    pub(super) fn no_such(&self, text: &str) -> ErrorReply {
+    pub(super) fn no_such(self, text: &str) -> ErrorReply {
         let names: Vec<String> = self.apps.values().map(|entry| format!("`{}`", entry.spec().name)).collect();
         let hint = if names.is_empty() {
             "no app is running; `forkful start app.js` starts one".to_owned()

@@ -41,15 +41,14 @@ impl World {
             agent: None,
             echo: false,
             write_log_files: false,
-            marks: forkful_os::tree::Marks::new(),
         };
-        let (engine, back) = Engine::new(options).unwrap();
+        let (engine, back) = Engine::new(options, tree::Marks::new()).unwrap();
         Self { engine, back, _home: home }
     }
 
     fn start(&mut self, name: &str, command: &[&str], instances: u16) -> AppId {
         self.engine.start_now(vec![spec(name, command, instances)]);
-        AppId(self.engine.next_app)
+        AppId(self.engine.apps.last)
     }
 
     /// One turn of the loop; says what it has worked.
@@ -194,7 +193,7 @@ fn many_workers_are_started_a_few_in_each_turn_and_apps_take_turns() {
         assert!(turns.iter().all(|done| done.signals <= SIGNALS_PER_TURN && done.clears <= CLEARS_PER_TURN));
         assert_eq!(turns.iter().map(|done| done.signals).sum::<usize>(), 41);
         assert!(told(answer).await.apps.iter().all(|app| app.ok));
-        assert!(world.engine.pids.is_empty() && world.engine.snapshot.is_none());
+        assert!(world.engine.processes.is_empty());
     });
 }
 
@@ -304,7 +303,8 @@ fn a_process_whose_end_could_not_be_noticed_is_a_failed_start() {
                 let token = PROCESS_BIT | u64::from(u32::MAX);
                 world
                     .engine
-                    .reactor
+                    .wake
+                    .reactor()
                     .add(child.pidfd.as_fd(), token, forkful_os::reactor::Interest::READ)
                     .unwrap();
                 pid = Some(child.pid);
@@ -337,10 +337,10 @@ fn numbers_of_apps_stay_within_their_bits_and_are_not_given_twice() {
     locally(async {
         let mut world = World::new();
         let first = world.start("first", SLEEP, 1);
-        world.engine.next_app = places::APP_IDS_MAX - 1;
+        world.engine.apps.last = apps::APP_IDS_MAX - 1;
         let last = world.start("last", SLEEP, 1);
         let next = world.start("next", SLEEP, 1);
-        assert_eq!([first, last, next], [AppId(1), AppId(places::APP_IDS_MAX), AppId(2)]);
+        assert_eq!([first, last, next], [AppId(1), AppId(apps::APP_IDS_MAX), AppId(2)]);
         let token = u64::from(last.0) << forkful_cluster::primary::TOKEN_BITS;
         assert_eq!(token & PROCESS_BIT, 0);
         world.close().await;

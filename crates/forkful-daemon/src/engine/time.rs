@@ -1,81 +1,118 @@
 //! What is due, and when the engine wants to be woken next.
 
 use std::io;
-use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::slot;
 use forkful_core::supervisor::Event;
 
-use super::Engine;
 use super::app::{App, AppId, Later};
+use super::work::Done;
+use super::{Engine, Phase};
 
 impl Engine {
     /// Carries out what is due.
     pub(super) fn on_time(&mut self) {
         let now = self.clock.now();
-        self.give_up_starts(now);
-        let due: Vec<AppId> = self
-            .apps
-            .iter()
-            .filter(|(_, entry)| entry.next_wake().is_some_and(|at| at <= now))
-            .map(|(id, _)| *id)
-            .collect();
+        for ((app, slot, generation), why) in self.starts.give_up(now) {
+            self.tell(app, Event::Slot(slot, slot::Event::SpawnFailed(generation, why)));
+        }
+        let is_due = |(_, entry): &(&AppId, &App)| entry.next_wake().is_some_and(|at| at <= now);
+        let due: Vec<AppId> = self.apps.iter().filter(is_due).map(|(id, _)| *id).collect();
         for app in due {
             self.app_on_time(app, now);
         }
     }
 
-    pub(super) fn app_on_time(&mut self, app: AppId, now: Time) {
-        let Some(entry) = self.apps.get_mut(&app) else { return };
+    fn app_on_time(&mut self, app: AppId, now: Time) {
+        let Some(entry) = self.apps.get_mut(app) else { return };
         if entry.primary.next_wake().is_some_and(|at| at <= now) {
             entry.primary.on_time(now);
         }
         if entry.supervisor.next_wake().is_some_and(|at| at <= now) {
-            self.note_missing(app, now);
+            for (slot, fault) in entry.missing_faults(now) {
+                self.supervise(app, Event::ListenRefused(slot, fault));
+            }
             self.supervise(app, Event::Time);
         }
-        while let Some(entry) = self.apps.get_mut(&app)
-            && let Some(first) = entry.later.first_entry()
-            && first.key().0 <= now
-        {
-            let later = first.remove();
-            self.do_later(app, later);
+        while let Some(later) = self.apps.get_mut(app).and_then(|entry| entry.later.take_due(now)) {
+            self.do_later(app, later, now);
         }
         self.take_primary_events(app);
-        self.upkeep(app, now);
+        let event = self.apps.get_mut(app).and_then(|entry| entry.upkeep(now));
+        self.supervise_some(app, event);
     }
 
-    pub(super) fn do_later(&mut self, app: AppId, later: Later) {
+    fn do_later(&mut self, app: AppId, later: Later, now: Time) {
         match later {
-            Later::ClearTree(slot, generation) => self.work.clear(app, slot, generation),
+            Later::ClearTree(slot, generation) => self.starts.work.clear(app, slot, generation),
             Later::LookStuck { slot, generation, asked, used } => {
-                self.look_stuck(app, slot, generation, asked, used);
+                let entry = self.apps.get(&app);
+                let event = entry.and_then(|entry| entry.look_stuck((slot, generation), asked, used, now));
+                self.supervise_some(app, event);
             }
-        }
-    }
-
-    /// Has something done later.
-    pub(crate) fn later(&mut self, app: AppId, after: Duration, later: Later) {
-        let at = self.clock.now() + after;
-        self.next_later += 1;
-        if let Some(entry) = self.apps.get_mut(&app) {
-            entry.later.insert((at, self.next_later), later);
         }
     }
 
     /// Has the reactor wake when something is due next.
     pub(super) fn set_timer(&mut self) -> io::Result<()> {
         let apps = self.apps.values().filter_map(App::next_wake).min();
-        let wake = apps
-            .into_iter()
-            .chain(self.work.next_wake())
-            .chain(self.next_start_deadline())
-            .chain(self.next_look())
-            .min();
-        if wake != self.timer_set {
-            self.timer.set(wake.map(|at| at.since(self.clock.now())))?;
-            self.timer_set = wake;
+        let wake = apps.into_iter().chain(self.starts.next_wake()).chain(self.looks.next_wake()).min();
+        self.wake.wake_at(wake, self.clock.now())
+    }
+
+    /// Whether something may be worked on now.
+    pub(super) fn has_work(&self) -> bool {
+        self.starts.work.next_wake().is_some_and(|at| at <= self.clock.now())
+    }
+
+    /// Does a turn's share of what waits.
+    pub(super) fn work_some(&mut self) -> Done {
+        let mut done = Done::default();
+        let began = self.clock.now();
+        // One look serves all that have ended before it.
+        let orphans_since = (self.starts.work.has_clears() && self.processes.has_orphans()).then_some(began);
+        while let Some(key) = self.starts.work.next_clear(&mut done) {
+            self.clear_tree(key, orphans_since);
         }
-        Ok(())
+        while let Some((key, signal)) = self.starts.work.next_signal(&mut done) {
+            let (app, slot, generation) = key;
+            if let Some(process) = self.apps.get(&app).and_then(|entry| entry.process(slot, generation)) {
+                self.processes.signal_tree(process, signal, self.clock.now());
+            }
+        }
+        while let Some(key) = self.starts.work.next_start(&mut done, began) {
+            self.spawn(key);
+            self.starts.work.note_started(self.clock.now());
+        }
+        if self.starts.work.is_empty() {
+            self.processes.forget_look();
+        }
+        done
+    }
+
+    /// Replies to every command that has all its answers.
+    pub(super) fn finish_jobs(&mut self) {
+        let done = self.jobs.take_done();
+        if done.is_empty() {
+            return;
+        }
+        // What a reply says holds after a crash too.
+        self.save_changes();
+        for job in done {
+            if job.ends_daemon {
+                self.life.phase = Phase::Ended;
+            }
+            let ticket = self.persistence.as_ref().and_then(super::persistence::Persistence::ticket);
+            self.jobs.reply(job, &mut self.apps, &self.logs, ticket);
+        }
+    }
+
+    /// Answers the looks that need not wait any longer.
+    pub(super) fn finish_looks(&mut self) {
+        let may_wait = self.life.phase == Phase::Serving;
+        for command in self.looks.take_done(&self.apps, may_wait, self.clock.now()) {
+            self.answer_look(command);
+        }
     }
 }

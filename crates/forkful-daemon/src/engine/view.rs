@@ -1,6 +1,6 @@
 //! What clients are shown of the engine's state.
 
-use forkful_api::types::{AppRows, AppTable, AppView, DispatchView, Status, WorkerRow, WorkerView};
+use forkful_api::types::{AppRows, AppView, DispatchView, Status, WorkerRow, WorkerView};
 use forkful_cluster::Primary;
 use forkful_core::Time;
 use forkful_core::slot::{Exit, State};
@@ -8,8 +8,8 @@ use forkful_core::steering::blocked::blocked_for;
 use forkful_core::supervisor::SlotRecord;
 use forkful_os::procinfo;
 
-use super::Engine;
-use super::app::{App, AppId, Place, places_mut, public_definition};
+use super::app::{App, Place, places_mut, public_definition};
+use super::apps::Apps;
 use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::groups::worker_usage;
@@ -21,47 +21,20 @@ const CRASH_NOTES_MAX: usize = 5;
 /// Why nothing reaches a worker that is online.
 const NOT_LISTENING: &str = "not listening: the app has closed its servers";
 
-impl Engine {
-    /// What an app looks like now.
-    pub(crate) fn view(&mut self, id: AppId) -> Option<AppView> {
-        self.view_of(id, None)
-    }
-
-    /// The same with one worker only.
-    pub(crate) fn view_slot(&mut self, id: AppId, slot: u16) -> Option<AppView> {
-        self.view_of(id, Some(slot))
+impl Apps {
+    /// What all apps look like now.
+    pub(crate) fn list(&mut self, now: Time, logs: &LogService) -> Vec<AppView> {
+        self.values_mut().map(|entry| entry.view(None, now, logs)).collect()
     }
 
     /// What the table shows of all apps.
-    pub(crate) fn table(&mut self) -> AppTable {
-        let now = self.clock.now();
-        let rows = |entry: &mut App| AppRows {
-            name: entry.spec().name.to_string(),
-            namespace: entry.spec().namespace.to_string(),
-            mode: entry.spec().mode,
-            script: {
-                let launch = &entry.spec().launch;
-                launch.script.clone().unwrap_or_else(|| launch.program.display().to_string())
-            },
-            listening: entry.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
-            watch: entry.spec().watch.is_some(),
-            uid: entry.spec().launch.run_as.as_ref().map(|user| user.uid),
-            workers: {
-                let App { supervisor, places, primary, .. } = entry;
-                let slots = places_mut(supervisor, places);
-                slots.map(|(_, record, place)| worker_row(record, place, primary, now)).collect()
-            },
-        };
-        let apps = self.apps.values_mut().map(rows).collect();
-        let mut notes = self.notes();
-        notes.extend(self.crash_notes());
-        AppTable { apps, notes }
+    pub(crate) fn table(&mut self, now: Time) -> Vec<AppRows> {
+        self.values_mut().map(|entry| entry.rows(now)).collect()
     }
 
     /// Workers that crash, which their state alone does not show while they run again.
-    fn crash_notes(&self) -> Vec<String> {
-        let now = self.clock.now();
-        let workers = self.apps.values().flat_map(|entry| entry.slots().map(move |slot| (entry, slot)));
+    pub(crate) fn crash_notes(&self, now: Time) -> Vec<String> {
+        let workers = self.values().flat_map(|entry| entry.slots().map(move |slot| (entry, slot)));
         let crashing = workers.filter_map(|(entry, (_, record, place))| {
             let times = match record.slot.crashes_in_a_row(now) {
                 0 => return None,
@@ -78,10 +51,10 @@ impl Engine {
     }
 
     /// Workers whose lines are lost because a log file cannot be written: of each app the first, and how many more.
-    pub(super) fn log_faults(&self) -> Vec<String> {
+    pub(super) fn log_faults(&self, logs: &LogService) -> Vec<String> {
         let of_app = |entry: &App| {
             let mut places =
-                entry.places.values().filter_map(|place| Some((place.pm_id, self.logs.fault(place.pm_id)?)));
+                entry.places.values().filter_map(|place| Some((place.pm_id, logs.fault(place.pm_id)?)));
             let (pm_id, fault) = places.next()?;
             let others = match places.count() {
                 0 => String::new(),
@@ -89,15 +62,35 @@ impl Engine {
             };
             Some(format!("lines of worker {pm_id} of {} are lost{others}: {fault}", entry.spec().name))
         };
-        self.apps.values().filter_map(of_app).collect()
+        self.values().filter_map(of_app).collect()
+    }
+}
+
+impl App {
+    fn rows(&mut self, now: Time) -> AppRows {
+        let spec = self.spec();
+        let launch = &spec.launch;
+        AppRows {
+            name: spec.name.to_string(),
+            namespace: spec.namespace.to_string(),
+            mode: spec.mode,
+            script: launch.script.clone().unwrap_or_else(|| launch.program.display().to_string()),
+            listening: self.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
+            watch: spec.watch.is_some(),
+            uid: launch.run_as.as_ref().map(|user| user.uid),
+            workers: {
+                let Self { supervisor, places, primary, .. } = self;
+                let slots = places_mut(supervisor, places);
+                slots.map(|(_, record, place)| worker_row(record, place, primary, now)).collect()
+            },
+        }
     }
 
-    fn view_of(&mut self, id: AppId, only: Option<u16>) -> Option<AppView> {
-        let now = self.clock.now();
-        let usage = self.usage(id);
-        let entry = self.apps.get_mut(&id)?;
-        let (definition, env_names) = public_definition(entry.spec());
-        let dispatch: Vec<DispatchView> = entry
+    /// What it looks like now, with all workers or with one.
+    pub(crate) fn view(&mut self, only: Option<u16>, now: Time, logs: &LogService) -> AppView {
+        let usage = self.usage(now);
+        let (definition, env_names) = public_definition(self.spec());
+        let dispatch: Vec<DispatchView> = self
             .primary
             .addresses()
             .map(|(address, balance, counters)| DispatchView {
@@ -110,22 +103,21 @@ impl Engine {
                 steered: counters.steered,
             })
             .collect();
-        let logs = &self.logs;
-        let App { supervisor, places, primary, .. } = entry;
+        let Self { supervisor, places, primary, .. } = self;
         let workers = places_mut(supervisor, places)
             .filter(|(slot, ..)| only.is_none_or(|only| only == *slot))
             .map(|(slot, record, place)| worker_view(slot, (record, place), primary, now, logs))
             .collect();
-        Some(AppView {
+        AppView {
             definition,
             env_names,
-            notes: entry.lacks().iter().map(ToString::to_string).collect(),
+            notes: self.lacks().iter().map(ToString::to_string).collect(),
             listening: dispatch.iter().map(|view| view.address.clone()).collect(),
-            created_at_ms: entry.created_at_ms,
+            created_at_ms: self.created_at_ms,
             usage,
             dispatch,
             workers,
-        })
+        }
     }
 }
 

@@ -14,12 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::slot::{self, Exit, Generation};
-use forkful_core::supervisor::Event;
-use forkful_os::tree;
+use forkful_core::slot::Generation;
 
-use super::Engine;
-use super::app::AppId;
+use super::app::{AppId, ProcessKey};
 
 /// Starts begun in one turn of the loop: what a connection may have to wait for.
 pub(super) const STARTS_PER_TURN: usize = 1;
@@ -39,15 +36,12 @@ const STARTS_AT_ONCE: usize = 2;
 /// a millisecond.
 const START_SLOW: Duration = Duration::from_millis(50);
 
-/// A process of the engine's: where it is, and which.
-type Whose = (AppId, u16, Generation);
-
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    starts: Starts,
-    signals: VecDeque<(Whose, i32)>,
-    clears: VecDeque<Whose>,
+    starts: StartQueue,
+    signals: VecDeque<(ProcessKey, i32)>,
+    clears: VecDeque<ProcessKey>,
     /// When the loop last served something that was ready.
     served_at: Time,
     /// When a start was last begun.
@@ -87,7 +81,52 @@ impl Work {
         self.under_way.retain(|(other, _, _)| *other != number);
     }
 
-    fn pop_start(&mut self) -> Option<Whose> {
+    /// Takes a start back that was not begun; says whether there was one.
+    pub(super) fn cancel(&mut self, app: AppId, slot: u16, generation: Generation) -> bool {
+        self.starts.cancel(app, slot, generation)
+    }
+
+    /// The next dead worker to clear away, of those for one turn.
+    pub(super) fn next_clear(&mut self, done: &mut Done) -> Option<ProcessKey> {
+        if done.clears >= CLEARS_PER_TURN {
+            return None;
+        }
+        let next = self.clears.pop_front()?;
+        done.clears += 1;
+        Some(next)
+    }
+
+    /// The next tree to signal, of those for one turn.
+    pub(super) fn next_signal(&mut self, done: &mut Done) -> Option<(ProcessKey, i32)> {
+        if done.signals >= SIGNALS_PER_TURN {
+            return None;
+        }
+        let next = self.signals.pop_front()?;
+        done.signals += 1;
+        Some(next)
+    }
+
+    /// The next process to start, of those for one turn, if its time has come.
+    pub(super) fn next_start(&mut self, done: &mut Done, now: Time) -> Option<ProcessKey> {
+        if done.starts >= STARTS_PER_TURN || self.start_at().is_none_or(|at| at > now) {
+            return None;
+        }
+        let next = self.pop_start()?;
+        done.starts += 1;
+        Some(next)
+    }
+
+    /// Whether dead workers wait to be cleared away.
+    pub(super) fn has_clears(&self) -> bool {
+        !self.clears.is_empty()
+    }
+
+    /// A start was begun, or has failed at once.
+    pub(super) fn note_started(&mut self, now: Time) {
+        self.started_at = now;
+    }
+
+    fn pop_start(&mut self) -> Option<ProcessKey> {
         let under_way = &self.under_way;
         self.starts.pop(|app| !under_way.iter().any(|(_, other, _)| *other == app))
     }
@@ -130,20 +169,20 @@ impl Work {
 
 /// Processes to be started, by app.
 #[derive(Debug, Default)]
-struct Starts {
+struct StartQueue {
     /// Never holds an empty queue.
     waiting: BTreeMap<AppId, VecDeque<(u16, Generation)>>,
     /// The app that had its turn last.
     last: Option<AppId>,
 }
 
-impl Starts {
+impl StartQueue {
     fn push(&mut self, app: AppId, slot: u16, generation: Generation) {
         self.waiting.entry(app).or_default().push_back((slot, generation));
     }
 
     /// The first of the app whose turn it is, among those that may.
-    fn pop(&mut self, may: impl Fn(AppId) -> bool) -> Option<Whose> {
+    fn pop(&mut self, may: impl Fn(AppId) -> bool) -> Option<ProcessKey> {
         let next = self.last.map_or(AppId(0), |last| AppId(last.0 + 1));
         let in_turn = self.waiting.range(next..).chain(self.waiting.range(..next));
         let app = in_turn.map(|(app, _)| *app).find(|app| may(*app))?;
@@ -177,75 +216,17 @@ pub(super) struct Done {
     pub(super) clears: usize,
 }
 
-impl Engine {
-    /// Does a turn's share of what waits.
-    pub(super) fn work_some(&mut self) -> Done {
-        let mut done = Done::default();
-        let began = self.clock.now();
-        // One look serves all that have ended before it.
-        let alone =
-            self.work.clears.is_empty() || !tree::has_foreign_children(&|pid| self.pids.contains(&pid));
-        while done.clears < CLEARS_PER_TURN
-            && let Some((app, slot, generation)) = self.work.clears.pop_front()
-        {
-            done.clears += 1;
-            self.clear_tree(app, slot, generation, (!alone).then_some(began));
-        }
-        while done.signals < SIGNALS_PER_TURN
-            && let Some(((app, slot, generation), signal)) = self.work.signals.pop_front()
-        {
-            done.signals += 1;
-            self.signal_tree(app, slot, generation, signal);
-        }
-        while done.starts < STARTS_PER_TURN
-            && self.work.start_at().is_some_and(|at| at <= began)
-            && let Some((app, slot, generation)) = self.work.pop_start()
-        {
-            done.starts += 1;
-            self.spawn(app, slot, generation, self.clock.now());
-            self.work.started_at = self.clock.now();
-        }
-        if self.work.is_empty() {
-            self.snapshot = None;
-        }
-        done
-    }
-
-    /// Whether something may be worked on now.
-    pub(super) fn has_work(&self) -> bool {
-        self.work.next_wake().is_some_and(|at| at <= self.clock.now())
-    }
-
-    /// Has a process and its tree signalled. One whose start was not begun is as one that ended at once.
-    pub(super) fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: i32) {
-        if self.work.starts.cancel(app, slot, generation) {
-            let event = slot::Event::Exited(generation, Exit::Signal(signal));
-            self.tell(app, Event::Slot(slot, event));
-        } else if !self.keep_signal(app, slot, generation, signal) {
-            self.work.signal(app, slot, generation, signal);
-        }
-    }
-
-    /// Sees to it that a view of all processes is there that is no older than `since`, if it can be had.
-    pub(super) fn look_at_processes(&mut self, since: Time) {
-        if self.snapshot.as_ref().is_none_or(|(taken, _)| *taken < since) {
-            let now = self.clock.now();
-            self.snapshot = (self.look)(&self.pids).ok().map(|snapshot| (now, snapshot));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn order(starts: &mut Starts) -> Vec<(u32, u16)> {
+    fn order(starts: &mut StartQueue) -> Vec<(u32, u16)> {
         std::iter::from_fn(|| starts.pop(|_| true)).map(|(app, slot, _)| (app.0, slot)).collect()
     }
 
     #[test]
     fn apps_take_turns() {
-        let mut starts = Starts::default();
+        let mut starts = StartQueue::default();
         for slot in 0..4 {
             starts.push(AppId(1), slot, Generation(0));
         }
@@ -259,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_was_cancelled_is_not_started() {
-        let mut starts = Starts::default();
+        let mut starts = StartQueue::default();
         for slot in 0..3 {
             starts.push(AppId(1), slot, Generation(0));
         }

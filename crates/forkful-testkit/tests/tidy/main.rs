@@ -155,7 +155,7 @@ const BY_PATH: [(&str, &str); 9] = [
         "in the home, without waiting, a regular file of a bounded size",
     ),
     (
-        "forkful-daemon/src/engine/app.rs",
+        "forkful-daemon/src/engine/log_files.rs",
         "asks whether a log is a file before the app is taken, and opens nothing",
     ),
     ("forkful-daemon/src/engine/upkeep/command.rs", "/dev/null"),

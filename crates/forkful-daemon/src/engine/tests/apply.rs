@@ -68,7 +68,7 @@ fn a_second_apply_for_the_same_apps_is_refused_while_the_first_changes_them() {
         let refusal = world.turn_until_applied(second).await.unwrap_err();
         assert_eq!(refusal.error, "another `apply` is changing `web`");
         assert_eq!(refusal.hint.as_deref(), Some("wait until it has ended, and apply the file again"));
-        assert!(world.engine.find("other").is_none(), "nothing of it is done");
+        assert!(world.engine.apps.find("other").is_none(), "nothing of it is done");
         // Apps that the first one leaves as they are may be changed.
         let beside = world.apply(&[spec("other", SLEEP, 1), spec("kept", SLEEP, 2)], false);
         let names = |reply: ApplyReply| reply.apps.into_iter().map(|app| app.name).collect::<Vec<_>>();

@@ -22,14 +22,14 @@ fn a_tree_that_cannot_be_seen_is_not_taken_for_gone() {
         forkful_os::tree::set_subreaper().unwrap();
         let mut world = World::new();
         // With a control group the kernel shows the tree.
-        world.engine.groups = None;
+        world.engine.starts.groups = None;
         let app = world.start("parent", PARENT, 1);
         let leader = |engine: &Engine| Some(engine.apps[&app].current(0)?.child.pid);
         let has_child = |engine: &Engine| leader(engine).is_some_and(|pid| !children(pid).is_empty());
         world.turn_until("it has a child", has_child).await;
         let orphan = children(leader(&world.engine).unwrap())[0];
 
-        world.engine.look = |_| Err(io::Error::from_raw_os_error(24));
+        world.engine.processes.look = |_| Err(io::Error::from_raw_os_error(24));
         world.engine.apps[&app].current(0).unwrap().child.signal(9).unwrap();
         let is_seen_ended = |engine: &Engine| {
             engine.apps[&app].places[&0].processes.values().all(|process| process.ended.is_some())
@@ -39,7 +39,7 @@ fn a_tree_that_cannot_be_seen_is_not_taken_for_gone() {
         assert_eq!(world.engine.apps[&app].places[&0].processes.len(), 1, "it is looked for again");
         assert!(lives(orphan));
 
-        world.engine.look = forkful_os::tree::Snapshot::take;
+        world.engine.processes.look = forkful_os::tree::Snapshot::take;
         world.turn_until("it is cleared away", |engine| engine.apps[&app].is_at_rest()).await;
         assert!(!lives(orphan));
         world.close().await;

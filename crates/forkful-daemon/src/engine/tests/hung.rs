@@ -1,6 +1,7 @@
 //! Starts that hang: nobody else waits for them, they can be stopped, and they end at their deadline. As root, on a FUSE
 //! file system whose server never answers.
 
+use std::os::fd::OwnedFd;
 use std::process::Command;
 
 use rustix::fs::{Mode, OFlags};
@@ -56,7 +57,7 @@ impl Drop for Hung {
 }
 
 fn hangs(engine: &Engine) -> bool {
-    engine.pending.values().any(starting::Pending::is_in_its_directory)
+    engine.starts.pending.values().any(starting::Pending::is_in_its_directory)
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn a_start_that_hangs_holds_nobody_else_and_can_be_stopped() {
         let answer = world.action(Verb::Stop, "hung");
         world.turn_until_answered().await;
         assert!(told(answer).await.apps.iter().all(|app| app.ok));
-        assert!(world.engine.pending.is_empty() && world.engine.apps[&app].is_at_rest());
+        assert!(world.engine.starts.pending.is_empty() && world.engine.apps[&app].is_at_rest());
         world.close().await;
     });
 }
@@ -86,7 +87,7 @@ fn a_start_that_hangs_fails_at_its_deadline_and_names_what_it_waits_for() {
         let started = world.engine.start_now(vec![hung.spec("hung")]);
         world.turn_until("it hangs", hangs).await;
         let now = world.engine.clock.now();
-        for pending in world.engine.pending.values_mut() {
+        for pending in world.engine.starts.pending.values_mut() {
             pending.deadline = now;
         }
         world.turn_until_answered().await;
@@ -98,7 +99,7 @@ fn a_start_that_hangs_fails_at_its_deadline_and_names_what_it_waits_for() {
         );
         assert!(!app.ok && error.contains(&expected), "{error}");
         // Its process was killed, and its thread is free again.
-        world.turn_until("the thread has come back", |engine| engine.stuck.is_empty()).await;
+        world.turn_until("the thread has come back", |engine| engine.starts.stuck.is_empty()).await;
         let other = world.start("other", SLEEP, 1);
         world.turn_until("another app runs", |engine| running(engine, other) == 1).await;
         world.close().await;
@@ -114,13 +115,13 @@ fn a_log_file_on_a_file_system_that_hangs_holds_nobody_else() {
         spec.logs.merge = false;
         spec.logs.out_file = Some(hung.folder.path().join("out.log"));
         let started = world.engine.start_now(vec![spec]);
-        let looks = |engine: &Engine| engine.pending.values().any(starting::Pending::looks_at_a_log);
+        let looks = |engine: &Engine| engine.starts.pending.values().any(starting::Pending::looks_at_a_log);
         world.turn_until("it looks at its log file", looks).await;
         let other = world.start("other", SLEEP, 2);
         world.turn_until("the other app runs", |engine| running(engine, other) == 2).await;
         let now = world.engine.clock.now();
         while !world.engine.jobs.is_empty() {
-            for pending in world.engine.pending.values_mut() {
+            for pending in world.engine.starts.pending.values_mut() {
                 pending.deadline = now;
             }
             world.turn().await;
@@ -130,7 +131,7 @@ fn a_log_file_on_a_file_system_that_hangs_holds_nobody_else() {
         assert!(error.contains(&format!("cannot look at the log file {}", path.display())), "{error}");
         // Lets the threads go.
         drop(hung);
-        world.turn_until("the threads have come back", |engine| engine.stuck.is_empty()).await;
+        world.turn_until("the threads have come back", |engine| engine.starts.stuck.is_empty()).await;
         world.close().await;
     });
 }

@@ -26,7 +26,7 @@ impl World {
     }
 
     async fn start_spec(&mut self, spec: AppSpec) -> AppId {
-        let app = AppId(self.engine.next_app + 1);
+        let app = AppId(self.engine.apps.last + 1);
         self.engine.start_now(vec![spec]);
         self.turn_until_answered().await;
         app

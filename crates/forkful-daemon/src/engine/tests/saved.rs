@@ -1,5 +1,6 @@
 //! What a daemon saved is what the next one starts.
 
+use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{AppDefinition, StartRequest};
 
 use super::*;
@@ -224,7 +225,7 @@ async fn killed_when_saved(
     mut world: World,
     is_so: impl Fn(&serde_json::Value) -> bool,
 ) -> tempfile::TempDir {
-    let path = world.engine.home.state();
+    let path = world.engine.options.home.state();
     let holds = |_: &Engine| {
         let text = fs_err::read(&path).unwrap_or_default();
         serde_json::from_slice(&text).is_ok_and(|state| is_so(&state))
@@ -293,7 +294,7 @@ fn an_env_file_that_is_a_fifo_keeps_only_its_app_from_starting() {
         let answer = resurrect(&mut world);
         world.turn_until_answered().await;
         assert!(told(answer).await.apps.iter().all(|app| app.ok));
-        let a = world.engine.find("a").unwrap();
+        let a = world.engine.apps.find("a").unwrap();
         assert_eq!(world.engine.apps[&a].spec().launch.env["COLOUR"], "green");
         world.close().await;
     });

@@ -6,41 +6,35 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forkful_core::slot::Generation;
 use forkful_core::spec::Launch;
 use forkful_os::process::{self, Child, Exit, Flight, SpawnPlan};
 use forkful_os::tree::{self, MARK_VARIABLE, Mark};
 use tokio::time::Instant;
 
-use super::super::app::AppId;
-use super::super::{Back, Engine};
+use super::super::Back;
+use super::super::app::App;
+use super::super::starting::Starts;
+use super::health::Asker;
 use crate::wait::ended;
 
 /// After SIGKILL a process is waited for no longer than this.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 
-impl Engine {
-    pub(super) fn ask_command(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
-        words: &[String],
-        timeout: Duration,
-    ) {
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
+impl App {
+    /// Asks by a program, which is told which worker is meant.
+    pub(super) fn ask_command(&self, words: &[String], asker: Asker, starts: &mut Starts) {
+        let Asker { key: (app, slot, generation), timeout, back } = asker;
+        let Some(place) = self.places.get(&slot) else { return };
         let Some(process) = place.processes.get(&generation) else { return };
         let identity = [
             ("FORKFUL_PID".to_owned(), process.child.pid.to_string()),
-            (entry.spec().variables.instance.clone(), slot.to_string()),
+            (self.spec().variables.instance.clone(), slot.to_string()),
             ("pm_id".to_owned(), place.pm_id.to_string()),
         ];
-        let launch = entry.spec().launch.clone();
-        let (words, mark) = (words.to_vec(), self.marks.give());
+        let launch = self.spec().launch.clone();
+        let (words, mark) = (words.to_vec(), starts.give_mark());
         let (flight, started) =
-            self.start_helper(move |flight| start(&launch, words, identity, mark, flight));
-        let back = self.back.clone();
+            starts.start_helper(move |flight| start(&launch, words, identity, mark, flight));
         tokio::task::spawn_local(async move {
             let deadline = tokio::time::Instant::now() + timeout;
             let answer = match tokio::time::timeout_at(deadline, started).await {

@@ -12,9 +12,11 @@ use forkful_core::spec::HealthProbe;
 use forkful_core::supervisor::Event;
 use forkful_os::procinfo::{self, ListeningSocket};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
 
-use super::super::app::AppId;
-use super::super::{Back, Engine};
+use super::super::Back;
+use super::super::app::{App, ProcessKey};
+use super::super::starting::Starts;
 
 /// A worker that takes a connection waits for us to speak; one that refuses it closes it by then.
 const REFUSED_WITHIN: Duration = Duration::from_millis(20);
@@ -32,19 +34,51 @@ enum Way {
     None(String),
 }
 
-impl Engine {
-    /// Asks a worker whether it is well.
-    pub(in crate::engine) fn ask_worker(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
-        let check = self.apps.get(&app).and_then(|entry| entry.spec().health.clone());
-        let Some(check) = check else { return };
+/// Answers a question later.
+pub(super) struct Asker {
+    pub(super) key: ProcessKey,
+    pub(super) timeout: Duration,
+    pub(super) back: mpsc::UnboundedSender<Back>,
+}
+
+impl Asker {
+    /// Has the answer told that comes in time.
+    fn await_answer(self, asked: impl Future<Output = io::Result<()>> + 'static) {
+        let Self { key: (app, slot, generation), timeout, back } = self;
+        tokio::task::spawn_local(async move {
+            let answer = match tokio::time::timeout(timeout, asked).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
+            };
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Health { app, slot, generation, answer });
+        });
+    }
+}
+
+impl App {
+    /// Asks a worker whether it is well. What is known at once is returned; an answer that comes later goes `back`.
+    pub(in crate::engine) fn ask_worker(
+        &mut self,
+        key: ProcessKey,
+        starts: &mut Starts,
+        back: &mpsc::UnboundedSender<Back>,
+        now: Time,
+    ) -> Option<Event> {
+        let (_, slot, generation) = key;
+        let check = self.spec().health.clone()?;
         let check = &check;
         if check.stuck_limit.is_some() || matches!(check.probe, HealthProbe::Loop) {
-            self.look_whether_stuck(app, slot, generation, check, now);
+            self.look_whether_stuck(slot, generation, check, now);
         }
+        let answered = |answer| Some(Event::Health { slot, generation, answer });
+        let asker = Asker { key, timeout: check.timeout, back: back.clone() };
         let http = match &check.probe {
-            HealthProbe::Loop => return self.on_health(app, slot, generation, Ok(())),
+            HealthProbe::Loop => return answered(Ok(())),
             HealthProbe::Command { words } => {
-                return self.ask_command(app, slot, generation, words, check.timeout);
+                self.ask_command(words, asker, starts);
+                return None;
             }
             HealthProbe::Http { path, .. } => Some(path.clone()),
             HealthProbe::Tcp { .. } => None,
@@ -53,46 +87,40 @@ impl Engine {
             HealthProbe::Http { port, .. } | HealthProbe::Tcp { port } => *port,
             HealthProbe::Command { .. } | HealthProbe::Loop => None,
         };
-        match self.way_to(app, slot, generation, port, now) {
-            Way::Busy => self.tell(app, Event::ChannelBusy { slot, generation }),
-            Way::None(why) => self.on_health(app, slot, generation, Err(why)),
-            Way::Connection(stream) => {
-                let asked = async move {
-                    stream.set_nonblocking(true)?;
-                    talk(tokio::net::TcpStream::from_std(stream)?, http).await
-                };
-                self.answer_later(app, slot, generation, check.timeout, asked);
-            }
-            Way::Address(address) => {
-                let asked = async move {
-                    let stream = tokio::net::TcpStream::connect(address).await?;
-                    match http {
-                        Some(_) => talk(stream, http).await,
-                        // To connect was the question.
-                        None => Ok(()),
-                    }
-                };
-                self.answer_later(app, slot, generation, check.timeout, asked);
-            }
+        match self.way_to(slot, generation, port, now) {
+            Way::Busy => return Some(Event::ChannelBusy { slot, generation }),
+            Way::None(why) => return answered(Err(why)),
+            Way::Connection(stream) => asker.await_answer(async move {
+                stream.set_nonblocking(true)?;
+                talk(tokio::net::TcpStream::from_std(stream)?, http).await
+            }),
+            Way::Address(address) => asker.await_answer(async move {
+                let stream = tokio::net::TcpStream::connect(address).await?;
+                match http {
+                    Some(_) => talk(stream, http).await,
+                    // To connect was the question.
+                    None => Ok(()),
+                }
+            }),
         }
+        None
     }
 
-    fn way_to(&mut self, app: AppId, slot: u16, generation: Generation, port: Option<u16>, now: Time) -> Way {
+    fn way_to(&mut self, slot: u16, generation: Generation, port: Option<u16>, now: Time) -> Way {
         if let Some(port) = port {
             return Way::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         }
-        let Some(entry) = self.apps.get_mut(&app) else { return Way::None("it is gone".to_owned()) };
-        let Some(worker) = entry.worker(slot, generation) else { return Way::None("it is gone".to_owned()) };
-        if entry.primary.shares_tcp(worker) {
+        let Some(worker) = self.worker(slot, generation) else { return Way::None("it is gone".to_owned()) };
+        if self.primary.shares_tcp(worker) {
             return match connected_pair() {
-                Ok((ours, theirs)) => match entry.primary.hand_to(worker, theirs.into(), now) {
+                Ok((ours, theirs)) => match self.primary.hand_to(worker, theirs.into(), now) {
                     Ok(()) => Way::Connection(ours),
                     Err(_) => Way::Busy,
                 },
                 Err(error) => Way::None(format!("no connection could be made: {error}")),
             };
         }
-        let pid = entry.process(slot, generation).map(|process| process.child.pid);
+        let pid = self.process(slot, generation).map(|process| process.child.pid);
         let sockets = pid.and_then(|pid| procinfo::listening_sockets_of(pid).ok()).unwrap_or_default();
         let own = sockets.iter().find_map(|socket| match socket {
             ListeningSocket::Tcp(address) => Some(*address),
@@ -107,37 +135,6 @@ impl Engine {
             }
             None => Way::None("it does not listen on any port".to_owned()),
         }
-    }
-
-    fn answer_later(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
-        timeout: Duration,
-        asked: impl Future<Output = io::Result<()>> + 'static,
-    ) {
-        let back = self.back.clone();
-        tokio::task::spawn_local(async move {
-            let answer = match tokio::time::timeout(timeout, asked).await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
-            };
-            // The engine is gone only when the daemon ends.
-            let _gone = back.send(Back::Health { app, slot, generation, answer });
-        });
-    }
-
-    /// The answer of a worker, or what was wrong.
-    pub(in crate::engine) fn on_health(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
-        answer: Result<(), String>,
-    ) {
-        self.tell(app, Event::Health { slot, generation, answer });
     }
 }
 

@@ -10,53 +10,45 @@ use forkful_core::spec::HealthCheck;
 use forkful_core::supervisor::Event;
 use forkful_os::procinfo;
 
-use super::super::Engine;
-use super::super::app::{AppId, Later};
+use super::super::app::{App, Later};
 
 /// A moment later than the limit, so that a loop that turns just then is not taken for stuck.
 const MARGIN: Duration = Duration::from_millis(5);
 /// A process that ran for at least this share of the time was busy.
 const BUSY_SHARE: f64 = 0.5;
 
-impl Engine {
+impl App {
     /// Asks a worker whether its loop turns; one that does not answer is looked at again when its limit is over.
     pub(super) fn look_whether_stuck(
         &mut self,
-        app: AppId,
         slot: u16,
         generation: Generation,
         check: &HealthCheck,
         now: Time,
     ) {
         let Some(limit) = check.stuck_limit else { return };
-        let Some(entry) = self.apps.get_mut(&app) else { return };
-        let Some(process) = entry.process(slot, generation) else { return };
+        let Some(process) = self.process(slot, generation) else { return };
         let (worker, pid) = (process.worker, process.child.pid);
-        let Some(since) = entry.primary.ask_whether_it_turns(worker, now) else { return };
+        let Some(since) = self.primary.ask_whether_it_turns(worker, now) else { return };
         let used = procinfo::cpu_time(pid).unwrap_or_default();
         let left = limit.saturating_sub(now.since(since));
-        self.later(app, left + MARGIN, Later::LookStuck { slot, generation, asked: now, used });
+        self.later.plan(now + left + MARGIN, Later::LookStuck { slot, generation, asked: now, used });
     }
 
     /// The limit of a worker that owed an answer is over: the supervisor is told how long it has been silent.
     pub(in crate::engine) fn look_stuck(
-        &mut self,
-        app: AppId,
-        slot: u16,
-        generation: Generation,
+        &self,
+        (slot, generation): (u16, Generation),
         asked: Time,
         used: Duration,
-    ) {
-        let now = self.clock.now();
-        let Some(entry) = self.apps.get(&app) else { return };
-        let Some(process) = entry.process(slot, generation).filter(|process| process.ended.is_none()) else {
-            return;
-        };
+        now: Time,
+    ) -> Option<Event> {
+        let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
         let (worker, pid) = (process.worker, process.child.pid);
-        let silent = entry.primary.owes_since(worker).map(|since| now.since(since)).unwrap_or_default();
+        let silent = self.primary.owes_since(worker).map(|since| now.since(since)).unwrap_or_default();
         let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(used);
         let report = report(silent, ran, now.since(asked), procinfo::waits_in(pid).as_deref());
-        self.supervise(app, Event::Silent { slot, generation, silent, report });
+        Some(Event::Silent { slot, generation, silent, report })
     }
 }
 

@@ -1,0 +1,181 @@
+//! The apps that exist, and the numbers that they and their workers get. Everybody may read them as a map; they come and
+//! go through the functions here.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use forkful_cluster::{Primary, PrimaryConfig};
+use forkful_core::chance::Chance;
+use forkful_core::spec::AppSpec;
+use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
+use forkful_os::reactor::Reactor;
+use tokio::sync::oneshot;
+
+use super::app::{App, AppId, Place};
+use super::launch::{lowest_port_of, other_user};
+use crate::home::Home;
+use crate::logs::{EchoPrefix, LogService};
+
+/// App numbers go up to here: a token has room for them below the bit that marks processes.
+pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
+
+/// See the module's documentation.
+pub(crate) struct Apps {
+    all: BTreeMap<AppId, App>,
+    /// The number of the app that was made last.
+    pub(super) last: u32,
+    next_pm_id: u32,
+    /// Some app may hold something back for another.
+    holds_some: bool,
+    /// Seeds of the apps' jitter.
+    chance: Chance,
+}
+
+impl Deref for Apps {
+    type Target = BTreeMap<AppId, App>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl Apps {
+    pub(crate) fn new(chance: Chance) -> Self {
+        Self { all: BTreeMap::new(), last: 0, next_pm_id: 0, holds_some: false, chance }
+    }
+
+    pub(crate) fn get_mut(&mut self, app: AppId) -> Option<&mut App> {
+        self.all.get_mut(&app)
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut App> {
+        self.all.values_mut()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<AppId> {
+        self.all.iter().find(|(_, entry)| entry.spec().name.as_str() == name).map(|(id, _)| *id)
+    }
+
+    /// An app's name; nothing when it is gone.
+    pub(crate) fn name_of(&self, app: AppId) -> String {
+        self.all.get(&app).map_or_else(String::new, |entry| entry.spec().name.to_string())
+    }
+
+    pub(crate) fn pm_id(&self, app: AppId, slot: u16) -> Option<u32> {
+        self.all.get(&app).and_then(|entry| entry.places.get(&slot)).map(|place| place.pm_id)
+    }
+
+    /// Makes an app that has no slots yet.
+    pub(crate) fn create(&mut self, spec: AppSpec, reactor: &Rc<Reactor>) -> AppId {
+        let id = self.new_id();
+        let config = PrimaryConfig {
+            balance: spec.balance,
+            token_base: u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS,
+            owner: other_user(&spec),
+            lowest_port: lowest_port_of(&spec),
+        };
+        let supervisor = AppSupervisor::new(spec, self.chance.bits());
+        self.all.insert(id, App::new(supervisor, Primary::new(config, Rc::clone(reactor), false)));
+        id
+    }
+
+    /// A number that no app has, and that fits into a reactor token. After half a million apps the numbers come again;
+    /// events of the first ones are long gone.
+    fn new_id(&mut self) -> AppId {
+        loop {
+            self.last = self.last % APP_IDS_MAX + 1;
+            let id = AppId(self.last);
+            if !self.all.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// An app has another slot.
+    pub(super) fn add_place(&mut self, app: AppId, number: u16, home: &Home) {
+        let pm_id = self.next_pm_id;
+        self.next_pm_id += 1;
+        if let Some(entry) = self.all.get_mut(&app) {
+            entry.add_place(number, pm_id, &home.logs());
+        }
+    }
+
+    /// A deleted slot goes.
+    pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService) {
+        let Some(entry) = self.all.get_mut(&app) else { return };
+        entry.later.forget(slot);
+        if let Some(place) = entry.places.remove(&slot) {
+            logs.forget(place.pm_id);
+        }
+    }
+
+    /// The last slot of an app is gone, and the app with it.
+    pub(super) fn remove(&mut self, app: AppId) {
+        if let Some(group) = self.all.remove(&app).and_then(|entry| entry.group) {
+            group.remove();
+        }
+        if self.all.is_empty() {
+            // As under PM2: nobody can mean an older worker by its id any more.
+            self.next_pm_id = 0;
+        }
+    }
+
+    /// An app may hold something back for another.
+    pub(super) fn note_holds(&mut self, holds: bool) {
+        self.holds_some |= holds;
+    }
+
+    /// Apps that wait for others and can go on.
+    pub(super) fn waiting(&mut self) -> Vec<AppId> {
+        if !self.holds_some {
+            return Vec::new();
+        }
+        let waiting = waiting_for_others(&self.all);
+        self.holds_some = !waiting.is_empty();
+        waiting
+    }
+
+    /// When nothing of an app runs any more, its ports are free.
+    pub(super) fn free_ports(&mut self, app: AppId) {
+        if let Some(entry) = self.all.get_mut(&app)
+            && entry.is_at_rest()
+        {
+            entry.primary.close_all();
+        }
+    }
+
+    /// What goes before the lines of a worker in the foreground.
+    pub(super) fn echo_prefix(&self, slot: u16) -> EchoPrefix {
+        let several = self.all.values().map(|entry| entry.spec().instances).sum::<u16>() > 1;
+        if several { EchoPrefix(format!("{slot} | ")) } else { EchoPrefix::default() }
+    }
+
+    /// The last lines of stderr of the process that failed: the one that ended last, or the present one.
+    pub(super) fn tail_of(&mut self, pm_id: u32, logs: &LogService) -> oneshot::Receiver<Vec<String>> {
+        let ended =
+            self.places_mut().find(|place| place.pm_id == pm_id).and_then(|place| place.exit_tail.take());
+        ended.unwrap_or_else(|| logs.stderr_tail(pm_id))
+    }
+
+    /// What the processes that ended last wrote, by the worker's id: what a process that has written nothing itself is
+    /// described with.
+    pub(super) fn ended_tails(&mut self) -> BTreeMap<u32, Vec<String>> {
+        self.places_mut().map(|place| (place.pm_id, place.exit_tail.lines().to_vec())).collect()
+    }
+
+    fn places_mut(&mut self) -> impl Iterator<Item = &mut Place> {
+        self.all.values_mut().flat_map(|entry| entry.places.values_mut())
+    }
+
+    /// Sends a signal to every process.
+    pub(super) fn signal_all(&self, number: i32) {
+        let places = self.all.values().flat_map(|entry| entry.places.values());
+        for process in places.flat_map(|place| place.processes.values()) {
+            if process.ended.is_none() {
+                // It may have ended this moment.
+                let _gone = process.child.signal(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Commands about the saved state: saved, brought back, forgotten.
+
+use std::collections::BTreeMap;
+
+use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
+use forkful_api::types::{ActionReply, ErrorCode};
+use forkful_core::supervisor::JobId;
+
+use super::commands::{answer, refuse};
+use super::resurrect::{Candidate, Resurrection, Revived, broken_states, exists_already};
+use super::{Engine, Phase, Started};
+use crate::command::{Keep, Reply};
+use crate::service_environment;
+use crate::store::Loaded;
+
+impl Engine {
+    pub(super) fn keep(&mut self, keep: Keep) {
+        match keep {
+            Keep::Save { request, reply } => self.save(&request, reply),
+            Keep::Resurrect { request, reply } => self.resurrect(request, reply),
+            Keep::Rewrite => self.rewrite_home(),
+            Keep::Clear { reply } => match &self.persistence {
+                Some(persistence) => persistence.clear(reply),
+                None => answer(reply, Ok(ClearReply { removed: Vec::new() })),
+            },
+        }
+    }
+
+    /// What should run is not any more what was saved.
+    pub(super) fn note_change(&mut self) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.note_change();
+        }
+    }
+
+    /// A daemon that ends saves nothing more: what ran then is what should run again.
+    pub(super) fn save_changes(&mut self) {
+        if let Some(persistence) = &mut self.persistence
+            && self.life.phase == Phase::Serving
+        {
+            persistence.save_changes(&self.apps);
+        }
+    }
+
+    /// What a user should know of the saved state, of log files and of what apps expect in vain, whatever is listed.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let saved = self.persistence.as_ref().map(|persistence| persistence.notes(&self.apps));
+        let faults = self.apps.log_faults(&self.logs);
+        saved.unwrap_or_default().into_iter().chain(faults).chain(self.apps.lack_notes()).collect()
+    }
+
+    fn save(&mut self, request: &SaveRequest, reply: Reply<SaveReply>) {
+        if self.apps.is_empty() && !request.force {
+            let hint = Some("`--force` saves that there is none".to_owned());
+            return answer(reply, Err(refuse(ErrorCode::Conflict, "there is no app to save", hint)));
+        }
+        if request.with_env {
+            for app in self.apps.values_mut() {
+                app.supervisor.keep_inherited();
+            }
+            self.note_change();
+            self.save_changes();
+        }
+        match &self.persistence {
+            Some(persistence) => persistence.save_dump(&self.apps, reply),
+            None => {
+                let error = "cannot save: the foreground keeps no state";
+                answer(reply, Err(refuse(ErrorCode::Internal, error, None)));
+            }
+        }
+    }
+
+    /// The home was made anew: everything that was in it is written again.
+    fn rewrite_home(&mut self) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.rewrite(&self.options.home, &self.apps);
+        }
+        // Nobody waits for it.
+        drop(self.logs.reopen());
+    }
+
+    /// Starts what was saved, without a client. Values that were not saved are taken from the home's file `environment`,
+    /// else from this process's environment.
+    pub(crate) fn resurrect_now(&mut self) -> Started {
+        let (reply, started) = tokio::sync::oneshot::channel();
+        let texts = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let mut env: BTreeMap<String, String> = std::env::vars_os().filter_map(texts).collect();
+        match service_environment::read(&self.options.home.environment()) {
+            Ok(variables) => env.extend(variables),
+            Err(fault) => log_line!("forkful: {fault}; apps start without its values"),
+        }
+        let request = ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() };
+        self.resurrect(request, reply);
+        self.settle();
+        started
+    }
+
+    /// `resurrect`: starts what was saved and does not exist, each worker in the state that it had.
+    pub(crate) fn resurrect(&mut self, request: ResurrectRequest, reply: Reply<ActionReply>) {
+        let Some(persistence) = &self.persistence else {
+            let error = "the foreground keeps no state";
+            return answer(reply, Err(refuse(ErrorCode::Conflict, error, None)));
+        };
+        let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
+        let job = self.jobs.begin(waiting);
+        self.jobs.expect(job);
+        Resurrection::new(request, job, at_once, persistence).load(persistence, self.inbox.back.clone());
+    }
+
+    /// A saved state has been read.
+    pub(super) fn on_loaded(&mut self, resurrection: Resurrection, loaded: Result<Loaded, String>) {
+        let loaded = match loaded {
+            Ok(_) if self.life.phase != Phase::Serving => {
+                let error = refuse(ErrorCode::Conflict, "the daemon is ending", None);
+                return resurrection.refuse(&mut self.jobs, error);
+            }
+            Ok(loaded) => loaded,
+            Err(fault) => {
+                let error = format!("the saved state cannot be read: {fault}");
+                let hint = "nothing was changed: try again when it can be read".to_owned();
+                let error = refuse(ErrorCode::Internal, &error, Some(hint));
+                return resurrection.refuse(&mut self.jobs, error);
+            }
+        };
+        for broken in &loaded.broken {
+            log_line!("forkful: {broken}");
+        }
+        let Some(persistence) = &mut self.persistence else { return };
+        let retried = persistence.take_up(resurrection.source, &loaded, &self.options.home.state());
+        if loaded.path.is_none() && retried.is_empty() && loaded.broken.is_empty() {
+            return resurrection.nothing_saved(&self.apps, &mut self.jobs);
+        }
+        let mut told = broken_states(loaded.broken);
+        let entries = loaded.entries.into_iter().chain(retried);
+        let (wanted, others) = persistence.sort_entries(entries, &self.apps);
+        told.extend(others);
+        self.jobs.note_all_known(resurrection.job, told);
+        resurrection.read_env_files(wanted, self.inbox.back.clone());
+    }
+
+    /// The `.env` files have been read: the apps are made.
+    pub(super) fn on_revived(&mut self, resurrection: Resurrection, candidates: Vec<Candidate>) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.take_pending(&candidates);
+        }
+        if self.life.phase == Phase::Serving {
+            for candidate in candidates {
+                self.revive(candidate, &resurrection.request, resurrection.job);
+            }
+            self.note_change();
+        }
+        resurrection.begun(&mut self.jobs);
+    }
+
+    fn revive(&mut self, candidate: Candidate, request: &ResurrectRequest, job: JobId) {
+        let name = candidate.name().to_owned();
+        if self.apps.find(&name).is_some() {
+            // Somebody was faster.
+            return self.jobs.note_all_known(job, vec![exists_already(&name)]);
+        }
+        match candidate.prepare(request) {
+            Ok(Revived { spec, first, unknown, notes }) => {
+                let id = self.create(spec, job, first);
+                if let Some(entry) = self.apps.get_mut(id) {
+                    entry.unknown_keys = unknown;
+                }
+                if let Some(persistence) = &mut self.persistence {
+                    persistence.carried.retain(|carried| carried.name != name);
+                }
+                self.jobs.note(job, id, notes);
+            }
+            Err(carried) => {
+                let Some(persistence) = &mut self.persistence else { return };
+                let told = persistence.carry(carried, &self.apps);
+                self.jobs.note_all_known(job, vec![told]);
+            }
+        }
+    }
+}

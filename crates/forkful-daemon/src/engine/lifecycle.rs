@@ -1,0 +1,177 @@
+//! Processes begin and end.
+//!
+//! When one has ended, its tree is cleared away, then the core is told. The leader stays a zombie until its tree is gone, so
+//! that neither its id nor its group's can be used by somebody else while signals are still sent to them.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use forkful_api::conversation::WorkerReports;
+use forkful_api::types::LogStream;
+use forkful_core::Time;
+use forkful_core::slot::{Event, Exit};
+use forkful_core::supervisor;
+use forkful_os::tree;
+
+use super::Engine;
+use super::app::{AppId, Ended, Later, Process, ProcessKey};
+use super::exit_tail::ExitTail;
+use super::launch::Ends;
+use super::starting::{Begun, StartOutcome, StartResult};
+use crate::logs::{LineStyle, StreamSpec};
+
+/// Between two looks at a tree that has been sent SIGKILL.
+const TREE_LOOK: Duration = Duration::from_millis(5);
+/// A process in an uninterruptible wait cannot be killed; it is not waited for longer than this.
+const TREE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+const SIGKILL: i32 = 9;
+
+impl Engine {
+    /// Begins the start of a slot's process.
+    pub(super) fn spawn(&mut self, key: ProcessKey) {
+        let now = self.clock.now();
+        let (app, slot, generation) = key;
+        self.feed(app, slot, Event::Begun(generation, now));
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        self.logs.begin_process(place.pm_id);
+        if let Err(why) = self.starts.begin(key, entry, &self.options, now) {
+            self.fail_spawn(key, why);
+        }
+    }
+
+    /// Tells the slot that its process could not be started.
+    fn fail_spawn(&mut self, (app, slot, generation): ProcessKey, why: String) {
+        self.tell(app, supervisor::Event::Slot(slot, Event::SpawnFailed(generation, why)));
+    }
+
+    /// A thread has started a process, or could not.
+    pub(super) fn on_started(&mut self, number: u64, result: StartResult) {
+        let StartResult { child, special_logs } = result;
+        let Some((key, outcome)) = self.starts.finish(number, child, self.clock.now()) else { return };
+        let (app, slot, generation) = key;
+        if let Some(entry) = self.apps.get_mut(app) {
+            entry.note_special_logs(special_logs, &self.options.home.logs());
+        }
+        match outcome {
+            StartOutcome::Begun(begun) => {
+                let signals = begun.signals.clone();
+                self.take_over(key, *begun);
+                for signal in signals {
+                    self.starts.work.signal(app, slot, generation, signal);
+                }
+            }
+            StartOutcome::Postponed => {}
+            StartOutcome::Failed(why) => self.fail_spawn(key, why),
+        }
+    }
+
+    /// The program of a start runs: from now on it is a process of its slot.
+    fn take_over(&mut self, key: ProcessKey, begun: Begun) {
+        let now = self.clock.now();
+        let (app, slot, generation) = key;
+        let Begun { child, ends, mark, worker, group, .. } = begun;
+        let remote = ends.remote_of(&child);
+        let Ends { channel, stdin, stdout, stderr, .. } = ends;
+        if let Err(error) = self.processes.watch(&child.pidfd, key) {
+            // Its end would never be noticed.
+            tree::signal_tree(&child, mark, SIGKILL);
+            return self.fail_spawn(key, format!("cannot watch the new process: {error}"));
+        }
+        self.processes.note_begun(child.pid);
+        self.attach_logs(app, slot, stdout, stderr);
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        if let Some(channel) = channel
+            && let Err(error) = entry.primary.attach(worker, channel, remote)
+        {
+            log_line!("forkful: cannot watch the channel of worker {slot}: {error}");
+        }
+        entry.primary.identify(worker, child.pid, slot);
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        place.started_at_ms = Some(super::clock::wall_ms());
+        let process = Process {
+            child,
+            worker,
+            mark,
+            stdin: stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
+            pid_file: None,
+            group,
+            spawned: now,
+            ended: None,
+            loop_delay: None,
+            node_version: None,
+            reports: WorkerReports::default(),
+            lacks: BTreeSet::new(),
+        };
+        place.processes.insert(generation, process);
+        if place.processes.len() == 1 {
+            // Beside an older process the new one must become ready first, since the older process may stay.
+            self.processes.write_pid_file(entry, slot, generation);
+        }
+        self.supervise(app, supervisor::Event::Runs(slot, generation));
+    }
+
+    fn attach_logs(&self, app: AppId, slot: u16, stdout: OwnedFd, stderr: OwnedFd) {
+        let echo = self.options.echo.then(|| self.apps.echo_prefix(slot));
+        let Some(entry) = self.apps.get(&app) else { return };
+        let Some(place) = entry.places.get(&slot) else { return };
+        for (stream, pipe) in [(LogStream::Out, stdout), (LogStream::Err, stderr)] {
+            let spec = StreamSpec {
+                app: entry.spec().name.to_string(),
+                pm_id: place.pm_id,
+                stream,
+                paths: if self.options.write_log_files { place.log_paths(stream) } else { Vec::new() },
+                style: LineStyle::from(&entry.spec().logs),
+                rotation: entry.spec().logs.rotation.clone(),
+                echo: echo.clone(),
+            };
+            self.logs.attach(spec, pipe);
+        }
+    }
+
+    /// A pidfd is readable: the process has ended.
+    pub(super) fn on_process_ended(&mut self, watch: u64) {
+        let Some((app, slot, generation)) = self.processes.watched(watch) else { return };
+        let now = self.clock.now();
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let Some(process) = place.processes.get_mut(&generation) else { return };
+        let Some(exit) = self.processes.take_exit(watch, process) else { return };
+        process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
+        let worker = process.worker;
+        // First of all: what the worker had not taken goes to others.
+        entry.primary.detach(worker, now);
+        self.conversations.forget_triggers(app, worker);
+        self.starts.work.clear(app, slot, generation);
+    }
+
+    /// Kills what is left of a tree; tells the core when nothing is. With orphans about, `orphans_since` says how
+    /// old the view of all processes may be in which they are looked for.
+    pub(super) fn clear_tree(&mut self, key: ProcessKey, orphans_since: Option<Time>) {
+        let now = self.clock.now();
+        let (app, slot, generation) = key;
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        let Some(process) = entry.process(slot, generation) else { return };
+        let Some(ended) = process.ended.clone() else { return };
+        if !self.processes.kill_rest(process, orphans_since, now) && now < ended.give_up {
+            return entry.later.plan(now + TREE_LOOK, Later::ClearTree(slot, generation));
+        }
+        let was_killed = ended.exit == Exit::Signal(SIGKILL);
+        let cause = entry.out_of_memory().filter(|_| was_killed);
+        if let Some(cause) = &cause {
+            log_line!("forkful: {} worker {slot}: {cause}", entry.spec().name);
+        }
+        let Some(place) = entry.places.get_mut(&slot) else { return };
+        if let Some(process) = place.processes.remove(&generation) {
+            self.processes.bury(process);
+        }
+        place.exit_cause = cause;
+        // Asked for now, because the next process begins with an empty tail.
+        place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
+        self.feed(app, slot, Event::Exited(generation, ended.exit));
+        self.apps.free_ports(app);
+    }
+}
