@@ -154,8 +154,9 @@ impl Dispatcher {
         };
         // More connections than workers: a rush, in which taking turns matters more than one probe each.
         let rush = waiting > serving().count();
-        let proven =
-            |worker: &Worker| is_fresh(worker.proof, now) || rush && is_fresh(worker.acknowledged, now);
+        let proven = |worker: &Worker| {
+            is_fresh(worker.evidence.proof, now) || rush && is_fresh(worker.evidence.acknowledged, now)
+        };
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
         let may_ask = asked.count() < waiting;
         let best = serving()
@@ -187,7 +188,7 @@ impl Dispatcher {
         let Some(pending) = listening.pending.pop_front() else { return };
         self.assigned += 1;
         worker.last_assigned = self.assigned;
-        worker.proof = None;
+        worker.evidence.proof = None;
         let seq = worker.next_seq();
         // A rescued connection of an address in direct mode is not counted: nobody would tell of its end.
         let counted = self.counts_closes && listening.tells_closes();
@@ -222,7 +223,7 @@ impl Dispatcher {
             Some(_) | None => return,
         };
         worker.answered(now);
-        worker.acknowledged = accepted.then_some(now);
+        worker.evidence.acknowledged = accepted.then_some(now);
         self.on_turned(id, now, out);
         out.push(Action::Flush(id));
         if accepted {
@@ -272,7 +273,7 @@ impl Dispatcher {
                 Some(since) => {
                     (1..=PATIENCE_MAX + 1).map(|n| since + LATE * n).find(|at| *at > self.looked_at)
                 }
-                None => worker.refused_until,
+                None => worker.refused.until,
             },
         );
         let channels = || self.workers.values().map(|worker| &worker.channel);

@@ -173,7 +173,7 @@ impl Dispatcher {
         out.push(Action::Flush(id));
         match line {
             HandleLine::Probe => {
-                worker.proof = Some(now);
+                worker.evidence.proof = Some(now);
                 self.on_turned(id, now, out);
             }
             HandleLine::Reply(reply) => {
@@ -258,7 +258,7 @@ impl Dispatcher {
         out: &mut Outbox,
     ) {
         let Some(worker) = self.workers.get_mut(&id) else { return out.push(Action::Close(connection)) };
-        worker.proof = None;
+        worker.evidence.proof = None;
         let seq = worker.next_seq();
         let pushed =
             Pushed { connection, cookie: None, listening, unix: false, seq, rescued: false, pinned: true };

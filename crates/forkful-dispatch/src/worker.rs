@@ -58,20 +58,34 @@ pub(crate) struct Worker {
     pub(crate) connections: u32,
     /// When it was last given one, in connections of the app.
     pub(crate) last_assigned: u64,
-    /// When it last proved that its loop turns, if nothing was pushed since.
-    pub(crate) proof: Option<Time>,
-    /// When it last answered after its loop had stood still.
-    stood_still: Option<Time>,
-    /// When it last acknowledged a connection.
-    pub(crate) acknowledged: Option<Time>,
-    /// It refused a connection: it gets none until then.
-    pub(crate) refused_until: Option<Time>,
-    /// Refusals in a row, for the growing pause.
-    refusals: u32,
-    /// When it was last doubted, and what the scheduler had done with it until then.
-    doubted: Option<(Time, Schedule)>,
+    /// Whether its loop turns.
+    pub(crate) evidence: Evidence,
+    /// Connections that it refused.
+    pub(crate) refused: Refusals,
     /// What its agent was asked about its connections.
     pub(crate) counting: Counting,
+}
+
+/// What is known of whether a worker's loop turns.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// When it last proved that its loop turns, if nothing was pushed since.
+    pub(crate) proof: Option<Time>,
+    /// When it last acknowledged a connection.
+    pub(crate) acknowledged: Option<Time>,
+    /// When it last answered after its loop had stood still.
+    stood_still: Option<Time>,
+    /// When it was last doubted, and what the scheduler had done with it until then.
+    doubted: Option<(Time, Schedule)>,
+}
+
+/// Connections that a worker refused.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    /// It gets none until then.
+    pub(crate) until: Option<Time>,
+    /// How many in a row, for the growing pause.
+    in_a_row: u32,
 }
 
 /// A worker's part in a look at the connections that stay, see `forkful_core::steering::evenness`.
@@ -120,12 +134,8 @@ impl Worker {
             holds: BTreeMap::new(),
             connections: 0,
             last_assigned: 0,
-            proof: None,
-            stood_still: None,
-            acknowledged: None,
-            refused_until: None,
-            refusals: 0,
-            doubted: None,
+            evidence: Evidence::default(),
+            refused: Refusals::default(),
             counting: Counting::Unasked,
         }
     }
@@ -139,7 +149,7 @@ impl Worker {
     pub(crate) fn answered(&mut self, now: Time) -> Option<HandleLine> {
         let (line, sent) = self.channel.answered()?;
         if now.since(sent) >= STOOD_STILL {
-            self.stood_still = Some(now);
+            self.evidence.stood_still = Some(now);
         }
         Some(line)
     }
@@ -147,7 +157,7 @@ impl Worker {
     /// Whether its loop has stood still lately, so that it comes after its equals. A connection can be taken back from it
     /// until it has acknowledged it; but a request that it has not read by then waits for the next one that blocks the loop.
     fn is_doubtful(&self, now: Time) -> bool {
-        self.stood_still.is_some_and(|at| now.since(at) < DOUBTED_FOR)
+        self.evidence.stood_still.is_some_and(|at| now.since(at) < DOUBTED_FOR)
     }
 
     /// In halves of a connection what it has: while it is doubtful one connection more, and it comes after who has as many.
@@ -188,28 +198,28 @@ impl Worker {
 
     /// Whether a connection can be handed to it now or soon.
     pub(crate) fn responsive(&self, now: Time) -> bool {
-        !self.late(now) && self.refused_until.is_none_or(|until| until <= now) && !self.channel.is_broken()
+        !self.late(now) && self.refused.until.is_none_or(|until| until <= now) && !self.channel.is_broken()
     }
 
     /// It took a connection, or refused one: after that it gets none for a while.
     pub(crate) fn took(&mut self, accepted: bool, now: Time) {
         if accepted {
-            self.refusals = 0;
+            self.refused.in_a_row = 0;
         } else {
-            self.refused_until = Some(now + REFUSED_PAUSE * 2_u32.pow(self.refusals.min(6)));
-            self.refusals += 1;
+            self.refused.until = Some(now + REFUSED_PAUSE * 2_u32.pow(self.refused.in_a_row.min(6)));
+            self.refused.in_a_row += 1;
         }
     }
 
     /// Notes what the scheduler has done with it until now.
     pub(crate) fn note_schedule(&mut self, schedule: Option<Schedule>, now: Time) {
-        self.doubted = schedule.map(|schedule| (now, schedule));
+        self.evidence.doubted = schedule.map(|schedule| (now, schedule));
     }
 
     /// Whether it has waited for a core most of the time since it was doubted, so that its silence says
     /// nothing about its loop.
     pub(crate) fn starved(&mut self, schedule: Option<Schedule>, now: Time) -> bool {
-        let Some((since, before)) = self.doubted else { return false };
+        let Some((since, before)) = self.evidence.doubted else { return false };
         self.note_schedule(schedule, now);
         let Some(after) = schedule else { return false };
         let ran = after.ran.saturating_sub(before.ran);
