@@ -11,6 +11,7 @@ mod documents;
 mod functions;
 mod invariants;
 mod reading;
+mod structs;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
