@@ -243,7 +243,7 @@ impl Dispatcher {
         }
     }
 
-    /// The TCP address by which [`Event::Deliver`] can give a worker a connection now.
+    /// The TCP address by which [`Event::Deliver`](crate::Event::Deliver) can give a worker a connection now.
     pub fn delivers_by(&self, worker: WorkerId) -> Option<ListeningId> {
         let worker = self.workers.get(&worker).filter(|worker| worker.channel.is_idle())?;
         worker.listening_on().find(|id| self.listenings.get(id).is_some_and(Listening::is_tcp))
