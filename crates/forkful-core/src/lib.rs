@@ -31,5 +31,6 @@ pub mod supervisor;
 pub mod targets;
 mod time;
 pub mod upkeep;
+pub mod words;
 
 pub use time::Time;

@@ -123,8 +123,9 @@ fn arm(name: String, label: String, runner: Runner) -> Arm {
     Arm { name, label, runner, pool: None, node: None, app: 0 }
 }
 
-fn workers_text(workers: u16) -> String {
-    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
+/// `1 worker`, `2 workers`.
+pub(crate) fn workers_text(workers: u16) -> String {
+    forkful_core::words::count(workers.into(), "worker")
 }
 
 fn by_name(name: &str, defaults: Defaults) -> Option<Arm> {

@@ -28,7 +28,6 @@ use crate::target::Target;
 use forkful_core::random::Random;
 use pilot::Pilot;
 pub(crate) use trial::{AtRate, Trial, TrialPlan, at_rate, run_trial, run_trials};
-pub(crate) use words::milliseconds;
 
 /// Everything that a comparison is told.
 #[derive(Debug)]

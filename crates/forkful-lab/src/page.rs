@@ -4,7 +4,6 @@
 //! document is put into it. Whatever stands in the document is data: it can end neither the element that holds it nor
 //! become markup.
 
-use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value;
@@ -44,17 +43,7 @@ pub fn render(document: &Value) -> String {
 
 /// Writes the page of a document to a file: complete or not at all.
 pub fn write(path: &Path, document: &Value) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = folder.join(format!(".{name}.{}", std::process::id()));
-    let written = fs_err::File::create(&temporary)
-        .and_then(|mut file| file.write_all(render(document).as_bytes()))
-        .and_then(|()| fs_err::rename(&temporary, path));
-    if written.is_err() {
-        // Whether it was made at all is not known; what matters is that nothing stays.
-        fs_err::remove_file(&temporary).ok();
-    }
-    written
+    forkful_os::replace::replace(path, 0o666, render(document).as_bytes())
 }
 
 fn title_of(document: &Value) -> String {

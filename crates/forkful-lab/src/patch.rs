@@ -8,12 +8,11 @@
 mod braces;
 mod lines;
 
-use std::fs::Permissions;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use forkful_config::{AppOptions, ConfigError, JsEvaluator};
+use forkful_os::replace;
 use serde_json::json;
 
 /// The name of the variable that sets the thread pool's size.
@@ -76,14 +75,17 @@ pub fn apply(path: &Path, name: &str, change: Change, evaluator: &dyn JsEvaluato
     let changed = edited(&real, &text, &before[index], index, change)
         .ok_or_else(|| refuse("the place to change is not plain to see"))?;
     let permissions = fs_err::metadata(&real).map_err(failed)?.permissions();
-    let beside = Beside::write(&real, &changed, permissions).map_err(failed)?;
-    let after = forkful_config::load(&beside.path, evaluator)
+    // Beside the file, because scripts may load neighbours, and with its ending, which decides the format.
+    let draft = replace::draft(&real, permissions.mode(), changed.as_bytes()).map_err(failed)?;
+    draft.as_file().set_permissions(permissions).map_err(failed)?;
+    let after = forkful_config::load(draft.path(), evaluator)
         .map_err(|_| refuse("the changed text would be no configuration any more"))?
         .apps;
     if !is_only_that(&before, &after, index, change) {
         return Err(refuse("the change would change more than it should"));
     }
-    beside.take_place_of(&real).map_err(failed)
+    draft.persist(&real).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 fn place_of(apps: &[AppOptions], name: &str) -> Option<usize> {
@@ -121,36 +123,6 @@ fn is_only_that(before: &[AppOptions], after: &[AppOptions], index: usize, chang
         apps.iter().map(|app| AppOptions { origin: None, ..app.clone() }).collect()
     };
     without_origin(&wanted) == without_origin(after)
-}
-
-/// A file beside another, gone unless it takes that one's place.
-struct Beside {
-    path: PathBuf,
-}
-
-impl Beside {
-    /// Keeps the name's end, because that decides the format, and the directory, because scripts may load neighbours.
-    fn write(real: &Path, text: &str, permissions: Permissions) -> std::io::Result<Self> {
-        let name = real.file_name().unwrap_or_default().to_string_lossy();
-        let path = real.with_file_name(format!(".{}.{name}", std::process::id()));
-        let beside = Self { path };
-        let mut file = fs_err::File::create(&beside.path)?;
-        fs_err::set_permissions(&beside.path, Permissions::from_mode(permissions.mode()))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        Ok(beside)
-    }
-
-    fn take_place_of(self, real: &Path) -> std::io::Result<()> {
-        fs_err::rename(&self.path, real)
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        // Not there any more when it took the other's place.
-        fs_err::remove_file(&self.path).ok();
-    }
 }
 
 #[cfg(test)]

@@ -36,24 +36,19 @@ const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// SIGTERM.
 const TERMINATE: i32 = 15;
 
-/// What a server is started from.
+/// What a server is started from, and a directory for this server alone.
 #[derive(Debug)]
-pub struct Options<'a> {
-    pub app: &'a AppSpec,
-    /// How it is run.
-    pub arm: &'a Arm,
-    /// What it is going to be asked.
-    pub target: &'a Target,
-    /// Our own program.
-    pub forkful: &'a Path,
-    /// Where requests go; `None` finds out.
-    pub port: Option<u16>,
-    /// Bound on becoming ready.
-    pub start_timeout: Duration,
-    /// A directory for this server alone.
-    pub scratch: &'a Path,
-    /// Ends the wait.
-    pub stop: &'a StopHandle,
+struct Options<'a> {
+    start: StartOptions<'a>,
+    scratch: &'a Path,
+}
+
+impl<'a> std::ops::Deref for Options<'a> {
+    type Target = StartOptions<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.start
+    }
 }
 
 impl Options<'_> {
@@ -95,7 +90,7 @@ impl Server {
             .tempdir()
             .map_err(LabError::system("cannot make a temporary directory"))?;
         let directory = scratch.path().to_owned();
-        let options = options.within(&directory);
+        let options = Options { start: *options, scratch: &directory };
         let port = options.port.map_or_else(free_port, Ok)?;
         let command = launch::Command::of(&options, port)?;
         let Launched { tree, backend, ready_file } = launch::launch(&options, &command)?;
@@ -256,7 +251,7 @@ impl Drop for Server {
     }
 }
 
-/// [`Options`] without the directory, which each server gets for itself.
+/// What a server is started from.
 #[derive(Debug, Clone, Copy)]
 pub struct StartOptions<'a> {
     pub app: &'a AppSpec,
@@ -272,13 +267,6 @@ pub struct StartOptions<'a> {
     pub start_timeout: Duration,
     /// Ends the wait.
     pub stop: &'a StopHandle,
-}
-
-impl<'a> StartOptions<'a> {
-    fn within(&self, scratch: &'a Path) -> Options<'a> {
-        let Self { app, arm, target, forkful, port, start_timeout, stop } = *self;
-        Options { app, arm, target, forkful, port, start_timeout, scratch, stop }
-    }
 }
 
 /// Of the addresses that a server listens on, the one to ask: the port that it was given; else, unless the user

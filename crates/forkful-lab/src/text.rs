@@ -3,8 +3,8 @@
 mod columns;
 
 use columns::{Align, Columns};
+use forkful_load::report::spread::three_digits;
 
-use crate::compare::milliseconds;
 use crate::document::{ArmDocument, CompareDocument, Heading, Latency, Machine, PlanDocument, TuneDocument};
 use crate::tune::tail;
 
@@ -78,9 +78,9 @@ fn candidates_table(document: &TuneDocument) -> String {
             if row.chosen { "→".to_owned() } else { String::new() },
             row.workers.to_string(),
             row.pool.to_string(),
-            rate(row.per_second),
+            three_digits(row.per_second),
             relative,
-            (tail.of)(row).map_or_else(|| "–".to_owned(), milliseconds),
+            (tail.of)(row).map_or_else(|| "–".to_owned(), three_digits),
             format!("{:.0} MB", row.memory_bytes as f64 / 1e6),
             format!("{:.0} %", row.share_percent),
             if out.is_empty() && !row.pareto && !row.chosen {
@@ -119,10 +119,10 @@ fn arms_table(arms: &[ArmDocument]) -> String {
     for arm in arms {
         table.row([
             arm.name.clone(),
-            rate(arm.throughput.per_second),
-            arm.throughput
-                .ci95
-                .map_or_else(String::new, |[low, high]| format!("{} to {}", rate(low), rate(high))),
+            three_digits(arm.throughput.per_second),
+            arm.throughput.ci95.map_or_else(String::new, |[low, high]| {
+                format!("{} to {}", three_digits(low), three_digits(high))
+            }),
             arm.cpu_per_request_us.map_or_else(String::new, microseconds),
             format!("{:.2}", arm.cores_used),
             format!("{:.0} MB", arm.memory_bytes as f64 / 1e6),
@@ -155,14 +155,14 @@ fn latency_table(arms: &[ArmDocument]) -> String {
 
 fn latency_row(arm: &ArmDocument, latency: &Latency) -> [String; 7] {
     let name = format!("{} at {:.0} %", arm.name, latency.load * 100.0);
-    let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), milliseconds);
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), three_digits);
     if latency.overloaded {
         let none = || "–".to_owned();
-        return [name, rate(latency.rate), "overload".to_owned(), none(), none(), none(), none()];
+        return [name, three_digits(latency.rate), "overload".to_owned(), none(), none(), none(), none()];
     }
     [
         name,
-        rate(latency.rate),
+        three_digits(latency.rate),
         shown(latency.p50_ms),
         shown(latency.p90_ms),
         shown(latency.p99_ms),
@@ -200,19 +200,8 @@ fn how(plan: &PlanDocument, heading: &Heading) -> String {
     )
 }
 
-/// `5112`, `81.3`, `0.42`.
-pub(crate) fn rate(value: f64) -> String {
-    if value >= 100.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
-}
-
 fn microseconds(value: f64) -> String {
-    if value >= 10_000.0 { format!("{} ms", milliseconds(value / 1e3)) } else { format!("{value:.0} µs") }
+    if value >= 10_000.0 { format!("{} ms", three_digits(value / 1e3)) } else { format!("{value:.0} µs") }
 }
 
 pub(crate) fn paragraph(text: &mut String, words: &str) {
@@ -250,7 +239,6 @@ mod tests {
 
     #[test]
     fn figures_have_the_digits_that_mean_something() {
-        assert_eq!([5112.3, 81.27, 0.4242].map(rate), ["5112", "81.3", "0.42"]);
         assert_eq!([190.4, 21_000.0].map(microseconds), ["190 µs", "21.0 ms"]);
         assert_eq!(sentence("no difference: x"), "No difference: x.");
         assert_eq!(sentence("old.js, single is slower"), "old.js, single is slower.");

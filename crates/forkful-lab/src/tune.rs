@@ -15,7 +15,7 @@ mod time;
 use std::time::{Duration, Instant};
 
 use crate::LabError;
-use crate::arms::{Arm, Runner};
+use crate::arms::{Arm, Runner, workers_text};
 use crate::compare::pilot;
 use crate::compare::{AtRate, Setup, Trial, TrialPlan, run_trial};
 use crate::document::{PlanDocument, TuneDocument};
@@ -86,7 +86,7 @@ pub fn pilot_arms(cores: u16, workers: Option<&[u16]>) -> Vec<Arm> {
 /// The arm of a candidate; pool 0 leaves the app's.
 fn arm(candidate: Candidate) -> Arm {
     let Candidate { workers, pool } = candidate;
-    let name = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+    let name = workers_text(workers);
     Arm {
         name: if pool == 0 { name } else { format!("{name}, pool {pool}") },
         label: String::new(),

@@ -3,190 +3,106 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Why a request failed, or why a complete answer was not the wanted one.
-///
-/// The order is that of a request's life: descriptor, address, connection, TLS, sending, answer, judgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ErrorCause {
+/// The causes with their keys and words, each in one place.
+macro_rules! causes {
+    ($($(#[$doc:meta])* $name:ident, $key:literal, $words:literal;)*) => {
+        /// Why a request failed, or why a complete answer was not the wanted one.
+        ///
+        /// The order is that of a request's life: descriptor, address, connection, TLS, sending, answer, judgement.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ErrorCause {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ErrorCause {
+            /// All causes, in the order of a request's life.
+            pub const ALL: [Self; [$($key),*].len()] = [$(Self::$name),*];
+
+            /// A stable key for JSON and CSV, in `snake_case`.
+            pub fn key(self) -> &'static str {
+                match self {
+                    $(Self::$name => $key,)*
+                }
+            }
+
+            /// The cause in words, as a fragment of a sentence.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words,)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
     /// `EMFILE`: this process may not open more descriptors.
-    TooManyFiles,
+    TooManyFiles, "too_many_files", "too many open files in this process (EMFILE)";
     /// `ENFILE`: the system may not open more descriptors.
-    TooManyFilesInSystem,
+    TooManyFilesInSystem, "too_many_files_in_system", "too many open files in the system (ENFILE)";
     /// `EADDRNOTAVAIL` on connect: every local port to this address is in use or in `TIME_WAIT`.
-    AddressNotAvailable,
+    AddressNotAvailable, "address_not_available", "no free local port to this address (EADDRNOTAVAIL)";
     /// `ECONNREFUSED`: nobody listens there, or the unix socket's queue is full.
-    ConnectRefused,
+    ConnectRefused, "connect_refused", "connection refused";
     /// No connection within the timeout.
-    ConnectTimeout,
+    ConnectTimeout, "connect_timeout", "no connection within the timeout";
     /// The server reset the connection while it was being made.
-    ConnectReset,
+    ConnectReset, "connect_reset", "connection reset while connecting";
     /// No route to the host or network.
-    Unreachable,
+    Unreachable, "unreachable", "host or network unreachable";
     /// The unix socket does not exist or may not be opened.
-    SocketPath,
+    SocketPath, "socket_path", "the unix socket is missing or may not be opened";
     /// Any other error of `connect`; the example names it.
-    ConnectOther,
+    ConnectOther, "connect_other", "connecting failed";
     /// The server's certificate is not valid for this name, this time or these authorities.
-    TlsCertificate,
+    TlsCertificate, "tls_certificate", "the server's certificate is not valid";
     /// The TLS handshake failed in another way.
-    TlsHandshake,
+    TlsHandshake, "tls_handshake", "the TLS handshake failed";
     /// The server speaks no HTTP/2: it chose another protocol, or answered with something else.
-    NoHttp2,
+    NoHttp2, "no_http2", "the server does not speak HTTP/2";
     /// TLS failed after the handshake.
-    TlsBroken,
+    TlsBroken, "tls_broken", "TLS failed on an open connection";
     /// Sending failed before the answer.
-    SendFailed,
+    SendFailed, "send_failed", "sending the request failed";
     /// The connection was closed before the first byte of an answer.
-    ClosedBeforeAnswer,
+    ClosedBeforeAnswer, "closed_before_answer", "closed before an answer";
     /// The connection was closed within an answer.
-    ClosedInAnswer,
+    ClosedInAnswer, "closed_in_answer", "closed within an answer";
     /// The connection was reset before the first byte of an answer.
-    ResetBeforeAnswer,
+    ResetBeforeAnswer, "reset_before_answer", "reset before an answer";
     /// The connection was reset within an answer.
-    ResetInAnswer,
+    ResetInAnswer, "reset_in_answer", "reset within an answer";
     /// Not one byte of an answer within the timeout.
-    TimeoutBeforeAnswer,
+    TimeoutBeforeAnswer, "timeout_before_answer", "no answer within the timeout";
     /// The answer had begun and was not complete within the timeout.
-    TimeoutInAnswer,
+    TimeoutInAnswer, "timeout_in_answer", "answer not complete within the timeout";
     /// What came is not HTTP.
-    NotHttp,
+    NotHttp, "not_http", "the answer is not HTTP";
     /// The head of the answer is longer than [`crate::Plan`] allows.
-    HeadTooLarge,
+    HeadTooLarge, "head_too_large", "the head of the answer is too large";
     /// More interim (1xx) answers than a sane server sends.
-    TooManyInterim,
+    TooManyInterim, "too_many_interim", "too many interim (1xx) answers";
     /// `Content-Length` is no number, too large, or given twice with different values.
-    BadLength,
+    BadLength, "bad_length", "bad Content-Length";
     /// A chunk's size line is no hexadecimal number or too large, or its end is missing.
-    BadChunk,
+    BadChunk, "bad_chunk", "bad chunk";
     /// Bytes came that no request had asked for.
-    UnaskedBytes,
+    UnaskedBytes, "unasked_bytes", "bytes that no request asked for";
     /// HTTP/2: the server reset this stream.
-    StreamReset,
+    StreamReset, "stream_reset", "HTTP/2 stream reset by the server";
     /// HTTP/2: the server did not take this request (`REFUSED_STREAM`).
-    StreamRefused,
+    StreamRefused, "stream_refused", "HTTP/2 stream refused by the server";
     /// HTTP/2: the server ended the connection with `GOAWAY`.
-    GoAway,
+    GoAway, "goaway", "HTTP/2 connection ended by the server";
     /// HTTP/2: the server broke the protocol, or does not speak it.
-    Http2Protocol,
+    Http2Protocol, "http2_protocol", "HTTP/2 protocol error";
     /// A complete answer with a status that was not expected.
-    UnexpectedStatus,
+    UnexpectedStatus, "unexpected_status", "unexpected status";
     /// A complete answer with a body that was not expected.
-    UnexpectedBody,
+    UnexpectedBody, "unexpected_body", "unexpected body";
 }
 
 impl ErrorCause {
-    /// All causes, in the order of a request's life.
-    pub const ALL: [Self; 32] = [
-        Self::TooManyFiles,
-        Self::TooManyFilesInSystem,
-        Self::AddressNotAvailable,
-        Self::ConnectRefused,
-        Self::ConnectTimeout,
-        Self::ConnectReset,
-        Self::Unreachable,
-        Self::SocketPath,
-        Self::ConnectOther,
-        Self::TlsCertificate,
-        Self::TlsHandshake,
-        Self::NoHttp2,
-        Self::TlsBroken,
-        Self::SendFailed,
-        Self::ClosedBeforeAnswer,
-        Self::ClosedInAnswer,
-        Self::ResetBeforeAnswer,
-        Self::ResetInAnswer,
-        Self::TimeoutBeforeAnswer,
-        Self::TimeoutInAnswer,
-        Self::NotHttp,
-        Self::HeadTooLarge,
-        Self::TooManyInterim,
-        Self::BadLength,
-        Self::BadChunk,
-        Self::UnaskedBytes,
-        Self::StreamReset,
-        Self::StreamRefused,
-        Self::GoAway,
-        Self::Http2Protocol,
-        Self::UnexpectedStatus,
-        Self::UnexpectedBody,
-    ];
-
-    /// A stable key for JSON and CSV, in `snake_case`.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::TooManyFiles => "too_many_files",
-            Self::TooManyFilesInSystem => "too_many_files_in_system",
-            Self::AddressNotAvailable => "address_not_available",
-            Self::ConnectRefused => "connect_refused",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::ConnectReset => "connect_reset",
-            Self::Unreachable => "unreachable",
-            Self::SocketPath => "socket_path",
-            Self::ConnectOther => "connect_other",
-            Self::TlsCertificate => "tls_certificate",
-            Self::TlsHandshake => "tls_handshake",
-            Self::NoHttp2 => "no_http2",
-            Self::TlsBroken => "tls_broken",
-            Self::SendFailed => "send_failed",
-            Self::ClosedBeforeAnswer => "closed_before_answer",
-            Self::ClosedInAnswer => "closed_in_answer",
-            Self::ResetBeforeAnswer => "reset_before_answer",
-            Self::ResetInAnswer => "reset_in_answer",
-            Self::TimeoutBeforeAnswer => "timeout_before_answer",
-            Self::TimeoutInAnswer => "timeout_in_answer",
-            Self::NotHttp => "not_http",
-            Self::HeadTooLarge => "head_too_large",
-            Self::TooManyInterim => "too_many_interim",
-            Self::BadLength => "bad_length",
-            Self::BadChunk => "bad_chunk",
-            Self::UnaskedBytes => "unasked_bytes",
-            Self::StreamReset => "stream_reset",
-            Self::StreamRefused => "stream_refused",
-            Self::GoAway => "goaway",
-            Self::Http2Protocol => "http2_protocol",
-            Self::UnexpectedStatus => "unexpected_status",
-            Self::UnexpectedBody => "unexpected_body",
-        }
-    }
-
-    /// The cause in words, as a fragment of a sentence.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::TooManyFiles => "too many open files in this process (EMFILE)",
-            Self::TooManyFilesInSystem => "too many open files in the system (ENFILE)",
-            Self::AddressNotAvailable => "no free local port to this address (EADDRNOTAVAIL)",
-            Self::ConnectRefused => "connection refused",
-            Self::ConnectTimeout => "no connection within the timeout",
-            Self::ConnectReset => "connection reset while connecting",
-            Self::Unreachable => "host or network unreachable",
-            Self::SocketPath => "the unix socket is missing or may not be opened",
-            Self::ConnectOther => "connecting failed",
-            Self::TlsCertificate => "the server's certificate is not valid",
-            Self::TlsHandshake => "the TLS handshake failed",
-            Self::NoHttp2 => "the server does not speak HTTP/2",
-            Self::TlsBroken => "TLS failed on an open connection",
-            Self::SendFailed => "sending the request failed",
-            Self::ClosedBeforeAnswer => "closed before an answer",
-            Self::ClosedInAnswer => "closed within an answer",
-            Self::ResetBeforeAnswer => "reset before an answer",
-            Self::ResetInAnswer => "reset within an answer",
-            Self::TimeoutBeforeAnswer => "no answer within the timeout",
-            Self::TimeoutInAnswer => "answer not complete within the timeout",
-            Self::NotHttp => "the answer is not HTTP",
-            Self::HeadTooLarge => "the head of the answer is too large",
-            Self::TooManyInterim => "too many interim (1xx) answers",
-            Self::BadLength => "bad Content-Length",
-            Self::BadChunk => "bad chunk",
-            Self::UnaskedBytes => "bytes that no request asked for",
-            Self::StreamReset => "HTTP/2 stream reset by the server",
-            Self::StreamRefused => "HTTP/2 stream refused by the server",
-            Self::GoAway => "HTTP/2 connection ended by the server",
-            Self::Http2Protocol => "HTTP/2 protocol error",
-            Self::UnexpectedStatus => "unexpected status",
-            Self::UnexpectedBody => "unexpected body",
-        }
-    }
-
     /// What the user can do about it, where there is something.
     pub fn hint(self) -> Option<&'static str> {
         match self {

@@ -27,6 +27,7 @@ pub mod priority;
 pub mod process;
 pub mod procinfo;
 pub mod reactor;
+pub mod replace;
 #[cfg(test)]
 mod testing;
 pub mod timer;

@@ -3,7 +3,9 @@
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub(crate) use forkful_testkit::wait_until;
 
 use crate::process::{Child, Exit, SpawnPlan, spawn};
 use crate::reactor::{Interest, Reactor};
@@ -80,15 +82,6 @@ pub(crate) fn wait_exit(child: &Child) -> Exit {
     let mut events = Vec::new();
     reactor.wait(&mut events, Some(BOUND)).unwrap();
     child.try_wait(false).unwrap().expect("ended within the bound")
-}
-
-/// Waits until something is true, looking often, and fails after [`BOUND`].
-pub(crate) fn wait_until(what: &str, mut true_now: impl FnMut() -> bool) {
-    let deadline = Instant::now() + BOUND;
-    while !true_now() {
-        assert!(Instant::now() < deadline, "waited too long until {what}");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
 }
 
 /// Writes an executable file, by way of a child: a descriptor of our own that is open for writing could be in the

@@ -21,6 +21,22 @@ const SPOILT_COPIES: u32 = 32;
 /// How often it is looked whether one hangs.
 const HANG_LOOK: Duration = Duration::from_secs(1);
 
+/// How long [`wait_until`] waits, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something holds, looking often; `what` is for the message.
+///
+/// # Panics
+/// When it does not hold within a minute.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// A small generator of numbers that look random (xorshift).
 #[derive(Debug)]
 pub struct Chance(u64);

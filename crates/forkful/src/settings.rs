@@ -4,7 +4,7 @@
 //! that have no `log_rotate`. All others are kept for whoever reads them with `get`.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -122,20 +122,7 @@ impl Settings {
                 format!("the settings would take {} bytes, but {FILE_BYTES_MAX} are the most", text.len());
             return Err(Failure::new(Exit::WrongUse, error));
         }
-        let draft = self.path.with_extension(format!("{}.draft", std::process::id()));
-        let write = || {
-            let mut file = fs_err::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&draft)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs_err::rename(&draft, &self.path)
-        };
-        write().map_err(|error| {
-            drop(fs_err::remove_file(&draft));
+        forkful_os::replace::replace(&self.path, 0o600, text.as_bytes()).map_err(|error| {
             Failure::caused(Exit::Failed, anyhow::Error::new(error).context("the settings cannot be written"))
         })
     }

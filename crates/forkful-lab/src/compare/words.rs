@@ -4,6 +4,7 @@ use super::Setup;
 use super::judge::ThroughputJudgement;
 use super::pilot::Pilot;
 use forkful_load::report::Level;
+use forkful_load::report::spread::three_digits;
 
 use crate::document::{ArmDocument, Comparison, LatencyRatios, Trust};
 use crate::plan::Plan;
@@ -174,7 +175,7 @@ fn tail(latency: &LatencyRatios) -> String {
         let figure = format!("{} ×{}", times(ratio), interval(Some(bounds)));
         let of = match (found.arm_ms, found.baseline_ms) {
             (Some(to), Some(from)) => {
-                format!(", {} ms instead of {} ms", milliseconds(to), milliseconds(from))
+                format!(", {} ms instead of {} ms", three_digits(to), three_digits(from))
             }
             _ => String::new(),
         };
@@ -189,17 +190,6 @@ fn tail(latency: &LatencyRatios) -> String {
             format!("; no interval for the 99th percentile at {:.0} % load: {reason}", p50.load * 100.0)
         }
         _ => String::new(),
-    }
-}
-
-/// Three significant digits.
-pub(crate) fn milliseconds(value: f64) -> String {
-    if value >= 100.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
     }
 }
 

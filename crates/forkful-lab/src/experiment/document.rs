@@ -1,6 +1,7 @@
 //! What an experiment ends in: the text's material, the JSON and the page's document in one.
 
 use forkful_load::report::Check;
+use forkful_load::report::spread::thousands;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -149,28 +150,20 @@ pub(super) fn number(value: f64) -> String {
         return "–".to_owned();
     }
     let size = value.abs();
-    let text = if size >= 100.0 {
-        format!("{value:.0}")
-    } else if size >= 10.0 {
-        format!("{value:.1}")
-    } else if size >= 1.0 || size == 0.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.3}")
+    let digits = match size {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. | 0.0 => 2,
+        _ => 3,
     };
-    let (whole, fraction) =
-        text.split_once('.').map_or((text.as_str(), ""), |(whole, fraction)| (whole, fraction));
-    let fraction = fraction.trim_end_matches('0');
-    let digits = whole.trim_start_matches('-');
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
+    let text = format!("{size:.digits$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let sign = if value < 0.0 { "-" } else { "" };
+    let whole = thousands(whole.parse().unwrap_or(u64::MAX));
+    match fraction.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        fraction => format!("{sign}{whole}.{fraction}"),
     }
-    let sign = if whole.starts_with('-') { "-" } else { "" };
-    if fraction.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{fraction}") }
 }
 
 /// Milliseconds for readers: `0.52 ms`, `94.1 ms`, `2.15 s`.

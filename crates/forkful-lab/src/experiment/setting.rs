@@ -50,8 +50,7 @@ impl Setting {
 
     /// Forkful's cluster of so many workers.
     pub(super) fn cluster(name: &str, workers: u16) -> Arm {
-        let label =
-            if workers == 1 { "Forkful, 1 worker".to_owned() } else { format!("Forkful, {workers} workers") };
+        let label = format!("Forkful, {}", crate::arms::workers_text(workers));
         Arm {
             name: name.to_owned(),
             label,

@@ -1,6 +1,7 @@
 //! Every format: what is written, and that everything else stays byte for byte.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 
 use forkful_config::NodeEvaluator;
 

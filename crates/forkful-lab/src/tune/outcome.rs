@@ -1,10 +1,12 @@
 //! From a finished race to the document: the table, the law behind it, the choice and its reasons. Pure.
 
 use forkful_load::report::Level;
+use forkful_load::report::spread::three_digits;
 
 use super::pareto::{mark_pareto, tail};
 use super::race::{CLOSE_MAX, Entry, Race};
 use super::{Costs, Raced, TuneSetup};
+use crate::arms::workers_text;
 use crate::document::{CandidateDocument, Choice, PlanDocument, Trust, TuneDocument, UslDocument, VERSION};
 use crate::measure::P99_SAMPLES_MIN;
 use crate::statistics::paired::{deviation, geometric, mean};
@@ -186,7 +188,7 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
     let pool =
         if raced.pool_matters { format!(" with UV_THREADPOOL_SIZE={}", row.pool) } else { String::new() };
     let best = table.iter().find(|best| best.best).filter(|best| !best.chosen);
-    let figure = format!("{} requests/s", crate::text::rate(row.per_second));
+    let figure = format!("{} requests/s", three_digits(row.per_second));
     let reason = match best {
         None => format!("{figure}, the best of {}", table.len()),
         // They differ in a pool that does not matter.
@@ -219,14 +221,10 @@ fn no_advice(table: &[CandidateDocument]) -> String {
                 "no advice: the figures cannot be trusted; {} with a pool of {} measured best ({} requests/s)",
                 workers_text(best.workers),
                 best.pool,
-                crate::text::rate(best.per_second)
+                three_digits(best.per_second)
             )
         },
     )
-}
-
-fn workers_text(workers: u16) -> String {
-    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }
 
 /// What the choice gains over one worker, or that nothing is to be gained.
@@ -281,8 +279,8 @@ fn details(
         details.push(format!(
             "its {} at 70 % load is {} ms where another has {}: see the table when the tail matters more",
             tail.long,
-            crate::compare::milliseconds(chosen),
-            crate::compare::milliseconds(best)
+            three_digits(chosen),
+            three_digits(best)
         ));
     }
     details.extend(usl.map(|usl| usl.sentence.clone()));

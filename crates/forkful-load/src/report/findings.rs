@@ -1,5 +1,6 @@
 //! All that the printers are given: the plan, the report, what was judged of it, and what only the caller knows.
 
+use forkful_core::words::count;
 use serde::Serialize;
 
 use super::threshold::Judgement;
@@ -64,11 +65,11 @@ impl Findings<'_> {
     /// What the load was, in one line.
     pub fn load(&self) -> String {
         let plan = self.plan;
-        let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let mut parts = vec![many(self.report.connections.asked.max(plan.connections as u64), "connection")];
-        let threads = self.report.threads.len() as u64;
+        let mut parts =
+            vec![count(plan.connections.max(self.report.connections.asked as usize), "connection")];
+        let threads = self.report.threads.len();
         if threads > 0 {
-            parts.push(many(threads, "thread"));
+            parts.push(count(threads, "thread"));
         }
         parts.push(match plan.load {
             Load::Closed { think: Think::None } => "closed loop".to_owned(),
@@ -91,7 +92,7 @@ impl Findings<'_> {
             parts.push(format!("{:?} of warm-up", plan.warmup));
         }
         parts.push(match plan.stop {
-            Stop::Requests(requests) => many(requests, "request"),
+            Stop::Requests(requests) => count(requests as usize, "request"),
             Stop::Duration(time) => format!("{time:?}"),
         });
         parts.join(", ")

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub(crate) use forkful_testkit::wait_until;
 
 /// What a server saw.
 #[derive(Default)]
@@ -73,15 +75,6 @@ impl Server {
 
     pub(crate) fn connections(&self) -> u64 {
         self.seen.connections.load(Ordering::SeqCst)
-    }
-}
-
-/// Waits until something is true; `what` is for the message.
-pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_true() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

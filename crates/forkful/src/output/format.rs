@@ -36,10 +36,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// `1 worker`, `2 workers`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
+pub(crate) use forkful_core::words::count;
 
 /// A time as UTC: `2026-03-09 12:30:05`.
 pub(crate) fn utc(milliseconds: u64) -> String {

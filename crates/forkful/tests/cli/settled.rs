@@ -1,11 +1,6 @@
 //! Transcripts with everything replaced that differs from run to run, and waiting with a bound.
 
-use std::time::{Duration, Instant};
-
 use regex::Regex;
-
-/// How long anything that a test waits for may take.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A text without process ids, times and amounts; tables in a form that does not depend on the width
 /// of their columns.
@@ -28,10 +23,7 @@ pub(crate) fn settled(text: &str) -> String {
 }
 
 /// Waits until something holds.
-pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "it did not come true in {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+#[track_caller]
+pub(crate) fn wait_until(holds: impl FnMut() -> bool) {
+    forkful_testkit::wait_until("what the test waits for", holds);
 }

@@ -4,19 +4,17 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use forkful_api::types::LogStream::{Err, Out};
 use forkful_core::logs::LogRotation;
 use forkful_os::behalf::{Entry, Find, Identity};
+use forkful_testkit::wait_until;
 
 use super::support::{Bench, archive_path, archives_of, path_of, spec};
 use crate::logs::StreamSpec;
 use crate::logs::archive_name::{Archive, Retention, superfluous, with_ending};
-
-/// How long a background thread may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn archive(log: &str, stamp: u64, bytes: u64) -> Archive {
     Archive {
@@ -87,14 +85,6 @@ fn keep_all() -> LogRotation {
         keep: 10_000,
         total: None,
         ..LogRotation::default()
-    }
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use forkful_load::report::spread::three_digits;
 use forkful_load::report::{Check, Level};
 use forkful_load::{Histogram, new_histogram};
 
 use super::{Block, counting};
-use crate::compare::milliseconds;
 use crate::compare::trial::{AtRate, unfinished_share};
 use crate::document::Trust;
 use crate::measure::P99_SAMPLES_MIN;
@@ -72,7 +72,7 @@ fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {
 fn slip(trust: &mut Trust, found: &[Found]) {
     let late = |found: &Found| found.slip / found.slip_max;
     let Some(worst) = found.iter().max_by(|a, b| late(a).total_cmp(&late(b))) else { return };
-    let (value, limit) = (milliseconds(worst.slip / 1e6), milliseconds(worst.slip_max / 1e6));
+    let (value, limit) = (three_digits(worst.slip / 1e6), three_digits(worst.slip_max / 1e6));
     trust.checks.push(
         Check::judged("sent late, 99th percentile", Some(late(worst) <= 1.0))
             .found(format!("{value} ms"), format!("{limit} ms"))

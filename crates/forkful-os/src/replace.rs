@@ -1,0 +1,52 @@
+//! Files that are written whole or not at all: a draft beside the file, which then takes its name.
+
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use tempfile::{Builder, NamedTempFile};
+
+/// A draft in the folder of the file, on the disk, gone unless it takes the file's place. Its name has the file's ending.
+/// The process's umask applies to the mode.
+pub fn draft(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let ending = format!(".{name}");
+    let mut draft = Builder::new()
+        .prefix(".")
+        .suffix(&ending)
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(folder)?;
+    draft.write_all(bytes)?;
+    draft.as_file().sync_all()?;
+    Ok(draft)
+}
+
+/// Writes a file whole, or leaves the old one as it is.
+pub fn replace(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    draft(file, mode, bytes)?.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_stays_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.json");
+        replace(&file, 0o600, b"old").unwrap();
+        replace(&file, 0o600, b"new").unwrap();
+        assert_eq!(fs_err::read(&file).unwrap(), b"new");
+        assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let draft = draft(&file, 0o600, b"newer").unwrap();
+        assert!(draft.path().to_string_lossy().ends_with(".a.json"));
+        drop(draft);
+        assert!(replace(&folder.path().join("none/a"), 0o600, b"").is_err());
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(replace(&folder.path().join("folder"), 0o600, b"").is_err());
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}
