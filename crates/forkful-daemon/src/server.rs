@@ -5,10 +5,10 @@
 //! can do more than end its own connection.
 
 mod conversation;
-mod crowd;
 mod event_body;
 mod keep;
 mod log_body;
+mod permits;
 mod refusal;
 pub(crate) mod routes;
 
@@ -27,10 +27,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::command::Command;
-use crowd::{Crowd, Place};
+use permits::{Permit, Permits};
 
-pub use crowd::{CONNECTIONS_MAX, STALL_MAX};
 pub use forkful_api::types::REQUEST_BYTES_MAX;
+pub use permits::{CONNECTIONS_MAX, STALL_MAX};
 
 /// How long a client may take to send a request's head; also how long an unused connection stays open.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ const FORGET_CODE_AFTER: Duration = Duration::from_secs(2);
 /// are under way finish (at most [`FAREWELL_TIMEOUT`]) and returns. Await it before the process exits,
 /// or the client that asked for the end never learns of it.
 pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
-    let crowd = Arc::new(Crowd::default());
+    let permits = Arc::new(Permits::default());
     let (farewell, _) = watch::channel(());
     let router = routes::router(commands.clone());
     // What only the start needed, first.
@@ -78,8 +78,8 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
         forget_at = Some(Instant::now() + FORGET_CODE_AFTER);
         match accepted {
             Ok((stream, _)) if is_trusted(&stream) => {
-                let place = crowd.admit().await;
-                tokio::spawn(connection(stream, router.clone(), farewell.subscribe(), place));
+                let permit = permits.acquire().await;
+                tokio::spawn(connection(stream, router.clone(), farewell.subscribe(), permit));
             }
             Ok(_) => {}
             Err(error) => {
@@ -90,7 +90,7 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     }
     drop(listener);
     drop(farewell);
-    drop(timeout(FAREWELL_TIMEOUT, crowd.empty()).await);
+    drop(timeout(FAREWELL_TIMEOUT, permits.empty()).await);
 }
 
 /// Whether the other end is run by this daemon's user or by root. The socket's mode says the same, but
@@ -100,13 +100,13 @@ fn is_trusted(stream: &UnixStream) -> bool {
     identity::peer_credentials(stream).is_ok_and(|peer| peer.uid == own || peer.uid == 0)
 }
 
-/// Serves one connection until either side ends it, or another one needs its place.
-async fn connection(stream: UnixStream, router: Router, mut farewell: watch::Receiver<()>, place: Place) {
+/// Serves one connection until either side ends it, or another one needs its permit.
+async fn connection(stream: UnixStream, router: Router, mut farewell: watch::Receiver<()>, permit: Permit) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(place.observe(stream)), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(permit.observe(stream)), TowerToHyperService::new(router));
     let mut served = pin!(served);
     // A fault of one connection (garbage, a timeout, a reset) ends that connection and concerns nobody else.
     tokio::select! {
@@ -115,7 +115,7 @@ async fn connection(stream: UnixStream, router: Router, mut farewell: watch::Rec
             served.as_mut().graceful_shutdown();
             drop(served.await);
         }
-        () = place.wanted() => {}
+        () = permit.revoked() => {}
     }
 }
 

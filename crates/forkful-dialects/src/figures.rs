@@ -1,7 +1,7 @@
 //! Figures that several tools read out of a report or print alike.
 
 use forkful_load::report::spread::{at, duration};
-use forkful_load::{ErrorCause, Histogram, LoadError, Report};
+use forkful_load::{Histogram, LoadError, Report};
 
 /// Appends a line of text.
 macro_rules! line {
@@ -14,16 +14,6 @@ macro_rules! line {
     }};
 }
 pub(crate) use line;
-
-/// Errors of the causes that are wanted.
-pub(crate) fn errors(report: &Report, wanted: impl Fn(ErrorCause) -> bool) -> u64 {
-    report.errors.iter().filter(|error| wanted(error.cause)).map(|error| error.count).sum()
-}
-
-/// Answers of the statuses that are wanted.
-pub(crate) fn answers(report: &Report, wanted: impl Fn(u16) -> bool) -> u64 {
-    report.statuses.iter().filter(|(status, _)| wanted(*status)).map(|(_, count)| count).sum()
-}
 
 /// `errors by cause: no answer in time: 7; …`.
 pub(crate) fn causes(report: &Report) -> String {

@@ -152,17 +152,27 @@ impl Report {
 
     /// Errors of all causes: requests without a complete answer, and complete answers that were not the wanted ones.
     pub fn errors_total(&self) -> u64 {
-        self.errors.iter().map(|error| error.count).sum()
+        self.errors_by(|_| true)
     }
 
     /// Errors of one cause.
     pub fn errors_of(&self, cause: ErrorCause) -> u64 {
-        self.errors.iter().find(|error| error.cause == cause).map_or(0, |error| error.count)
+        self.errors_by(|other| other == cause)
+    }
+
+    /// Errors of the causes that are wanted.
+    pub fn errors_by(&self, wanted: impl Fn(ErrorCause) -> bool) -> u64 {
+        self.errors.iter().filter(|error| wanted(error.cause)).map(|error| error.count).sum()
+    }
+
+    /// Answers of the statuses that are wanted.
+    pub fn answers_by(&self, wanted: impl Fn(u16) -> bool) -> u64 {
+        self.statuses.iter().filter(|(status, _)| wanted(*status)).map(|(_, count)| count).sum()
     }
 
     /// Answers of a status class: 1 for 1xx to 5 for 5xx. Statuses from 600 count as class 6 and more.
     pub fn status_class(&self, class: u16) -> u64 {
-        self.statuses.iter().filter(|(status, _)| status / 100 == class).map(|(_, count)| count).sum()
+        self.answers_by(|status| status / 100 == class)
     }
 }
 

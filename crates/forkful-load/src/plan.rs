@@ -5,6 +5,8 @@ mod url;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forkful_core::random::Random;
+
 use crate::LoadError;
 
 pub use url::Url;
@@ -199,6 +201,17 @@ pub enum Think {
     Fixed(Duration),
     /// Evenly distributed from none to this.
     UpTo(Duration),
+}
+
+impl Think {
+    /// The next pause.
+    pub(crate) fn pause(self, random: &mut Random) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Fixed(pause) => pause,
+            Self::UpTo(most) => most.mul_f64(random.unit()),
+        }
+    }
 }
 
 /// The spacing of an open loop.

@@ -1,8 +1,9 @@
 //! When requests of an open loop are meant to start, and how totals are split over threads. Pure: time comes in,
 //! times go out.
 
-use crate::clock::{NEVER, Nanos};
-use crate::plan::Arrivals;
+use crate::clock::{NEVER, Nanos, nanos};
+use crate::plan::{Arrivals, Load, Plan, Stop};
+use crate::shared::Times;
 use forkful_core::random::Random;
 
 const SECOND: f64 = 1e9;
@@ -11,6 +12,13 @@ const SECOND: f64 = 1e9;
 pub(crate) fn share(total: u64, index: usize, threads: usize) -> u64 {
     let (index, threads) = (index as u64, threads as u64);
     total / threads + u64::from(index < total % threads)
+}
+
+/// When connection `index` of a thread begins in a closed loop: over the ramp, all threads together come in evenly.
+pub(crate) fn ramp_start(plan: &Plan, times: Times, index: usize, thread: usize, threads: usize) -> Nanos {
+    // Place i of thread t is number i·threads + t of all.
+    let number = (index * threads + thread) as f64 / plan.connections as f64;
+    times.start + (nanos(plan.ramp) as f64 * number) as u64
 }
 
 /// What a schedule is made of.
@@ -68,6 +76,19 @@ impl Schedule {
         };
         schedule.next = schedule.find();
         schedule
+    }
+
+    /// The schedule of one thread of an open loop.
+    pub(crate) fn of(plan: &Plan, times: Times, thread: usize, threads: usize) -> Option<Self> {
+        let Load::Open { rate, arrivals, .. } = plan.load else { return None };
+        let measured_max = match plan.stop {
+            Stop::Requests(requests) => requests,
+            Stop::Duration(_) => u64::MAX,
+        };
+        let Times { start, ramp_end, measure_from } = times;
+        let options =
+            ScheduleOptions { rate, arrivals, thread, threads, start, ramp_end, measure_from, measured_max };
+        Some(Self::new(options))
     }
 
     /// The next start that has not been taken; `None` when all of a limited number are taken.

@@ -31,6 +31,15 @@ pub(crate) struct Claim {
     end: u64,
 }
 
+/// What a thread has claimed of the numbers of warm-up and measurement.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Claims {
+    warmup: Claim,
+    measured: Claim,
+    /// No number is left.
+    pub(crate) exhausted: bool,
+}
+
 impl Numbers {
     pub(crate) fn new(base: u64, limit: u64, threads: usize) -> Self {
         Self { next: AtomicU64::new(0), base, limit, threads: threads as u64 }
@@ -109,6 +118,17 @@ impl Shared {
     #[inline]
     pub(crate) fn end(&self) -> Nanos {
         self.end.load(Ordering::Relaxed)
+    }
+
+    /// The number of a closed loop's next request, and whether it is measured; `None`: nothing more is to be started.
+    #[inline]
+    pub(crate) fn next_number(&self, claims: &mut Claims, is_warmup: bool) -> Option<(u64, bool)> {
+        if is_warmup {
+            return self.warmup_numbers.take(&mut claims.warmup).map(|id| (id, false));
+        }
+        let id = self.numbers.take(&mut claims.measured);
+        claims.exhausted |= id.is_none();
+        id.map(|id| (id, true))
     }
 
     /// Moves the end to `at` if that is earlier.

@@ -3,19 +3,19 @@
 //!
 //! - [`Settings`]: what is served to whom, from PM2's variables · `root`: files of one directory and nothing else ·
 //!   `login`: basic authentication · `attempts`: failed logins · `listing`: the page of a directory · `site`: from a request to a response ·
-//!   `server`: connections · `crowd`: how many of them, and who makes room
+//!   `server`: connections · `permits`: how many of them, and which of them make room
 //!
 //! **Invariant:** no path is opened but beneath the root, by the kernel's own check (`openat2`), whatever links there
 //! are and however they change.
 
 mod attempts;
-mod crowd;
 /// Targets of `dev/fuzz`, not for programs.
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod listing;
 mod login;
+mod permits;
 mod root;
 mod server;
 mod settings;

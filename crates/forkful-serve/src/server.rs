@@ -19,12 +19,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::crowd::{Answering, Crowd, Place};
+use crate::permits::{Answering, Permit, Permits};
 use crate::root::Root;
 use crate::settings::Settings;
 use crate::site::{Body, Site};
 
-/// Connections that are served at once; see [`Crowd`] for those that come then. Each costs some 20 KB, and a
+/// Connections that are served at once; see [`Permits`] for those that come then. Each costs some 20 KB, and a
 /// descriptor or two, of which a process has 1,024 unless somebody raised that.
 const CONNECTIONS_MAX: usize = 400;
 
@@ -76,17 +76,17 @@ async fn serve(settings: Settings) -> Result<(), ServeError> {
     let address = listener.local_addr().unwrap_or(address);
     println!("serving {} at http://{address}/", root.path().display());
     let site = Arc::new(Site::new(root, settings));
-    let crowd = Crowd::new(CONNECTIONS_MAX);
+    let permits = Permits::new(CONNECTIONS_MAX);
     let (farewell, _) = watch::channel(());
     loop {
         let accepted = tokio::select! {
             _ = interrupted.recv() => break,
             _ = terminated.recv() => break,
-            accepted = accept(&listener, &crowd) => accepted,
+            accepted = accept(&listener, &permits) => accepted,
         };
         match accepted {
-            Ok((stream, place)) => {
-                tokio::spawn(connection(stream, Arc::clone(&site), farewell.subscribe(), place));
+            Ok((stream, permit)) => {
+                tokio::spawn(connection(stream, Arc::clone(&site), farewell.subscribe(), permit));
             }
             Err(error) => {
                 eprintln!("cannot accept a connection: {error}");
@@ -96,7 +96,7 @@ async fn serve(settings: Settings) -> Result<(), ServeError> {
     }
     drop(listener);
     drop(farewell);
-    drop(timeout(FAREWELL_TIMEOUT, crowd.empty()).await);
+    drop(timeout(FAREWELL_TIMEOUT, permits.empty()).await);
     Ok(())
 }
 
@@ -109,23 +109,23 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.listen(QUEUE)
 }
 
-/// The next connection, with a place; while it waits for one, others wait in the socket's queue.
-async fn accept(listener: &TcpListener, crowd: &Arc<Crowd>) -> io::Result<(TcpStream, Place)> {
+/// The next connection, with a permit; while it waits for a permit, others wait in the socket's queue.
+async fn accept(listener: &TcpListener, permits: &Arc<Permits>) -> io::Result<(TcpStream, Permit)> {
     let (stream, _) = listener.accept().await?;
-    Ok((stream, crowd.enter().await))
+    Ok((stream, permits.acquire().await))
 }
 
-/// Serves one connection until either side ends it. `place` is given back when it is over.
-async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Receiver<()>, place: Place) {
+/// Serves one connection until either side ends it. `permit` is given back when it is over.
+async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Receiver<()>, permit: Permit) {
     // Only of use to the speed of what follows.
     stream.set_nodelay(true).ok();
-    // A client that reads nothing of what it asked for gives its place back; see TCP_USER_TIMEOUT in tcp(7).
+    // A client that reads nothing of what it asked for gives its permit back; see TCP_USER_TIMEOUT in tcp(7).
     rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MAX.as_millis() as u32).ok();
     // One without an address has gone already.
     let client = stream.peer_addr().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |address| address.ip());
     let answer = service_fn(|request| {
         let site = Arc::clone(&site);
-        let answering = place.answering();
+        let answering = permit.answering();
         async move {
             let response = site.answer(request, client).await;
             // As long as the body is not sent, the connection is busy.
@@ -144,7 +144,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Rec
             served.as_mut().graceful_shutdown();
             drop(served.await);
         }
-        () = place.leave() => {}
+        () = permit.revoked() => {}
     }
 }
 

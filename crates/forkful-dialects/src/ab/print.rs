@@ -8,7 +8,7 @@ use forkful_load::{ErrorCause, Histogram, LoadError, Plan, Progress, Report};
 use forkful_os::wall_clock::now_ms;
 
 use super::{Ab, REQUESTS_OF_A_TIME_LIMIT};
-use crate::figures::{answers, errors, line, per_second, quantiles};
+use crate::figures::{line, per_second, quantiles};
 use crate::{Dialect, Printed};
 
 pub(super) const USAGE: &str = "\
@@ -210,8 +210,8 @@ fn fields(ab: &Ab, report: &Report) -> Vec<(&'static str, String)> {
     fields.push(("Complete requests:", done(report).to_string()));
     fields.push(("Failed requests:", failed(report).to_string()));
     if failed(report) > 0 {
-        let connect = errors(report, ErrorCause::is_connect);
-        let receive = errors(report, |cause| !cause.is_connect() && !cause.is_judgement());
+        let connect = report.errors_by(ErrorCause::is_connect);
+        let receive = report.errors_by(|cause| !cause.is_connect() && !cause.is_judgement());
         let detail = format!("(Connect: {connect}, Receive: {receive}, Length: 0, Exceptions: 0)");
         fields.push(("   ", detail));
     }
@@ -219,7 +219,7 @@ fn fields(ab: &Ab, report: &Report) -> Vec<(&'static str, String)> {
     if write_errors > 0 {
         fields.push(("Write errors:", write_errors.to_string()));
     }
-    let bad = answers(report, |status| status / 100 != 2);
+    let bad = report.answers_by(|status| status / 100 != 2);
     if bad > 0 {
         fields.push(("Non-2xx responses:", bad.to_string()));
     }
@@ -241,7 +241,7 @@ fn kept_alive(report: &Report) -> u64 {
 }
 
 fn failed(report: &Report) -> u64 {
-    errors(report, |cause| !cause.is_judgement())
+    report.errors_by(|cause| !cause.is_judgement())
 }
 
 fn text(out: &mut String, ab: &Ab, report: &Report) {

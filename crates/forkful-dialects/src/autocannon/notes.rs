@@ -5,7 +5,7 @@ use std::time::Duration;
 use forkful_load::{ErrorCause, Report};
 
 use super::Autocannon;
-use crate::figures::{causes, errors, quantiles};
+use crate::figures::{causes, quantiles};
 
 pub(super) fn footnotes(autocannon: &Autocannon, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
@@ -44,13 +44,13 @@ pub(super) fn footnotes(autocannon: &Autocannon, report: &Report) -> Vec<String>
             report.per_second()
         ));
     }
-    let timeouts = errors(report, ErrorCause::is_timeout);
+    let timeouts = report.errors_by(ErrorCause::is_timeout);
     if timeouts > 0 {
         notes.push(format!(
             "{timeouts} requests that timed out are in the latencies above; autocannon leaves them out."
         ));
     }
-    if errors(report, |cause| !cause.is_judgement()) > 0 {
+    if report.errors_by(|cause| !cause.is_judgement()) > 0 {
         notes.push(causes(report));
     }
     if autocannon.exclude_error_stats && report.statuses.iter().any(|(status, _)| status / 100 != 2) {

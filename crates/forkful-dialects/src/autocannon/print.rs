@@ -7,7 +7,7 @@ use forkful_os::wall_clock::now_ms;
 use serde_json::{Map, Number, Value, json};
 
 use super::Autocannon;
-use crate::figures::{answers, decimals, errors, found_no_server, line};
+use crate::figures::{decimals, found_no_server, line};
 use crate::{Dialect, Printed};
 
 pub(super) const USAGE: &str = "\
@@ -205,7 +205,7 @@ fn text(autocannon: &Autocannon, report: &Report, samples: &Samples) -> String {
 }
 
 fn tail(out: &mut String, report: &Report) {
-    let bad = answers(report, |status| status / 100 != 2);
+    let bad = report.answers_by(|status| status / 100 != 2);
     if bad > 0 {
         line!(out, "{} 2xx responses, {bad} non 2xx responses", report.status_class(2));
     }
@@ -225,7 +225,7 @@ fn tail(out: &mut String, report: &Report) {
 
 /// Errors of connections, and the timeouts among them.
 fn errors_and_timeouts(report: &Report) -> [u64; 2] {
-    [errors(report, |cause| !cause.is_judgement()), errors(report, ErrorCause::is_timeout)]
+    [report.errors_by(|cause| !cause.is_judgement()), report.errors_by(ErrorCause::is_timeout)]
 }
 
 fn document(autocannon: &Autocannon, report: &Report, samples: &Samples) -> Value {
@@ -258,7 +258,7 @@ fn document(autocannon: &Autocannon, report: &Report, samples: &Samples) -> Valu
         "errors": errors,
         "timeouts": timeouts,
         "mismatches": report.errors_of(ErrorCause::UnexpectedBody),
-        "non2xx": answers(report, |status| status / 100 != 2),
+        "non2xx": report.answers_by(|status| status / 100 != 2),
         "resets": 0,
         "1xx": report.status_class(1),
         "2xx": report.status_class(2),

@@ -8,7 +8,7 @@ use forkful_load::{ErrorCause, LoadError, Plan, Report};
 use forkful_os::wall_clock::now_ms;
 
 use super::Siege;
-use crate::figures::{answers, line, per_second, quantiles};
+use crate::figures::{line, per_second, quantiles};
 use crate::{Dialect, Printed};
 
 pub(super) const USAGE: &str = "\
@@ -147,9 +147,9 @@ struct Figure {
 
 /// All figures in their order. A hit is an answer below 500, a success one below 400; all else failed.
 fn figures(report: &Report) -> [Figure; 12] {
-    let hits = answers(report, |status| status < 500);
-    let okay = answers(report, |status| status < 400);
-    let failed = answers(report, |status| status >= 500) + report.counts.failed;
+    let hits = report.answers_by(|status| status < 500);
+    let okay = report.answers_by(|status| status < 400);
+    let failed = report.answers_by(|status| status >= 500) + report.counts.failed;
     let (hits, okay, failed) = (hits as f64, okay as f64, failed as f64);
     let times = &report.total;
     let [mean, longest, shortest] = match times.is_empty() {

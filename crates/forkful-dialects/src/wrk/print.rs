@@ -6,7 +6,7 @@ use forkful_load::report::spread::{Spread, at, duration};
 use forkful_load::{ErrorCause, LoadError, Plan, Report};
 
 use super::Wrk;
-use crate::figures::{answers, causes, errors, line, per_second};
+use crate::figures::{causes, line, per_second};
 use crate::{Dialect, Printed};
 
 pub(super) const USAGE: &str = "\
@@ -67,7 +67,7 @@ impl Dialect for Wrk {
         if connect + read + write + late > 0 {
             line!(out, "  Socket errors: connect {connect}, read {read}, write {write}, timeout {late}");
         }
-        let bad = answers(report, |status| status > 399);
+        let bad = report.answers_by(|status| status > 399);
         if bad > 0 {
             line!(out, "  Non-2xx or 3xx responses: {bad}");
         }
@@ -139,10 +139,10 @@ impl Dialect for Wrk {
 impl Wrk {
     /// Errors as wrk sorts them: connecting, reading, writing, slower than its timeout.
     fn socket_errors(&self, report: &Report) -> [u64; 4] {
-        let connect = errors(report, |cause| cause.is_connect() && !cause.is_timeout());
-        let write = errors(report, |cause| cause == ErrorCause::SendFailed);
-        let timeouts = errors(report, ErrorCause::is_timeout);
-        let read = errors(report, |cause| {
+        let connect = report.errors_by(|cause| cause.is_connect() && !cause.is_timeout());
+        let write = report.errors_by(|cause| cause == ErrorCause::SendFailed);
+        let timeouts = report.errors_by(ErrorCause::is_timeout);
+        let read = report.errors_by(|cause| {
             !cause.is_connect()
                 && !cause.is_timeout()
                 && !cause.is_judgement()

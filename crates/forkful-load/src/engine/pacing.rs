@@ -6,10 +6,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::Engine;
 use super::connection::{Pending, Stage};
 use crate::clock::{NEVER, Nanos, nanos};
-use crate::plan::{Load, Stop, Think};
+use crate::plan::{Load, Think};
 use crate::recorder::Timing;
-use crate::schedule::{Schedule, ScheduleOptions, share};
-use crate::shared::{Claim, WARMUP_NUMBERS};
+use crate::schedule::{Schedule, ramp_start, share};
+use crate::shared::{Claims, WARMUP_NUMBERS};
 use forkful_core::random::Random;
 
 /// A thread's part of the load.
@@ -19,13 +19,10 @@ pub(crate) enum Pacing {
     Idle,
     Closed {
         think: Think,
-        claim: Claim,
-        warmup_claim: Claim,
+        claims: Claims,
         /// Connections that wait for a moment: the end of a pause.
         waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
         random: Random,
-        /// No number is left.
-        exhausted: bool,
     },
     Open {
         schedule: Box<Schedule>,
@@ -75,36 +72,14 @@ impl Engine<'_> {
             Load::Closed { think } => {
                 let mut waiting = BinaryHeap::with_capacity(own);
                 for index in 0..own {
-                    // Place i of thread t is number i·threads + t of all: together they come in evenly.
-                    let number = (index * threads + self.index) as f64 / plan.connections as f64;
-                    let after = (nanos(plan.ramp) as f64 * number) as u64;
-                    waiting.push(Reverse((self.times.start + after, index as u32)));
+                    let from = ramp_start(plan, self.times, index, self.index, threads);
+                    waiting.push(Reverse((from, index as u32)));
                 }
                 let random = Random::new(self.index as u64);
-                self.pacing = Pacing::Closed {
-                    think,
-                    claim: Claim::default(),
-                    warmup_claim: Claim::default(),
-                    waiting,
-                    random,
-                    exhausted: false,
-                };
+                self.pacing = Pacing::Closed { think, claims: Claims::default(), waiting, random };
             }
-            Load::Open { rate, arrivals, .. } => {
-                let measured_max = match plan.stop {
-                    Stop::Requests(requests) => requests,
-                    Stop::Duration(_) => u64::MAX,
-                };
-                let schedule = Schedule::new(ScheduleOptions {
-                    rate,
-                    arrivals,
-                    thread: self.index,
-                    threads,
-                    start: self.times.start,
-                    ramp_end: self.times.ramp_end,
-                    measure_from: self.times.measure_from,
-                    measured_max,
-                });
+            Load::Open { .. } => {
+                let schedule = Schedule::of(plan, self.times, self.index, threads).expect("the loop is open");
                 let (mut idle, mut vacant) = (VecDeque::new(), Vec::new());
                 for (index, connection) in self.connections.iter_mut().enumerate() {
                     connection.queued = connection.is_idle();
@@ -129,7 +104,7 @@ impl Engine<'_> {
         }
         match &self.pacing {
             Pacing::Idle => false,
-            Pacing::Closed { exhausted, .. } => *exhausted,
+            Pacing::Closed { claims, .. } => claims.exhausted,
             Pacing::Open { schedule, .. } => {
                 schedule.peek().is_none_or(|arrival| arrival.at >= self.shared.end())
             }
@@ -180,16 +155,11 @@ impl Engine<'_> {
     /// The number of a closed loop's next request; `None`: nothing more is to be started.
     #[inline]
     fn next_number(&mut self, now: Nanos) -> Option<(u64, bool)> {
-        let Pacing::Closed { claim, warmup_claim, exhausted, .. } = &mut self.pacing else { return None };
+        let Pacing::Closed { claims, .. } = &mut self.pacing else { return None };
         if now >= self.recorder.end {
             return None;
         }
-        if now < self.times.measure_from {
-            return self.shared.warmup_numbers.take(warmup_claim).map(|id| (id, false));
-        }
-        let id = self.shared.numbers.take(claim);
-        *exhausted |= id.is_none();
-        id.map(|id| (id, true))
+        self.shared.next_number(claims, now < self.times.measure_from)
     }
 
     /// Puts a request into a connection's queue.
@@ -240,11 +210,7 @@ impl Engine<'_> {
             Pacing::Idle => {}
             Pacing::Closed { think: Think::None, .. } => self.feed(index, now),
             Pacing::Closed { think, waiting, random, .. } => {
-                let pause = match *think {
-                    Think::None => 0,
-                    Think::Fixed(pause) => nanos(pause),
-                    Think::UpTo(most) => (nanos(most) as f64 * random.unit()) as u64,
-                };
+                let pause = nanos(think.pause(random));
                 waiting.push(Reverse((now + pause, index as u32)));
                 self.retire_if_ended(index, now);
             }

@@ -18,7 +18,7 @@ use crate::outcome::FirstResponse;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, RecorderOptions, Timing};
 use crate::schedule::{Arrival, Schedule, share};
-use crate::shared::{Claim, Shared, Times, Update};
+use crate::shared::{Claims, Shared, Times, Update};
 use crate::workers::WorkerNames;
 
 pub(super) struct Context {
@@ -39,8 +39,7 @@ pub(super) struct Context {
     /// Open loop: measured requests that were started.
     pub(super) started: Cell<u64>,
     /// Closed loop.
-    pub(super) claim: Cell<Claim>,
-    pub(super) warmup_claim: Cell<Claim>,
+    pub(super) claims: Cell<Claims>,
     /// No number, or no moment of the schedule, is left.
     pub(super) exhausted: Cell<bool>,
     /// Requests started and not ended.
@@ -85,8 +84,7 @@ impl Context {
             times: Cell::new(Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER }),
             schedule: RefCell::default(),
             started: Cell::default(),
-            claim: Cell::default(),
-            warmup_claim: Cell::default(),
+            claims: Cell::default(),
             exhausted: Cell::default(),
             under_way: Cell::default(),
             open: Cell::default(),

@@ -12,8 +12,8 @@ use super::place::Place;
 use super::timer::Timer;
 use crate::clock::{Nanos, nanos};
 use crate::engine::{OPENING_ATTEMPTS, OPENING_MAX};
-use crate::plan::{Load, Reuse, Stop, Think};
-use crate::schedule::{Schedule, ScheduleOptions, share};
+use crate::plan::{Load, Reuse, Think};
+use crate::schedule::{Schedule, ramp_start, share};
 use crate::shared::WARMUP_NUMBERS;
 use forkful_core::random::Random;
 
@@ -89,9 +89,7 @@ pub(super) fn begin(context: &Rc<Context>) -> Option<JoinHandle<()>> {
         Load::Closed { think } => {
             let random = Rc::new(RefCell::new(Random::new(context.index as u64)));
             for (index, place) in context.places.borrow().iter().enumerate() {
-                // Place i of thread t is number i·threads + t of all: together they come in evenly.
-                let number = (index * threads + context.index) as f64 / plan.connections as f64;
-                let from = times.start + (nanos(plan.ramp) as f64 * number) as u64;
+                let from = ramp_start(plan, times, index, context.index, threads);
                 for _ in 0..plan.pipelining {
                     let lane = Lane { from, think, random: Rc::clone(&random) };
                     spawn_local(lane.run(Rc::clone(context), Rc::clone(place)));
@@ -99,21 +97,8 @@ pub(super) fn begin(context: &Rc<Context>) -> Option<JoinHandle<()>> {
             }
             None
         }
-        Load::Open { rate, arrivals, .. } => {
-            let measured_max = match plan.stop {
-                Stop::Requests(requests) => requests,
-                Stop::Duration(_) => u64::MAX,
-            };
-            *context.schedule.borrow_mut() = Some(Schedule::new(ScheduleOptions {
-                rate,
-                arrivals,
-                thread: context.index,
-                threads,
-                start: times.start,
-                ramp_end: times.ramp_end,
-                measure_from: times.measure_from,
-                measured_max,
-            }));
+        Load::Open { .. } => {
+            *context.schedule.borrow_mut() = Schedule::of(plan, times, context.index, threads);
             for place in context.places.borrow().iter() {
                 place.queue(context);
             }
@@ -145,12 +130,10 @@ impl Lane {
     }
 
     async fn think(&self, context: &Context) {
-        let pause = match self.think {
-            Think::None => return,
-            Think::Fixed(pause) => nanos(pause),
-            Think::UpTo(most) => (nanos(most) as f64 * self.random.borrow_mut().unit()) as u64,
-        };
-        context.sleep_until(context.now() + pause).await;
+        if self.think != Think::None {
+            let pause = nanos(self.think.pause(&mut self.random.borrow_mut()));
+            context.sleep_until(context.now() + pause).await;
+        }
     }
 }
 
@@ -159,20 +142,13 @@ fn next_number(context: &Context, now: Nanos) -> Option<(u64, bool)> {
     if now >= context.shared.end() {
         return None;
     }
-    let taken = |numbers: &crate::shared::Numbers, claim: &Cell<crate::shared::Claim>| {
-        let mut own = claim.get();
-        let id = numbers.take(&mut own);
-        claim.set(own);
-        id
-    };
-    if now < context.times.get().measure_from {
-        return taken(&context.shared.warmup_numbers, &context.warmup_claim).map(|id| (id, false));
-    }
-    let id = taken(&context.shared.numbers, &context.claim);
-    if id.is_none() {
+    let mut claims = context.claims.get();
+    let next = context.shared.next_number(&mut claims, now < context.times.get().measure_from);
+    context.claims.set(claims);
+    if claims.exhausted {
         context.exhausted.set(true);
     }
-    id.map(|id| (id, true))
+    next
 }
 
 /// Starts what is due and finds a place.

@@ -12,8 +12,8 @@ use super::json;
 use super::plot::{Plot, plots, spectrum};
 use super::threshold::Judgement;
 use crate::{
-    Bytes, Connections, ErrorCount, Histogram, Host, Kernel, Load, Report, RequestFacts, Stop, ThreadFacts,
-    Window,
+    Bytes, Connections, ErrorCause, ErrorCount, Histogram, Host, Kernel, Load, Report, RequestFacts, Stop,
+    ThreadFacts, Window,
 };
 
 /// The version of the document.
@@ -310,11 +310,10 @@ fn requests(report: &Report) -> Requests {
 fn errors(report: &Report) -> Errors<'_> {
     let total = report.errors_total();
     let ended = report.counts.completed + report.counts.failed + report.counts.late;
-    let timeouts = report.errors.iter().filter(|error| error.cause.is_timeout());
     Errors {
         total,
         share: (ended > 0).then(|| total as f64 / ended as f64),
-        timeouts: timeouts.map(|error| error.count).sum(),
+        timeouts: report.errors_by(ErrorCause::is_timeout),
         by_cause: report.errors.iter().map(|error| (error.cause.key(), error.count)).collect(),
         causes: report.errors.iter().map(cause).collect(),
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::spread::{Percentile, duration, thousands};
-use crate::{Histogram, Report};
+use crate::{ErrorCause, Histogram, Report};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
@@ -211,10 +211,7 @@ impl Threshold {
             Metric::Requests => Some(report.counts.completed as f64),
             Metric::Errors => Some(report.errors_total() as f64),
             Metric::ErrorShare => share(report.errors_total()),
-            Metric::Timeouts => {
-                let timeouts = report.errors.iter().filter(|error| error.cause.is_timeout());
-                Some(timeouts.map(|error| error.count).sum::<u64>() as f64)
-            }
+            Metric::Timeouts => Some(report.errors_by(ErrorCause::is_timeout) as f64),
             Metric::Status(class) => Some(report.status_class(class) as f64),
             Metric::StatusShare(class) => share(report.status_class(class)),
         }

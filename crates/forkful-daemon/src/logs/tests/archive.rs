@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use forkful_api::types::LogStream::{Err, Out};

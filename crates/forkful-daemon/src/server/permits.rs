@@ -1,9 +1,9 @@
-//! All connections of the API, and what becomes of those that nobody reads from.
+//! Permits for connections of the API.
 //!
-//! There are at most [`CONNECTIONS_MAX`]; when one more comes, the one that does least good makes room: who does not
-//! read what was asked for, longest first, else who has been quiet for the longest time. So no number of forgotten or
-//! half-open clients keeps `forkful list` from working. Who has not taken a byte for [`STALL_MAX`] is dropped in any case,
-//! because what waits for it takes memory.
+//! There are [`CONNECTIONS_MAX`]; when one more connection comes, the permit of the least useful connection is revoked: one
+//! whose client does not read, longest first, else the one that was quiet for the longest time. So no number of forgotten or
+//! half-open clients keeps `forkful list` from working. A client that has not taken a byte for [`STALL_MAX`] is dropped in
+//! any case, because what waits for it takes memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -25,9 +25,9 @@ pub const STALL_MAX: Duration = Duration::from_secs(300);
 
 /// What is known of a connection.
 #[derive(Debug)]
-struct Member {
+struct Holder {
     progress: Mutex<Progress>,
-    leave: Notify,
+    revoked: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,78 +38,78 @@ struct Progress {
     moved: Instant,
 }
 
-impl Member {
+impl Holder {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
-    members: Mutex<BTreeMap<u64, Arc<Member>>>,
+pub(super) struct Permits {
+    holders: Mutex<BTreeMap<u64, Arc<Holder>>>,
     changed: Notify,
 }
 
-impl Crowd {
-    /// Waits until there is room, makes some, and lets the connection in.
-    pub(super) async fn admit(self: &Arc<Self>) -> Place {
-        while self.members().len() >= CONNECTIONS_MAX {
-            if let Some(member) = self.least_useful() {
-                member.leave.notify_one();
+impl Permits {
+    /// Waits for a permit, and revokes one if there is none left.
+    pub(super) async fn acquire(self: &Arc<Self>) -> Permit {
+        while self.holders().len() >= CONNECTIONS_MAX {
+            if let Some(holder) = self.least_useful() {
+                holder.revoked.notify_one();
             }
             self.changed.notified().await;
         }
         let progress = Progress { is_stalled: false, moved: Instant::now() };
-        let member = Arc::new(Member { progress: Mutex::new(progress), leave: Notify::new() });
-        let mut members = self.members();
-        let number = members.last_key_value().map_or(0, |(last, _)| last + 1);
-        members.insert(number, Arc::clone(&member));
-        Place { number, member, crowd: Arc::clone(self) }
+        let holder = Arc::new(Holder { progress: Mutex::new(progress), revoked: Notify::new() });
+        let mut holders = self.holders();
+        let number = holders.last_key_value().map_or(0, |(last, _)| last + 1);
+        holders.insert(number, Arc::clone(&holder));
+        Permit { number, holder, permits: Arc::clone(self) }
     }
 
     /// Waits until all have left.
     pub(super) async fn empty(&self) {
-        while !self.members().is_empty() {
+        while !self.holders().is_empty() {
             self.changed.notified().await;
         }
     }
 
-    fn least_useful(&self) -> Option<Arc<Member>> {
-        let order = |member: &&Arc<Member>| {
-            let progress = *member.progress();
+    fn least_useful(&self) -> Option<Arc<Holder>> {
+        let order = |holder: &&Arc<Holder>| {
+            let progress = *holder.progress();
             (!progress.is_stalled, progress.moved)
         };
-        self.members().values().min_by_key(order).map(Arc::clone)
+        self.holders().values().min_by_key(order).map(Arc::clone)
     }
 
-    fn members(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Member>>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holders(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Holder>>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection's place, given back when this is dropped.
+/// The permit of a connection, given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Permit {
     number: u64,
-    member: Arc<Member>,
-    crowd: Arc<Crowd>,
+    holder: Arc<Holder>,
+    permits: Arc<Permits>,
 }
 
-impl Place {
-    /// Waits until another connection needs the place.
-    pub(super) async fn wanted(&self) {
-        self.member.leave.notified().await;
+impl Permit {
+    /// Waits until another connection needs the permit.
+    pub(super) async fn revoked(&self) {
+        self.holder.revoked.notified().await;
     }
 
     pub(super) fn observe(&self, stream: UnixStream) -> Observed {
-        Observed { stream, member: Arc::clone(&self.member), stall: None }
+        Observed { stream, holder: Arc::clone(&self.holder), stall: None }
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.crowd.members().remove(&self.number);
-        self.crowd.changed.notify_one();
+        self.permits.holders().remove(&self.number);
+        self.permits.changed.notify_one();
     }
 }
 
@@ -117,13 +117,13 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(super) struct Observed {
     stream: UnixStream,
-    member: Arc<Member>,
+    holder: Arc<Holder>,
     stall: Option<Pin<Box<Sleep>>>,
 }
 
 impl Observed {
     fn moved(&self) {
-        *self.member.progress() = Progress { is_stalled: false, moved: Instant::now() };
+        *self.holder.progress() = Progress { is_stalled: false, moved: Instant::now() };
     }
 
     /// Notes how a write went.
@@ -133,7 +133,7 @@ impl Observed {
             self.moved();
             return outcome;
         }
-        self.member.progress().is_stalled = true;
+        self.holder.progress().is_stalled = true;
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL_MAX)));
         ready!(stall.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -147,7 +147,7 @@ impl AsyncRead for Observed {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        // Who sends while it does not read has not read anything by that.
+        // A client that sends while it does not read has not read anything by sending.
         if self.stall.is_none() {
             self.moved();
         }
@@ -198,8 +198,8 @@ mod tests {
 
     /// Writes without end; how much time went by until that failed, and why it did.
     async fn flood(stream: UnixStream) -> (Duration, io::ErrorKind) {
-        let place = Arc::new(Crowd::default()).admit().await;
-        let mut ours = place.observe(stream);
+        let permit = Arc::new(Permits::default()).acquire().await;
+        let mut ours = permit.observe(stream);
         let (bytes, began) = (vec![0; 64 << 10], Instant::now());
         loop {
             if let Err(fault) = ours.write_all(&bytes).await {

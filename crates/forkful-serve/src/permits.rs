@@ -1,6 +1,6 @@
-//! Who is served at once. There are so many places; when all are taken, the connection that has been without a request
-//! for longest makes room: one that is kept open, or whose client sends a request so slowly that it holds a place for
-//! nothing. A connection whose answer is under way is left alone as long as its client reads it at [`RATE_MIN`] or faster.
+//! Permits for connections, of which there is a fixed number. When all are taken, the permit of the connection that has
+//! been without a request for longest is revoked: a connection that is kept open, or whose client sends a request too
+//! slowly. A connection whose response is under way keeps its permit as long as its client reads at [`RATE_MIN`] or faster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,60 +16,60 @@ const NEXT_GRACE: Duration = Duration::from_secs(5);
 
 /// The same while an answer is under way, beyond what its bytes give.
 const ANSWER_GRACE: Duration = Duration::from_secs(20);
-/// Bytes a second at which a client reads that keeps its place: a slow mobile connection has ten times as many.
+/// A client that reads this many bytes a second keeps its permit; a slow mobile connection has ten times as many.
 const RATE_MIN: u32 = 4 << 10;
 
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct Permits {
     size_max: usize,
-    members: Mutex<Members>,
-    /// A place has become free, or a connection has become one that can make room.
+    holders: Mutex<Holders>,
+    /// A permit was given back, or may be revoked now.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Members {
-    by_number: BTreeMap<u64, Member>,
+struct Holders {
+    by_number: BTreeMap<u64, Holder>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Member {
-    /// When it may be asked to make room; `None` after it was asked.
+struct Holder {
+    /// When the permit may be revoked; `None` after it was revoked.
     patience_ends: Option<Instant>,
-    leave: Arc<Notify>,
+    revoked: Arc<Notify>,
 }
 
-/// A connection's place, until this is dropped.
+/// The permit of a connection, given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    crowd: Arc<Crowd>,
+pub(crate) struct Permit {
+    permits: Arc<Permits>,
     number: u64,
-    leave: Arc<Notify>,
+    revoked: Arc<Notify>,
 }
 
 /// An answer under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Answering {
-    crowd: Arc<Crowd>,
+    permits: Arc<Permits>,
     number: u64,
 }
 
-impl Crowd {
+impl Permits {
     pub(crate) fn new(size_max: usize) -> Arc<Self> {
-        Arc::new(Self { size_max, members: Mutex::default(), changed: Notify::new() })
+        Arc::new(Self { size_max, holders: Mutex::default(), changed: Notify::new() })
     }
 
-    fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holders(&self) -> MutexGuard<'_, Holders> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection, as soon as there is one.
-    pub(crate) async fn enter(self: &Arc<Self>) -> Place {
+    /// Waits for a permit.
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Permit {
         loop {
             let changed = self.changed.notified();
-            if let Some(place) = self.try_enter() {
-                return place;
+            if let Some(permit) = self.try_acquire() {
+                return permit;
             }
             match self.make_room(Instant::now()) {
                 Some(later) => drop(timeout_at(later, changed).await),
@@ -78,37 +78,38 @@ impl Crowd {
         }
     }
 
-    fn try_enter(self: &Arc<Self>) -> Option<Place> {
-        let mut members = self.members();
-        if members.by_number.len() >= self.size_max {
+    fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
+        let mut holders = self.holders();
+        if holders.by_number.len() >= self.size_max {
             return None;
         }
-        let number = members.next;
-        members.next += 1;
-        let leave = Arc::new(Notify::new());
-        let member = Member { patience_ends: Some(Instant::now() + FIRST_GRACE), leave: Arc::clone(&leave) };
-        members.by_number.insert(number, member);
-        Some(Place { crowd: Arc::clone(self), number, leave })
+        let number = holders.next;
+        holders.next += 1;
+        let revoked = Arc::new(Notify::new());
+        let holder =
+            Holder { patience_ends: Some(Instant::now() + FIRST_GRACE), revoked: Arc::clone(&revoked) };
+        holders.by_number.insert(number, holder);
+        Some(Permit { permits: Arc::clone(self), number, revoked })
     }
 
-    /// Asks the one that has waited for longest to leave; or says when there will be one to ask, if nothing changes.
+    /// Revokes the permit whose patience ended first; or says when the first patience ends, if nothing changes.
     fn make_room(&self, now: Instant) -> Option<Instant> {
-        let mut members = self.members();
-        let waiting = members.by_number.values_mut().filter(|member| member.patience_ends.is_some());
-        let longest = waiting.min_by_key(|member| member.patience_ends)?;
+        let mut holders = self.holders();
+        let waiting = holders.by_number.values_mut().filter(|holder| holder.patience_ends.is_some());
+        let longest = waiting.min_by_key(|holder| holder.patience_ends)?;
         if let Some(later) = longest.patience_ends.filter(|end| *end > now) {
             return Some(later);
         }
         longest.patience_ends = None;
-        longest.leave.notify_one();
+        longest.revoked.notify_one();
         None
     }
 
-    /// Waits until nobody is left.
+    /// Waits until all permits were given back.
     pub(crate) async fn empty(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.members().by_number.is_empty() {
+            if self.holders().by_number.is_empty() {
                 return;
             }
             changed.await;
@@ -116,16 +117,16 @@ impl Crowd {
     }
 
     fn set_patience(&self, number: u64, patience: Duration) {
-        if let Some(member) = self.members().by_number.get_mut(&number) {
-            member.patience_ends = Some(Instant::now() + patience);
+        if let Some(holder) = self.holders().by_number.get_mut(&number) {
+            holder.patience_ends = Some(Instant::now() + patience);
         }
     }
 
     /// Bytes were taken: the time that they need at [`RATE_MIN`] is added, but no more than a new answer has.
     fn prolong(&self, number: u64, bytes: usize) {
         let now = Instant::now();
-        if let Some(member) = self.members().by_number.get_mut(&number)
-            && let Some(ends) = &mut member.patience_ends
+        if let Some(holder) = self.holders().by_number.get_mut(&number)
+            && let Some(ends) = &mut holder.patience_ends
         {
             let more = Duration::from_secs_f64(bytes as f64 / f64::from(RATE_MIN));
             *ends = ((*ends).max(now) + more).min(now + ANSWER_GRACE);
@@ -133,37 +134,37 @@ impl Crowd {
     }
 }
 
-impl Place {
-    /// Completes when the connection is to make room.
-    pub(crate) async fn leave(&self) {
-        self.leave.notified().await;
+impl Permit {
+    /// Completes when the permit is revoked: the connection is to end.
+    pub(crate) async fn revoked(&self) {
+        self.revoked.notified().await;
     }
 
     /// Marks that a request has come.
     pub(crate) fn answering(&self) -> Answering {
-        self.crowd.set_patience(self.number, ANSWER_GRACE);
-        Answering { crowd: Arc::clone(&self.crowd), number: self.number }
+        self.permits.set_patience(self.number, ANSWER_GRACE);
+        Answering { permits: Arc::clone(&self.permits), number: self.number }
     }
 }
 
 impl Answering {
     /// Marks that the client has room for this many bytes more.
     pub(crate) fn progress(&self, bytes: usize) {
-        self.crowd.prolong(self.number, bytes);
+        self.permits.prolong(self.number, bytes);
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.crowd.members().by_number.remove(&self.number);
-        self.crowd.changed.notify_one();
+        self.permits.holders().by_number.remove(&self.number);
+        self.permits.changed.notify_one();
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.crowd.set_patience(self.number, NEXT_GRACE);
-        self.crowd.changed.notify_one();
+        self.permits.set_patience(self.number, NEXT_GRACE);
+        self.permits.changed.notify_one();
     }
 }
 
@@ -173,43 +174,43 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_one_that_has_waited_for_longest_makes_room_but_none_that_is_answered() {
-        let crowd = Crowd::new(3);
-        let busy = crowd.enter().await;
+        let permits = Permits::new(3);
+        let busy = permits.acquire().await;
         let answering = busy.answering();
-        let slow = crowd.enter().await;
+        let slow = permits.acquire().await;
         tokio::time::advance(Duration::from_millis(300)).await;
-        let kept = crowd.enter().await;
+        let kept = permits.acquire().await;
         drop(kept.answering());
-        assert!(crowd.try_enter().is_none());
+        assert!(permits.try_acquire().is_none());
         let newcomer = tokio::spawn({
-            let crowd = Arc::clone(&crowd);
-            async move { crowd.enter().await }
+            let permits = Arc::clone(&permits);
+            async move { permits.acquire().await }
         });
-        slow.leave().await;
+        slow.revoked().await;
         assert!(!newcomer.is_finished());
         drop(slow);
         let newcomer = newcomer.await.unwrap();
         // The next newcomer: the first request of the last one is waited for, then it goes before `kept`.
         let next = tokio::spawn({
-            let crowd = Arc::clone(&crowd);
-            async move { crowd.enter().await }
+            let permits = Arc::clone(&permits);
+            async move { permits.acquire().await }
         });
-        newcomer.leave().await;
+        newcomer.revoked().await;
         drop(newcomer);
         let next = next.await.unwrap();
         drop(answering);
         drop((busy, kept, next));
-        crowd.empty().await;
+        permits.empty().await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_all_read_their_answers_a_newcomer_waits() {
-        let crowd = Crowd::new(1);
-        let only = crowd.enter().await;
+        let permits = Permits::new(1);
+        let only = permits.acquire().await;
         let answering = only.answering();
         let newcomer = tokio::spawn({
-            let crowd = Arc::clone(&crowd);
-            async move { crowd.enter().await }
+            let permits = Arc::clone(&permits);
+            async move { permits.acquire().await }
         });
         let read = async {
             // An hour, at a little more than the slowest rate.
@@ -220,24 +221,24 @@ mod tests {
         };
         tokio::select! {
             () = read => {}
-            () = only.leave() => panic!("a client that reads was asked to make room"),
+            () = only.revoked() => panic!("a client that reads was asked to make room"),
         }
         assert!(!newcomer.is_finished());
         drop(answering);
-        only.leave().await;
+        only.revoked().await;
         drop(only);
         drop(newcomer.await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
     async fn clients_that_hardly_read_make_room() {
-        let crowd = Crowd::new(1);
+        let permits = Permits::new(1);
         for rate in [0, RATE_MIN / 2] {
-            let slow = crowd.enter().await;
+            let slow = permits.acquire().await;
             let answering = slow.answering();
             let newcomer = tokio::spawn({
-                let crowd = Arc::clone(&crowd);
-                async move { crowd.enter().await }
+                let permits = Arc::clone(&permits);
+                async move { permits.acquire().await }
             });
             let read = async {
                 for _ in 0..3600 {
@@ -247,7 +248,7 @@ mod tests {
             };
             tokio::select! {
                 () = read => panic!("a client that hardly reads kept its place for an hour"),
-                () = slow.leave() => {}
+                () = slow.revoked() => {}
             }
             drop((answering, slow));
             drop(newcomer.await.unwrap());
