@@ -5,7 +5,9 @@ mod columns;
 use columns::{Align, Columns};
 use forkful_load::report::spread::three_digits;
 
-use crate::document::{ArmDocument, CompareDocument, Heading, Latency, Machine, PlanDocument, TuneDocument};
+use crate::document::{
+    ArmDocument, CompareDocument, Heading, Latency, Machine, PlanDocument, Trust, TuneDocument,
+};
 use crate::tune::tail;
 
 /// Width of wrapped sentences.
@@ -13,13 +15,7 @@ pub(crate) const WIDTH: usize = 80;
 
 /// The report of a comparison.
 pub fn compare(document: &CompareDocument) -> String {
-    let mut text = String::new();
-    if !document.trustworthy {
-        paragraph(&mut text, &format!("Not trustworthy: {}.", document.trust.text));
-        text.push('\n');
-    }
-    paragraph(&mut text, &sentence(&document.heading.headline));
-    text.push('\n');
+    let mut text = verdict(&document.trust, &document.heading);
     text.push_str(&arms_table(&document.arms));
     if document.arms.iter().any(|arm| !arm.latency.is_empty()) {
         text.push('\n');
@@ -31,15 +27,21 @@ pub fn compare(document: &CompareDocument) -> String {
     text
 }
 
-/// The report of tuning.
-pub fn tune(document: &TuneDocument) -> String {
+/// Whether to trust the figures, and what they say.
+fn verdict(trust: &Trust, heading: &Heading) -> String {
     let mut text = String::new();
-    if !document.trustworthy {
-        paragraph(&mut text, &format!("Not trustworthy: {}.", document.trust.text));
+    if !trust.is_trustworthy() {
+        paragraph(&mut text, &format!("Not trustworthy: {}.", trust.text));
         text.push('\n');
     }
-    paragraph(&mut text, &sentence(&document.heading.headline));
+    paragraph(&mut text, &sentence(&heading.headline));
     text.push('\n');
+    text
+}
+
+/// The report of tuning.
+pub fn tune(document: &TuneDocument) -> String {
+    let mut text = verdict(&document.trust, &document.heading);
     text.push_str(&candidates_table(document));
     bullets(&mut text, &document.heading);
     if let Some(patch) = &document.patch {

@@ -1,6 +1,8 @@
-//! Reading HTTP/1 answers. Pure: bytes in, answers or a named cause out; no socket, no clock.
+//! HTTP/1: the engine (connections in an epoll loop for each thread), and the reader of answers, which is pure: bytes in,
+//! answers or a named cause out; no socket, no clock.
 
 mod chunked;
+pub(crate) mod engine;
 mod head;
 mod reader;
 

@@ -32,7 +32,7 @@ use tokio::task::LocalSet;
 
 use crate::LoadError;
 use crate::clock::{NEVER, Nanos, nanos};
-use crate::engine::Outcome;
+use crate::http1::engine::Outcome;
 use crate::recorder::Facts;
 use crate::shared::{Shared, Update};
 use context::Context;

@@ -22,7 +22,6 @@ pub mod cause;
 mod clock;
 mod coarse;
 mod compiled;
-mod engine;
 mod error;
 /// Targets of `dev/fuzz`, not for programs.
 #[cfg(any(test, forkful_fuzzing))]
@@ -32,7 +31,6 @@ mod http1;
 mod http2;
 mod meter;
 mod network;
-mod outcome;
 mod plan;
 mod progress;
 mod recorder;
@@ -49,13 +47,13 @@ mod workers;
 
 pub use cause::{ErrorCause, ErrorCount, ErrorExample};
 pub use error::LoadError;
-pub use outcome::{
-    Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Host, Kernel, Report, RequestFacts,
-    Sample, ThreadFacts, Window, Worker, new_histogram,
-};
 pub use plan::{
     Arrivals, BasicAuth, BodyCheck, Expect, HttpVersion, Load, Order, Plan, Request, Reuse, Stop, Think,
     Threads, TlsOptions, Url,
 };
 pub use progress::{Phase, Progress, StopHandle};
+pub use report::facts::{
+    Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Host, Kernel, Report, RequestFacts,
+    Sample, ThreadFacts, Window, Worker, new_histogram,
+};
 pub use run::run;

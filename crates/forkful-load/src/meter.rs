@@ -5,9 +5,9 @@ use std::sync::mpsc::SyncSender;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::{NEVER, Nanos, nanos};
-use crate::outcome::ThreadFacts;
 use crate::plan::Plan;
 use crate::recorder::{Recorder, record_nanos};
+use crate::report::facts::ThreadFacts;
 use crate::shared::{Times, Totals, Update};
 
 /// What a thread has open and waiting at the end of a window.

@@ -40,7 +40,7 @@ pub struct Plan {
     pub reuse: Reuse,
     /// Requests that may be unanswered on one connection; 1 is no pipelining. HTTP/2: concurrent streams.
     pub pipelining: usize,
-    /// Let answers gather in a closed loop whose target is the limit: see `engine/gathering.rs`.
+    /// Let answers gather in a closed loop whose target is the limit: see `http1/engine/gathering.rs`.
     pub gathering: bool,
     /// Connect to this path and not to the URL's host and port.
     pub unix_socket: Option<PathBuf>,

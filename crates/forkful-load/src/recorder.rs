@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cause::{ErrorCause, ErrorExample};
 use crate::clock::{NEVER, Nanos};
 use crate::coarse::{Coarse, Sparse};
-use crate::outcome::{
+use crate::report::facts::{
     Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Report, RequestFacts, Sample,
     new_histogram,
 };

@@ -1,9 +1,11 @@
-//! What is told of a run: as text, JSON, CSV and HDR percentiles, whether it can be trusted, and whether it
-//! kept what was expected of it. All of it is decided by pure functions of a [`crate::Report`].
+//! The report of a run: its facts, whether they can be trusted, whether they are what was expected, and how they are
+//! printed as text, JSON, CSV and HDR percentiles. All but the facts is decided by pure functions of a
+//! [`crate::Report`].
 
 mod check;
 mod csv;
 mod document;
+pub(crate) mod facts;
 mod findings;
 mod hdr;
 pub(crate) mod json;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::compiled::Compiled;
-use crate::engine::{Engine, Outcome};
+use crate::http1::engine::{Engine, Outcome};
 use crate::http2;
 use crate::plan::{HttpVersion, Load, Plan, Stop};
 use crate::progress::{Phase, Progress, StopHandle};

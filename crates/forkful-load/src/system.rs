@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::outcome::{Host, Kernel};
+use crate::report::facts::{Host, Kernel};
 
 /// Counters at one moment.
 #[derive(Debug, Clone, Default)]

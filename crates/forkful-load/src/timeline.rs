@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::clock::Nanos;
 use crate::coarse::Sparse;
-use crate::outcome::{Report, Window};
 use crate::recorder::ThreadWindow;
+use crate::report::facts::{Report, Window};
 
 /// All windows so far.
 #[derive(Debug)]

@@ -112,21 +112,21 @@ fn app_object(text: &str, tokens: &[Token], index: usize) -> Option<Range<usize>
     (index == 0 && found.next().is_none()).then_some(first)
 }
 
-/// The tokens of each element of the list that opens at `list`.
-fn elements(tokens: &[Token], list: usize) -> Option<Vec<Range<usize>>> {
-    let end = closing(tokens, list)?;
+/// The tokens of each element of the list, or of each member of the object, that opens at `open`.
+fn elements(tokens: &[Token], open: usize) -> Option<Vec<Range<usize>>> {
+    let end = closing(tokens, open)?;
     let mut found = Vec::new();
-    let (mut at, mut start) = (list + 1, list + 1);
+    let (mut at, mut start) = (open + 1, open + 1);
     while at <= end {
-        match tokens[at].piece {
-            Piece::Mark(b',' | b']') if at == end || tokens[at].piece == Piece::Mark(b',') => {
+        match &tokens[at].piece {
+            Piece::Mark(b'{' | b'[' | b'(') => at = closing(tokens, at)? + 1,
+            piece if at == end || *piece == Piece::Mark(b',') => {
                 if at > start {
                     found.push(start..at);
                 }
                 start = at + 1;
                 at += 1;
             }
-            Piece::Mark(b'{' | b'[' | b'(') => at = closing(tokens, at)? + 1,
             _ => at += 1,
         }
     }
@@ -135,7 +135,7 @@ fn elements(tokens: &[Token], list: usize) -> Option<Vec<Range<usize>>> {
 
 /// The tokens of the value of a key of an object.
 fn property(text: &str, tokens: &[Token], object: &Range<usize>, key: &str) -> Option<Range<usize>> {
-    for member in elements_of_object(tokens, object)? {
+    for member in elements(tokens, object.start)? {
         let is_it = member.len() >= 3
             && tokens[member.start + 1].piece == Piece::Mark(b':')
             && bare(text, &tokens[member.start]) == key;
@@ -144,30 +144,6 @@ fn property(text: &str, tokens: &[Token], object: &Range<usize>, key: &str) -> O
         }
     }
     None
-}
-
-fn elements_of_object(tokens: &[Token], object: &Range<usize>) -> Option<Vec<Range<usize>>> {
-    let end = object.end.checked_sub(1)?;
-    let mut found = Vec::new();
-    let (mut at, mut start) = (object.start + 1, object.start + 1);
-    while at <= end {
-        match tokens[at].piece {
-            _ if at == end => {
-                if at > start {
-                    found.push(start..at);
-                }
-                at += 1;
-            }
-            Piece::Mark(b',') => {
-                found.push(start..at);
-                start = at + 1;
-                at += 1;
-            }
-            Piece::Mark(b'{' | b'[' | b'(') => at = closing(tokens, at)? + 1,
-            _ => at += 1,
-        }
-    }
-    Some(found)
 }
 
 /// The token that closes the one at `open`.

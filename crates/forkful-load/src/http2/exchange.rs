@@ -18,11 +18,11 @@ use super::place::Place;
 use super::timeout_of;
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
-use crate::engine::{STALE_AFTER, judge};
 use crate::http1::INTERIM_MAX;
-use crate::outcome::FirstResponse;
+use crate::http1::engine::{STALE_AFTER, judge};
 use crate::plan::{Expect, Reuse};
 use crate::recorder::Ending;
+use crate::report::facts::FirstResponse;
 use crate::workers::NO_WORKER;
 
 struct Answer {

@@ -11,7 +11,7 @@ use super::exchange::perform;
 use super::place::Place;
 use super::timer::Timer;
 use crate::clock::{Nanos, nanos};
-use crate::engine::{OPENING_ATTEMPTS, OPENING_MAX};
+use crate::http1::engine::{OPENING_ATTEMPTS, OPENING_MAX};
 use crate::plan::{Load, Reuse, Think};
 use crate::schedule::{Schedule, ramp_start, share};
 use crate::shared::WARMUP_NUMBERS;

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::link::Link;
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
-use crate::engine::retry_pause;
+use crate::http1::engine::retry_pause;
 use crate::recorder::record_nanos;
 
 #[derive(Default)]

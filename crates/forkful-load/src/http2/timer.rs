@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::{Clock, Nanos};
-use crate::engine::timespec;
+use crate::http1::engine::timespec;
 
 pub(super) struct Timer {
     fd: AsyncFd<OwnedFd>,

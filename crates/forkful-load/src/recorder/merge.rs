@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cause::{ErrorCause, ErrorCount, ErrorExample};
-use crate::outcome::{Counts, Histogram, Report, RequestFacts, Worker};
+use crate::report::facts::{Counts, Histogram, Report, RequestFacts, Worker};
 
 use super::{Recorder, STATUSES};
 

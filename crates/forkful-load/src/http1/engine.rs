@@ -26,8 +26,8 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos};
 use crate::http1::HeadCache;
-use crate::outcome::ThreadFacts;
 use crate::recorder::{Facts, Recorder, RecorderOptions};
+use crate::report::facts::ThreadFacts;
 use crate::schedule::share;
 use crate::shared::{Shared, Times, Update};
 use connection::Connection;

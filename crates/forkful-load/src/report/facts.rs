@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::json;
 use crate::cause::{ErrorCause, ErrorCount};
-use crate::report::json;
 
 /// Nanoseconds, three significant digits, fixed memory.
 pub type Histogram = hdrhistogram::Histogram<u64>;

@@ -6,8 +6,8 @@ use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::http1::Answer;
 use crate::meter::{Gauges, Meter};
-use crate::outcome::FirstResponse;
 use crate::plan::Plan;
+use crate::report::facts::FirstResponse;
 use crate::shared::Times;
 
 /// Timeouts are looked for this often: a part of the timeout, within these bounds.
