@@ -152,9 +152,10 @@ fn figures(report: &Report) -> [Figure; 12] {
     let failed = report.answers_by(|status| status >= 500) + report.counts.failed;
     let (hits, okay, failed) = (hits as f64, okay as f64, failed as f64);
     let times = &report.total;
-    let [mean, longest, shortest] = match times.is_empty() {
-        true => [0.0; 3],
-        false => [times.mean(), times.max() as f64, times.min() as f64].map(|time| time / 1e9),
+    let [mean, longest, shortest] = if times.is_empty() {
+        [0.0; 3]
+    } else {
+        [times.mean(), times.max() as f64, times.min() as f64].map(|time| time / 1e9)
     };
     let availability = if hits + failed > 0.0 { 100.0 * hits / (hits + failed) } else { 0.0 };
     let megabytes = report.bytes.received_bodies as f64 / MEGABYTE;
