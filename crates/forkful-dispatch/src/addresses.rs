@@ -233,10 +233,10 @@ impl Dispatcher {
     fn remove_listening(&mut self, id: ListeningId, told: bool, out: &mut Outbox) {
         if let Some(listening) = self.listenings.remove(&id) {
             self.forget_connections_of(id);
+            out.push(Action::Unbind { listening: id, told });
             for pending in listening.pending {
                 out.push(Action::Close(pending.connection));
             }
-            out.push(Action::Unbind { listening: id, told });
         }
     }
 }

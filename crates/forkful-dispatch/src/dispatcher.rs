@@ -235,7 +235,7 @@ impl Dispatcher {
         let Some(worker) = self.workers.get_mut(&worker) else { return };
         worker.channel.settle(unsent, all, now);
         if worker.channel.handles_full() {
-            self.flush_at.get_or_insert(self.looked_at + FLUSH_AGAIN);
+            self.flush_at.get_or_insert(now + FLUSH_AGAIN);
         }
         self.some_broken |= worker.channel.is_broken();
         // A line that could not leave was counted as one that had.

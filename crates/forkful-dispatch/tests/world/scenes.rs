@@ -1,0 +1,128 @@
+//! Single decisions, on virtual time.
+
+use std::time::Duration;
+
+use forkful_core::spec::Balance;
+use forkful_dispatch::{Event, WorkerId};
+
+use super::driver::World;
+use super::kernel::{Fate, Item, Manner};
+
+/// Workers that serve, each with its reply read.
+fn serving(balance: Balance, count: usize) -> (World, Vec<u32>) {
+    let mut world = World::new(balance, false);
+    let workers: Vec<u32> = (0..count).map(|_| world.spawn(true, false)).collect();
+    turn_all(&mut world, &workers);
+    (world, workers)
+}
+
+fn turn_all(world: &mut World, workers: &[u32]) {
+    world.settle();
+    workers.iter().for_each(|worker| world.turn(*worker));
+    world.settle();
+}
+
+fn served_by(world: &World, worker: u32) -> usize {
+    world.clients.values().filter(|fate| **fate == Fate::ServedBy(worker)).count()
+}
+
+#[test]
+fn connections_of_a_worker_that_is_silent_go_to_the_others() {
+    let (mut world, workers) = serving(Balance::Exact, 3);
+    world.connect(6);
+    for _ in 0..20 {
+        turn_all(&mut world, &workers[1..]);
+        world.advance(Duration::from_millis(1));
+    }
+    assert_eq!([served_by(&world, workers[1]), served_by(&world, workers[2])], [3, 3]);
+}
+
+#[test]
+fn connections_are_spread_evenly_and_each_is_counted() {
+    let (mut world, workers) = serving(Balance::Exact, 4);
+    world.connect(64);
+    for _ in 0..64 {
+        turn_all(&mut world, &workers);
+    }
+    assert!(workers.iter().all(|worker| served_by(&world, *worker) == 16), "{:?}", world.clients);
+}
+
+#[test]
+fn a_push_that_is_not_read_is_taken_back_and_lines_behind_it_keep_their_order() {
+    let (mut world, workers) = serving(Balance::Exact, 2);
+    world.connect(1);
+    world.settle();
+    // It answers its probe, and does not read the push that follows.
+    world.read_line(workers[0]);
+    world.settle();
+    for number in 0..2 {
+        world.say(workers[0], Item::Chatter(number));
+    }
+    assert_eq!(served_by(&world, workers[0]), 0);
+    for _ in 0..10 {
+        world.advance(Duration::from_millis(1));
+        world.turn(workers[1]);
+    }
+    assert_eq!(served_by(&world, workers[1]), 1);
+    world.turn(workers[0]);
+    world.settle();
+    world.turn(workers[0]);
+    assert_eq!(world.processes[&workers[0]].chatter.1, 2, "both were read, in order");
+}
+
+#[test]
+fn a_queue_of_a_stuck_worker_is_rescued() {
+    let (mut world, workers) = serving(Balance::Direct, 2);
+    world.connect(8);
+    for _ in 0..30 {
+        turn_all(&mut world, &workers[1..]);
+        world.advance(Duration::from_millis(1));
+    }
+    assert_eq!(served_by(&world, workers[1]), 8);
+}
+
+#[test]
+fn what_waits_for_its_turn_in_the_channel_of_a_worker_that_leaves_goes_to_others() {
+    let (mut world, workers) = serving(Balance::Exact, 2);
+    world.connect(2);
+    world.settle();
+    world.step(Event::Drain(WorkerId(workers[0])));
+    for _ in 0..5 {
+        turn_all(&mut world, &workers);
+        world.advance(Duration::from_millis(1));
+    }
+    assert_eq!(served_by(&world, workers[1]), 2);
+    assert!(!world.processes.contains_key(&workers[0]), "it has read that it is to disconnect");
+}
+
+#[test]
+fn a_socket_that_a_worker_could_not_take_is_not_offered_again_once_it_leaves() {
+    let (mut world, workers) = serving(Balance::Direct, 1);
+    let late = world.spawn(true, false);
+    world.processes.get_mut(&late).unwrap().manner = Manner::LosesHandles;
+    turn_all(&mut world, &[late]);
+    assert_eq!(world.processes[&late].replies.len(), 1, "its socket is kept for another try");
+    world.step(Event::Leaves { worker: WorkerId(late), ack: 1 });
+    // The driver's pipe refuses a handle behind the line at which the worker disconnects.
+    world.advance(Duration::from_millis(200));
+    assert_eq!(world.processes[&late].replies.len(), 0);
+    turn_all(&mut world, &workers);
+}
+
+#[test]
+fn where_handles_do_not_leave_connections_wait_and_nothing_spins() {
+    let (mut world, workers) = serving(Balance::Exact, 2);
+    world.faults.handles_full = true;
+    world.connect(4);
+    for _ in 0..50 {
+        turn_all(&mut world, &workers);
+        world.advance(Duration::from_millis(1));
+    }
+    assert!(world.clients.values().all(|fate| *fate == Fate::Waits));
+    world.faults.handles_full = false;
+    for _ in 0..30 {
+        turn_all(&mut world, &workers);
+        world.advance(Duration::from_millis(1));
+    }
+    assert_eq!([served_by(&world, workers[0]), served_by(&world, workers[1])], [2, 2]);
+}
