@@ -24,7 +24,7 @@ mod settings;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use app::{AppArgs, GuardArgs, RunArgs, StartArgs};
-pub(crate) use app_options::AppOptionArgs;
+pub(crate) use app_options::{AppOptionArgs, GivenKeys};
 pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs, typed_load_options};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
@@ -33,7 +33,7 @@ pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, SendArgs, Trig
 pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
 };
-pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, RequestArgs, TuneArgs};
+pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, LabOtherArgs, RequestArgs, TuneArgs};
 pub(crate) use lifecycle::{ApplyArgs, RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
 use look::LookArgs;

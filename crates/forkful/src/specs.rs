@@ -11,7 +11,7 @@ use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Rep
 use forkful_core::spec::{AppSpec, LogRotation};
 use serde_json::Value;
 
-use crate::cli::AppOptionArgs;
+use crate::cli::{AppOptionArgs, GivenKeys};
 use crate::exit::{Exit, Failure};
 use crate::home;
 use crate::output;
@@ -262,13 +262,13 @@ impl Specs {
         Ok(told(resolved))
     }
 
-    /// Options of the command line as the config crate knows them.
-    pub(crate) fn options(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
+    /// Keys of the command line, and the script's arguments, as the config crate knows them.
+    pub(crate) fn options_of_keys(&self, keys: &GivenKeys, args: &[String]) -> Result<AppOptions, Failure> {
         let mut options = AppOptions { env: self.added_env.clone(), ..AppOptions::default() };
-        if !args.other.args.is_empty() {
-            options.put("args", args.other.args.clone());
+        if !args.is_empty() {
+            options.put("args", args);
         }
-        for (key, texts) in &args.keys {
+        for (key, texts) in keys {
             match (key.name, texts.as_slice()) {
                 ("node_args", [text]) => options.put(key.name, split_words(text)?),
                 // PM2's option is in seconds when it has no unit, unlike the key of a file.
@@ -278,6 +278,12 @@ impl Specs {
                 _ => options.set_list(key.name, texts)?,
             }
         }
+        Ok(options)
+    }
+
+    /// All options of the command line.
+    pub(crate) fn options(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
+        let mut options = self.options_of_keys(&args.keys, &args.other.args)?;
         if !args.other.ext.is_empty() {
             let also = options.get("ignore_watch").and_then(Value::as_array).cloned().unwrap_or_default();
             options.set_list("ignore_watch", &only_extensions(&args.other.ext)?)?;

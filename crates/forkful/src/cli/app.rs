@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use forkful_core::spec::{Balance, Named as _};
 
 use super::app_options::AppOptionArgs;
 use super::look::TableArgs;
@@ -81,12 +79,6 @@ pub(crate) struct AppArgs {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) options: AppOptionArgs,
-}
-
-/// The modes of balance, for clap.
-pub(super) fn balance() -> impl TypedValueParser<Value = Balance> {
-    PossibleValuesParser::new(Balance::NAMES)
-        .map(|name| Balance::named(&name).expect("clap lets only these names pass"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -5,12 +5,32 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use forkful_config::{CliOption, Group, Kind, KnownKey, Many, supported_keys};
 
 /// What describes an app.
+pub(crate) type AppOptionArgs = KeyArgs<OtherArgs>;
+
+/// Keys that were given, with their values as texts.
+pub(crate) type GivenKeys = Vec<(&'static KnownKey, Vec<String>)>;
+
+/// Options of keys of the table, and options beside them.
 #[derive(Debug)]
-pub(crate) struct AppOptionArgs {
-    /// The keys that were given, with their values as texts.
-    pub(crate) keys: Vec<(&'static KnownKey, Vec<String>)>,
-    pub(crate) other: OtherArgs,
+pub(crate) struct KeyArgs<T> {
+    pub(crate) keys: GivenKeys,
+    pub(crate) other: T,
 }
+
+/// Options beside those of keys.
+pub(crate) trait BesideKeys: Args {
+    /// The keys; all when there is none.
+    const KEYS: &'static [&'static str] = &[];
+    /// The heading of all of them in `--help`, instead of the one of each group.
+    const HEADING: Option<&'static str> = None;
+
+    /// The keys that have options.
+    fn keys() -> impl Iterator<Item = &'static KnownKey> {
+        supported_keys().filter(|key| Self::KEYS.is_empty() || Self::KEYS.contains(&key.name))
+    }
+}
+
+impl BesideKeys for OtherArgs {}
 
 /// What is no key of a configuration.
 #[derive(Debug, Args)]
@@ -42,13 +62,17 @@ pub(crate) struct OtherArgs {
     parallel: Option<u32>,
 }
 
-impl Args for AppOptionArgs {
+impl<T: BesideKeys> Args for KeyArgs<T> {
     fn augment_args(command: Command) -> Command {
-        let options = supported_keys().flat_map(|key| {
+        let options = T::keys().flat_map(|key| {
             let option = key.option.map(|option| argument(key, option));
             option.into_iter().chain(key.negation.map(|help| negation(key, help)))
         });
-        OtherArgs::augment_args(command.args(options))
+        let heading = |argument: Arg| match T::HEADING {
+            Some(heading) => argument.help_heading(heading),
+            None => argument,
+        };
+        T::augment_args(command.args(options.map(heading)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -56,10 +80,10 @@ impl Args for AppOptionArgs {
     }
 }
 
-impl FromArgMatches for AppOptionArgs {
+impl<T: BesideKeys> FromArgMatches for KeyArgs<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = supported_keys().filter_map(|key| Some((key, texts(matches, key)?)));
-        Ok(Self { keys: given.collect(), other: OtherArgs::from_arg_matches(matches)? })
+        let given = T::keys().filter_map(|key| Some((key, texts(matches, key)?)));
+        Ok(Self { keys: given.collect(), other: T::from_arg_matches(matches)? })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -68,7 +92,7 @@ impl FromArgMatches for AppOptionArgs {
     }
 }
 
-impl AppOptionArgs {
+impl<T> KeyArgs<T> {
     /// The text of a key's option.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.keys.iter().find(|(known, _)| known.name == key)?.1.first().map(String::as_str)

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use forkful_core::spec::Balance;
 
+use super::app_options::{BesideKeys, KeyArgs};
 use super::duration;
 
 #[derive(Debug, Args)]
@@ -139,37 +139,28 @@ pub(crate) struct RequestArgs {
     pub(crate) threads: Option<u16>,
 }
 
+/// Which app is measured, and how it is started.
+pub(crate) type LabAppArgs = KeyArgs<LabOtherArgs>;
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "App")]
-pub(crate) struct LabAppArgs {
-    /// Workers of a cluster: a number, `max` for one per core.
-    #[arg(long, short, value_name = "NUMBER", allow_hyphen_values = true)]
-    pub(crate) instances: Option<String>,
-    /// Working directory; by default this one.
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) cwd: Option<PathBuf>,
+pub(crate) struct LabOtherArgs {
     /// KEY=VALUE adds a variable; NAME chooses the config's block `env_NAME`. Repeatable.
     #[arg(long, value_name = "KEY=VALUE|NAME")]
     pub(crate) env: Vec<String>,
     /// Config files: the app of this name.
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
-    /// Program that runs the script.
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) interpreter: Option<String>,
-    /// Arguments of the interpreter, split as a shell does.
-    #[arg(long, visible_alias = "interpreter-args", value_name = "ARGS", allow_hyphen_values = true)]
-    pub(crate) node_args: Option<String>,
-    /// How connections are spread over a cluster's workers; auto by default.
-    #[arg(long, value_parser = super::app::balance(), value_name = "MODE")]
-    pub(crate) balance: Option<Balance>,
-    /// Do not preload the agent.
-    #[arg(long)]
-    pub(crate) no_agent: bool,
     /// The port that the app listens on, when it is not the one that PORT says.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     /// How long a server may take to listen.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) start_timeout: Duration,
+}
+
+impl BesideKeys for LabOtherArgs {
+    const KEYS: &'static [&'static str] =
+        &["instances", "interpreter", "node_args", "cwd", "balance", "agent"];
+    const HEADING: Option<&'static str> = Some("App");
 }

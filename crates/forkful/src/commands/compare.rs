@@ -28,11 +28,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         .iter()
         .map(|target| lab::app(target, &args.lab.app, &args.lab.args))
         .collect::<Result<Vec<_>, _>>()?;
-    let workers = match &args.lab.app.instances {
+    let workers = match args.lab.app.text("instances") {
         Some(_) => apps[0].instances,
         None => forkful_os::cores::usable_cores().count,
     };
-    let defaults = Defaults { workers, workers_given: args.lab.app.instances.is_some(), apps: apps.len() };
+    let defaults =
+        Defaults { workers, workers_given: args.lab.app.text("instances").is_some(), apps: apps.len() };
     let list = args.arms.as_deref().unwrap_or(if apps.len() > 1 {
         arms_of_two(defaults.workers_given)
     } else {
@@ -48,8 +49,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         arms,
         target,
         forkful: this_program()?,
-        port: args.lab.app.port,
-        start_timeout: args.lab.app.start_timeout,
+        port: args.lab.app.other.port,
+        start_timeout: args.lab.app.other.start_timeout,
         budget: args.lab.budget.unwrap_or(BUDGET),
         keeps_budget: args.lab.budget.is_some(),
         blocks: args.blocks,

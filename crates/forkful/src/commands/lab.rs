@@ -1,22 +1,19 @@
 //! What `compare` and `tune` share: the app and the request that the command line describes, the progress bar, and
 //! that Ctrl-C ends what was started.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forkful_config::AppOptions;
-use forkful_core::spec::{AppSpec, Named as _};
+use forkful_core::spec::AppSpec;
 use forkful_lab::LabError;
 use forkful_lab::document::{Heading, Machine, TargetDocument};
 use forkful_lab::target::Target;
 use forkful_load::{StopHandle, TlsOptions};
 use forkful_os::wall_clock::now_ms;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::Value;
 use std::io::IsTerminal;
 
-use crate::cli::{LabAppArgs, LabArgs, RequestArgs};
+use crate::cli::{LabAppArgs, LabArgs, LabOtherArgs, RequestArgs};
 use crate::exit::{Exit, Failure};
 use crate::masked::masked;
 use crate::output::format::visible;
@@ -38,29 +35,10 @@ impl From<LabError> for Failure {
 
 /// The one app that a script or a config file names, complete.
 pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Result<AppSpec, Failure> {
-    let only: Vec<String> = args.only.iter().cloned().collect();
-    let specs = Specs::new(&args.env, &only)?;
-    let mut options = AppOptions {
-        env: args
-            .env
-            .iter()
-            .filter_map(|text| text.split_once('='))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect::<BTreeMap<_, _>>(),
-        ..AppOptions::default()
-    };
-    let given = [
-        ("args", (!script_args.is_empty()).then(|| script_args.into())),
-        ("cwd", args.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into())),
-        ("interpreter", args.interpreter.as_deref().map(Value::from)),
-        ("node_args", args.node_args.as_deref().map(words).transpose()?.map(Value::from)),
-        ("balance", args.balance.map(|balance| balance.name().into())),
-        ("agent", args.no_agent.then_some(Value::Bool(false))),
-        ("instances", args.instances.as_deref().map(Value::from)),
-    ];
-    for (key, value) in given {
-        value.into_iter().for_each(|value| options.put(key, value));
-    }
+    let LabOtherArgs { env, only, .. } = &args.other;
+    let only: Vec<String> = only.iter().cloned().collect();
+    let specs = Specs::new(env, &only)?;
+    let options = specs.options_of_keys(&args.keys, script_args)?;
     let path = Path::new(target);
     if !forkful_config::is_config(path) {
         return specs.app_of_command_line(target, &options);
@@ -75,12 +53,6 @@ pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Re
         .hint("`--only NAME` says which one is meant"));
     }
     apps.pop().ok_or_else(|| Failure::new(Exit::WrongUse, format!("{target} has no app")))
-}
-
-fn words(text: &str) -> Result<Vec<String>, Failure> {
-    shell_words::split(text).map_err(|_| {
-        Failure::new(Exit::WrongUse, format!("--node-args {text:?} has a quote that is not closed"))
-    })
 }
 
 /// The request.
