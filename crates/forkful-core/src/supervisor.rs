@@ -78,6 +78,8 @@ pub struct SlotRecord {
     pending_start: Option<Generation>,
     /// The process whose readiness is, or was last, awaited.
     awaited: Option<Awaited>,
+    /// It has answered that it is deleted, and goes with the same event.
+    is_gone: bool,
 }
 
 /// A refused listen, in words.
@@ -161,6 +163,11 @@ impl AppSupervisor {
         self.reload.is_some()
     }
 
+    /// Whether a reload is under way in which each new worker starts beside the one that it follows.
+    pub fn is_rolling(&self) -> bool {
+        self.reload.as_ref().is_some_and(|reload| reload.rolling)
+    }
+
     /// The commands whose reloads wait for the one under way.
     pub fn waiting_reloads(&self) -> impl Iterator<Item = JobId> + '_ {
         self.orders.waiting().filter_map(|order| order.job)
@@ -191,9 +198,14 @@ impl AppSupervisor {
         self.held.is_none() && self.slots.values().all(|record| record.slot.is_at_rest())
     }
 
+    /// Whether processes are there and none is to run on: all of them have been told to go.
+    pub fn is_ending(&self) -> bool {
+        !self.is_at_rest() && self.slots.values().all(|record| !record.wanted)
+    }
+
     /// Whether a slot exists and is to stay.
     pub fn stays(&self, slot: u16) -> bool {
-        self.slots.get(&slot).is_some_and(|record| !record.slot.is_going())
+        self.slots.get(&slot).is_some_and(|record| !record.slot.is_going() && !record.is_gone)
     }
 
     /// When [`Event::Time`] is wanted next.

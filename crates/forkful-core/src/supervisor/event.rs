@@ -120,8 +120,8 @@ pub struct Standing {
     pub id: AppId,
     pub name: AppName,
     pub readiness: Readiness,
-    /// No process of it is there and none is planned.
-    pub is_at_rest: bool,
+    /// Its processes are being stopped, and none of them is to run on.
+    pub is_ending: bool,
 }
 
 /// Whether an app is ready for those that depend on it.

@@ -11,6 +11,8 @@ pub(super) struct Held {
     slots: Vec<u16>,
     verb: Verb,
     job: JobId,
+    /// At a stop: those of `slots` that were to run before it.
+    were_wanted: Vec<u16>,
     /// At a stop: the apps that go first.
     first: BTreeSet<AppId>,
 }
@@ -39,16 +41,22 @@ impl Turn<'_> {
     pub(super) fn hold(&mut self, slots: Vec<u16>, verb: Verb, job: JobId, first: BTreeSet<AppId>) {
         // What was held before is overtaken by this.
         self.release_held(verb);
+        let is_wanted = |slot: &u16| self.app.slots.get(slot).is_some_and(|record| record.wanted);
+        let were_wanted = slots.iter().copied().filter(is_wanted).collect();
         for slot in &slots {
             self.effect(Effect::Owed(job));
             self.note_wanted(*slot, verb == Verb::Start);
         }
-        self.app.held = Some(Held { slots, verb, job, first });
+        self.app.held = Some(Held { slots, verb, job, were_wanted, first });
     }
 
     /// Another command takes the app over: what waits will not happen.
     pub(super) fn release_held(&mut self, by: Verb) {
         if let Some(held) = self.app.held.take() {
+            if held.verb != Verb::Start {
+                // They were not stopped, and run on.
+                held.were_wanted.iter().for_each(|slot| self.note_wanted(*slot, true));
+            }
             self.fail_held(&held, &Fault::Cancelled { by });
         }
     }
@@ -75,13 +83,22 @@ impl Turn<'_> {
             self.cancel_reloads(held.verb);
         }
         for slot in held.slots {
-            self.command(slot, held.verb, Asked::Job(held.job, held.verb));
+            if self.app.slots.contains_key(&slot) {
+                self.command(slot, held.verb, Asked::Job(held.job, held.verb));
+            } else {
+                // It went while the command waited, and would never answer.
+                if held.verb == Verb::Start {
+                    self.effect(Effect::Failed(held.job, Some(slot), Fault::Deleting));
+                }
+                self.effect(Effect::Settled(held.job));
+            }
         }
     }
 
     fn judge(&self, held: &Held) -> Verdict {
         let others = self.context.others;
-        let mut waits = others.iter().any(|other| held.waits_for(other.id) && !other.is_at_rest);
+        // An app that another command has start again is not waited for: it may run for ever.
+        let mut waits = others.iter().any(|other| held.waits_for(other.id) && other.is_ending);
         if held.verb == Verb::Start {
             for name in &self.app.spec.depends_on {
                 let other = others.iter().find(|other| other.name == *name);

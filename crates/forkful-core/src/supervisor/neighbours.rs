@@ -13,7 +13,7 @@ pub fn others_of<T: AsRef<AppSupervisor>>(apps: &BTreeMap<AppId, T>, app: AppId)
         id,
         name: other.spec().name.clone(),
         readiness: other.readiness(),
-        is_at_rest: other.is_at_rest(),
+        is_ending: other.is_ending(),
     };
     others.filter(|(id, other)| own.looks_at(*id, &other.spec().name)).map(standing).collect()
 }

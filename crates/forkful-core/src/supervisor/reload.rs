@@ -14,7 +14,7 @@ use crate::spec::{AppSpec, Mode};
 pub(super) struct Reload {
     plan: Rollout,
     /// Whether new workers start beside the old ones: all share their ports, before and after.
-    rolling: bool,
+    pub(super) rolling: bool,
     pub(super) job: Option<JobId>,
     /// What the app was before, for when the new version fails.
     previous: Option<Rc<AppSpec>>,

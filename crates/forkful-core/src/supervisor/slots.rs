@@ -98,6 +98,9 @@ impl Turn<'_> {
             self.news.push_back(News::ReloadAnswer(slot, outcome.clone()));
         }
         if outcome == Outcome::Deleted {
+            if let Some(record) = self.app.slots.get_mut(&slot) {
+                record.is_gone = true;
+            }
             self.news.push_back(News::Deleted(slot));
         }
         self.effect(Effect::Answered(Answer { slot, asked, outcome, listen_fault }));

@@ -175,6 +175,6 @@ pub(crate) fn settled(effects: &[Effect]) -> Vec<JobId> {
 }
 
 pub(crate) fn standing(id: u32, name: &str, readiness: forkful_core::supervisor::Readiness) -> Standing {
-    let is_at_rest = readiness == forkful_core::supervisor::Readiness::Failed;
-    Standing { id: AppId(id), name: AppName::new(name).unwrap(), readiness, is_at_rest }
+    let is_ending = readiness != forkful_core::supervisor::Readiness::Failed;
+    Standing { id: AppId(id), name: AppName::new(name).unwrap(), readiness, is_ending }
 }

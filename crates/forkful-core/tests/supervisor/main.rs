@@ -2,6 +2,7 @@
 
 mod driver;
 mod needs;
+mod overlaps;
 mod readiness;
 mod reload;
 mod upkeep;

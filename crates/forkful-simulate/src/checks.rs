@@ -1,0 +1,206 @@
+//! The checks after each event, and at the end.
+
+use forkful_core::slot::{Event, Generation, ReadySign, State, Verb};
+use forkful_core::supervisor::{AppId, SlotRecord};
+
+use crate::script::Stray;
+use crate::watch::Invariant;
+use crate::world::World;
+
+impl World {
+    /// All that must hold of the apps that have had an event.
+    pub(crate) fn check(&mut self) {
+        for app in std::mem::take(&mut self.watch.touched) {
+            if let Err((invariant, seen)) = self.check_app(app) {
+                self.watch.fail(invariant, seen);
+            }
+        }
+    }
+
+    fn check_app(&self, app: AppId) -> Result<(), (Invariant, String)> {
+        let Some(entry) = self.daemon.apps.get(&app) else {
+            return match self.processes_of(app).next() {
+                Some((slot, ..)) => {
+                    Err((Invariant::GenerationsEnd, format!("app {} is gone, and worker {slot} runs", app.0)))
+                }
+                None => Ok(()),
+            };
+        };
+        let name = &entry.supervisor.spec().name;
+        let numbers: Vec<u16> = entry.supervisor.slots().keys().copied().collect();
+        if !numbers.iter().eq(entry.places.iter()) {
+            let seen = format!("{name}: slots {numbers:?}, and {:?} were told", entry.places);
+            return Err((Invariant::StartedOnce, seen));
+        }
+        for (number, record) in entry.supervisor.slots() {
+            check_waiting(record).map_err(|seen| (Invariant::WaitsForSomething, seen))?;
+            self.check_processes(app, *number, record)?;
+        }
+        let guarded = self.watch.guarded(app).find(|slot| {
+            let own = self.processes_of(app).filter(|(own, _, _)| own == slot);
+            !own.into_iter().any(|(_, _, process)| process.serves())
+        });
+        match guarded {
+            Some(slot) => {
+                let seen = format!("{name}: worker {slot} served, and does not any more");
+                Err((Invariant::ReloadKeepsReady, seen))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A slot holds the processes that it was not told the end of, and traffic goes to the one that is confirmed.
+    fn check_processes(&self, app: AppId, slot: u16, record: &SlotRecord) -> Result<(), (Invariant, String)> {
+        let confirmed = match &record.slot.state {
+            State::Online(running) | State::Replacing { old: running, .. } if running.confirmed => {
+                Some(running.generation)
+            }
+            State::Online(_)
+            | State::Replacing { .. }
+            | State::Stopped { .. }
+            | State::Starting { .. }
+            | State::Stopping { .. }
+            | State::Backoff { .. }
+            | State::Failed { .. } => None,
+        };
+        let from = (app, slot, Generation(0));
+        let to = (app, slot, Generation(u32::MAX));
+        let mut known = 0;
+        for ((_, _, generation), pid) in self.daemon.pids.range(from..=to) {
+            known += 1;
+            let is_held = record.slot.generations().any(|held| held == *generation);
+            let process = self.machine.processes.get(pid);
+            if !is_held || process.is_none() {
+                let seen = format!("worker {slot}: generation {generation} is there, {:?}", record.slot);
+                return Err((Invariant::GenerationsEnd, seen));
+            }
+            let has_traffic = process.is_some_and(|process| process.has_traffic);
+            if has_traffic != (confirmed == Some(*generation)) {
+                let seen = format!(
+                    "worker {slot}: generation {generation}, connections go to it: {has_traffic}, {:?}",
+                    record.slot.state
+                );
+                return Err((Invariant::TrafficFollows, seen));
+            }
+        }
+        if record.slot.generations().count() != known {
+            let seen = format!("worker {slot} has {known} processes: {:?}", record.slot);
+            return Err((Invariant::GenerationsEnd, seen));
+        }
+        Ok(())
+    }
+
+    /// Everything rests, in the state that was asked for.
+    pub(crate) fn check_rest(&mut self, is_endless: bool) {
+        if is_endless {
+            return self.watch.fail(Invariant::ComesToRest, "things go on happening");
+        }
+        let open =
+            |(_, request): &(usize, &crate::daemon::Request)| request.answers == 0 && !request.has_left;
+        if let Some((number, _)) = self.clients.requests.iter().enumerate().find(open) {
+            return self.watch.fail(Invariant::AnsweredOnce, format!("request {number} has no answer"));
+        }
+        if let Some(job) = self.daemon.jobs.keys().next() {
+            return self.watch.fail(Invariant::AnsweredOnce, format!("command {} is never over", job.0));
+        }
+        let unrest = self.daemon.apps.values().find_map(|entry| {
+            let supervisor = &entry.supervisor;
+            let name = &supervisor.spec().name;
+            if supervisor.is_reloading() || supervisor.waits_for_others() {
+                return Some(format!("{name} still reloads, or waits for other apps"));
+            }
+            if supervisor.slots().len() != usize::from(supervisor.spec().instances) {
+                let (has, wants) = (supervisor.slots().len(), supervisor.spec().instances);
+                return Some(format!("{name} has {has} workers and should have {wants}"));
+            }
+            let unrest = supervisor.slots().iter().find(|(_, record)| !rests(record));
+            unrest.map(|(number, record)| format!("{name} {number}: {record:?}"))
+        });
+        if let Some(seen) = unrest {
+            self.watch.fail(Invariant::ComesToRest, seen);
+        }
+    }
+
+    /// A slot gets an event about a process that it does not hold.
+    pub(crate) fn stray(&mut self, number: u64, stray: Stray) {
+        let Some((app, slot)) = self.nth_slot(number) else { return };
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        let before = entry.supervisor.slots().clone();
+        let record = &before[&slot];
+        let mut generation = Generation((number >> 8) as u32 % (record.slot.counters.next_generation + 1));
+        if record.slot.generations().any(|held| held == generation) {
+            generation = Generation(u32::MAX);
+        }
+        let event = match stray {
+            Stray::Ready => Event::Ready(generation, ReadySign::Message),
+            Stray::Exited => Event::Exited(generation, forkful_core::slot::Exit::Code(0)),
+            Stray::Drained => Event::Drained(generation),
+            Stray::Disconnected => Event::Disconnected(generation),
+            Stray::Greeted => Event::Greeted(generation),
+        };
+        let told = format!("{event:?}");
+        self.feed(app, slot, event);
+        let after = self.daemon.apps.get(&app).map(|entry| entry.supervisor.slots());
+        if after != Some(&before) {
+            let seen = format!("worker {slot}: {told} about {:?}", before[&slot]);
+            self.watch.fail(Invariant::LateChangesNothing, seen);
+        }
+    }
+
+    /// A supervisor is told that time has passed, though nothing is due.
+    pub(crate) fn early_deadline(&mut self, number: u64) {
+        if let Some((app, _)) = self.nth_slot(number) {
+            self.supervise(app, forkful_core::supervisor::Event::Time);
+        }
+    }
+
+    /// The slot of this number, counted round and round.
+    fn nth_slot(&self, number: u64) -> Option<(AppId, u16)> {
+        let slots = || {
+            let of = |(id, entry): (&AppId, &crate::daemon::App)| {
+                let id = *id;
+                entry.places.iter().map(move |slot| (id, *slot)).collect::<Vec<_>>()
+            };
+            self.daemon.apps.iter().flat_map(of)
+        };
+        let count = slots().count() as u64;
+        if count == 0 { None } else { slots().nth((number % count) as usize) }
+    }
+}
+
+/// Who waits at a slot is answered by something that is on its way.
+fn check_waiting(record: &SlotRecord) -> Result<(), String> {
+    let slot = &record.slot;
+    for waiting in &slot.waiting {
+        let comes = match waiting.verb {
+            Verb::Start | Verb::Restart | Verb::Replace => {
+                matches!(
+                    slot.state,
+                    State::Starting { .. } | State::Replacing { .. } | State::Stopping { .. }
+                )
+            }
+            Verb::Stop | Verb::Delete | Verb::Retire => {
+                matches!(slot.state, State::Stopping { .. }) || !slot.leaving.is_empty()
+            }
+        };
+        if !comes {
+            return Err(format!("{waiting:?} waits for nothing: {slot:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a slot is as it was asked to be, or was given up.
+fn rests(record: &SlotRecord) -> bool {
+    if !record.slot.leaving.is_empty() || !record.slot.waiting.is_empty() {
+        return false;
+    }
+    match &record.slot.state {
+        State::Online(_) => record.wanted,
+        // Its program has ended for good, or the apps that it depends on have failed.
+        State::Stopped { .. } | State::Failed { .. } => true,
+        State::Starting { .. } | State::Replacing { .. } | State::Stopping { .. } | State::Backoff { .. } => {
+            false
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The simulated daemon: what the engine of the real one does around the pure parts, without processes and sockets.
+//!
+//! - `commands`: what clients ask, as events of supervisors · `effects`: what supervisors want done
+//! - `jobs`: commands under way, and their replies
+
+mod commands;
+mod effects;
+mod jobs;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::chance::Chance;
+use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
+use forkful_core::spec::{AppName, Mode};
+use forkful_core::supervisor::{
+    AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, waiting_for_others,
+};
+
+use crate::machine::{Deed, Phase, Pid, Whose};
+use crate::plan::StartPlan;
+use crate::plant::Plant;
+use crate::queue::Happening;
+use crate::world::World;
+
+pub(crate) use jobs::{Clients, Job, Request};
+
+/// A start that takes longer is given up.
+const START_DEADLINE: Duration = Duration::from_secs(10);
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    pub(crate) apps: BTreeMap<AppId, App>,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    /// The processes whose end the supervisors have not been told.
+    pub(crate) pids: BTreeMap<Whose, Pid>,
+    /// Events that come from within.
+    told: VecDeque<(AppId, AppEvent)>,
+    holds_some: bool,
+    effects: Vec<Effect>,
+    chance: Chance,
+    next_app: u32,
+    next_job: u64,
+    timer: Option<Time>,
+}
+
+/// An app of the daemon.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) supervisor: AppSupervisor,
+    /// The slots that there are, as effects have told.
+    pub(crate) places: BTreeSet<u16>,
+}
+
+impl AsRef<AppSupervisor> for App {
+    fn as_ref(&self) -> &AppSupervisor {
+        &self.supervisor
+    }
+}
+
+impl Daemon {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            apps: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            pids: BTreeMap::new(),
+            told: VecDeque::new(),
+            holds_some: false,
+            effects: Vec::new(),
+            chance: Chance::new(seed),
+            next_app: 0,
+            next_job: 0,
+            timer: None,
+        }
+    }
+
+    pub(crate) fn find(&self, name: &AppName) -> Option<AppId> {
+        self.apps.iter().find(|(_, app)| app.supervisor.spec().name == *name).map(|(id, _)| *id)
+    }
+
+    /// When a supervisor is to be told that time has passed.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.apps.values().filter_map(|app| app.supervisor.next_wake()).min()
+    }
+}
+
+impl World {
+    /// Carries out what is due, and what the last event has left behind.
+    pub(crate) fn turn(&mut self) {
+        self.on_time();
+        self.settle();
+        self.set_timer();
+    }
+
+    fn settle(&mut self) {
+        loop {
+            match self.daemon.told.pop_front() {
+                Some((app, event)) => self.supervise(app, event),
+                None if !self.go_on_with_held() => break,
+                None => {}
+            }
+        }
+        self.finish_jobs();
+    }
+
+    fn go_on_with_held(&mut self) -> bool {
+        if !self.daemon.holds_some {
+            return false;
+        }
+        let waiting = waiting_for_others(&self.daemon.apps);
+        self.daemon.holds_some = !waiting.is_empty();
+        let mut any = false;
+        for app in waiting {
+            self.supervise(app, AppEvent::OthersMoved);
+            any |= !self.daemon.apps.get(&app).is_some_and(|app| app.supervisor.waits_for_others());
+        }
+        any
+    }
+
+    fn on_time(&mut self) {
+        let now = self.now;
+        let is_due = |app: &App| app.supervisor.next_wake().is_some_and(|at| at <= now);
+        let due: Vec<AppId> =
+            self.daemon.apps.iter().filter(|(_, app)| is_due(app)).map(|(id, _)| *id).collect();
+        for app in due {
+            self.supervise(app, AppEvent::Time);
+        }
+    }
+
+    fn set_timer(&mut self) {
+        let wake = self.daemon.next_wake();
+        if wake != self.daemon.timer {
+            self.daemon.timer = wake;
+            if let Some(at) = wake.filter(|_| !self.plants(Plant::ForgottenDeadline)) {
+                self.at(at.max(self.now), Happening::Wake);
+            }
+        }
+    }
+
+    /// The timer has fired; whether it is the one that is set.
+    pub(crate) fn on_wake(&mut self) -> bool {
+        let is_set = self.daemon.timer.is_some_and(|at| at <= self.now);
+        if is_set {
+            self.daemon.timer = None;
+        }
+        is_set
+    }
+
+    pub(crate) fn feed(&mut self, app: AppId, slot: u16, event: Event) {
+        self.supervise(app, AppEvent::Slot(slot, event));
+    }
+
+    /// Has an event fed to a slot after what is being done now.
+    fn tell_later(&mut self, app: AppId, slot: u16, event: Event) {
+        self.daemon.told.push_back((app, AppEvent::Slot(slot, event)));
+    }
+
+    /// The sockets of a process are looked at.
+    fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        let is_cluster = entry.supervisor.spec().mode == Mode::Cluster;
+        let mut seen = Sockets::default();
+        for (_, of, process) in self.processes_of(app).filter(|(other, ..)| *other == slot) {
+            if of == generation {
+                if process.phase != Phase::Alive {
+                    return;
+                }
+                seen.has_asked = is_cluster && process.listens;
+                seen.shares = seen.has_asked;
+                seen.own = (!is_cluster && process.listens).then_some(OwnSocket::Tcp);
+            } else if of < generation && process.has_traffic {
+                seen.follows_listener |= process.listens;
+            }
+        }
+        self.daemon.told.push_back((app, AppEvent::Sockets(slot, generation, seen)));
+    }
+
+    /// A worker is asked whether it is well.
+    fn ask_health(&mut self, app: AppId, slot: u16, generation: Generation) {
+        if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
+            let process = self.machine.processes.get(&pid);
+            let after = process.map_or(Duration::ZERO, |process| process.plan.latency);
+            self.after(after, Happening::Asked(pid));
+        }
+    }
+
+    /// A worker that was asked answers, or does not.
+    pub(crate) fn on_asked(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let (app, slot, generation) = process.whose;
+        let answer = if self.calm || process.is_well() { Ok(()) } else { Err("no answer".to_owned()) };
+        self.supervise(app, AppEvent::Health { slot, generation, answer });
+    }
+
+    /// Begins a start that was put off.
+    pub(crate) fn begin_start(&mut self, pid: Pid) {
+        let refuses = self.now < self.machine.refuses_until && !self.calm;
+        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let (app, slot, generation) = process.whose;
+        process.phase = Phase::Starting;
+        let after = match process.plan.start {
+            StartPlan::Runs(after) if refuses => {
+                process.plan.start = StartPlan::Refused(after);
+                Some(after)
+            }
+            StartPlan::Runs(after) | StartPlan::Refused(after) => Some(after),
+            StartPlan::Hangs => None,
+        };
+        match after {
+            Some(after) => self.after(after, Happening::StartOver(pid)),
+            None => self.after(START_DEADLINE, Happening::GiveUpStart(pid)),
+        }
+        self.feed(app, slot, Event::Begun(generation, self.now));
+    }
+
+    /// A start has led to a process, or has not.
+    pub(crate) fn on_start_over(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let (app, slot, generation) = process.whose;
+        if matches!(process.plan.start, StartPlan::Refused(_)) {
+            return self.fail_start(pid, "no such file");
+        }
+        self.begin_life(pid);
+        self.supervise(app, AppEvent::Runs(slot, generation));
+        if self.plant == Some(Plant::ReadyTooEarly) {
+            self.feed(app, slot, Event::Ready(generation, ReadySign::Message));
+        }
+    }
+
+    /// A process was never there: its slot is told soon.
+    pub(crate) fn fail_start(&mut self, pid: Pid, why: &str) {
+        let Some(process) = self.machine.processes.remove(&pid) else { return };
+        let (app, slot, generation) = process.whose;
+        self.daemon.pids.remove(&process.whose);
+        self.tell_later(app, slot, Event::SpawnFailed(generation, why.to_owned()));
+    }
+
+    /// The daemon learns what a process has done.
+    pub(crate) fn tell(&mut self, pid: Pid, deed: &Deed) {
+        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let (app, slot, generation) = process.whose;
+        let event = match deed {
+            Deed::Greet => Event::Greeted(generation),
+            Deed::Ready(sign) => return self.hear_ready(app, slot, generation, *sign),
+            Deed::Drained => Event::Drained(generation),
+            Deed::Disconnect => Event::Disconnected(generation),
+            Deed::Die(_) => return,
+        };
+        self.feed(app, slot, event);
+    }
+
+    /// A worker listens, and may say that it is ready.
+    fn hear_ready(&mut self, app: AppId, slot: u16, generation: Generation, sign: ReadySign) {
+        let entry = self.daemon.apps.get(&app);
+        if entry.is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster) {
+            self.supervise(app, AppEvent::Listening { slot, generation, lacks_address: false });
+        }
+        match sign {
+            ReadySign::Message => self.supervise(app, AppEvent::SaidReady(slot, generation)),
+            ReadySign::Listening => {}
+        }
+    }
+
+    /// The daemon learns that a process has ended.
+    pub(crate) fn on_seen(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let ((app, slot, generation), exit) = (process.whose, process.exit.clone());
+        if self.plants(Plant::LostExit) {
+            self.daemon.pids.remove(&(app, slot, generation));
+            self.machine.processes.remove(&pid);
+            return;
+        }
+        self.feed(app, slot, Event::Exited(generation, exit.unwrap_or(Exit::Code(0))));
+        self.daemon.pids.remove(&(app, slot, generation));
+        self.forget_process(pid);
+    }
+}

@@ -1,0 +1,173 @@
+//! What clients ask, as events of supervisors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use forkful_core::slot;
+use forkful_core::spec::AppSpec;
+use forkful_core::supervisor::{
+    AppId, AppSupervisor, Event, FirstStates, JobId, ReloadOrder, Whom, dependents_of,
+};
+use forkful_core::upkeep::order;
+
+use super::App;
+use crate::definition::{APPS, Definition, name};
+use crate::script::{Target, Verb};
+use crate::world::World;
+
+impl World {
+    /// A client starts apps that are new.
+    pub(crate) fn start(&mut self, definitions: &[Definition], wait: bool) {
+        let request = self.clients.ask();
+        let specs: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
+        if let Some(refusal) = self.refusal(&specs) {
+            return self.reply(request, refusal);
+        }
+        let job = self.new_job(wait.then_some(request));
+        for spec in specs {
+            self.create(spec, job, FirstStates::default());
+        }
+        if !wait {
+            self.reply(request, "begun");
+        }
+        self.finish_jobs();
+    }
+
+    /// Why new apps cannot be started.
+    fn refusal(&self, specs: &[AppSpec]) -> Option<&'static str> {
+        if specs.iter().any(|spec| self.daemon.find(&spec.name).is_some()) {
+            return Some("refused: an app of this name exists");
+        }
+        let is_there = |name| self.daemon.find(name).is_some() || specs.iter().any(|spec| spec.name == *name);
+        let mut needed = specs.iter().flat_map(|spec| &spec.depends_on);
+        (!needed.all(is_there)).then_some("refused: an app that one depends on is not there")
+    }
+
+    fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) {
+        self.daemon.next_app += 1;
+        let id = AppId(self.daemon.next_app);
+        if !spec.depends_on.is_empty() {
+            self.watch.waits_for_needed.insert(id);
+        }
+        let seed = self.daemon.chance.bits();
+        self.daemon.apps.insert(id, App::new(AppSupervisor::new(spec, seed)));
+        self.supervise(id, Event::Create { first, job });
+    }
+
+    /// A client gives apps a command.
+    pub(crate) fn command(&mut self, verb: Verb, target: Target, change: Option<Definition>, wait: bool) {
+        let request = self.clients.ask();
+        let selection = self.select(target);
+        if selection.is_empty() {
+            return self.reply(request, "refused: there is no such app");
+        }
+        let job = self.new_job(wait.then_some(request));
+        let spec = change.map(|change| Rc::new(change.spec()));
+        match verb {
+            Verb::Stop => self.stop_in_order(selection, slot::Verb::Stop, job),
+            Verb::Delete => self.stop_in_order(selection, slot::Verb::Delete, job),
+            Verb::Restart | Verb::Reload | Verb::Scale(_) | Verb::Reset => {
+                for (app, slots) in self.in_order(selection) {
+                    self.watch.forget_order(app);
+                    self.command_to(app, slots, verb, spec.clone(), job);
+                }
+            }
+        }
+        if !wait {
+            self.reply(request, "begun");
+        }
+        self.finish_jobs();
+    }
+
+    fn command_to(&mut self, app: AppId, slots: Vec<u16>, verb: Verb, spec: Option<Rc<AppSpec>>, job: JobId) {
+        match verb {
+            Verb::Stop | Verb::Delete => {}
+            Verb::Restart => {
+                self.watch.excuse_all(app);
+                self.supervise(app, Event::Restart { slots, spec, job });
+            }
+            Verb::Reload => {
+                let several = self.daemon.apps.get(&app).is_some_and(|entry| entry.places.len() > 1);
+                let whom = match slots.as_slice() {
+                    [slot] if several => Whom::Slot(*slot),
+                    _ => Whom::All,
+                };
+                self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
+            }
+            Verb::Scale(instances) => self.supervise(app, Event::Scale { instances, job }),
+            Verb::Reset => {
+                for slot in slots {
+                    self.feed(app, slot, slot::Event::Reset);
+                }
+            }
+        }
+    }
+
+    /// Slots that a scale-down takes away need not serve.
+    pub(super) fn excuse_leaving(&mut self, app: AppId) {
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        for slot in entry.supervisor.slots().keys() {
+            if !entry.supervisor.stays(*slot) {
+                self.watch.excuse(app, *slot);
+            }
+        }
+    }
+
+    fn stop_in_order(&mut self, selection: BTreeMap<AppId, Vec<u16>>, verb: slot::Verb, job: JobId) {
+        let chosen: Vec<AppId> = selection.keys().copied().collect();
+        for (app, slots) in selection {
+            let first: BTreeSet<AppId> = dependents_of(&self.daemon.apps, app, &chosen);
+            self.watch.forget_order(app);
+            if first.is_empty() {
+                slots.iter().for_each(|slot| self.watch.excuse(app, *slot));
+            } else {
+                self.watch.excuse_all(app);
+                self.watch.stops_after.insert(app, first.clone());
+            }
+            self.supervise(app, Event::Stop { slots, verb, first, job });
+        }
+    }
+
+    fn select(&self, target: Target) -> BTreeMap<AppId, Vec<u16>> {
+        let slots = |app: usize| {
+            let id = self.daemon.find(&name(app))?;
+            Some((id, self.daemon.apps.get(&id)?.places.iter().copied().collect::<Vec<u16>>()))
+        };
+        match target {
+            Target::All => (0..APPS).filter_map(slots).collect(),
+            Target::App(app) => slots(app).into_iter().collect(),
+            Target::Slot(app, number) => {
+                let one = slots(app).and_then(|(id, slots)| {
+                    let slot = slots.get(usize::from(number) % slots.len().max(1))?;
+                    Some((id, vec![*slot]))
+                });
+                one.into_iter().collect()
+            }
+        }
+    }
+
+    fn in_order(&self, selection: BTreeMap<AppId, Vec<u16>>) -> Vec<(AppId, Vec<u16>)> {
+        let mut selection: Vec<_> = selection.into_iter().collect();
+        if selection.len() > 1 {
+            order::sort_by_needs(&mut selection, |(app, _)| {
+                let entry = self.daemon.apps.get(app);
+                entry.map(|entry| order::needs_of(entry.supervisor.spec())).unwrap_or_default()
+            });
+        }
+        selection
+    }
+
+    /// Workers are replaced though no client asks for it.
+    pub(crate) fn renew(&mut self, app: usize, slot: Option<u16>) {
+        let Some(id) = self.daemon.find(&name(app)) else { return };
+        self.watch.forget_order(id);
+        let Some(slot) = slot else {
+            return self.supervise(id, Event::Renew { why: "its hour has come".to_owned() });
+        };
+        let is_there = self.daemon.apps.get(&id).is_some_and(|entry| entry.places.contains(&slot));
+        if is_there {
+            let order = ReloadOrder { job: None, spec: None, whom: Whom::Slot(slot) };
+            self.supervise(id, Event::Reload(order));
+        }
+    }
+}

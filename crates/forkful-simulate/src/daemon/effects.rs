@@ -1,0 +1,273 @@
+//! What supervisors want done.
+
+use std::collections::BTreeSet;
+
+use forkful_core::slot::{self, Exit, Generation, Outcome, State, StopReason};
+use forkful_core::spec::Mode;
+use forkful_core::supervisor::{
+    Answer, AppId, AppSupervisor, Asked, Context, Effect, Event, JobId, Readiness, others_of,
+};
+
+use super::App;
+use crate::machine::{Phase, Pid, Process, Signal};
+use crate::plant::Plant;
+use crate::queue::Happening;
+use crate::watch::Invariant;
+use crate::world::World;
+
+impl World {
+    /// Feeds an event to an app's supervisor and performs what follows.
+    pub(crate) fn supervise(&mut self, app: AppId, event: Event) {
+        let mut others = others_of(&self.daemon.apps, app);
+        if self.plant == Some(Plant::NeedsIgnored) {
+            for other in &mut others {
+                other.readiness = Readiness::Ready;
+                other.is_ending = false;
+            }
+        }
+        let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
+        let (jobs, clients) = (&self.daemon.jobs, &self.clients);
+        let has_left = |job: &JobId| jobs.get(job).is_some_and(|job| clients.has_left(job));
+        let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
+        let context = Context { now: self.now, others: &others, abandoned: &abandoned };
+        let was_rolling = entry.supervisor.is_rolling();
+        let was_held = entry.supervisor.waits_for_others();
+        let mut effects = std::mem::take(&mut self.daemon.effects);
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("    {}: {event:?}", entry.supervisor.spec().name));
+        }
+        entry.supervisor.step(event, &context, &mut effects);
+        self.daemon.holds_some |= entry.supervisor.waits_for_others();
+        let is_rolling = entry.supervisor.is_rolling();
+        let goes_on = was_held && !entry.supervisor.waits_for_others();
+        self.watch.touched.insert(app);
+        if goes_on || !is_rolling {
+            self.watch.excuse_all(app);
+        }
+        for effect in effects.drain(..) {
+            self.trace(|| format!("      → {effect:?}"));
+            self.perform(app, effect);
+        }
+        self.daemon.effects = effects;
+        self.excuse_leaving(app);
+        // With a rolling reload each slot that serves has to serve until it is over.
+        if is_rolling && !was_rolling {
+            let serving = self.serving_slots(app);
+            self.watch.guard(app, serving);
+        }
+    }
+
+    /// The processes of an app whose end its supervisor has not been told.
+    pub(crate) fn processes_of(&self, app: AppId) -> impl Iterator<Item = (u16, Generation, &Process)> + '_ {
+        let from = (app, 0, Generation(0));
+        let to = (app, u16::MAX, Generation(u32::MAX));
+        let own = self.daemon.pids.range(from..=to);
+        own.filter_map(|(whose, pid)| Some((whose.1, whose.2, self.machine.processes.get(pid)?)))
+    }
+
+    /// The slots of an app in which a worker serves.
+    pub(crate) fn serving_slots(&self, app: AppId) -> BTreeSet<u16> {
+        let serving = self.processes_of(app).filter(|(_, _, process)| process.serves());
+        serving.map(|(slot, _, _)| slot).collect()
+    }
+
+    fn perform(&mut self, app: AppId, effect: Effect) {
+        match effect {
+            Effect::Spawn(slot, generation) => {
+                self.spawn(app, slot, generation);
+                if self.plants(Plant::DoubleSpawn) {
+                    self.spawn(app, slot, generation);
+                }
+            }
+            Effect::Signal(slot, generation) => {
+                self.check_stop_order(app, slot);
+                self.order_signal(app, slot, generation, Signal::Stop);
+            }
+            Effect::Kill(slot, generation) => {
+                if !self.plants(Plant::LostKill) {
+                    self.order_signal(app, slot, generation, Signal::Kill);
+                }
+            }
+            Effect::OpenTraffic(slot, generation) => self.set_traffic(app, slot, generation, true),
+            Effect::CloseTraffic(slot, generation) => {
+                if !self.plants(Plant::TrafficStaysOpen) {
+                    self.set_traffic(app, slot, generation, false);
+                }
+            }
+            Effect::Drain { slot, generation, .. } => self.order_drain(app, slot, generation),
+            Effect::SlotAdded(slot) => {
+                if let Some(entry) = self.daemon.apps.get_mut(&app) {
+                    entry.places.insert(slot);
+                }
+            }
+            Effect::SlotRemoved(slot) => {
+                if let Some(entry) = self.daemon.apps.get_mut(&app) {
+                    entry.places.remove(&slot);
+                }
+                self.watch.forget_slot(app, slot);
+            }
+            Effect::Removed => self.remove_app(app),
+            Effect::Answered(answer) => {
+                if !self.plants(Plant::LostAnswer) {
+                    self.on_answer(app, answer);
+                }
+            }
+            Effect::Owed(job) => self.owe(job, app),
+            Effect::Settled(job) => {
+                self.settled(job);
+                if self.plants(Plant::AnsweredTwice) {
+                    self.settled(job);
+                }
+            }
+            Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation),
+            Effect::Observe => self.daemon.told.push_back((app, Event::Observed(Vec::new()))),
+            Effect::AskHealth(slot, generation) => self.ask_health(app, slot, generation),
+            Effect::Defined
+            | Effect::Changed
+            | Effect::Report(..)
+            | Effect::Note(..)
+            | Effect::FinishedBefore(..)
+            | Effect::Failed(..)
+            | Effect::Reloaded(..)
+            | Effect::Notice(..) => {}
+        }
+    }
+
+    fn spawn(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        let is_there = entry.places.contains(&slot);
+        if !is_there || !self.watch.is_new(app, slot, generation) {
+            let name = &entry.supervisor.spec().name;
+            let why = if is_there { "is started again" } else { "is started where no slot is" };
+            self.watch.fail(Invariant::StartedOnce, format!("{name} {slot}: generation {generation} {why}"));
+        }
+        self.check_needed(app);
+        let plan = self.plan_of(app, slot, generation);
+        let queued = plan.queued;
+        let whose = (app, slot, generation);
+        let pid = self.machine.order(whose, plan);
+        self.daemon.pids.insert(whose, pid);
+        self.after(queued, Happening::Begin(pid));
+    }
+
+    /// A new app that depends on others is started when they are ready.
+    fn check_needed(&mut self, app: AppId) {
+        if !self.watch.waits_for_needed.remove(&app) {
+            return;
+        }
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        let is_ready = |name| {
+            let other = self.daemon.find(name).map(|id| &self.daemon.apps[&id].supervisor);
+            other.map(AppSupervisor::readiness) == Some(Readiness::Ready)
+        };
+        let spec = entry.supervisor.spec();
+        if let Some(missing) = spec.depends_on.iter().find(|name| !is_ready(name)) {
+            let seen = format!("{} is started, and {missing} is not ready", spec.name);
+            self.watch.fail(Invariant::DependenciesFirst, seen);
+        }
+    }
+
+    /// An app on which others depend is stopped when they do not run any more.
+    fn check_stop_order(&mut self, app: AppId, slot: u16) {
+        let Some(first) = self.watch.stops_after.get(&app) else { return };
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        let state = entry.supervisor.slot(slot).map(|record| &record.slot.state);
+        if !matches!(state, Some(State::Stopping { why: StopReason::Stop | StopReason::Delete, .. })) {
+            return;
+        }
+        // One that another command has start again is not waited for.
+        let runs = |id: &&AppId| self.daemon.apps.get(id).is_some_and(|other| other.supervisor.is_ending());
+        if let Some(other) = first.iter().find(runs) {
+            let name = |id: &AppId| self.daemon.apps[id].supervisor.spec().name.clone();
+            let seen = format!("{} is stopped, and {} that depends on it runs", name(&app), name(other));
+            self.watch.fail(Invariant::DependenciesFirst, seen);
+        }
+    }
+
+    fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: Signal) {
+        let whose = (app, slot, generation);
+        let Some(pid) = self.daemon.pids.get(&whose).copied() else { return };
+        let is_queued =
+            self.machine.processes.get(&pid).is_some_and(|process| process.phase == Phase::Queued);
+        if is_queued {
+            // A process whose start was not begun counts as ended at once.
+            self.machine.processes.remove(&pid);
+            self.daemon.pids.remove(&whose);
+            let exit = Exit::Signal(if signal == Signal::Kill { 9 } else { 2 });
+            self.tell_later(app, slot, slot::Event::Exited(generation, exit));
+            return;
+        }
+        self.signal(pid, signal);
+        if self.plants(Plant::ExitToldEarly) {
+            self.tell_later(app, slot, slot::Event::Exited(generation, Exit::Code(0)));
+        }
+    }
+
+    fn set_traffic(&mut self, app: AppId, slot: u16, generation: Generation, open: bool) {
+        let pid = self.daemon.pids.get(&(app, slot, generation));
+        if let Some(process) = pid.and_then(|pid| self.machine.processes.get_mut(pid)) {
+            process.has_traffic = open;
+        }
+    }
+
+    fn order_drain(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let clustered =
+            self.daemon.apps.get(&app).is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster);
+        if !clustered {
+            self.tell_later(app, slot, slot::Event::Drained(generation));
+        } else if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
+            self.drain(pid);
+        }
+    }
+
+    /// The last slot of an app is gone, and the app with it.
+    fn remove_app(&mut self, app: AppId) {
+        self.daemon.apps.remove(&app);
+        self.watch.excuse_all(app);
+        self.watch.waits_for_needed.remove(&app);
+        self.watch.stops_after.remove(&app);
+    }
+
+    fn on_answer(&mut self, app: AppId, answer: Answer) {
+        let Asked::Job(job, _) = answer.asked else { return };
+        self.check_stopped(app, job, &answer);
+        self.settled(job);
+    }
+
+    /// When a stop is answered, nothing of the slot is left but what was started since.
+    fn check_stopped(&mut self, app: AppId, job: JobId, answer: &Answer) {
+        let since = match answer.outcome {
+            Outcome::Deleted => u64::MAX,
+            Outcome::Stopped => self.daemon.jobs.get(&job).map_or(0, |job| job.began_at),
+            Outcome::Online { .. }
+            | Outcome::AlreadyOnline
+            | Outcome::Finished(_)
+            | Outcome::Replaced
+            | Outcome::Failed(_) => return,
+        };
+        let slot = (app, answer.slot);
+        let left = self.machine.processes.values().find(|process| {
+            let is_old = (process.whose.0, process.whose.1) == slot && process.ordered <= since;
+            is_old && process.phase == Phase::Alive
+        });
+        if let Some(left) = left {
+            let seen = format!("{:?} was answered, and {:?} runs", answer.outcome, left.whose);
+            self.watch.fail(Invariant::StoppedLeavesNothing, seen);
+        }
+    }
+
+    /// A process is forgotten: its end has been told.
+    pub(super) fn forget_process(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.remove(&pid) else { return };
+        if process.has_traffic {
+            let seen = format!("{:?} has ended, and connections still go to it", process.whose);
+            self.watch.fail(Invariant::TrafficFollows, seen);
+        }
+    }
+}
+
+impl App {
+    pub(crate) fn new(supervisor: AppSupervisor) -> Self {
+        Self { supervisor, places: BTreeSet::new() }
+    }
+}

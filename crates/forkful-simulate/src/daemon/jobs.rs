@@ -1,0 +1,101 @@
+//! Commands under way: how many answers they are owed, and the replies to clients.
+
+use forkful_core::supervisor::{AppId, JobId};
+
+use crate::watch::Invariant;
+use crate::world::World;
+
+/// A command under way.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The client that waits for it.
+    pub(crate) request: Option<usize>,
+    open: usize,
+    /// How many starts had been ordered when it began.
+    pub(crate) began_at: u64,
+}
+
+/// What clients have asked.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    pub(crate) requests: Vec<Request>,
+}
+
+/// A client's request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) answers: u32,
+    pub(crate) has_left: bool,
+}
+
+impl Clients {
+    pub(crate) fn has_left(&self, job: &Job) -> bool {
+        job.request.is_some_and(|request| self.requests[request].has_left)
+    }
+
+    /// A new request; yields its number.
+    pub(crate) fn ask(&mut self) -> usize {
+        self.requests.push(Request { answers: 0, has_left: false });
+        self.requests.len() - 1
+    }
+
+    /// The client of a command under way goes; which one, counted round and round.
+    pub(crate) fn leave(&mut self, number: u64) {
+        let waits = |request: &&mut Request| request.answers == 0 && !request.has_left;
+        let mut waiting: Vec<&mut Request> = self.requests.iter_mut().filter(waits).collect();
+        let count = waiting.len().max(1) as u64;
+        if let Some(request) = waiting.get_mut((number % count) as usize) {
+            request.has_left = true;
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new_job(&mut self, request: Option<usize>) -> JobId {
+        self.daemon.next_job += 1;
+        let id = JobId(self.daemon.next_job);
+        self.daemon.jobs.insert(id, Job { request, open: 0, began_at: self.machine.ordered() });
+        id
+    }
+
+    pub(super) fn owe(&mut self, job: JobId, app: AppId) {
+        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+            job.open += 1;
+        } else {
+            let seen = format!("app {} owes an answer to command {}, which is over", app.0, job.0);
+            self.watch.fail(Invariant::OwedAndSettled, seen);
+        }
+    }
+
+    pub(super) fn settled(&mut self, job: JobId) {
+        match self.daemon.jobs.get_mut(&job) {
+            Some(job) if job.open > 0 => job.open -= 1,
+            Some(_) | None => {
+                let seen = format!("command {} gets an answer that it is not owed", job.0);
+                self.watch.fail(Invariant::OwedAndSettled, seen);
+            }
+        }
+    }
+
+    /// Replies to every command that has all its answers.
+    pub(super) fn finish_jobs(&mut self) {
+        let done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
+        let done: Vec<JobId> = self.daemon.jobs.iter().filter_map(done).collect();
+        for id in done {
+            let request = self.daemon.jobs.remove(&id).and_then(|job| job.request);
+            if let Some(request) = request {
+                self.reply(request, "done");
+            }
+        }
+    }
+
+    /// A client is answered.
+    pub(super) fn reply(&mut self, request: usize, what: &str) {
+        self.trace(|| format!("      ⇒ request {request}: {what}"));
+        let asked = &mut self.clients.requests[request];
+        asked.answers += 1;
+        if asked.answers > 1 {
+            self.watch.fail(Invariant::AnsweredOnce, format!("request {request} is answered twice"));
+        }
+    }
+}

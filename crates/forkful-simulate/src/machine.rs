@@ -1,0 +1,233 @@
+//! The simulated machine: its processes, from the order to start one until its end has been seen.
+
+use std::collections::BTreeMap;
+
+use forkful_core::Time;
+use forkful_core::slot::{Exit, Generation, ReadySign};
+use forkful_core::supervisor::AppId;
+
+use crate::plan::{Drains, Plan};
+use crate::queue::Happening;
+use crate::world::World;
+
+/// A process of the machine; no number is used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pid(pub(crate) u64);
+
+/// Which process of which slot one is.
+pub(crate) type Whose = (AppId, u16, Generation);
+
+/// What a process does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Greet,
+    Ready(ReadySign),
+    Drained,
+    Disconnect,
+    Die(Exit),
+}
+
+/// How far a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The daemon has put its start off.
+    Queued,
+    /// Its start is under way.
+    Starting,
+    Alive,
+    Dead,
+}
+
+/// A process.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(crate) whose: Whose,
+    pub(crate) plan: Plan,
+    pub(crate) phase: Phase,
+    /// Counts up with each start that is ordered.
+    pub(crate) ordered: u64,
+    /// Signals that wait until it runs; the last is SIGKILL if any is.
+    kept_signals: Vec<Signal>,
+    pub(crate) exit: Option<Exit>,
+    /// The daemon has told it to end, in whatever way.
+    pub(crate) told_to_end: bool,
+    /// It has opened its sockets.
+    pub(crate) listens: bool,
+    /// It can serve, and has said so as its app wants it.
+    pub(crate) is_ready: bool,
+    /// New connections reach it.
+    pub(crate) has_traffic: bool,
+    has_closed_channel: bool,
+    hangs: bool,
+}
+
+/// A signal of the daemon's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Stop,
+    Kill,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    pub(crate) processes: BTreeMap<Pid, Process>,
+    last_pid: u64,
+    pub(crate) refuses_until: Time,
+}
+
+impl Process {
+    /// Whether it answers.
+    pub(crate) fn is_well(&self) -> bool {
+        self.phase == Phase::Alive && !self.hangs
+    }
+
+    /// Whether requests that come now are answered by it.
+    pub(crate) fn serves(&self) -> bool {
+        self.phase == Phase::Alive
+            && self.has_traffic
+            && self.is_ready
+            && !self.told_to_end
+            && !self.has_closed_channel
+    }
+}
+
+impl Machine {
+    pub(crate) fn order(&mut self, whose: Whose, plan: Plan) -> Pid {
+        self.last_pid += 1;
+        let process = Process {
+            whose,
+            plan,
+            phase: Phase::Queued,
+            ordered: self.last_pid,
+            kept_signals: Vec::new(),
+            exit: None,
+            told_to_end: false,
+            listens: false,
+            is_ready: false,
+            has_traffic: false,
+            has_closed_channel: false,
+            hangs: false,
+        };
+        self.processes.insert(Pid(self.last_pid), process);
+        Pid(self.last_pid)
+    }
+
+    /// How many starts have been ordered so far.
+    pub(crate) fn ordered(&self) -> u64 {
+        self.last_pid
+    }
+
+    /// The living process of this number, counted round and round.
+    pub(crate) fn nth_living(&self, number: u64) -> Option<Pid> {
+        let living = || self.processes.iter().filter(|(_, process)| process.phase == Phase::Alive);
+        let count = living().count() as u64;
+        if count == 0 { None } else { living().nth((number % count) as usize).map(|(pid, _)| *pid) }
+    }
+}
+
+impl World {
+    /// The program of a process runs: its life takes its course.
+    pub(crate) fn begin_life(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        process.phase = Phase::Alive;
+        let Plan { hello, ready, disconnects, .. } = process.plan;
+        let dies = process.plan.dies.clone();
+        let signals = std::mem::take(&mut process.kept_signals);
+        let deeds = [
+            hello.map(|after| (after, Deed::Greet)),
+            ready.map(|(after, sign)| (after, Deed::Ready(sign))),
+            disconnects.map(|after| (after, Deed::Disconnect)),
+            dies.map(|(after, exit)| (after, Deed::Die(exit))),
+        ];
+        for (after, deed) in deeds.into_iter().flatten() {
+            self.after(after, Happening::Deed(pid, deed));
+        }
+        for signal in signals {
+            self.signal(pid, signal);
+        }
+    }
+
+    /// Sends a process a signal, or keeps it until the process runs.
+    pub(crate) fn signal(&mut self, pid: Pid, signal: Signal) {
+        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        process.told_to_end = true;
+        match process.phase {
+            Phase::Queued | Phase::Starting => process.kept_signals.push(signal),
+            Phase::Alive => {
+                let (after, exit) = match signal {
+                    Signal::Stop if process.hangs => return,
+                    Signal::Stop => match process.plan.obeys {
+                        Some(after) => (after, Exit::Code(0)),
+                        None => return,
+                    },
+                    Signal::Kill => (std::time::Duration::ZERO, Exit::Signal(9)),
+                };
+                self.after(after, Happening::Deed(pid, Deed::Die(exit)));
+            }
+            Phase::Dead => {}
+        }
+    }
+
+    /// Disconnects a process, so that it ends when its last request is done.
+    pub(crate) fn drain(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        process.told_to_end = true;
+        if process.phase != Phase::Alive || process.hangs {
+            return;
+        }
+        let deed = match process.plan.drains {
+            Drains::Exits(after) => Some((after, Deed::Die(Exit::Code(0)))),
+            Drains::Reports(after) => Some((after, Deed::Drained)),
+            Drains::Never => None,
+        };
+        self.after(std::time::Duration::ZERO, Happening::Deed(pid, Deed::Disconnect));
+        if let Some((after, deed)) = deed {
+            self.after(after, Happening::Deed(pid, deed));
+        }
+    }
+
+    /// A process does something, and the daemon learns of it sooner or later.
+    pub(crate) fn perform_deed(&mut self, pid: Pid, deed: Deed) {
+        let accepts = self.accepts(pid, &deed);
+        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let is_killed = deed == Deed::Die(Exit::Signal(9));
+        if process.phase != Phase::Alive || process.hangs && !is_killed {
+            return;
+        }
+        let (whose, latency) = (process.whose, process.plan.latency);
+        match &deed {
+            Deed::Greet | Deed::Drained => {}
+            Deed::Ready(_) => {
+                process.listens = true;
+                process.is_ready |= accepts;
+            }
+            Deed::Disconnect => process.has_closed_channel = true,
+            Deed::Die(exit) => {
+                process.phase = Phase::Dead;
+                process.exit = Some(exit.clone());
+                let (mourning, told_to_end) = (process.plan.mourning, process.told_to_end);
+                if !told_to_end {
+                    self.watch.excuse(whose.0, whose.1);
+                }
+                self.after(mourning, Happening::Seen(pid));
+                return;
+            }
+        }
+        if deed == Deed::Disconnect && !process.told_to_end {
+            self.watch.excuse(whose.0, whose.1);
+        }
+        if latency.is_zero() {
+            self.tell(pid, &deed);
+        } else {
+            self.after(latency, Happening::Told(pid, deed));
+        }
+    }
+
+    /// A living process does nothing any more, whoever asks.
+    pub(crate) fn hang(&mut self, pid: Pid) {
+        if let Some(process) = self.machine.processes.get_mut(&pid) {
+            process.hangs = true;
+        }
+    }
+}

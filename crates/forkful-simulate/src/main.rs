@@ -1,0 +1,134 @@
+//! `dev/simulate`: runs seeds, and shows a run that fails.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use forkful_simulate::{Failure, Options, Plant, Search, run, search};
+
+const HELP: &str = "\
+dev/simulate: the daemon's logic in simulated worlds
+
+  dev/simulate                10,000 seeds of 500 events
+  dev/simulate --seeds N      this many seeds, from --from (default 0)
+  dev/simulate --seed N       one seed; a failure is shown with a shortened trace
+  dev/simulate --events N     events of a run before nothing goes wrong any more (default 500)
+  dev/simulate --plant NAME   with a planted fault, which has to be found
+  dev/simulate --plants       each planted fault, and which invariant finds it
+  dev/simulate --full         with the whole trace of a failure
+";
+
+/// The bound on a search for a planted fault.
+const PLANT_TIME: Duration = Duration::from_secs(60);
+
+struct Arguments {
+    from: u64,
+    seeds: u64,
+    options: Options,
+    plants: bool,
+    full: bool,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let options = Options { events: 500, plant: None };
+    let mut found = Arguments { from: 0, seeds: 10_000, options, plants: false, full: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        let number = |text: String| text.parse().map_err(|_| format!("{word}: `{text}` is no number"));
+        match word.as_str() {
+            "--seeds" => found.seeds = number(value()?)?,
+            "--from" => found.from = number(value()?)?,
+            "--seed" => (found.from, found.seeds) = (number(value()?)?, 1),
+            "--events" => found.options.events = number(value()?)? as usize,
+            "--plant" => {
+                let name = value()?;
+                let names = || Plant::ALL.map(|(_, name, _)| name).join(", ");
+                let plant = Plant::named(&name);
+                found.options.plant =
+                    Some(plant.ok_or_else(|| format!("there is no fault `{name}`; there are {}", names()))?);
+            }
+            "--plants" => found.plants = true,
+            "--full" => found.full = true,
+            _ => return Err(format!("unknown option {word}\n\n{HELP}")),
+        }
+    }
+    Ok(found)
+}
+
+fn show(failure: &Failure, full: bool) {
+    println!("seed {} breaks an invariant: {}", failure.seed, failure.broken.invariant);
+    println!("  {}", failure.broken.seen);
+    let trace = if full { &failure.trace } else { &failure.shortened };
+    println!("\n{} of {} steps of the script lead to it:\n", failure.steps_left, failure.steps);
+    trace.iter().for_each(|line| println!("{line}"));
+    println!("\n`dev/simulate --seed {}` shows this again", failure.seed);
+}
+
+/// Plants each fault; says whether all were found.
+fn plants(events: usize) -> bool {
+    let mut all = true;
+    for (plant, name, text) in Plant::ALL {
+        let began = Instant::now();
+        let options = Options { events, plant: Some(plant) };
+        let mut runs = 0;
+        let found = loop {
+            if began.elapsed() > PLANT_TIME {
+                break None;
+            }
+            match run(runs, options) {
+                Ok(_) => runs += 1,
+                Err(failure) => break Some(failure),
+            }
+        };
+        println!("{name}: {text}");
+        match found {
+            Some(failure) => println!(
+                "  found by seed {} after {:.2} s, {} steps left: {}",
+                failure.seed,
+                began.elapsed().as_secs_f64(),
+                failure.steps_left,
+                failure.broken.invariant
+            ),
+            None => {
+                println!("  NOT FOUND by {runs} seeds");
+                all = false;
+            }
+        }
+    }
+    all
+}
+
+fn main() -> ExitCode {
+    if std::env::args().any(|word| word == "--help" || word == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let Arguments { from, seeds, options, plants: all_plants, full } = match arguments() {
+        Ok(arguments) => arguments,
+        Err(fault) => {
+            eprintln!("dev/simulate: {fault}");
+            return ExitCode::from(2);
+        }
+    };
+    // A panic of the daemon's logic is a finding, and is shown as one.
+    std::panic::set_hook(Box::new(|_| ()));
+    if all_plants {
+        return if plants(options.events) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let began = Instant::now();
+    let Search { runs, events, failure } = search(from..from + seeds, options, |runs, events| {
+        let seconds = began.elapsed().as_secs_f64();
+        println!("{runs} of {seeds} seeds, {events} events, {seconds:.1} s");
+    });
+    match failure {
+        None => {
+            let seconds = began.elapsed().as_secs_f64();
+            println!("every invariant held: {runs} seeds, {events} events, {seconds:.1} s");
+            ExitCode::SUCCESS
+        }
+        Some(failure) => {
+            show(&failure, full);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a simulated process does with its life.
+
+use std::time::Duration;
+
+use forkful_core::slot::{Exit, ReadySign};
+
+use crate::definition::Quality;
+use crate::dice::Dice;
+
+/// The life of a process, from the order to start it.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// How long the order waits until the start is begun.
+    pub(crate) queued: Duration,
+    pub(crate) start: StartPlan,
+    /// From its start to its hello.
+    pub(crate) hello: Option<Duration>,
+    pub(crate) ready: Option<(Duration, ReadySign)>,
+    pub(crate) dies: Option<(Duration, Exit)>,
+    /// When it closes its channel by itself.
+    pub(crate) disconnects: Option<Duration>,
+    /// From the stop signal to its exit; `None` ignores the signal.
+    pub(crate) obeys: Option<Duration>,
+    pub(crate) drains: Drains,
+    /// How long the daemon takes to learn what it says.
+    pub(crate) latency: Duration,
+    /// How long the daemon takes to learn of its end.
+    pub(crate) mourning: Duration,
+}
+
+/// How the start of a process goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum StartPlan {
+    Runs(Duration),
+    Refused(Duration),
+    /// It waits for a file system that does not answer.
+    Hangs,
+}
+
+/// What a process does when it is disconnected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Drains {
+    Exits(Duration),
+    Reports(Duration),
+    Never,
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+impl Plan {
+    /// A process as it should be.
+    pub(crate) fn good(dice: &mut Dice) -> Self {
+        Self {
+            queued: dice.millis(0, 2),
+            start: StartPlan::Runs(dice.millis(1, 3)),
+            hello: Some(30 * MS),
+            // Before the shortest bound on it.
+            ready: Some((dice.millis(40, 180), ReadySign::Message)),
+            dies: None,
+            disconnects: None,
+            obeys: Some(dice.millis(0, 20)),
+            drains: Drains::Exits(dice.millis(0, 300)),
+            latency: Duration::ZERO,
+            mourning: MS,
+        }
+    }
+
+    /// What a process of a version of this quality does.
+    pub(crate) fn of(quality: Quality, dice: &mut Dice) -> Self {
+        match quality {
+            Quality::Good if dice.percent(85) => Self::good(dice),
+            Quality::Broken => Self { ready: None, ..Self::any(dice, 70) },
+            Quality::Good | Quality::Flaky => Self::any(dice, 35),
+        }
+    }
+
+    fn any(dice: &mut Dice, dies_percent: u64) -> Self {
+        let start = match dice.below(40) {
+            0 => StartPlan::Hangs,
+            1 | 2 => StartPlan::Refused(dice.millis(0, 20)),
+            3 => StartPlan::Runs(dice.millis(100, 9_000)),
+            _ => StartPlan::Runs(dice.millis(0, 5)),
+        };
+        let life = match dice.below(3) {
+            0 => dice.millis(0, 50),
+            1 => dice.millis(50, 6_000),
+            _ => dice.millis(6_000, 60_000),
+        };
+        let exit = dice.choose(&[0, 0, 1, 3, 137, -6, -9, -11, -15]);
+        let exit = if exit < 0 { Exit::Signal(-exit) } else { Exit::Code(exit) };
+        let sign = if dice.percent(50) { ReadySign::Listening } else { ReadySign::Message };
+        Self {
+            queued: if dice.percent(80) { dice.millis(0, 3) } else { dice.millis(0, 100) },
+            start,
+            hello: dice.percent(80).then(|| dice.millis(0, 15_000)),
+            ready: dice.percent(80).then(|| (dice.millis(0, 6_000), sign)),
+            dies: dice.percent(dies_percent).then_some((life, exit)),
+            disconnects: dice.percent(15).then(|| dice.millis(0, 20_000)),
+            obeys: dice.percent(75).then(|| dice.millis(0, 4_000)),
+            drains: match dice.below(4) {
+                0 => Drains::Never,
+                1 => Drains::Reports(dice.millis(0, 8_000)),
+                _ => Drains::Exits(dice.millis(0, 8_000)),
+            },
+            latency: if dice.percent(70) { Duration::ZERO } else { dice.millis(0, 200) },
+            mourning: if dice.percent(80) { dice.millis(0, 10) } else { dice.millis(0, 2_000) },
+        }
+    }
+}

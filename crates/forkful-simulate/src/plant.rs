@@ -1,0 +1,44 @@
+//! Faults that are planted, to see that the invariants find them: what a driver with a mistake would do.
+
+/// A mistake of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    LostAnswer,
+    AnsweredTwice,
+    DoubleSpawn,
+    LostExit,
+    ExitToldEarly,
+    ForgottenDeadline,
+    LostKill,
+    ReadyTooEarly,
+    TrafficStaysOpen,
+    NeedsIgnored,
+}
+
+impl Plant {
+    /// All of them: name, and what goes wrong.
+    pub const ALL: [(Self, &'static str, &'static str); 10] = [
+        (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
+        (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
+        (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
+        (Self::LostExit, "lost-exit", "the end of a process is not told to its slot"),
+        (
+            Self::ExitToldEarly,
+            "exit-told-early",
+            "a process that has got a signal is told to be gone at once",
+        ),
+        (Self::ForgottenDeadline, "forgotten-deadline", "the timer is not set to a deadline"),
+        (Self::LostKill, "lost-kill", "SIGKILL is not sent"),
+        (Self::ReadyTooEarly, "ready-too-early", "a new process is told to be ready when it is started"),
+        (Self::TrafficStaysOpen, "traffic-stays-open", "connections still go to a worker that leaves"),
+        (Self::NeedsIgnored, "needs-ignored", "an app is told that those that it depends on are ready"),
+    ];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(plant, ..)| *plant == self).map_or("", |(_, name, _)| name)
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, own, _)| *own == name).map(|(plant, ..)| *plant)
+    }
+}

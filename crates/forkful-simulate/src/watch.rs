@@ -1,0 +1,132 @@
+//! What must hold after every event, and what a run remembers for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use forkful_core::slot::Generation;
+use forkful_core::supervisor::AppId;
+
+/// What must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invariant {
+    AnsweredOnce,
+    OwedAndSettled,
+    GenerationsEnd,
+    StartedOnce,
+    TrafficFollows,
+    ReloadKeepsReady,
+    StoppedLeavesNothing,
+    WaitsForSomething,
+    DeadlinesKept,
+    LateChangesNothing,
+    DependenciesFirst,
+    ComesToRest,
+    NeverPanics,
+}
+
+impl Invariant {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::AnsweredOnce => "every command is answered once",
+            Self::OwedAndSettled => "a command gets as many answers of apps as it is owed, and no more",
+            Self::GenerationsEnd => "a slot holds the processes whose end it was not told, and no others",
+            Self::StartedOnce => "each generation is started once, in a slot that is there",
+            Self::TrafficFollows => {
+                "connections go to the worker that is online and confirmed, and to no other"
+            }
+            Self::ReloadKeepsReady => {
+                "a rolling reload takes no ready worker away before its successor is ready"
+            }
+            Self::StoppedLeavesNothing => "after a stop was answered, nothing runs of what was stopped",
+            Self::WaitsForSomething => "a command waits only while something is on its way that answers it",
+            Self::DeadlinesKept => "no deadline of a slot passes unnoticed",
+            Self::LateChangesNothing => "an event about a process that a slot does not hold changes nothing",
+            Self::DependenciesFirst => {
+                "an app starts when those that it depends on are ready, and stops before them"
+            }
+            Self::ComesToRest => {
+                "when nothing goes wrong any more, everything comes to rest in the state that was asked for"
+            }
+            Self::NeverPanics => "no input makes the daemon panic",
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// An invariant that does not hold, and what was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub invariant: Invariant,
+    pub seen: String,
+}
+
+/// What the checks remember.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// The first that was found.
+    pub(crate) broken: Option<Broken>,
+    /// Apps that have had an event since the last check.
+    pub(crate) touched: BTreeSet<AppId>,
+    /// Slots that have to serve while a rolling reload is under way.
+    guarded: BTreeMap<AppId, BTreeSet<u16>>,
+    /// The generation that each slot may start next.
+    next_generation: BTreeMap<(AppId, u16), u32>,
+    /// New apps whose start waits for apps that they depend on.
+    pub(crate) waits_for_needed: BTreeSet<AppId>,
+    /// Apps that are stopped when these do not run any more.
+    pub(crate) stops_after: BTreeMap<AppId, BTreeSet<AppId>>,
+}
+
+impl Watch {
+    pub(crate) fn fail(&mut self, invariant: Invariant, seen: impl Into<String>) {
+        if self.broken.is_none() {
+            self.broken = Some(Broken { invariant, seen: seen.into() });
+        }
+    }
+
+    /// A slot need not serve: its process has ended by itself, or a command says so.
+    pub(crate) fn excuse(&mut self, app: AppId, slot: u16) {
+        if let Some(guarded) = self.guarded.get_mut(&app) {
+            guarded.remove(&slot);
+        }
+    }
+
+    pub(crate) fn excuse_all(&mut self, app: AppId) {
+        self.guarded.remove(&app);
+    }
+
+    /// From now on these slots have to serve.
+    pub(crate) fn guard(&mut self, app: AppId, slots: BTreeSet<u16>) {
+        self.guarded.insert(app, slots);
+    }
+
+    pub(crate) fn guarded(&self, app: AppId) -> impl Iterator<Item = u16> + '_ {
+        self.guarded.get(&app).into_iter().flatten().copied()
+    }
+
+    /// Notes a start; says whether the generation is a new one.
+    pub(crate) fn is_new(&mut self, app: AppId, slot: u16, generation: Generation) -> bool {
+        let next = self.next_generation.entry((app, slot)).or_default();
+        let is_new = generation.0 >= *next;
+        *next = generation.0 + 1;
+        is_new
+    }
+
+    /// Another command takes an app over: nothing of it waits for other apps any more.
+    pub(crate) fn forget_order(&mut self, app: AppId) {
+        self.waits_for_needed.remove(&app);
+        self.stops_after.remove(&app);
+    }
+
+    /// A slot is gone; another one of its number begins anew.
+    pub(crate) fn forget_slot(&mut self, app: AppId, slot: u16) {
+        self.next_generation.remove(&(app, slot));
+        self.excuse(app, slot);
+    }
+}

@@ -1,0 +1,223 @@
+//! A world: the machine, the daemon and its clients under one clock, and the loop over what happens.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::slot::Generation;
+use forkful_core::supervisor::AppId;
+
+use crate::daemon::{Clients, Daemon};
+use crate::definition;
+use crate::dice::Dice;
+use crate::machine::{Deed, Machine, Phase, Pid};
+use crate::plan::Plan;
+use crate::plant::Plant;
+use crate::queue::{Happening, Queue};
+use crate::script::{Action, Step};
+use crate::watch::{Broken, Invariant, Watch};
+
+/// A planted fault shows at one of so many occasions.
+const PLANT_EVERY: u64 = 4;
+/// After so long everything has come to rest; health checks go on for ever.
+const CALM: Duration = Duration::from_secs(900);
+/// More events than any world takes to come to rest; reaching it means that a loop does not end.
+const CALM_EVENTS_MAX: usize = 20_000;
+
+/// See the module's documentation.
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) machine: Machine,
+    pub(crate) daemon: Daemon,
+    pub(crate) clients: Clients,
+    pub(crate) watch: Watch,
+    pub(crate) plant: Option<Plant>,
+    /// Nothing goes wrong any more.
+    pub(crate) calm: bool,
+    pub(crate) trace: Option<Vec<String>>,
+    /// How many events have happened.
+    pub(crate) events: usize,
+    /// How many steps of the script have been carried out.
+    pub(crate) steps: usize,
+    script: Rc<[Step]>,
+    queue: Queue,
+    dice: Dice,
+    seed: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, script: Rc<[Step]>, plant: Option<Plant>, traces: bool) -> Self {
+        let mut world = Self {
+            now: Time::default(),
+            machine: Machine::default(),
+            daemon: Daemon::new(seed),
+            clients: Clients::default(),
+            watch: Watch::default(),
+            plant,
+            calm: false,
+            trace: traces.then(Vec::new),
+            events: 0,
+            steps: 0,
+            script,
+            queue: Queue::default(),
+            dice: Dice::of(&[seed, 2]),
+            seed,
+        };
+        world.schedule_step();
+        world
+    }
+
+    /// Runs until an invariant is broken, or until everything rests after so many events.
+    pub(crate) fn run(&mut self, events: usize) -> Option<Broken> {
+        while self.watch.broken.is_none() && self.events < events && self.happen() {}
+        self.calm = true;
+        self.trace(|| "from now on nothing goes wrong".to_owned());
+        let most = self.events + CALM_EVENTS_MAX;
+        let end = self.now + CALM;
+        while self.watch.broken.is_none() && self.events < most && self.now < end && self.happen() {}
+        if self.watch.broken.is_none() {
+            self.check_rest(self.events >= most);
+        }
+        self.watch.broken.take()
+    }
+
+    /// Something happens; false when nothing is left.
+    fn happen(&mut self) -> bool {
+        loop {
+            let Some((at, happening)) = self.queue.pop() else { return false };
+            if at > self.now {
+                self.check_deadlines(at);
+                self.now = at;
+            }
+            if self.handle(happening) {
+                break;
+            }
+        }
+        self.events += 1;
+        self.turn();
+        self.check();
+        true
+    }
+
+    /// Handles what happens; false when it concerns nobody any more.
+    fn handle(&mut self, happening: Happening) -> bool {
+        match &happening {
+            Happening::Act | Happening::Wake => {}
+            Happening::Begin(pid)
+            | Happening::StartOver(pid)
+            | Happening::GiveUpStart(pid)
+            | Happening::Deed(pid, _)
+            | Happening::Told(pid, _)
+            | Happening::Asked(pid)
+            | Happening::Seen(pid) => {
+                let Some(process) = self.machine.processes.get(pid) else { return false };
+                let is_over = process.phase == Phase::Dead;
+                if is_over && matches!(happening, Happening::Deed(..)) {
+                    return false;
+                }
+            }
+        }
+        if let Some(trace) = &mut self.trace
+            && !matches!(happening, Happening::Act | Happening::Wake)
+        {
+            trace.push(format!("{:9.3} s  {happening:?}", self.now.since_start().as_secs_f64()));
+        }
+        match happening {
+            Happening::Act if self.calm => return false,
+            Happening::Act => self.act(),
+            Happening::Wake => return self.on_wake(),
+            Happening::Begin(pid) => self.begin_start(pid),
+            Happening::StartOver(pid) => self.on_start_over(pid),
+            Happening::GiveUpStart(pid) => self.fail_start(pid, "no answer within 10 s"),
+            Happening::Deed(pid, deed) => self.perform_deed(pid, deed),
+            Happening::Told(pid, deed) => self.tell(pid, &deed),
+            Happening::Asked(pid) => self.on_asked(pid),
+            Happening::Seen(pid) => self.on_seen(pid),
+        }
+        true
+    }
+
+    fn schedule_step(&mut self) {
+        if let Some(step) = self.script.get(self.steps) {
+            let at = Time::from_start(step.at).max(self.now);
+            self.at(at, Happening::Act);
+        }
+    }
+
+    /// Carries out the next step of the script.
+    fn act(&mut self) {
+        let script = Rc::clone(&self.script);
+        let Some(step) = script.get(self.steps) else { return };
+        self.steps += 1;
+        let now = self.now;
+        self.trace(|| format!("{:9.3} s  {}", now.since_start().as_secs_f64(), step.action));
+        match &step.action {
+            Action::Start { definitions, wait } => self.start(definitions, *wait),
+            Action::Command { verb, target, change, wait } => self.command(*verb, *target, *change, *wait),
+            Action::Leave(number) => self.clients.leave(*number),
+            Action::Renew(app, slot) => self.renew(*app, *slot),
+            Action::Kill(number) => {
+                if let Some(pid) = self.machine.nth_living(*number) {
+                    let deed = Deed::Die(forkful_core::slot::Exit::Signal(9));
+                    self.after(Duration::ZERO, Happening::Deed(pid, deed));
+                }
+            }
+            Action::Hang(number) => {
+                if let Some(pid) = self.machine.nth_living(*number) {
+                    self.hang(pid);
+                }
+            }
+            Action::Stray(number, stray) => self.stray(*number, *stray),
+            Action::EarlyDeadline(number) => self.early_deadline(*number),
+            Action::RefuseStarts(span) => self.machine.refuses_until = self.now + *span,
+        }
+        self.schedule_step();
+    }
+
+    pub(crate) fn after(&mut self, span: Duration, happening: Happening) {
+        self.at(self.now + span, happening);
+    }
+
+    pub(crate) fn at(&mut self, at: Time, happening: Happening) {
+        let tie = self.dice.bits();
+        self.queue.push(at, tie, happening);
+    }
+
+    /// What the process of this generation will do.
+    pub(crate) fn plan_of(&self, app: AppId, slot: u16, generation: Generation) -> Plan {
+        let words = [self.seed, 3, u64::from(app.0), u64::from(slot), u64::from(generation.0)];
+        let mut dice = Dice::of(&words);
+        let spec = self.daemon.apps.get(&app).map(|entry| entry.supervisor.spec());
+        match spec.filter(|_| !self.calm) {
+            Some(spec) => Plan::of(definition::read(spec).1, &mut dice),
+            None => Plan::good(&mut dice),
+        }
+    }
+
+    /// Whether what a process does is a sign of readiness to its app.
+    pub(crate) fn accepts(&self, pid: Pid, deed: &Deed) -> bool {
+        let Deed::Ready(sign) = deed else { return false };
+        let Some(process) = self.machine.processes.get(&pid) else { return false };
+        let entry = self.daemon.apps.get(&process.whose.0);
+        entry.is_some_and(|entry| entry.supervisor.policy().accepts(*sign))
+    }
+
+    /// Whether a planted fault is this one, and shows now.
+    pub(crate) fn plants(&mut self, plant: Plant) -> bool {
+        self.plant == Some(plant) && self.dice.below(PLANT_EVERY) == 0
+    }
+
+    pub(crate) fn trace(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
+        }
+    }
+
+    /// Time moves on: what was due has been done.
+    fn check_deadlines(&mut self, to: Time) {
+        if let Some(at) = self.daemon.next_wake().filter(|at| *at < to) {
+            let seen = format!("a deadline at {:.3} s has passed", at.since_start().as_secs_f64());
+            self.watch.fail(Invariant::DeadlinesKept, seen);
+        }
+    }
+}

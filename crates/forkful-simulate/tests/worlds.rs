@@ -1,0 +1,36 @@
+//! A few seeds in each run of the tests, and every planted fault; `dev/simulate` runs thousands.
+
+use forkful_simulate::{Options, Plant, run};
+
+const OPTIONS: Options = Options { events: 500, plant: None };
+/// Seeds in which a planted fault has to be found.
+const SEEDS: u64 = 200;
+
+#[test]
+fn every_invariant_holds() {
+    for seed in 0..SEEDS {
+        if let Err(failure) = run(seed, OPTIONS) {
+            panic!("seed {seed}: {:?}\n{}", failure.broken, failure.shortened.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let events = |seed| run(seed, OPTIONS).map_err(|failure| failure.broken).unwrap();
+    assert!((0..20).all(|seed| events(seed) == events(seed)));
+    let options = Options { plant: Some(Plant::LostExit), ..OPTIONS };
+    let trace = || (0..SEEDS).find_map(|seed| run(seed, options).err()).unwrap().trace;
+    assert_eq!(trace(), trace());
+}
+
+#[test]
+fn each_planted_fault_is_found() {
+    for (plant, name, _) in Plant::ALL {
+        let options = Options { plant: Some(plant), ..OPTIONS };
+        let failure = (0..SEEDS).find_map(|seed| run(seed, options).err());
+        let failure = failure.unwrap_or_else(|| panic!("{name} was not found by {SEEDS} seeds"));
+        println!("{name}: seed {}, {} steps: {}", failure.seed, failure.steps_left, failure.broken.invariant);
+        assert!(failure.steps_left <= failure.steps);
+    }
+}
