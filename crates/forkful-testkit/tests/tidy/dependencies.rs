@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{none, read};
 
 /// Crates from the lowest to the highest: each may use those before it and no other. `forkful-testkit` is for tests alone.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "forkful-testkit",
     "forkful-core",
     "forkful-os",
     "forkful-serve",
     "forkful-dispatch",
+    "forkful-simulate",
     "forkful-cluster",
     "forkful-load",
     "forkful-dialects",
