@@ -1,28 +1,29 @@
 //! The thread that touches files: appends lines in order, serves followers and the echo.
 
+mod appender;
+
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::{fmt, io};
 
 use forkful_api::types::LOG_TAIL_LINES_MAX;
-use forkful_core::logs::LogRotation;
 use forkful_os::behalf::{Entry, Find};
 use tokio::sync::oneshot;
 
 use super::alerts::Alerts;
 use super::archivist::{Notice, remove_archives};
 use super::echo::Echo;
-use super::file::{Appended, Limits, LogFile, Now, Surroundings, WriteFault, snapshot_of, truncate};
+use super::file::{Limits, LogFile, Now, snapshot_of, truncate};
 use super::follow::{FollowRequest, Followers};
 use super::lines::{Chunk, LineSenders};
-use super::order::{Extent, Mark, Order};
+use super::order::{Extent, Order};
 use super::queue::{Queue, Taken};
 use super::read_back::{BackFile, BackRequest, note};
 use super::space::Space;
-use super::stream::{Batch, StreamInfo, count_lines};
+use super::stream::{Batch, StreamInfo};
+use appender::{Appender, Piece, Shared};
 
 /// Where the service's own troubles are told.
 pub(super) type Report = Arc<dyn Fn(&str) + Send + Sync>;
@@ -89,19 +90,6 @@ pub(super) struct Writer {
     space: Space,
     alerts: Alerts,
     rendered: Vec<u8>,
-}
-
-/// A file and who writes to it.
-struct Shared {
-    file: LogFile,
-    streams: usize,
-    /// The app of the stream that began last.
-    app: Box<str>,
-    rotation: Option<LogRotation>,
-    /// Since it could not be written, which was told.
-    lost_lines: Option<u64>,
-    /// Why it cannot be written, since it cannot.
-    fault: Option<Arc<str>>,
 }
 
 impl Writer {
@@ -380,110 +368,6 @@ impl Writer {
     }
 }
 
-/// A batch and where in the rendered bytes its lines are, if they are not taken as they are.
-struct Piece<'a> {
-    batch: &'a Batch,
-    /// Counted over all files.
-    number: u64,
-    rendered: Option<Range<usize>>,
-}
-
-impl<'a> Piece<'a> {
-    fn new(batch: &'a Batch, number: u64, rendered: &mut Vec<u8>) -> Self {
-        let start = rendered.len();
-        let stream = &batch.stream;
-        let is_rendered = !stream.paths.is_empty() && stream.style.render(batch, rendered);
-        Self { batch, number, rendered: is_rendered.then_some(start..rendered.len()) }
-    }
-}
-
-/// What appending to any file takes.
-struct Appender<'a> {
-    space: &'a mut Space,
-    alerts: &'a mut Alerts,
-    rendered: &'a [u8],
-    archivist: &'a Sender<Notice>,
-    now: Now,
-}
-
-impl Appender<'_> {
-    /// Appends batches to one file; counts the lines that could not be written.
-    fn append(&mut self, shared: &mut Shared, order: &mut Order, group: &[(&Arc<Path>, &Piece<'_>)]) {
-        let path = group[0].0;
-        let mut slices = Vec::with_capacity(2 * group.len());
-        for (_, piece) in group {
-            match &piece.rendered {
-                Some(range) => slices.push(&self.rendered[range.clone()]),
-                None => slices.extend(piece.batch.parts()),
-            }
-        }
-        let (mut set_aside, mut incidents) = (0, Vec::new());
-        let mut around =
-            Surroundings { space: self.space, set_aside: &mut set_aside, incidents: &mut incidents };
-        let outcome = shared.file.append(&slices, self.now, &mut around);
-        if let Some(entry) = shared.file.placed_anew() {
-            let _sent = self.archivist.send(Notice::Placed { log: Arc::clone(path), entry: entry.clone() });
-        }
-        if set_aside > 0 {
-            // It ends only after us.
-            let _sent = self.archivist.send(Notice::SetAside { app: shared.app.clone() });
-        }
-        for incident in &incidents {
-            self.alerts.incident(path, incident, self.now.instant);
-        }
-        if shared.file.take_foreign() {
-            order.forget();
-        }
-        let mut kept_lines = match outcome {
-            Ok(_) => u64::MAX,
-            Err(ref fault) => lines_within(&slices, fault.kept),
-        };
-        self.note_outcome(shared, path, outcome);
-        for (_, piece) in group {
-            let Piece { batch, number, .. } = **piece;
-            let lines = batch.line_count();
-            let kept = lines.min(kept_lines);
-            kept_lines -= kept;
-            let stream = &batch.stream;
-            let (pm_id, at_ms) = (stream.pm_id, batch.at_ms);
-            let lines_kept = u32::try_from(kept).unwrap_or(u32::MAX);
-            order.add(Mark { number, at_ms, lines: lines_kept, pm_id, stream: stream.stream });
-            match &shared.fault {
-                None => stream.counters.clear_fault(path),
-                Some(fault) => stream.counters.set_fault(path, fault),
-            }
-            if kept < lines {
-                stream.counters.add_dropped(lines - kept);
-                if let Some(lost) = &mut shared.lost_lines {
-                    *lost += lines - kept;
-                }
-            }
-        }
-        order.ends_at(shared.file.extent());
-    }
-
-    /// Tells that a file cannot be written, and that it can again.
-    fn note_outcome(&mut self, shared: &mut Shared, path: &Arc<Path>, outcome: Result<Appended, WriteFault>) {
-        match outcome {
-            Ok(Appended::AsUsual) => {}
-            Ok(Appended::Again) => {
-                shared.fault = None;
-                if let Some(lost) = shared.lost_lines.take() {
-                    self.alerts.written_again(path, lost);
-                }
-            }
-            Err(fault) => {
-                if let Some(cause) = &fault.report {
-                    shared.fault = Some(fault_text(path, cause));
-                    if self.alerts.not_written(path, cause, self.now.instant) {
-                        shared.lost_lines = Some(0);
-                    }
-                }
-            }
-        }
-    }
-}
-
 fn fault_text(path: &Path, cause: &io::Error) -> Arc<str> {
     format!("the log file {} cannot be written: {cause}", path.display()).into()
 }
@@ -494,16 +378,6 @@ fn remove_archives_of(path: &Path) -> io::Result<()> {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(fault) => Err(fault),
     }
-}
-
-fn lines_within(slices: &[&[u8]], mut bytes: usize) -> u64 {
-    let mut lines = 0;
-    for slice in slices {
-        let inside = slice.len().min(bytes);
-        lines += count_lines(&slice[..inside]);
-        bytes -= inside;
-    }
-    lines
 }
 
 fn prefixed(batch: &Batch, prefix: &str) -> Vec<u8> {

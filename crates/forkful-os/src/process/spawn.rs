@@ -4,19 +4,17 @@
 //! thread is suspended. So it must do nothing but system calls on what was prepared before: no
 //! allocation, no lock, no panic. In return it can leave its error in a variable, without a pipe.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+mod prepared;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::ptr;
-
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::fcntl_dupfd_cloexec;
 
 use super::{Child, Flight, RunAs, SpawnError, SpawnPlan, SpawnStep};
 use crate::{priority, procinfo};
+use prepared::{Files, Image, SHELL};
 
 /// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
 const STACK_BYTES: usize = 64 * 1024;
@@ -70,102 +68,8 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
     Ok(Child { pid, pidfd, start_time })
 }
 
-/// The texts of the new process in the kernel's shape. The pointers stay valid when this moves, because
-/// they point into the heap.
-struct Image {
-    program: CString,
-    cwd: CString,
-    _texts: Vec<CString>,
-    argv_pointers: Vec<*const c_char>,
-    shell_argv_pointers: Vec<*const c_char>,
-    env_pointers: Vec<*const c_char>,
-}
-
-impl Image {
-    fn prepare(plan: &SpawnPlan) -> io::Result<Self> {
-        if plan.argv.is_empty() {
-            return Err(rustix::io::Errno::INVAL.into());
-        }
-        let program = c_path(&plan.program)?;
-        let cwd = c_path(&plan.cwd)?;
-        let mut texts = Vec::with_capacity(plan.argv.len() + plan.env.len() + 1);
-        for argument in &plan.argv {
-            texts.push(c_text(argument.clone().into_bytes())?);
-        }
-        let mut argv_pointers: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
-        argv_pointers.push(ptr::null());
-        let mut env_pointers = Vec::with_capacity(plan.env.len() + 1);
-        for (name, value) in &plan.env {
-            if name.is_empty() || name.contains('=') {
-                return Err(rustix::io::Errno::INVAL.into());
-            }
-            let text = c_text(format!("{name}={value}").into_bytes())?;
-            env_pointers.push(text.as_ptr());
-            texts.push(text);
-        }
-        env_pointers.push(ptr::null());
-        // What a shell does with an executable text that names no interpreter.
-        let mut shell_argv_pointers = vec![SHELL.as_ptr(), program.as_ptr()];
-        shell_argv_pointers.extend_from_slice(&argv_pointers[1..]);
-        Ok(Self { program, cwd, _texts: texts, argv_pointers, shell_argv_pointers, env_pointers })
-    }
-}
-
 /// The highest signal number.
 const SIGNAL_MAX: c_int = 64;
-
-const SHELL: &CStr = c"/bin/sh";
-
-fn c_path(path: &Path) -> io::Result<CString> {
-    c_text(path.as_os_str().as_bytes().to_vec())
-}
-
-fn c_text(bytes: Vec<u8>) -> io::Result<CString> {
-    CString::new(bytes).map_err(|_| rustix::io::Errno::INVAL.into())
-}
-
-/// The child's descriptors, all of them at numbers that none of its final ones has.
-struct Files {
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
-    channel: Option<OwnedFd>,
-    groups: Vec<OwnedFd>,
-}
-
-impl Files {
-    fn prepare(plan: SpawnPlan) -> io::Result<Self> {
-        let stdin = match plan.stdin {
-            Some(stdin) => stdin,
-            None => rustix::fs::openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?,
-        };
-        Ok(Self {
-            stdin: out_of_the_way(stdin)?,
-            stdout: out_of_the_way(plan.stdout)?,
-            stderr: out_of_the_way(plan.stderr)?,
-            channel: plan.channel.map(out_of_the_way).transpose()?,
-            groups: plan
-                .groups
-                .map(|groups| groups.files)
-                .unwrap_or_default()
-                .into_iter()
-                .map(out_of_the_way)
-                .collect::<io::Result<_>>()?,
-        })
-    }
-
-    fn raw(&self) -> [RawFd; 4] {
-        let channel = self.channel.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        [self.stdin.as_raw_fd(), self.stdout.as_raw_fd(), self.stderr.as_raw_fd(), channel]
-    }
-}
-
-fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
-    if fd.as_raw_fd() >= FIRST_FOREIGN_FD {
-        return Ok(fd);
-    }
-    Ok(fcntl_dupfd_cloexec(&fd, FIRST_FOREIGN_FD)?)
-}
 
 /// What the child does, and where it says what went wrong. Lives on the parent's stack while it waits.
 struct Orders<'a> {

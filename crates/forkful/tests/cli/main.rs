@@ -19,6 +19,7 @@ mod health;
 mod help;
 mod home;
 mod http;
+mod import_pm2;
 mod input;
 mod lab;
 mod lifecycle;

@@ -1,0 +1,170 @@
+//! `import pm2`: the apps of PM2 are taken over.
+
+use insta::assert_snapshot;
+
+use crate::sandbox::Sandbox;
+use crate::settled::settled;
+
+const SERVER: &str = "require('http').createServer((q, r) => r.end('ok')).listen(0);";
+
+/// As PM2 7.0.3 writes it, with what the apps need of it.
+const DUMP: &str = r#"[
+  { "name": "api", "exec_mode": "cluster_mode", "pm_exec_path": "[work]/server.js", "pm_cwd": "[work]", "exec_interpreter": "node",
+    "node_args": [], "instance_var": "NODE_APP_INSTANCE", "kill_timeout": 3000, "autostart": true, "autorestart": true, "treekill": true,
+    "pmx": true, "vizion": true, "km_link": false, "status": "online", "namespace": "shop", "unique_id": "4f1c",
+    "pm_out_log_path": "[pm2]/logs/api-out-0.log", "pm_err_log_path": "[pm2]/logs/api-error-0.log", "pm_pid_path": "[pm2]/pids/api-0.pid",
+    "env": { "PATH": "[path]", "HOME": "/root", "API_TOKEN": "abc", "PM2_HOME": "[pm2]", "unique_id": "4f1c", "api": "{}" } },
+  { "name": "api", "exec_mode": "cluster_mode", "pm_exec_path": "[work]/server.js", "pm_cwd": "[work]", "exec_interpreter": "node",
+    "node_args": [], "status": "online", "namespace": "shop", "env": { "PATH": "[path]" } },
+  { "name": "shell", "exec_mode": "fork_mode", "pm_exec_path": "[work]/loop.sh", "pm_cwd": "[work]", "exec_interpreter": "bash",
+    "args": ["a b"], "merge_logs": true, "status": "stopped", "pm_out_log_path": "[work]/shell.log", "env": { "PATH": "[path]" } },
+  { "name": "pm2-logrotate", "pmx_module": true, "pm_exec_path": "/x.js", "env": {} }
+]"#;
+
+#[test]
+fn nothing_runs_twice_while_pm2_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("job.js", "require('fs').appendFileSync('runs', 'x'); setInterval(() => {}, 1000);");
+    // A PM2 is there when its process and its socket are.
+    let pm2 = sandbox.work().join("pm2");
+    fs_err::create_dir(&pm2).unwrap();
+    fs_err::write(pm2.join("pm2.pid"), std::process::id().to_string()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(pm2.join("rpc.sock")).unwrap();
+    let work = sandbox.work().display().to_string();
+    let list = serde_json::json!([{ "pm2_env": {
+        "name": "job", "pm_id": 0, "pm_exec_path": format!("{work}/job.js"), "pm_cwd": work, "exec_mode": "fork_mode",
+        "exec_interpreter": "node", "status": "online", "env": { "PATH": std::env::var("PATH").unwrap() },
+    } }]);
+    sandbox.write("list.json", &list.to_string());
+    let bin = sandbox.work().join("bin");
+    fs_err::create_dir(&bin).unwrap();
+    let fake = bin.join("pm2");
+    fs_err::write(&fake, format!("#!/bin/sh\ncat {work}/list.json\n")).unwrap();
+    fs_err::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let import = |args: &[&str]| {
+        let mut command = sandbox.command(&["import", "pm2"]);
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let output = command.args(args).env("PM2_HOME", &pm2).env("PATH", path).output().unwrap();
+        settled(&sandbox.told(&output))
+    };
+    assert_snapshot!(import(&[]), @"
+    exit: 0
+    --- stdout
+    job imported, stopped
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | job | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    note: PM2 still runs these apps, so they are imported stopped and nothing runs twice; end PM2 with `pm2 kill`, then `forkful start all`; `forkful import pm2 --stop-pm2` does both
+    ");
+    assert!(!sandbox.work().join("runs").exists(), "the job ran a second time");
+    let started = crate::sandbox::done(&sandbox, &["start", "job"]);
+    assert!(started.contains("online"), "{started}");
+}
+
+#[test]
+fn the_apps_of_pm2_are_taken_over_from_its_dump() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    sandbox.write("loop.sh", "while true; do sleep 1; done\n");
+    assert_snapshot!(sandbox.transcript(&["import", "pm2"]), @"
+    exit: 3
+    --- stderr
+    error: no PM2 is running with its folder at [sandbox]/.pm2, and it has saved nothing
+
+    hint: `pm2 save` writes a dump; --home or PM2_HOME names another folder
+    ");
+    let pm2 = sandbox.work().join("pm2");
+    let dump = DUMP
+        .replace("[work]", &sandbox.work().display().to_string())
+        .replace("[pm2]", &pm2.display().to_string())
+        .replace("[path]", &std::env::var("PATH").unwrap());
+    fs_err::create_dir(&pm2).unwrap();
+    fs_err::write(pm2.join("dump.pm2"), dump).unwrap();
+    let import = |args: &[&str]| {
+        let mut command = sandbox.command(&["import", "pm2"]);
+        let output = command.args(args).env("PM2_HOME", &pm2).output().unwrap();
+        settled(&sandbox.told(&output).replace(&std::env::var("PATH").unwrap(), "[path]"))
+    };
+    assert_snapshot!(import(&["--dry-run"]), @r#"
+    exit: 0
+    --- stdout
+    {
+      "apps": [
+        {
+          "name": "api",
+          "script": "[sandbox]/work/server.js",
+          "cwd": "[sandbox]/work",
+          "interpreter": "node",
+          "exec_mode": "cluster",
+          "instances": 2,
+          "namespace": "shop",
+          "instance_var": "NODE_APP_INSTANCE",
+          "kill_timeout": 3000,
+          "autorestart": true,
+          "autostart": true,
+          "treekill": true,
+          "env": {
+            "PATH": "[path]",
+            "HOME": "/root",
+            "API_TOKEN": "[redacted]"
+          },
+          "filter_env": true,
+          "ignore_watch": null
+        },
+        {
+          "name": "shell",
+          "script": "[sandbox]/work/loop.sh",
+          "cwd": "[sandbox]/work",
+          "interpreter": "bash",
+          "exec_mode": "fork",
+          "args": [
+            "a b"
+          ],
+          "merge_logs": true,
+          "out_file": "[sandbox]/work/shell.log",
+          "autostart": false,
+          "env": {
+            "PATH": "[path]"
+          },
+          "filter_env": true,
+          "ignore_watch": null
+        }
+      ]
+    }
+    --- stderr
+    note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    "#);
+    assert_snapshot!(import(&[]), @"
+    exit: 0
+    --- stdout
+    api imported (2 workers)
+    shell imported
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | shell | default | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    ");
+    assert_snapshot!(import(&[]), @"
+    exit: 0
+    --- stdout
+    | id | name | namespace | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 1 | api | shop | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    | 2 | shell | default | fork | - | - | 0 | stopped | - | - |
+    --- stderr
+    note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    note: api: exists already, left unchanged
+    note: shell: exists already, left unchanged
+    ");
+    fs_err::write(pm2.join("dump.pm2"), "[").unwrap();
+    assert_snapshot!(import(&[]), @"
+    exit: 2
+    --- stderr
+    error: cannot read [sandbox]/work/pm2/dump.pm2
+    caused by: EOF while parsing a list at line 1 column 1
+
+    hint: it must be what `pm2 save` wrote
+    ");
+}
