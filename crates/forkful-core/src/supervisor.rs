@@ -51,6 +51,8 @@ pub struct AppSupervisor {
     spec: Rc<AppSpec>,
     policy: Policy,
     slots: BTreeMap<u16, SlotRecord>,
+    /// Slots that are gone, until the driver has performed [`Effect::SlotRemoved`].
+    removed: BTreeMap<u16, SlotRecord>,
     /// Commands that slots have not answered.
     asked: BTreeMap<Ticket, Asked>,
     last_ticket: u64,
@@ -114,6 +116,7 @@ impl AppSupervisor {
             policy: Policy::of(&spec),
             spec: Rc::new(spec),
             slots: BTreeMap::new(),
+            removed: BTreeMap::new(),
             asked: BTreeMap::new(),
             last_ticket: 0,
             reload: None,
@@ -151,6 +154,16 @@ impl AppSupervisor {
 
     pub fn slot(&self, number: u16) -> Option<&SlotRecord> {
         self.slots.get(&number)
+    }
+
+    /// A slot as the effects of the last step are about it: also one that is gone, until its removal was performed.
+    pub fn last_slot(&self, number: u16) -> Option<&SlotRecord> {
+        self.slots.get(&number).or_else(|| self.removed.get(&number))
+    }
+
+    /// The removal of a slot was performed.
+    pub fn forget_removed(&mut self, number: u16) {
+        self.removed.remove(&number);
     }
 
     /// From now on, values of the environment that were inherited are saved too.

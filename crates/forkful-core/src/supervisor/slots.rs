@@ -152,9 +152,8 @@ impl Turn<'_> {
 
     /// A deleted slot goes; with the last one the app.
     pub(super) fn remove_slot(&mut self, number: u16) {
-        if self.app.slots.remove(&number).is_none() {
-            return;
-        }
+        let Some(record) = self.app.slots.remove(&number) else { return };
+        self.app.removed.insert(number, record);
         self.effect(Effect::Changed);
         self.effect(Effect::SlotRemoved(number));
         self.on_slot_gone(number);

@@ -329,12 +329,13 @@ impl App {
     }
 }
 
-/// The slots of an app, each with its place, to be changed.
+/// The slots of an app, each with its place, to be changed. A slot that is gone is among them until its place is removed,
+/// because its end is still to be told.
 pub(crate) fn places_mut<'a>(
     supervisor: &'a AppSupervisor,
     places: &'a mut BTreeMap<u16, Place>,
 ) -> impl Iterator<Item = (u16, &'a SlotRecord, &'a mut Place)> {
-    places.iter_mut().filter_map(|(slot, place)| Some((*slot, supervisor.slot(*slot)?, place)))
+    places.iter_mut().filter_map(|(slot, place)| Some((*slot, supervisor.last_slot(*slot)?, place)))
 }
 
 /// Things to do later, in order of time.

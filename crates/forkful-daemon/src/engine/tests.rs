@@ -2,6 +2,7 @@
 
 mod apply;
 mod clearing;
+mod events;
 mod hung;
 mod reload;
 mod saved;
