@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use forkful_cluster::{Primary, PrimaryConfig};
+use forkful_core::Time;
 use forkful_core::chance::Chance;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
 use super::launch::{lowest_port_of, other_user};
+use super::wakes::Wakes;
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
 
@@ -28,6 +30,9 @@ pub(crate) struct Apps {
     next_pm_id: u32,
     /// Some app may hold something back for another.
     holds_some: bool,
+    wakes: Wakes,
+    /// Ports where closed connections are counted, of apps that have any.
+    counted: BTreeMap<AppId, Vec<u16>>,
     /// Seeds of the apps' jitter.
     chance: Chance,
 }
@@ -42,15 +47,63 @@ impl Deref for Apps {
 
 impl Apps {
     pub(crate) fn new(chance: Chance) -> Self {
-        Self { all: BTreeMap::new(), last: 0, next_pm_id: 0, holds_some: false, chance }
+        Self {
+            all: BTreeMap::new(),
+            last: 0,
+            next_pm_id: 0,
+            holds_some: false,
+            wakes: Wakes::default(),
+            counted: BTreeMap::new(),
+            chance,
+        }
     }
 
+    /// An app to be changed, after which it may be due at another time.
     pub(crate) fn get_mut(&mut self, app: AppId) -> Option<&mut App> {
+        self.wakes.note_change(app);
         self.all.get_mut(&app)
     }
 
+    /// The same of all apps.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut App> {
-        self.all.values_mut()
+        let Self { all, wakes, .. } = self;
+        all.iter_mut().map(|(id, entry)| {
+            wakes.note_change(*id);
+            entry
+        })
+    }
+
+    /// When the first app is due.
+    pub(super) fn next_wake(&mut self) -> Option<Time> {
+        self.refresh();
+        self.wakes.first()
+    }
+
+    /// The apps that are due.
+    pub(super) fn due(&mut self, now: Time) -> Vec<AppId> {
+        self.refresh();
+        self.wakes.due(now)
+    }
+
+    /// The apps where the daemon hands connections over and counts those that close, with their ports.
+    pub(super) fn counted_ports(&mut self) -> &BTreeMap<AppId, Vec<u16>> {
+        self.refresh();
+        &self.counted
+    }
+
+    /// Asks the apps that may have changed what is kept of them here.
+    fn refresh(&mut self) {
+        let Self { all, wakes, counted, .. } = self;
+        wakes.refresh(|app| {
+            let entry = all.get(&app);
+            let ports: Vec<u16> = entry.into_iter().flat_map(|entry| entry.primary.counted_ports()).collect();
+            if ports.is_empty() {
+                counted.remove(&app);
+            } else {
+                counted.insert(app, ports);
+            }
+            entry?.next_wake()
+        });
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<AppId> {
@@ -76,6 +129,7 @@ impl Apps {
             lowest_port: lowest_port_of(&spec),
         };
         let supervisor = AppSupervisor::new(spec, self.chance.bits());
+        self.wakes.note_change(id);
         self.all.insert(id, App::new(supervisor, Primary::new(config, Rc::clone(reactor), false)));
         id
     }
@@ -96,14 +150,14 @@ impl Apps {
     pub(super) fn add_place(&mut self, app: AppId, number: u16, home: &Home) {
         let pm_id = self.next_pm_id;
         self.next_pm_id += 1;
-        if let Some(entry) = self.all.get_mut(&app) {
+        if let Some(entry) = self.get_mut(app) {
             entry.add_place(number, pm_id, &home.logs());
         }
     }
 
     /// A deleted slot goes.
     pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService) {
-        let Some(entry) = self.all.get_mut(&app) else { return };
+        let Some(entry) = self.get_mut(app) else { return };
         entry.later.forget(slot);
         entry.supervisor.forget_removed(slot);
         if let Some(place) = entry.places.remove(&slot) {
@@ -113,6 +167,7 @@ impl Apps {
 
     /// The last slot of an app is gone, and the app with it.
     pub(super) fn remove(&mut self, app: AppId) {
+        self.wakes.note_change(app);
         if let Some(group) = self.all.remove(&app).and_then(|entry| entry.group) {
             group.remove();
         }
@@ -139,7 +194,7 @@ impl Apps {
 
     /// When nothing of an app runs any more, its ports are free.
     pub(super) fn free_ports(&mut self, app: AppId) {
-        if let Some(entry) = self.all.get_mut(&app)
+        if let Some(entry) = self.get_mut(app)
             && entry.is_at_rest()
         {
             entry.primary.close_all();

@@ -10,6 +10,7 @@ use forkful_os::closed::{ClosedConnections, Overflow};
 use forkful_os::reactor::{Interest, Reactor};
 
 use super::CLOSES_TOKEN;
+use super::app::AppId;
 use super::apps::Apps;
 
 /// More closed connections than this in a second are not worth following: evenness is for few.
@@ -35,7 +36,7 @@ impl Closes {
         if self.pause.is_some_and(|until| until > now) {
             return self.stop(apps, reactor);
         }
-        let mut ports: Vec<u16> = apps.values().flat_map(|entry| entry.primary.counted_ports()).collect();
+        let mut ports: Vec<u16> = apps.counted_ports().values().flatten().copied().collect();
         ports.sort_unstable();
         ports.dedup();
         if ports == self.ports {
@@ -77,13 +78,15 @@ impl Closes {
     /// The kernel has reports.
     pub(super) fn on_readable(&mut self, apps: &mut Apps, reactor: &Reactor, now: Time) {
         let Some(reports) = &mut self.reports else { return };
-        let mut seen = 0_u32;
-        let outcome = reports.read(|cookie| {
-            seen += 1;
-            for entry in apps.values_mut() {
-                entry.primary.connection_closed(cookie);
+        let mut cookies = Vec::new();
+        let outcome = reports.read(|cookie| cookies.push(cookie));
+        let counting: Vec<AppId> = apps.counted_ports().keys().copied().collect();
+        for app in counting {
+            if let Some(entry) = apps.get_mut(app) {
+                cookies.iter().for_each(|cookie| entry.primary.connection_closed(*cookie));
             }
-        });
+        }
+        let seen = u32::try_from(cookies.len()).unwrap_or(u32::MAX);
         if now.since(self.seen.0) > Duration::from_secs(1) {
             self.seen = (now, 0);
         }

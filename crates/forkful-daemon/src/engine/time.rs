@@ -6,7 +6,7 @@ use forkful_core::Time;
 use forkful_core::slot;
 use forkful_core::supervisor::Event;
 
-use super::app::{App, AppId, Later};
+use super::app::{AppId, Later};
 use super::work::Done;
 use super::{Engine, Phase};
 
@@ -17,9 +17,7 @@ impl Engine {
         for ((app, slot, generation), why) in self.starts.give_up(now) {
             self.tell(app, Event::Slot(slot, slot::Event::SpawnFailed(generation, why)));
         }
-        let is_due = |(_, entry): &(&AppId, &App)| entry.next_wake().is_some_and(|at| at <= now);
-        let due: Vec<AppId> = self.apps.iter().filter(is_due).map(|(id, _)| *id).collect();
-        for app in due {
+        for app in self.apps.due(now) {
             self.app_on_time(app, now);
         }
     }
@@ -56,8 +54,13 @@ impl Engine {
 
     /// Has the reactor wake when something is due next.
     pub(super) fn set_timer(&mut self) -> io::Result<()> {
-        let apps = self.apps.values().filter_map(App::next_wake).min();
-        let wake = apps.into_iter().chain(self.starts.next_wake()).chain(self.looks.next_wake()).min();
+        let wake = self
+            .apps
+            .next_wake()
+            .into_iter()
+            .chain(self.starts.next_wake())
+            .chain(self.looks.next_wake())
+            .min();
         self.wake.wake_at(wake, self.clock.now())
     }
 
