@@ -3,7 +3,8 @@
 //! Only reaching the daemon is bounded in time ([`CONNECT_TIMEOUT`], which includes its answer to the
 //! first ping). A request itself may take as long as it takes: a reload of 50 slow workers is no fault.
 
-use std::collections::VecDeque;
+mod log_lines;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,9 +26,10 @@ use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogLine, LogStream,
-    LogsQuery, Ping, StartRequest, Verb,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogStream, LogsQuery,
+    Ping, StartRequest, Verb,
 };
+pub use log_lines::LogReader;
 
 /// How long to wait for a daemon to accept a connection and to answer its first ping. Both take under a
 /// millisecond unless the daemon is stuck or hundreds of clients are before us.
@@ -38,9 +40,6 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The largest reply that is read; a list of 1024 apps with tails is a few megabytes.
 const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
-
-/// The largest text of one log line: a line of many megabytes, escaped as JSON.
-const LOG_LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Why a request did not succeed.
 #[derive(Debug, Error)]
@@ -269,7 +268,7 @@ impl Client {
         if response.status() != StatusCode::OK {
             return Err(refusal(&request, response).await);
         }
-        Ok(LogReader { body: response.into_body(), buffer: LineBuffer::default(), request, _client: self })
+        Ok(LogReader::new(response.into_body(), request, self))
     }
 
     async fn get<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
@@ -306,80 +305,6 @@ impl Client {
         let lost = |source| ClientError::Lost { request: name.clone(), source };
         self.sender.ready().await.map_err(lost)?;
         self.sender.send_request(request).await.map_err(lost)
-    }
-}
-
-/// Lines of `GET /v1/logs` as they come.
-#[derive(Debug)]
-pub struct LogReader {
-    body: Incoming,
-    buffer: LineBuffer,
-    request: String,
-    /// Held so that the connection lives as long as its stream.
-    _client: Client,
-}
-
-impl LogReader {
-    /// The next line; `None` when the daemon ends the stream.
-    pub async fn next(&mut self) -> Result<Option<LogLine>, ClientError> {
-        loop {
-            if let Some(line) = self.buffer.next_line() {
-                return serde_json::from_slice(&line).map(Some).map_err(|e| self.broken(e.to_string()));
-            }
-            if self.buffer.len() > LOG_LINE_BYTES_MAX {
-                return Err(self.broken("a line without an end".to_owned()));
-            }
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(Err(source)) => {
-                    return Err(ClientError::Lost { request: self.request.clone(), source });
-                }
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.push(&data);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether [`LogReader::next`] has a line at once, without waiting for the daemon.
-    pub fn has_line(&self) -> bool {
-        self.buffer.bytes.contains(&b'\n')
-    }
-
-    fn broken(&self, what: String) -> ClientError {
-        ClientError::Broken { request: self.request.clone(), what }
-    }
-}
-
-/// Cuts a byte stream into lines, looking at each byte once.
-#[derive(Debug, Default)]
-struct LineBuffer {
-    bytes: VecDeque<u8>,
-    /// Bytes at the front that are known to hold no newline.
-    scanned: usize,
-}
-
-impl LineBuffer {
-    fn push(&mut self, data: &[u8]) {
-        self.bytes.extend(data);
-    }
-
-    fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    fn next_line(&mut self) -> Option<Vec<u8>> {
-        let end = self.bytes.iter().skip(self.scanned).position(|byte| *byte == b'\n');
-        let Some(end) = end.map(|offset| self.scanned + offset) else {
-            self.scanned = self.bytes.len();
-            return None;
-        };
-        self.scanned = 0;
-        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
-        line.pop();
-        Some(line)
     }
 }
 
@@ -470,20 +395,6 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_cut_wherever_the_stream_was_cut() {
-        let mut buffer = LineBuffer::default();
-        let mut lines = Vec::new();
-        for chunk in ["on", "e\ntw", "o", "\n\nrest"] {
-            buffer.push(chunk.as_bytes());
-            while let Some(line) = buffer.next_line() {
-                lines.push(String::from_utf8(line).unwrap());
-            }
-        }
-        assert_eq!(lines, ["one", "two", ""]);
-        assert_eq!(buffer.len(), 4);
-    }
 
     #[test]
     fn a_verb_has_the_name_in_the_path_that_it_has_in_json() {
