@@ -12,7 +12,6 @@
 
 pub mod ansi;
 pub mod apply;
-pub mod chance;
 pub mod date_format;
 pub mod foreground;
 pub mod last_words;

@@ -1,7 +1,7 @@
 //! A small seeded generator (`SplitMix64`, Steele, Lea and Flood 2014): the same seed gives the same choices with every
 //! version of this program. Not for secrets, and the seed is an argument.
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random {
     state: u64,
 }

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crate::Time;
-use crate::chance::Chance;
+use crate::random::Random;
 use crate::rollout::ReloadQueue;
 use crate::slot::{Exit, Generation, Outcome, Policy, Slot, State, Ticket};
 use crate::spec::{AppName, AppSpec};
@@ -61,7 +61,7 @@ pub struct AppSupervisor {
     held: Option<Held>,
     /// When memory, requests and ages are looked at next.
     next_look: Option<Time>,
-    chance: Chance,
+    chance: Random,
 }
 
 /// A slot, and what is known of it beyond its state.
@@ -123,7 +123,7 @@ impl AppSupervisor {
             orders: ReloadQueue::default(),
             held: None,
             next_look: None,
-            chance: Chance::new(seed),
+            chance: Random::new(seed),
         }
     }
 

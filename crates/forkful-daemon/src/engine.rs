@@ -69,8 +69,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use forkful_api::types::{ActionReply, ErrorReply};
-use forkful_core::chance::Chance;
 use forkful_core::foreground::exit_code;
+use forkful_core::random::Random;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{Effect, Event, FirstStates};
@@ -236,7 +236,7 @@ impl Engine {
             processes: Processes::new(Rc::clone(wake.reactor())),
             wake,
             logs: LogService::start()?,
-            apps: Apps::new(Chance::new(seed)),
+            apps: Apps::new(Random::new(seed)),
             starts: Starts::new(marks, back.clone()),
             jobs: Jobs::default(),
             plans: apply::Plans::default(),

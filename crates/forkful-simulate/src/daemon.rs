@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::chance::Chance;
+use forkful_core::random::Random;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
 use forkful_core::spec::{AppName, Mode};
 use forkful_core::supervisor::{
@@ -40,7 +40,7 @@ pub(crate) struct Daemon {
     told: VecDeque<(AppId, AppEvent)>,
     holds_some: bool,
     effects: Vec<Effect>,
-    chance: Chance,
+    chance: Random,
     next_app: u32,
     next_job: u64,
     timer: Option<Time>,
@@ -69,7 +69,7 @@ impl Daemon {
             told: VecDeque::new(),
             holds_some: false,
             effects: Vec::new(),
-            chance: Chance::new(seed),
+            chance: Random::new(seed),
             next_app: 0,
             next_job: 0,
             timer: None,

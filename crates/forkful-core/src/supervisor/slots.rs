@@ -18,7 +18,7 @@ impl Turn<'_> {
         if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
             record.pending_start = record.pending_start.filter(|pending| pending != generation);
         }
-        let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.draw());
+        let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.unit());
         record.deadline = record.slot.next_deadline();
         if record.slot.stays_finished(&app.policy.restart) != was_finished {
             self.effect(Effect::Changed);

@@ -112,7 +112,7 @@ impl Turn<'_> {
         record.upkeep.current = serves.map(|running| Current {
             generation: running.generation,
             started: running.started,
-            share: chance.draw(),
+            share: chance.unit(),
             health: check.map(|check| Health::new(check, now)),
             question: None,
             requests: None,

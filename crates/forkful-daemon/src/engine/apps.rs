@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use forkful_cluster::{Primary, PrimaryConfig};
 use forkful_core::Time;
-use forkful_core::chance::Chance;
+use forkful_core::random::Random;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
 use forkful_os::reactor::Reactor;
@@ -34,7 +34,7 @@ pub(crate) struct Apps {
     /// Ports where closed connections are counted, of apps that have any.
     counted: BTreeMap<AppId, Vec<u16>>,
     /// Seeds of the apps' jitter.
-    chance: Chance,
+    chance: Random,
 }
 
 impl Deref for Apps {
@@ -46,7 +46,7 @@ impl Deref for Apps {
 }
 
 impl Apps {
-    pub(crate) fn new(chance: Chance) -> Self {
+    pub(crate) fn new(chance: Random) -> Self {
         Self {
             all: BTreeMap::new(),
             last: 0,

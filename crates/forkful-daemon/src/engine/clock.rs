@@ -1,8 +1,9 @@
-//! The one place of the daemon that reads clocks.
+//! The one place of the engine that reads clocks.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use forkful_core::Time;
+pub(crate) use forkful_os::wall_clock::now_ms as wall_ms;
 
 /// Translates between the core's [`Time`] and the clocks of the machine.
 #[derive(Debug, Clone, Copy)]
@@ -18,10 +19,4 @@ impl Clock {
     pub(crate) fn now(self) -> Time {
         Time::from_start(self.start.elapsed())
     }
-}
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
