@@ -21,6 +21,7 @@ pub mod primary_habits;
 pub mod random;
 pub mod restart;
 pub mod rollout;
+pub mod saving;
 pub mod signals;
 pub mod slot;
 pub mod spec;

@@ -216,6 +216,21 @@ impl AppSupervisor {
         !self.is_at_rest() && self.slots.values().all(|record| !record.wanted)
     }
 
+    /// Which slots a later daemon starts, as it is saved. It numbers its slots without the gaps that deleted workers have
+    /// left.
+    pub fn saved_states(&self) -> FirstStates {
+        let staying = self.slots.values().filter(|record| !record.slot.is_going());
+        let numbered: Vec<(u16, &SlotRecord)> = (0..).zip(staying).collect();
+        let slots = |meant: &dyn Fn(&SlotRecord) -> bool| {
+            numbered.iter().filter(|(_, record)| meant(record)).map(|(position, _)| *position).collect()
+        };
+        let is_finished = |record: &SlotRecord| record.slot.stays_finished(&self.spec.restart);
+        FirstStates {
+            stopped: Some(slots(&|record| !record.wanted)),
+            finished: slots(&|record| record.wanted && is_finished(record)),
+        }
+    }
+
     /// Whether a slot exists and is to stay.
     pub fn stays(&self, slot: u16) -> bool {
         self.slots.get(&slot).is_some_and(|record| !record.slot.is_going() && !record.is_gone)

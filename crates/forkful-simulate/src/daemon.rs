@@ -1,23 +1,26 @@
 //! The simulated daemon: what the engine of the real one does around the pure parts, without processes and sockets.
 //!
 //! - `commands`: what clients ask, as events of supervisors · `effects`: what supervisors want done
-//! - `jobs`: commands under way, and their replies
+//! - `jobs`: commands under way, and their replies · `saving`: the saved state, a crash, and what comes back
 
 mod commands;
 mod effects;
 mod jobs;
+mod saving;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::random::Random;
+use forkful_core::saving::Saving;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
 use forkful_core::spec::{AppName, Mode};
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, waiting_for_others,
 };
 
+use crate::disk::Saved;
 use crate::machine::{Deed, Phase, Pid, Whose};
 use crate::plan::StartPlan;
 use crate::plant::Plant;
@@ -39,11 +42,31 @@ pub(crate) struct Daemon {
     /// Events that come from within.
     told: VecDeque<(AppId, AppEvent)>,
     holds_some: bool,
+    pub(crate) saving: Saving,
+    /// The newest state that is known to be on disk.
+    saved: u64,
+    /// Replies that wait for a state to be on disk.
+    patient: Vec<Patient>,
+    /// Entries of a saved state that are about to be started.
+    pending: Vec<Saved>,
     effects: Vec<Effect>,
     chance: Random,
     next_app: u32,
     next_job: u64,
     timer: Option<Time>,
+}
+
+/// A reply that waits for a state to be on disk.
+#[derive(Debug)]
+struct Patient {
+    request: usize,
+    ticket: Option<u64>,
+    /// How many events had happened when it was ready.
+    ready: usize,
+    /// What should run by then.
+    state: Vec<Saved>,
+    /// Apps of which workers are being deleted.
+    going: Vec<AppName>,
 }
 
 /// An app of the daemon.
@@ -68,6 +91,10 @@ impl Daemon {
             pids: BTreeMap::new(),
             told: VecDeque::new(),
             holds_some: false,
+            saving: Saving::default(),
+            saved: 0,
+            patient: Vec::new(),
+            pending: Vec::new(),
             effects: Vec::new(),
             chance: Random::new(seed),
             next_app: 0,
@@ -78,6 +105,11 @@ impl Daemon {
 
     pub(crate) fn find(&self, name: &AppName) -> Option<AppId> {
         self.apps.iter().find(|(_, app)| app.supervisor.spec().name == *name).map(|(id, _)| *id)
+    }
+
+    /// Whether an app of this name exists, or is about to be started from the saved state.
+    fn is_known(&self, name: &AppName) -> bool {
+        self.find(name).is_some() || self.pending.iter().any(|saved| saved.spec.name == *name)
     }
 
     /// When a supervisor is to be told that time has passed.
@@ -103,6 +135,7 @@ impl World {
             }
         }
         self.finish_jobs();
+        self.save_changes();
     }
 
     fn go_on_with_held(&mut self) -> bool {

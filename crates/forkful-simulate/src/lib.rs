@@ -4,7 +4,7 @@
 //! ```text
 //! seed ─▶ script (what clients ask, what goes wrong) ─┐
 //!                                                      ▼
-//!          queue (time, random order) ─▶ world ─▶ daemon (supervisors, commands under way)
+//!          queue (time, random order) ─▶ world ─▶ daemon (supervisors, commands under way, saved state)
 //!                      ▲                   │         │ Spawn, Signal, Drain …
 //!                      └── machine ◀───────┴─────────┘   after each event: checks
 //! ```
@@ -20,6 +20,7 @@ mod checks;
 mod daemon;
 mod definition;
 mod dice;
+mod disk;
 mod machine;
 mod plan;
 mod plant;

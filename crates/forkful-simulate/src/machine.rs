@@ -113,6 +113,11 @@ impl Machine {
         Pid(self.last_pid)
     }
 
+    /// The machine after a crash of the daemon: no process is left, and no number is used again.
+    pub(crate) fn reborn(&self) -> Self {
+        Self { processes: BTreeMap::new(), last_pid: self.last_pid, refuses_until: self.refuses_until }
+    }
+
     /// How many starts have been ordered so far.
     pub(crate) fn ordered(&self) -> u64 {
         self.last_pid

@@ -13,11 +13,13 @@ pub enum Plant {
     ReadyTooEarly,
     TrafficStaysOpen,
     NeedsIgnored,
+    AnsweredBeforeSaved,
+    LostChange,
 }
 
 impl Plant {
     /// All of them: name, and what goes wrong.
-    pub const ALL: [(Self, &'static str, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str, &'static str); 12] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -32,6 +34,8 @@ impl Plant {
         (Self::ReadyTooEarly, "ready-too-early", "a new process is told to be ready when it is started"),
         (Self::TrafficStaysOpen, "traffic-stays-open", "connections still go to a worker that leaves"),
         (Self::NeedsIgnored, "needs-ignored", "an app is told that those that it depends on are ready"),
+        (Self::AnsweredBeforeSaved, "answered-before-saved", "a reply does not wait for the disk"),
+        (Self::LostChange, "lost-change", "a change is not noted for the next save"),
     ];
 
     pub fn name(self) -> &'static str {

@@ -26,6 +26,12 @@ pub(crate) enum Happening {
     Asked(Pid),
     /// The daemon learns that a process has ended, and that its tree is gone.
     Seen(Pid),
+    /// A write of the saved state has come to its end.
+    Written(u64),
+    /// The reply to a request has waited long enough for the disk.
+    Patience(usize),
+    /// The daemon of this life has read the saved state.
+    Revive(u32),
     /// The daemon's timer.
     Wake,
 }

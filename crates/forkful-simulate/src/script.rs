@@ -34,6 +34,10 @@ pub(crate) enum Action {
     Stray(u64, Stray),
     /// A slot is told that time has passed though none of its deadlines has come.
     EarlyDeadline(u64),
+    /// The daemon crashes, and another one begins.
+    Crash,
+    /// Nothing can be written for so long.
+    FillDisk(Duration),
     /// No process can be started for so long.
     RefuseStarts(Duration),
 }
@@ -139,7 +143,9 @@ impl Writer {
             70..=79 => Action::Kill(self.dice.bits()),
             80..=83 => Action::Hang(self.dice.bits()),
             84..=89 => Action::Stray(self.dice.bits(), self.dice.choose(&STRAYS)),
-            90..=94 => Action::EarlyDeadline(self.dice.bits()),
+            90..=92 => Action::EarlyDeadline(self.dice.bits()),
+            93 | 94 => Action::FillDisk(self.dice.millis(10, 5_000)),
+            95..=97 => Action::Crash,
             _ => Action::RefuseStarts(self.dice.millis(10, 5_000)),
         }
     }
@@ -210,6 +216,8 @@ impl fmt::Display for Action {
             Self::Hang(_) => f.write_str("a process hangs"),
             Self::Stray(_, stray) => write!(f, "a late event: {stray:?}"),
             Self::EarlyDeadline(_) => f.write_str("an early deadline"),
+            Self::Crash => f.write_str("the daemon crashes"),
+            Self::FillDisk(span) => write!(f, "the disk is full for {} s", span.as_secs_f64()),
             Self::RefuseStarts(span) => write!(f, "starts are refused for {} s", span.as_secs_f64()),
         }
     }

@@ -20,6 +20,8 @@ pub enum Invariant {
     DeadlinesKept,
     LateChangesNothing,
     DependenciesFirst,
+    RepliesHold,
+    ComesBack,
     ComesToRest,
     NeverPanics,
 }
@@ -45,6 +47,8 @@ impl Invariant {
             Self::DependenciesFirst => {
                 "an app starts when those that it depends on are ready, and stops before them"
             }
+            Self::RepliesHold => "what a reply says is on disk, unless the reply tells that it is not",
+            Self::ComesBack => "after a crash each app is back as it was saved",
             Self::ComesToRest => {
                 "when nothing goes wrong any more, everything comes to rest in the state that was asked for"
             }

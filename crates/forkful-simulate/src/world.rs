@@ -10,6 +10,7 @@ use forkful_core::supervisor::AppId;
 use crate::daemon::{Clients, Daemon};
 use crate::definition;
 use crate::dice::Dice;
+use crate::disk::Disk;
 use crate::machine::{Deed, Machine, Phase, Pid};
 use crate::plan::Plan;
 use crate::plant::Plant;
@@ -40,8 +41,11 @@ pub(crate) struct World {
     /// How many steps of the script have been carried out.
     pub(crate) steps: usize,
     script: Rc<[Step]>,
+    /// Counts the daemons.
+    pub(crate) life: u32,
+    pub(crate) disk: Disk,
     queue: Queue,
-    dice: Dice,
+    pub(crate) dice: Dice,
     seed: u64,
 }
 
@@ -59,6 +63,8 @@ impl World {
             events: 0,
             steps: 0,
             script,
+            life: 0,
+            disk: Disk::default(),
             queue: Queue::default(),
             dice: Dice::of(&[seed, 2]),
             seed,
@@ -102,7 +108,9 @@ impl World {
     /// Handles what happens; false when it concerns nobody any more.
     fn handle(&mut self, happening: Happening) -> bool {
         match &happening {
-            Happening::Act | Happening::Wake => {}
+            Happening::Act | Happening::Wake | Happening::Written(_) | Happening::Patience(_) => {}
+            Happening::Revive(life) if *life != self.life => return false,
+            Happening::Revive(_) => {}
             Happening::Begin(pid)
             | Happening::StartOver(pid)
             | Happening::GiveUpStart(pid)
@@ -126,6 +134,9 @@ impl World {
             Happening::Act if self.calm => return false,
             Happening::Act => self.act(),
             Happening::Wake => return self.on_wake(),
+            Happening::Written(write) => return self.on_written(write),
+            Happening::Patience(request) => return self.lose_patience(request),
+            Happening::Revive(_) => self.revive(),
             Happening::Begin(pid) => self.begin_start(pid),
             Happening::StartOver(pid) => self.on_start_over(pid),
             Happening::GiveUpStart(pid) => self.fail_start(pid, "no answer within 10 s"),
@@ -169,6 +180,8 @@ impl World {
             }
             Action::Stray(number, stray) => self.stray(*number, *stray),
             Action::EarlyDeadline(number) => self.early_deadline(*number),
+            Action::Crash => self.crash(),
+            Action::FillDisk(span) => self.disk.full_until = self.now + *span,
             Action::RefuseStarts(span) => self.machine.refuses_until = self.now + *span,
         }
         self.schedule_step();
@@ -185,7 +198,13 @@ impl World {
 
     /// What the process of this generation will do.
     pub(crate) fn plan_of(&self, app: AppId, slot: u16, generation: Generation) -> Plan {
-        let words = [self.seed, 3, u64::from(app.0), u64::from(slot), u64::from(generation.0)];
+        let words = [
+            self.seed,
+            3 + (u64::from(self.life) << 8),
+            u64::from(app.0),
+            u64::from(slot),
+            u64::from(generation.0),
+        ];
         let mut dice = Dice::of(&words);
         let spec = self.daemon.apps.get(&app).map(|entry| entry.supervisor.spec());
         match spec.filter(|_| !self.calm) {

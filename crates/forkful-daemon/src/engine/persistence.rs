@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use forkful_api::saved::{ClearReply, SaveReply, SavedApp, SavedName, SavedState};
 use forkful_api::types::{AppDefinition, AppOutcome, ErrorCode};
+use forkful_core::saving::{Saving, may_reply};
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::looks_app_specific;
-use forkful_core::supervisor::SlotRecord;
+use forkful_core::supervisor::FirstStates;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -25,11 +26,8 @@ const SAVE_PATIENCE: Duration = Duration::from_secs(2);
 /// The saved state of one daemon: the writer, and what belongs into the state beside the apps that exist.
 pub(crate) struct Persistence {
     pub(crate) writer: Writer,
-    is_changed: bool,
-    /// The state on disk is the one of the daemon before, and has not been taken up.
-    pub(super) is_of_before: bool,
-    /// `state.json` is this daemon's own, or has been taken up by it.
-    pub(super) is_own: bool,
+    /// When the state is saved, and which replies wait for it.
+    pub(super) saving: Saving,
     /// Entries that cannot be started by this version: they stay in every state until they are deleted by name.
     pub(super) carried: Vec<Carried>,
     /// Entries that are about to be started: a crash in the meantime does not lose them.
@@ -43,9 +41,7 @@ impl Persistence {
     pub(crate) fn start(home: &Home) -> std::io::Result<Self> {
         Ok(Self {
             writer: Writer::start(home.clone())?,
-            is_changed: false,
-            is_of_before: true,
-            is_own: false,
+            saving: Saving::default(),
             carried: Vec::new(),
             pending: Vec::new(),
             noted_sockets: BTreeSet::new(),
@@ -54,25 +50,21 @@ impl Persistence {
 
     /// What should run is not any more what was saved.
     pub(crate) fn note_change(&mut self) {
-        self.is_changed = true;
+        self.saving.note_change();
     }
 
     /// Hands the state to the writer if there is something new.
     pub(crate) fn save_changes(&mut self, apps: &Apps) {
-        if !self.is_changed {
-            return;
+        if let Some(save) = self.saving.begin() {
+            let text = self.state_text(apps);
+            let number = self.writer.write(text, save.keep);
+            debug_assert_eq!(number, save.number, "the writer counts the same states");
         }
-        let text = self.state_text(apps);
-        self.is_changed = false;
-        self.is_own = true;
-        let keep = std::mem::take(&mut self.is_of_before);
-        self.writer.write(text, keep);
     }
 
     /// For a reply: whether the state as it is now gets to disk.
     pub(crate) fn ticket(&self) -> Option<SaveTicket> {
-        let number = self.writer.newest();
-        (number > 0).then(|| SaveTicket { number, saved: self.writer.saved() })
+        self.saving.ticket().map(|number| SaveTicket { number, saved: self.writer.saved() })
     }
 
     /// What a user should know of the saved state, whatever is listed.
@@ -186,8 +178,11 @@ impl SaveTicket {
     /// Why the state is not on disk, if it is not.
     pub(crate) async fn fault(mut self) -> Option<String> {
         let number = self.number;
-        let told =
-            tokio::time::timeout(SAVE_PATIENCE, self.saved.wait_for(|saved| saved.number >= number)).await;
+        let told = tokio::time::timeout(
+            SAVE_PATIENCE,
+            self.saved.wait_for(|saved| may_reply(Some(number), saved.number)),
+        )
+        .await;
         match told {
             Ok(Ok(saved)) => {
                 saved.fault.clone().map(|fault| format!("the state could not be saved: {fault}"))
@@ -226,14 +221,8 @@ fn saved_entry(app: &App) -> Value {
     let mut definition = AppDefinition::from(app.spec());
     let sources = &app.spec().launch.env_sources;
     definition.env.retain(|name, _| sources.may_be_kept(name));
-    // The next daemon numbers its slots without the gaps that deleted workers have left.
-    let staying = app.supervisor.slots().values().filter(|record| !record.slot.is_going());
-    let numbered: Vec<(u16, &SlotRecord)> = (0..).zip(staying).collect();
-    let slots = |meant: &dyn Fn(&SlotRecord) -> bool| {
-        numbered.iter().filter(|(_, record)| meant(record)).map(|(position, _)| *position).collect()
-    };
-    let stopped = slots(&|record| !record.wanted);
-    let finished = slots(&|record| record.wanted && record.slot.stays_finished(&app.spec().restart));
+    let FirstStates { stopped, finished } = app.supervisor.saved_states();
+    let stopped = stopped.unwrap_or_default();
     SavedApp { definition, stopped, finished }.entry(&app.unknown_keys)
 }
 

@@ -61,7 +61,7 @@ impl Resurrection {
         at_once: Option<Reply<ActionReply>>,
         persistence: &Persistence,
     ) -> Self {
-        let source = match (request.saved, persistence.is_own) {
+        let source = match (request.saved, persistence.saving.is_own()) {
             (true, _) => Source::Dump,
             (false, true) => Source::Previous,
             (false, false) => Source::Newest,
@@ -165,11 +165,8 @@ impl Persistence {
     /// again.
     pub(super) fn take_up(&mut self, source: Source, loaded: &Loaded, state: &Path) -> Vec<Entry> {
         if source == Source::Newest {
-            self.is_own = true;
             let is_whole = loaded.entries.iter().all(|entry| matches!(entry, Entry::App(..)));
-            if is_whole && loaded.path.as_deref() == Some(state) {
-                self.is_of_before = false;
-            }
+            self.saving.take_up(is_whole && loaded.path.as_deref() == Some(state));
         }
         let named = |name: &str| {
             loaded.entries.iter().any(|entry| match entry {

@@ -99,11 +99,6 @@ impl Writer {
         self.with_desk(|desk| desk.jobs.push_back(Job::Errand(Box::new(errand))));
     }
 
-    /// The number of the state that was handed over last; 0 before the first.
-    pub(crate) fn newest(&self) -> u64 {
-        self.number
-    }
-
     /// Why the newest state is not on disk, if it could not be written.
     pub(crate) fn fault(&self) -> Option<String> {
         self.saved.borrow().fault.clone()

@@ -35,7 +35,7 @@ impl World {
 
     /// Why new apps cannot be started.
     fn refusal(&self, specs: &[AppSpec]) -> Option<&'static str> {
-        if specs.iter().any(|spec| self.daemon.find(&spec.name).is_some()) {
+        if specs.iter().any(|spec| self.daemon.is_known(&spec.name)) {
             return Some("refused: an app of this name exists");
         }
         let is_there = |name| self.daemon.find(name).is_some() || specs.iter().any(|spec| spec.name == *name);
@@ -43,7 +43,7 @@ impl World {
         (!needed.all(is_there)).then_some("refused: an app that one depends on is not there")
     }
 
-    fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) {
+    pub(super) fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) {
         self.daemon.next_app += 1;
         let id = AppId(self.daemon.next_app);
         if !spec.depends_on.is_empty() {

@@ -119,11 +119,15 @@ impl World {
                     self.settled(job);
                 }
             }
+            Effect::Changed => {
+                if !self.plants(Plant::LostChange) {
+                    self.daemon.saving.note_change();
+                }
+            }
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation),
             Effect::Observe => self.daemon.told.push_back((app, Event::Observed(Vec::new()))),
             Effect::AskHealth(slot, generation) => self.ask_health(app, slot, generation),
             Effect::Defined
-            | Effect::Changed
             | Effect::Report(..)
             | Effect::Note(..)
             | Effect::FinishedBefore(..)

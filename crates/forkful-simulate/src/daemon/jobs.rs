@@ -81,10 +81,13 @@ impl World {
     pub(super) fn finish_jobs(&mut self) {
         let done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
         let done: Vec<JobId> = self.daemon.jobs.iter().filter_map(done).collect();
+        if !done.is_empty() {
+            self.save_changes();
+        }
         for id in done {
             let request = self.daemon.jobs.remove(&id).and_then(|job| job.request);
             if let Some(request) = request {
-                self.reply(request, "done");
+                self.reply_when_saved(request);
             }
         }
     }

@@ -163,7 +163,7 @@ fn what_is_about_to_be_started_is_saved_meanwhile() {
         let mut world = World::at(home);
         let answer = resurrect(&mut world);
         // The state has been read; the app is not made yet, and another one comes.
-        world.turn_until("it is read", |engine| engine.persistence.as_ref().unwrap().is_own).await;
+        world.turn_until("it is read", |engine| engine.persistence.as_ref().unwrap().saving.is_own()).await;
         let is_pending = !world.engine.persistence.as_ref().unwrap().pending.is_empty();
         world.engine.start_now(vec![spec("b", SLEEP, 1)]);
         let World { engine, _home: home, .. } = world;

@@ -1,0 +1,101 @@
+//! When the state is saved, and which replies wait for it: what a reply says holds after a crash too.
+//!
+//! Changes are noted; before a reply goes out, and at the end of each turn, a state with all of them is handed over to be
+//! written. A reply waits until the newest state that was handed over before it is on disk.
+
+/// What a daemon keeps of its saved state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saving {
+    is_changed: bool,
+    /// The state on disk is the one of the daemon before, and has not been taken up.
+    is_of_before: bool,
+    /// The state on disk is this daemon's own, or has been taken up by it.
+    is_own: bool,
+    newest: u64,
+}
+
+/// A state that is to be written now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Save {
+    /// Counts up from 1.
+    pub number: u64,
+    /// The state that is there belongs to the daemon before, and is kept beside the new one.
+    pub keep: bool,
+}
+
+impl Default for Saving {
+    fn default() -> Self {
+        Self { is_changed: false, is_of_before: true, is_own: false, newest: 0 }
+    }
+}
+
+impl Saving {
+    /// What should run is not any more what was saved.
+    pub fn note_change(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// The state to be written now, if there is something new.
+    pub fn begin(&mut self) -> Option<Save> {
+        if !std::mem::take(&mut self.is_changed) {
+            return None;
+        }
+        self.newest += 1;
+        self.is_own = true;
+        Some(Save { number: self.newest, keep: std::mem::take(&mut self.is_of_before) })
+    }
+
+    /// The state that has to be on disk before a reply that is ready now goes out; `None` before the first.
+    pub fn ticket(&self) -> Option<u64> {
+        (self.newest > 0).then_some(self.newest)
+    }
+
+    /// The newest saved state has been read, and belongs to this daemon. With `is_whole` all of the state that the next
+    /// save replaces was taken up, so that nothing of it has to be kept.
+    pub fn take_up(&mut self, is_whole: bool) {
+        self.is_own = true;
+        self.is_of_before &= !is_whole;
+    }
+
+    /// Whether the state on disk is this daemon's own, or has been taken up by it.
+    pub fn is_own(&self) -> bool {
+        self.is_own
+    }
+}
+
+/// Whether a reply with this ticket may go out when this state is the newest on disk.
+pub fn may_reply(ticket: Option<u64>, saved: u64) -> bool {
+    ticket.is_none_or(|ticket| ticket <= saved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_waits_for_the_state_with_all_changes_before_it() {
+        let mut saving = Saving::default();
+        assert_eq!((saving.begin(), saving.ticket()), (None, None));
+        assert!(may_reply(saving.ticket(), 0));
+        saving.note_change();
+        saving.note_change();
+        assert_eq!(saving.begin(), Some(Save { number: 1, keep: true }));
+        assert_eq!(saving.begin(), None, "nothing is new");
+        assert!(!may_reply(saving.ticket(), 0) && may_reply(saving.ticket(), 1));
+        saving.note_change();
+        assert_eq!(saving.begin(), Some(Save { number: 2, keep: false }));
+        assert!(!may_reply(saving.ticket(), 1));
+    }
+
+    #[test]
+    fn the_state_of_the_daemon_before_is_kept_unless_it_was_taken_up_as_a_whole() {
+        for (is_whole, keep) in [(true, false), (false, true)] {
+            let mut saving = Saving::default();
+            assert!(!saving.is_own());
+            saving.take_up(is_whole);
+            assert!(saving.is_own());
+            saving.note_change();
+            assert_eq!(saving.begin(), Some(Save { number: 1, keep }));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The saved state of the daemon, its crash, and what the next one makes of it.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use forkful_core::saving::may_reply;
+use forkful_core::spec::AppName;
+
+use super::{Daemon, Patient};
+use crate::disk::{Saved, State};
+use crate::plant::Plant;
+use crate::queue::Happening;
+use crate::watch::{Invariant, Watch};
+use crate::world::World;
+
+/// How long a reply waits for the state to be on disk; then it tells that it is not.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl World {
+    /// What should run, as it is saved.
+    fn state(&self) -> Vec<Saved> {
+        let saved = |app: &super::App| Saved {
+            spec: Rc::clone(app.supervisor.spec()),
+            first: app.supervisor.saved_states(),
+        };
+        self.daemon.apps.values().map(saved).chain(self.daemon.pending.iter().cloned()).collect()
+    }
+
+    /// The apps of which workers are being deleted.
+    fn going(&self) -> Vec<AppName> {
+        let goes = |app: &&super::App| app.supervisor.slots().values().any(|record| record.slot.is_going());
+        self.daemon.apps.values().filter(goes).map(|app| app.supervisor.spec().name.clone()).collect()
+    }
+
+    /// Hands the state over if there is something new.
+    pub(super) fn save_changes(&mut self) {
+        if let Some(save) = self.daemon.saving.begin() {
+            let state = State { number: save.number, taken: self.events, apps: self.state() };
+            self.write(state);
+        }
+    }
+
+    /// A reply is ready: it goes out when the state behind it is on disk.
+    pub(super) fn reply_when_saved(&mut self, request: usize) {
+        let patient = Patient {
+            request,
+            ticket: self.daemon.saving.ticket(),
+            ready: self.events,
+            state: self.state(),
+            going: self.going(),
+        };
+        let is_early = self.plant == Some(Plant::AnsweredBeforeSaved);
+        if is_early || may_reply(patient.ticket, self.daemon.saved) {
+            self.reply_saved(&patient);
+        } else {
+            self.daemon.patient.push(patient);
+            self.after(PATIENCE, Happening::Patience(request));
+        }
+    }
+
+    /// A reply that says nothing of a fault holds after a crash.
+    fn reply_saved(&mut self, patient: &Patient) {
+        let on_disk = &self.disk.state;
+        // What is being deleted is promised to nobody, neither way.
+        let stays = |saved: &&Saved| !patient.going.contains(&saved.spec.name);
+        let is_same = on_disk.apps.iter().filter(stays).eq(patient.state.iter().filter(stays));
+        if on_disk.taken < patient.ready && !is_same {
+            let seen = format!("request {} is answered, and what it says is not on disk", patient.request);
+            self.watch.fail(Invariant::RepliesHold, seen);
+        }
+        self.reply(patient.request, "done");
+    }
+
+    /// A state is on disk.
+    pub(crate) fn release_replies(&mut self, number: u64) {
+        self.daemon.saved = number;
+        let waiting = std::mem::take(&mut self.daemon.patient);
+        let (ready, waiting) = waiting.into_iter().partition(|patient| may_reply(patient.ticket, number));
+        self.daemon.patient = waiting;
+        let ready: Vec<Patient> = ready;
+        ready.iter().for_each(|patient| self.reply_saved(patient));
+    }
+
+    /// A state could not be written: the replies that wait for it say so.
+    pub(crate) fn fail_replies(&mut self, number: u64) {
+        let waiting = std::mem::take(&mut self.daemon.patient);
+        let (told, waiting) = waiting.into_iter().partition(|patient| may_reply(patient.ticket, number));
+        self.daemon.patient = waiting;
+        let told: Vec<Patient> = told;
+        told.iter().for_each(|patient| self.reply(patient.request, "done, and not saved"));
+    }
+
+    /// A reply has waited long enough; whether it still waits.
+    pub(crate) fn lose_patience(&mut self, request: usize) -> bool {
+        let Some(at) = self.daemon.patient.iter().position(|patient| patient.request == request) else {
+            return false;
+        };
+        self.daemon.patient.remove(at);
+        self.reply(request, "done, and not saved yet");
+        true
+    }
+
+    /// The daemon is gone with all that it knew, and its workers with it. The next one begins.
+    pub(crate) fn crash(&mut self) {
+        self.crash_disk();
+        for request in &mut self.clients.requests {
+            request.has_left |= request.answers == 0;
+        }
+        self.machine = self.machine.reborn();
+        let seed = self.dice.bits();
+        self.life += 1;
+        self.daemon = Daemon::new(seed);
+        let broken = self.watch.broken.take();
+        self.watch = Watch::default();
+        self.watch.broken = broken;
+        self.daemon.saving.take_up(true);
+        self.daemon.pending.clone_from(&self.disk.state.apps);
+        self.daemon.saving.note_change();
+        let after = self.dice.millis(0, 50);
+        self.after(after, Happening::Revive(self.life));
+    }
+
+    /// The saved apps are made.
+    pub(crate) fn revive(&mut self) {
+        let before = std::mem::take(&mut self.daemon.pending);
+        let job = self.new_job(None);
+        for saved in &before {
+            if self.daemon.find(&saved.spec.name).is_none() {
+                self.create((*saved.spec).clone(), job, saved.first.clone());
+            }
+        }
+        self.daemon.saving.note_change();
+        for saved in &before {
+            let app = self.daemon.find(&saved.spec.name).and_then(|id| self.daemon.apps.get(&id));
+            let is_back = app.is_some_and(|app| {
+                **app.supervisor.spec() == *saved.spec && app.supervisor.saved_states() == saved.first
+            });
+            if !is_back {
+                let seen = format!("{} is not back as it was saved", saved.spec.name);
+                self.watch.fail(Invariant::ComesBack, seen);
+            }
+        }
+    }
+}
