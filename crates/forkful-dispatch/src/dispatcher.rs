@@ -233,14 +233,18 @@ impl Dispatcher {
     /// Writing to a channel has ended. `all`: everything that may be written was.
     pub fn flushed(&mut self, worker: WorkerId, unsent: Unsent, all: bool, now: Time, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&worker) else { return };
+        let was_idle = worker.channel.is_idle();
         worker.channel.settle(unsent, all, now);
+        let becomes_idle = !was_idle && worker.channel.is_idle();
         if worker.channel.handles_full() {
             self.flush_at.get_or_insert(now + FLUSH_AGAIN);
         }
         self.some_broken |= worker.channel.is_broken();
-        // A line that could not leave was counted as one that had.
+        // A line that could not leave was counted as one that had; and nobody else asks a worker whose lines have left.
         let is_put_off = !all || worker.channel.handles_full();
-        if is_put_off && self.listenings.values().any(|listening| !listening.pending.is_empty()) {
+        if (is_put_off || becomes_idle)
+            && self.listenings.values().any(|listening| !listening.pending.is_empty())
+        {
             out.push(Action::Later(Later::HandOver));
         }
     }

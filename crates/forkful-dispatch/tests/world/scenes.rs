@@ -126,3 +126,18 @@ fn where_handles_do_not_leave_connections_wait_and_nothing_spins() {
     }
     assert_eq!([served_by(&world, workers[0]), served_by(&world, workers[1])], [2, 2]);
 }
+
+#[test]
+fn a_worker_whose_channel_was_full_gets_what_waits_once_its_lines_have_left() {
+    let (mut world, workers) = serving(Balance::Exact, 3);
+    for number in 0..8 {
+        world.say(workers[0], Item::Chatter(number));
+    }
+    world.connect(7);
+    // The others have their turns first, and have more connections than this worker afterwards.
+    turn_all(&mut world, &workers[1..]);
+    for _ in 0..20 {
+        turn_all(&mut world, &workers);
+    }
+    assert!(world.clients.values().all(|fate| *fate != Fate::Waits), "{:?}", world.clients);
+}
