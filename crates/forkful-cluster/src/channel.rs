@@ -160,8 +160,8 @@ impl Channel {
         fits
     }
 
-    /// Whether a message for the app may be queued: one that does not read its messages keeps its channel for the
-    /// protocol.
+    /// Whether a message for the app may be queued. An app that does not read its messages must not fill the queue: room is
+    /// kept for the lines of the protocol.
     pub(crate) fn fits_message(&self, bytes: usize) -> bool {
         self.unsent_bytes + bytes <= UNSENT_BYTES_MAX / 2
     }

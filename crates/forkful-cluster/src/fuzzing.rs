@@ -21,14 +21,16 @@ pub fn frames(bytes: &[u8]) {
     let mut whole: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     whole.pop();
     assert_eq!(lines, whole, "the same lines, however they were cut");
-    lines.iter().for_each(|line| incoming(line));
+    incoming(bytes);
 }
 
-/// One line of a worker: it is understood as a plain reading of its JSON would, and can be answered.
-pub fn incoming(line: &[u8]) {
-    let incoming = parse(line);
-    agrees(&incoming, line);
-    answerable(&incoming);
+/// Lines of a worker: each is understood as a plain reading of its JSON would, and can be answered.
+pub fn incoming(bytes: &[u8]) {
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let incoming = parse(line);
+        agrees(&incoming, line);
+        answerable(&incoming);
+    }
 }
 
 /// The parser against a plain reading of the JSON.

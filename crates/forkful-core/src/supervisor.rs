@@ -156,7 +156,8 @@ impl AppSupervisor {
         self.slots.get(&number)
     }
 
-    /// A slot as the effects of the last step are about it: also one that is gone, until its removal was performed.
+    /// A slot that the effects of the last step name. A slot that was removed is still found here until the driver has
+    /// performed [`Effect::SlotRemoved`].
     pub fn last_slot(&self, number: u16) -> Option<&SlotRecord> {
         self.slots.get(&number).or_else(|| self.removed.get(&number))
     }
@@ -176,7 +177,7 @@ impl AppSupervisor {
         self.reload.is_some()
     }
 
-    /// Whether a reload is under way in which each new worker starts beside the one that it follows.
+    /// Whether a reload is under way in which each new worker starts while the worker that it replaces still runs.
     pub fn is_rolling(&self) -> bool {
         self.reload.as_ref().is_some_and(|reload| reload.rolling)
     }
@@ -246,7 +247,7 @@ impl AppSupervisor {
     }
 
     /// The slots whose deadline has come.
-    pub fn due_slots(&self, now: Time) -> Vec<u16> {
+    fn due_slots(&self, now: Time) -> Vec<u16> {
         let is_due = |record: &SlotRecord| record.deadline.is_some_and(|at| at <= now);
         self.slots.iter().filter(|(_, record)| is_due(record)).map(|(number, _)| *number).collect()
     }

@@ -1,51 +1,15 @@
 //! When a reload by a configuration file leaves a running app alone.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::collections::BTreeMap;
-
-use forkful_core::logs::LogSpec;
-use forkful_core::spec::{
-    AppName, AppSpec, Balance, EnvSources, Launch, Mode, Namespace, Readiness, Renewal, ResourceLimits,
-    RestartPolicy, RunningSince, Runtime, StopPolicy, WorkerVariables, lowest_port, may_stay,
-};
+use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince, lowest_port, may_stay};
 
 fn spec() -> AppSpec {
-    AppSpec {
-        name: AppName::new("api").unwrap(),
-        namespace: Namespace::default(),
-        launch: Launch {
-            program: "/usr/bin/node".into(),
-            program_args: Vec::new(),
-            script: Some("/srv/app.js".to_owned()),
-            args: Vec::new(),
-            cwd: "/srv".into(),
-            env: BTreeMap::from([
-                ("PORT".to_owned(), "3000".to_owned()),
-                ("SHLVL".to_owned(), "1".to_owned()),
-            ]),
-            env_sources: EnvSources::default(),
-            run_as: None,
-            runtime: Runtime::Node,
-        },
-        instances: 2,
-        mode: Mode::Cluster,
-        balance: Balance::Auto,
-        restart: RestartPolicy::default(),
-        readiness: Readiness::default(),
-        stop: StopPolicy::default(),
-        logs: LogSpec::default(),
-        agent: true,
-        autostart: true,
-        pid_file: None,
-        variables: WorkerVariables::default(),
-        watch: None,
-        renewal: Renewal::default(),
-        health: None,
-        depends_on: Vec::new(),
-        limits: ResourceLimits::default(),
-        low_ports: false,
-        origins: BTreeMap::new(),
-    }
+    let mut spec = AppSpec::new(AppName::new("api").unwrap());
+    spec.instances = 2;
+    spec.mode = Mode::Cluster;
+    spec.launch.env.insert("PORT".to_owned(), "3000".to_owned());
+    spec.launch.env.insert("SHLVL".to_owned(), "1".to_owned());
+    spec
 }
 
 const SINCE: RunningSince = RunningSince { oldest_start_ms: Some(2_000), code_changed_ms: Some(1_000) };

@@ -146,7 +146,7 @@ pub struct AppDefinition {
     /// Replace a worker whose process tree is larger.
     #[serde(default)]
     pub max_memory_bytes: Option<u64>,
-    /// Replace a worker that has answered so many requests.
+    /// Replace a worker when it has answered this many requests.
     #[serde(default)]
     pub max_requests: Option<u64>,
     /// Replace a worker that is older.
@@ -285,7 +285,8 @@ impl From<&AppSpec> for AppDefinition {
     }
 }
 
-/// The longest pause; `None` where only the first is so long, so that it goes when that one is changed.
+/// The longest pause. `None` where it is as long as the first pause only because the first one exceeds the default
+/// maximum: then it goes back to the default when the first pause is made shorter.
 fn longest(initial: Duration, max: Duration) -> Option<u64> {
     let follows = match RestartDelay::default() {
         RestartDelay::Exponential { max: usual, .. } => max == initial && max > usual,

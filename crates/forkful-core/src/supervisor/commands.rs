@@ -54,7 +54,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Stops or deletes slots, once none of the apps in `first` runs.
+    /// Stops or deletes slots, as soon as none of the apps in `first` is being stopped any more.
     pub(super) fn stop(&mut self, slots: Vec<u16>, verb: Verb, first: BTreeSet<AppId>, job: JobId) {
         if first.is_empty() {
             self.release_held(verb);

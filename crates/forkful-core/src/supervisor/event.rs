@@ -42,11 +42,11 @@ pub enum Event {
     Sockets(u16, Generation, Sockets),
     /// Slots are restarted, the app with another definition if there is one. Of an app at rest they are started.
     Restart { slots: Vec<u16>, spec: Option<Rc<AppSpec>>, job: JobId },
-    /// Slots are stopped, or deleted, when none of the apps in `first` runs any more.
+    /// Slots are stopped, or deleted, as soon as none of the apps in `first` is being stopped any more.
     Stop { slots: Vec<u16>, verb: Verb, first: BTreeSet<AppId>, job: JobId },
     /// Workers are replaced, one after the other.
     Reload(ReloadOrder),
-    /// The app gets this many workers. A reload under way, or one that waits, does not change that number.
+    /// The app gets this many workers. This number holds, even if a reload that is under way or waits has another one.
     Scale { instances: u16, job: JobId },
     /// The app gets as many workers as its definition in a file says; nothing to do when it has them.
     ScaleAsDefined { instances: u16, job: JobId },

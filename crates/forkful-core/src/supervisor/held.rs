@@ -90,7 +90,7 @@ impl Turn<'_> {
                 if held.verb == Verb::Start {
                     self.effect(Effect::Failed(held.job, Some(slot), Fault::Deleting));
                 }
-                self.effect(Effect::Settled(held.job));
+                self.settled(held.job);
             }
         }
     }

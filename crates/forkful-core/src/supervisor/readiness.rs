@@ -81,7 +81,7 @@ impl SlotRecord {
         }
     }
 
-    /// Whether a process starts to follow one that serves.
+    /// Whether this process is started to replace one that still serves.
     fn follows(&self, generation: Generation) -> bool {
         matches!(&self.slot.state, State::Replacing { new, .. } if *new == generation)
     }
@@ -148,7 +148,8 @@ impl Turn<'_> {
             }
         };
         let is_ready = awaits && listens && !seen.lacks_address;
-        // A process that shares its port is looked at, too, while it follows another: that one may let go of an address.
+        // A process that shares its port, and replaces another one, is looked at as well: it may be ready because the old
+        // process closes an address on which the new one never listens.
         if awaits && !is_ready && awaited.next_look.is_none() && (!seen.has_asked || follows) {
             let pause = LOOK_FIRST.mul_f64(1.5_f64.powi(awaited.looks.min(8) as i32)).min(LOOK_PAUSE_MAX);
             awaited.looks += 1;
@@ -162,8 +163,9 @@ impl Turn<'_> {
         }
     }
 
-    /// A worker listens on an address. A worker that follows another is ready only when it listens wherever that one
-    /// does: an app may listen for its administrators at once and for its clients much later, or never.
+    /// A worker listens on an address. A worker that replaces another one is ready only when it listens on every address
+    /// of the old worker: an app may open its port for administrators at once and its port for clients much later, or
+    /// never.
     pub(super) fn on_listening(&mut self, slot: u16, generation: Generation, lacks_address: bool) {
         if !lacks_address {
             self.feed(slot, Event::Ready(generation, ReadySign::Listening));

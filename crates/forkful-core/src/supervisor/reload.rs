@@ -72,7 +72,7 @@ impl Turn<'_> {
         self.perform_plan(actions);
     }
 
-    /// Whether a reload begins this slot: one that a scale-down takes away is not begun.
+    /// Whether a reload replaces the worker of this slot. It does not when a scale-down is removing the slot.
     fn is_meant(&self, slot: u16, whom: Whom) -> bool {
         self.app.stays(slot)
             && match whom {
@@ -184,7 +184,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Somebody says how many workers the app is to have: a reload under way, or one that waits, does not change that.
+    /// Sets how many workers the app has after the reload that is under way and after those that wait.
     pub(super) fn keep_instances(&mut self, instances: u16) {
         if let Some(reload) = &mut self.app.reload {
             reload.instances = None;

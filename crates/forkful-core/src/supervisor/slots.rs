@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::{Answer, Asked, Effect, JobId, ListenFault, News, SlotRecord, Turn};
 use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, Ticket, Verb};
 
-/// The time of a worker whose start is not over begins so much later, each time that it would have passed.
+/// The time to become ready does not run while the process is still being started. When the deadline comes before the
+/// program runs, it is moved by this much.
 const START_LOOK: Duration = Duration::from_millis(10);
 
 impl Turn<'_> {

@@ -248,7 +248,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The loop of a worker has stood still; one that did so for longer than its limit is killed.
+    /// The event loop of a worker has stood still. If it did so for longer than the app's limit, the worker is killed.
     pub(super) fn on_silence(&mut self, slot: u16, generation: Generation, silent: Duration, report: String) {
         let limit = self.app.spec.health.as_ref().and_then(|check: &HealthCheck| check.stuck_limit);
         if limit.is_none_or(|limit| silent < limit) {

@@ -1,55 +1,22 @@
 //! An app and its clock; processes do what a test says.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::slot::{Event as SlotEvent, Exit, Generation, ReadySign, State, Verb};
-use forkful_core::spec::{
-    AppName, AppSpec, Balance, EnvSources, Launch, LogSpec, Mode, Namespace, Readiness, Renewal,
-    ResourceLimits, RestartPolicy, Runtime, StopPolicy, WorkerVariables,
-};
+use forkful_core::spec::{AppName, AppSpec, Mode, Runtime};
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Context, Effect, Event, FirstStates, JobId, ReloadOrder, Standing, Whom,
 };
 
 /// A cluster-mode app of this name.
 pub(crate) fn spec(name: &str, instances: u16) -> AppSpec {
-    AppSpec {
-        name: AppName::new(name).unwrap(),
-        namespace: Namespace::default(),
-        launch: Launch {
-            program: PathBuf::from("/usr/bin/node"),
-            program_args: Vec::new(),
-            script: Some("/srv/app.js".to_owned()),
-            args: Vec::new(),
-            cwd: PathBuf::from("/srv"),
-            env: BTreeMap::new(),
-            env_sources: EnvSources::default(),
-            run_as: None,
-            runtime: Runtime::Node,
-        },
-        instances,
-        mode: Mode::Cluster,
-        balance: Balance::Auto,
-        restart: RestartPolicy::default(),
-        readiness: Readiness::default(),
-        stop: StopPolicy::default(),
-        logs: LogSpec::default(),
-        agent: true,
-        autostart: true,
-        pid_file: None,
-        variables: WorkerVariables::default(),
-        watch: None,
-        renewal: Renewal::default(),
-        health: None,
-        depends_on: Vec::new(),
-        limits: ResourceLimits::default(),
-        low_ports: false,
-        origins: BTreeMap::new(),
-    }
+    let mut spec = AppSpec::new(AppName::new(name).unwrap());
+    spec.instances = instances;
+    spec.mode = Mode::Cluster;
+    spec.launch.runtime = Runtime::Node;
+    spec
 }
 
 pub(crate) struct Driver {

@@ -7,12 +7,9 @@ mod hung;
 mod reload;
 mod saved;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use forkful_core::spec::{
-    AppName, AppSpec, Balance, Launch, LogSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy,
-};
+use forkful_core::spec::{AppName, AppSpec};
 use forkful_core::supervisor::SlotRecord;
 
 use super::work::{CLEARS_PER_TURN, Done, SIGNALS_PER_TURN, STARTS_PER_TURN};
@@ -129,39 +126,14 @@ fn running(engine: &Engine, app: AppId) -> usize {
 }
 
 pub(super) fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
-    AppSpec {
-        name: AppName::new(name).unwrap(),
-        namespace: forkful_core::spec::Namespace::default(),
-        autostart: true,
-        origins: std::collections::BTreeMap::new(),
-        pid_file: None,
-        variables: forkful_core::spec::WorkerVariables::default(),
-        watch: None,
-        renewal: forkful_core::spec::Renewal::default(),
-        health: None,
-        depends_on: Vec::new(),
-        low_ports: false,
-        limits: forkful_core::spec::ResourceLimits::default(),
-        launch: Launch {
-            program: command[0].into(),
-            program_args: command[1..].iter().map(|argument| (*argument).to_owned()).collect(),
-            script: None,
-            args: Vec::new(),
-            cwd: "/".into(),
-            env: BTreeMap::new(),
-            env_sources: forkful_core::spec::EnvSources::default(),
-            run_as: None,
-            runtime: Runtime::Other,
-        },
-        instances,
-        mode: Mode::Fork,
-        balance: Balance::Auto,
-        restart: RestartPolicy { autorestart: false, min_uptime: Duration::ZERO, ..RestartPolicy::default() },
-        readiness: Readiness::default(),
-        stop: StopPolicy::default(),
-        logs: LogSpec::default(),
-        agent: false,
-    }
+    let mut spec = AppSpec::new(AppName::new(name).unwrap());
+    spec.launch.program = command[0].into();
+    spec.launch.program_args = command[1..].iter().map(|argument| (*argument).to_owned()).collect();
+    spec.instances = instances;
+    spec.restart.autorestart = false;
+    spec.restart.min_uptime = Duration::ZERO;
+    spec.agent = false;
+    spec
 }
 
 /// One test at a time: the loop reaps every child of this process that is not its own.

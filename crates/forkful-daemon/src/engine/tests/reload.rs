@@ -2,7 +2,7 @@
 
 use forkful_api::types::AppDefinition;
 
-use forkful_core::spec::AppName;
+use forkful_core::spec::{AppName, Mode, Readiness, Runtime};
 
 use super::*;
 
