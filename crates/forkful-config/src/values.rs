@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_core::spec::{INSTANCES_MAX, Mode, Named as _, StopSignal};
+use forkful_core::words;
 use serde_json::Value as Json;
 
 use crate::keys::Kind;
@@ -247,9 +248,7 @@ fn choice<'a>(node: &Node, names: &[&'a str]) -> Checked<&'a str> {
 
 /// `"a", "b" or "c"`.
 fn one_of(names: &[&str]) -> String {
-    let mut names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-    let last = names.pop().unwrap_or_default();
-    format!("{} or {last}", names.join(", "))
+    words::one_of(&names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>())
 }
 
 /// Exit codes: one, a list, or a text of several.

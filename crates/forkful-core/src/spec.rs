@@ -193,13 +193,13 @@ named! {
     pub enum Balance {
         /// Exact while connections come slowly, direct when they come fast.
         Auto = "auto",
-        /// The kernel spreads them at random over healthy workers; the daemon does nothing per connection.
+        /// The kernel spreads connections at random over healthy workers.
         Direct = "direct",
-        /// The daemon hands each connection to the worker with the fewest that proves its loop turns.
+        /// Each connection goes to the worker with the fewest whose event loop has just answered.
         Exact = "exact",
-        /// One listening socket for all, as Node's `SCHED_NONE`.
+        /// One listening socket for all workers, as Node's `SCHED_NONE`.
         Shared = "shared",
-        /// By client address, in the kernel.
+        /// A client address stays with its worker.
         Sticky = "sticky",
     }
 }

@@ -8,6 +8,7 @@ pub mod naming;
 use std::path::PathBuf;
 
 use forkful_core::spec::{Balance, INSTANCES_MAX, Named as _};
+use forkful_core::words;
 
 use crate::LabError;
 
@@ -162,8 +163,9 @@ fn by_key(key: &str, value: &str, defaults: Defaults) -> Result<Arm, LabError> {
             Ok(Arm { pool: Some(pool), ..arm(name, label, cluster) })
         }
         "balance" => {
-            let balance = Balance::named(value)
-                .ok_or_else(|| refuse(&name, "balance is auto, direct, exact, shared or sticky"))?;
+            let Some(balance) = Balance::named(value) else {
+                return Err(refuse(&name, format!("balance is {}", words::one_of(Balance::NAMES))));
+            };
             let runner = Runner::Forkful { workers: defaults.workers, balance: Some(balance) };
             let label = format!("{}, balance {value}", workers_text(defaults.workers));
             Ok(arm(name, label, runner))

@@ -3,22 +3,29 @@
 use std::time::Duration;
 
 use clap::Args;
+use forkful_core::spec::{Balance, Named};
 
 use super::app_options::AppOptionArgs;
 use super::look::TableArgs;
 
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// What `start --help` says behind the options.
+fn start_help() -> String {
+    let modes: String =
+        Balance::ALL.iter().map(|(_, name, meaning)| format!("\n- `{name}`: {}", meaning.trim())).collect();
+    format!(
+        "{START_HELP}\n\nBalance, how new connections are spread over the workers:{modes}\n\n{START_EXAMPLES}"
+    )
+}
+
+const START_HELP: &str = "\
 Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
 Durations are milliseconds, or strings such as 500ms, 10s, 2m.
-Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
-goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
-come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
 Apps that exist are named by name, id, namespace, `/pattern/` of names or `all`: they are started,
 and restarted where they run; options change them as those of `restart` do. The same holds for the
 apps of a config file; a script that runs already is refused. A name without slash and extension
-comes before a file of that name, a file before any other name.
+comes before a file of that name, a file before any other name.";
 
+const START_EXAMPLES: &str = "\
 Examples:
   forkful start app.js -i max                        one worker per core
   PORT=3000 forkful start app.js --name api -- --verbose
@@ -26,7 +33,10 @@ Examples:
   forkful start forkful.config.js --only api --env production
   forkful start api                                  an existing app
   forkful start api -i 4 --update-env                with other options and this environment
-  forkful start all")]
+  forkful start all";
+
+#[derive(Debug, Args)]
+#[command(after_help = start_help())]
 pub(crate) struct StartArgs {
     /// Return at once instead of when the apps are ready.
     #[arg(long)]

@@ -149,13 +149,17 @@ fn help_of_start() {
 
     Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
     Durations are milliseconds, or strings such as 500ms, 10s, 2m.
-    Balance: with `direct` the kernel spreads connections over the healthy workers, with `exact` each
-    goes to the worker with the fewest; `auto` is exact while they come slowly and direct when they
-    come fast; `shared` is one socket for all; `sticky` keeps a client address at one worker.
     Apps that exist are named by name, id, namespace, `/pattern/` of names or `all`: they are started,
     and restarted where they run; options change them as those of `restart` do. The same holds for the
     apps of a config file; a script that runs already is refused. A name without slash and extension
     comes before a file of that name, a file before any other name.
+
+    Balance, how new connections are spread over the workers:
+    - `auto`: Exact while connections come slowly, direct when they come fast.
+    - `direct`: The kernel spreads connections at random over healthy workers.
+    - `exact`: Each connection goes to the worker with the fewest whose event loop has just answered.
+    - `shared`: One listening socket for all workers, as Node's `SCHED_NONE`.
+    - `sticky`: A client address stays with its worker.
 
     Examples:
       forkful start app.js -i max                        one worker per core
