@@ -41,7 +41,7 @@ export interface App {
   /** Sets the environment variable PORT. */
   port?: number;
   /** How new connections are distributed over the workers of a cluster. */
-  balance?: 'auto' | 'direct' | 'exact' | 'shared' | 'sticky';
+  balance?: 'auto' | 'direct' | 'exact' | 'least' | 'shared' | 'sticky';
   /** User that the workers run as; needs root. By default the daemon's user. */
   uid?: string | number;
   /** Group that the workers run as. By default the user's group. */
@@ -221,7 +221,7 @@ export interface AppView {
 /** Counters of one listening address. */
 export interface DispatchView {
   address: string;
-  mode: 'auto' | 'direct' | 'exact' | 'shared' | 'sticky';
+  mode: 'auto' | 'direct' | 'exact' | 'least' | 'shared' | 'sticky';
   handed_over: number;
   rescued: number;
   suspected: number;

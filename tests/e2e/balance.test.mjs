@@ -92,6 +92,45 @@ for (const balance of ['auto', 'exact']) {
   });
 }
 
+test('balance least: open connections stay within one of each other, at once and one by one', async (t) => {
+  const { port } = await greeters(t, ['--balance', 'least']);
+  const spreads = [];
+  // A worker that gets no core for milliseconds is passed over: then the even spread may take another try.
+  const isEven = (opened) => {
+    spreads.push(counts(opened).join());
+    const all = counts(opened);
+    if (all.length === WORKERS && all[0] - all.at(-1) <= 1) return true;
+    for (const { socket } of opened) socket.destroy();
+    return false;
+  };
+  await waitUntil('an even spread of connections at once', async () => isEven(
+    await Promise.all(Array.from({ length: CONNECTIONS + 2 }, () => open(t, port))),
+  )).catch((error) => assert.fail(`${error.message}: ${spreads.join('; ')}`));
+  await waitUntil('an even spread of connections one by one', async () => {
+    const opened = [];
+    for (let n = 0; n < CONNECTIONS + 2; n += 1) opened.push(await open(t, port));
+    return isEven(opened);
+  }).catch((error) => assert.fail(`${error.message}: ${spreads.join('; ')}`));
+});
+
+test('balance least: a worker that holds long connections gets fewer new ones', async (t) => {
+  const { port } = await greeters(t, ['--balance', 'least']);
+  const opened = [];
+  for (let n = 0; n < WORKERS * 8; n += 1) opened.push(await open(t, port));
+  const [{ pid: busy }] = opened;
+  for (const { socket } of opened.filter(({ pid }) => pid !== busy)) socket.destroy();
+  const held = opened.filter(({ pid }) => pid === busy).length;
+  assert.ok(held > 4, `${held} connections are held`);
+  // When the primary learns of the ends is its own matter; that the worker gets none from then on is not.
+  await waitUntil('the others to be preferred', async () => {
+    const next = [];
+    for (let n = 0; n < (WORKERS - 1) * (held - 2); n += 1) next.push(await open(t, port));
+    if (next.every(({ pid }) => pid !== busy)) return true;
+    for (const { socket } of next) socket.destroy();
+    return false;
+  });
+});
+
 const EXPRESS = fileURLToPath(new URL('node_modules/express', import.meta.url));
 const KEPT = 12;
 /** Two workers may share twelve kept connections 8 to 4. */

@@ -1,5 +1,6 @@
-//! What a connection costs in exact mode: CPU time of accept, probe, push and acknowledgement, with the fake workers of
-//! the tests and their clients in the same process. Figures compare two versions of the code on one machine.
+//! What a connection costs in the modes in which the daemon hands it over: CPU time of accept, probe, push and
+//! acknowledgement, with the fake workers of the tests and their clients in the same process. In `direct` a worker
+//! accepts it by itself. Figures compare modes, or two versions of the code, on one machine.
 //!
 //! `cargo run --release -p forkful-cluster --example handover`
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
@@ -32,27 +33,30 @@ fn cpu_time() -> Duration {
 
 fn main() {
     for (workers, batch) in [(2, 1), (2, BATCH), (16, 1), (16, BATCH)] {
-        let mut rounds: Vec<Duration> = (0..ROUNDS)
-            .map(|_| {
-                // Fake workers remember all that they heard.
-                let (mut world, numbers, address) = serving(Balance::Exact, workers);
-                let began = cpu_time();
-                for _ in 0..CONNECTIONS / batch {
-                    let mut clients = connect_all(address, batch);
-                    world.answered(&mut clients);
-                    for number in &numbers {
-                        world.worker(*number).close_connections();
-                    }
-                    // Time passes, so that each connection needs a probe of its own.
-                    world.advance(Duration::from_millis(2));
-                }
-                (cpu_time() - began) / u32::try_from(CONNECTIONS).unwrap()
-            })
-            .collect();
-        rounds.sort_unstable();
-        let (least, median) = (rounds[0].as_secs_f64() * 1e6, rounds[ROUNDS / 2].as_secs_f64() * 1e6);
-        println!(
-            "{workers:>2} workers, {batch} at once: least {least:.1} µs, median {median:.1} µs per connection"
-        );
+        for balance in [Balance::Direct, Balance::Exact, Balance::Least] {
+            let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| round(balance, workers, batch)).collect();
+            rounds.sort_unstable();
+            let (least, median) = (rounds[0].as_secs_f64() * 1e6, rounds[ROUNDS / 2].as_secs_f64() * 1e6);
+            println!(
+                "{workers:>2} workers, {batch} at once, {balance}: least {least:.1} µs, median {median:.1} µs per connection"
+            );
+        }
     }
+}
+
+/// CPU time of a connection.
+fn round(balance: Balance, workers: usize, batch: usize) -> Duration {
+    // Fake workers remember all that they heard.
+    let (mut world, numbers, address) = serving(balance, workers);
+    let began = cpu_time();
+    for _ in 0..CONNECTIONS / batch {
+        let mut clients = connect_all(address, batch);
+        world.answered(&mut clients);
+        for number in &numbers {
+            world.worker(*number).close_connections();
+        }
+        // Time passes, so that each connection needs a probe of its own.
+        world.advance(Duration::from_millis(2));
+    }
+    (cpu_time() - began) / u32::try_from(CONNECTIONS).unwrap()
 }

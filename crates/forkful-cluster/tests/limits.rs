@@ -262,7 +262,9 @@ fn the_sockets_of_an_app_are_at_most_a_quarter_of_the_descriptors() {
 fn the_world_of_a_test_leaves_no_descriptor_behind() {
     let _alone = alone();
     let before = open_descriptors();
-    for balance in [Balance::Exact, Balance::Auto, Balance::Direct, Balance::Shared, Balance::Sticky] {
+    for balance in
+        [Balance::Exact, Balance::Least, Balance::Auto, Balance::Direct, Balance::Shared, Balance::Sticky]
+    {
         let (mut world, workers, address) = serving(balance, 3);
         let mut clients = connect_all(address, 20);
         world.answered(&mut clients);

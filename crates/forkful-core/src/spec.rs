@@ -197,6 +197,8 @@ named! {
         Direct = "direct",
         /// Each connection goes to the worker with the fewest whose event loop has just answered.
         Exact = "exact",
+        /// As `exact`, without asking the event loop first: less CPU time for each connection.
+        Least = "least",
         /// One listening socket for all workers, as Node's `SCHED_NONE`.
         Shared = "shared",
         /// A client address stays with its worker.

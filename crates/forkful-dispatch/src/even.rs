@@ -36,7 +36,7 @@ impl Dispatcher {
     /// all listen on the same addresses. `sticky` has a place for each client, and the other modes leave
     /// the choice to the kernel.
     fn are_compared(&self) -> bool {
-        if !matches!(self.balance, Balance::Auto | Balance::Exact) {
+        if !matches!(self.balance, Balance::Auto | Balance::Exact | Balance::Least) {
             return false;
         }
         let mut serving = self.workers.values().filter(|worker| worker.stage == Stage::Open);

@@ -1,9 +1,10 @@
-//! The daemon hands connections to workers: exact mode, and connections rescued from a queue.
+//! The daemon hands connections to workers: the modes `exact` and `least`, and connections rescued from a queue.
 //!
 //! A push cannot be recalled once it is read, so a connection goes only to a worker that has just proved that its
 //! loop turns, and that has nothing unanswered: the proof is a probe answered *after* the last push
 //! was acknowledged. The acknowledgement itself proves nothing: it comes before the pushed
-//! connection's request is read, and that request may block the loop.
+//! connection's request is read, and that request may block the loop. In `least` no proof is asked for: a worker is
+//! given a connection as soon as it has acknowledged the last one, and a blocked one keeps it for [`RECALL_AFTER`].
 //!
 //! Among workers that answer, the one with the fewest open connections gets the next one, so that
 //! few long-lived connections are spread evenly. A worker that does not answer within [`LATE`]
@@ -144,7 +145,8 @@ impl Dispatcher {
     }
 
     fn choose(&self, id: ListeningId, now: Time) -> Choice {
-        let waiting = self.listenings.get(&id).map_or(0, |listening| listening.pending.len());
+        let Some(listening) = self.listenings.get(&id) else { return Choice::Wait };
+        let waiting = listening.pending.len();
         if waiting == 0 {
             return Choice::Wait;
         }
@@ -155,7 +157,9 @@ impl Dispatcher {
         // More connections than workers: a rush, in which taking turns matters more than one probe each.
         let rush = waiting > serving().count();
         let proven = |worker: &Worker| {
-            is_fresh(worker.evidence.proof, now) || rush && is_fresh(worker.evidence.acknowledged, now)
+            !listening.asks_first()
+                || is_fresh(worker.evidence.proof, now)
+                || rush && is_fresh(worker.evidence.acknowledged, now)
         };
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
         let may_ask = asked.count() < waiting;

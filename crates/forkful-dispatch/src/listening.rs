@@ -135,12 +135,22 @@ impl Listening {
 
     /// Whether the kernel is asked for the ends of its connections.
     pub(crate) fn tells_closes(&self) -> bool {
-        self.dispatch == Balance::Exact && self.is_tcp()
+        self.is_handed_over() && self.is_tcp()
     }
 
     /// Whether workers wait for pushed connections instead of getting a socket.
     pub(crate) fn push_only(&self) -> bool {
-        self.dispatch == Balance::Exact && (!self.group || self.auto.is_none())
+        self.is_handed_over() && (!self.group || self.auto.is_none())
+    }
+
+    /// Whether the daemon hands every connection to a worker of its choice.
+    fn is_handed_over(&self) -> bool {
+        matches!(self.dispatch, Balance::Exact | Balance::Least)
+    }
+
+    /// Whether a worker has to prove that its loop turns before it is given a connection.
+    pub(crate) fn asks_first(&self) -> bool {
+        self.dispatch != Balance::Least
     }
 
     /// Whether the daemon takes connections itself; otherwise workers accept from one socket.
@@ -156,6 +166,7 @@ fn first_dispatch(kind: Kind, balance: Balance) -> Balance {
         (Kind::Unix, Balance::Auto | Balance::Exact | Balance::Sticky) | (Kind::Tcp, Balance::Auto) => {
             Balance::Exact
         }
-        (Kind::Tcp, Balance::Direct | Balance::Exact | Balance::Shared | Balance::Sticky) => balance,
+        (Kind::Unix | Kind::Tcp, Balance::Least)
+        | (Kind::Tcp, Balance::Direct | Balance::Exact | Balance::Shared | Balance::Sticky) => balance,
     }
 }

@@ -263,7 +263,7 @@ mod tests {
             ("workers=2,two", "a number from 1 to 1024"),
             ("single,single", "twice"),
             ("speed=1,2", "workers, pool, balance or node"),
-            ("balance=direct,fair", "auto, direct, exact, shared or sticky"),
+            ("balance=direct,fair", "auto, direct, exact, least, shared or sticky"),
             ("single,,cluster", "nothing between"),
             ("", "nothing between"),
             ("workers=1,2,3,4,5,6,7,8,9,10,11,12,13", "more than 12"),

@@ -50,7 +50,7 @@ fn tell(world: &mut World, number: u32, staying: u32) {
 
 #[test]
 fn a_worker_that_keeps_too_many_connections_gives_some_up() {
-    for balance in [Balance::Auto, Balance::Exact] {
+    for balance in [Balance::Auto, Balance::Exact, Balance::Least] {
         let (mut world, workers) = with_agents(balance, 2);
         look(&mut world, &workers, &[12, 0]);
         assert_eq!(moves(&world, workers[0]), [0_u64; 0], "the first look takes stock");

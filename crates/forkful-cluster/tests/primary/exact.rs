@@ -14,7 +14,7 @@ const PENDING_MAX: usize = 64;
 
 #[test]
 fn connections_opened_at_once_are_spread_evenly() {
-    for balance in [Balance::Exact, Balance::Auto] {
+    for balance in [Balance::Exact, Balance::Auto, Balance::Least] {
         let (mut world, _, address) = serving(balance, 4);
         let mut clients = connect_all(address, 64);
         world.answered(&mut clients);
@@ -24,7 +24,7 @@ fn connections_opened_at_once_are_spread_evenly() {
 
 #[test]
 fn connections_opened_one_by_one_are_spread_evenly() {
-    for balance in [Balance::Exact, Balance::Auto] {
+    for balance in [Balance::Exact, Balance::Auto, Balance::Least] {
         let (mut world, _, address) = serving(balance, 4);
         let clients: Vec<(Client, u32)> = (0..64).map(|_| world.request(address)).collect();
         assert_eq!(world.shares(), [16; 4], "{balance:?}");

@@ -224,7 +224,7 @@ proptest! {
     fn every_connection_is_answered_once(
         balance in prop_oneof![
             3 => Just(Balance::Exact), 2 => Just(Balance::Auto), 2 => Just(Balance::Direct),
-            1 => Just(Balance::Sticky)
+            1 => Just(Balance::Sticky), 1 => Just(Balance::Least)
         ],
         recalls: bool,
         steps in prop::collection::vec(step(), 1..120),

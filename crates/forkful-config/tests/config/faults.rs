@@ -58,7 +58,7 @@ fn a_wrong_value_names_file_line_key_value_and_what_was_expected() {
     forkful.config.json:4:23: apps[0].env_production is a list; expected an object of variables and their values
     forkful.config.json:4:28: apps[0].stop_exit_codes[1] is 256; expected an exit code from 0 to 255, or a list of them
     forkful.config.json:4:13: apps[0].port is 70000; expected a port from 0 to 65535
-    forkful.config.json:4:16: apps[0].balance is "fair"; expected "auto", "direct", "exact", "shared" or "sticky"
+    forkful.config.json:4:16: apps[0].balance is "fair"; expected "auto", "direct", "exact", "least", "shared" or "sticky"
     forkful.config.json:4:12: apps[0].cwd is ""; expected a text that is not empty
     forkful.config.json:4:25: apps[0].exec_interpreter is true; expected a text
     forkful.config.json:4:17: apps[0].out_file is true; expected a text
@@ -252,7 +252,7 @@ fn options_of_the_command_line_have_the_same_messages() {
     insta::assert_snapshot!(lines(&messages), @r#"
     --instances is "0.5"; expected a number, "max" or a negative number
     --kill-timeout is "soon"; expected a number of milliseconds, or a string such as "500ms", "10s", "2m" or "1h"
-    --balance is "x"; expected "auto", "direct", "exact", "shared" or "sticky"
+    --balance is "x"; expected "auto", "direct", "exact", "least", "shared" or "sticky"
     --nmae is "x"; expected a known option
     "#);
     options.set("stop_exit_codes", "0,143 2").unwrap();

@@ -22,7 +22,10 @@ pub enum Holder {
 pub fn is_rescued(balance: Balance, holder: Holder) -> bool {
     match (holder, balance) {
         (Holder::Serving, _) | (Holder::Stuck, Balance::Sticky) => false,
-        (Holder::Stuck, Balance::Auto | Balance::Direct | Balance::Exact | Balance::Shared)
+        (
+            Holder::Stuck,
+            Balance::Auto | Balance::Direct | Balance::Exact | Balance::Least | Balance::Shared,
+        )
         | (Holder::Leaving | Holder::Gone, _) => true,
     }
 }
@@ -33,12 +36,19 @@ mod tests {
 
     #[test]
     fn in_sticky_mode_only_a_dead_or_leaving_workers_queue_is_rescued() {
-        let modes = [Balance::Auto, Balance::Direct, Balance::Exact, Balance::Shared, Balance::Sticky];
+        let modes = [
+            Balance::Auto,
+            Balance::Direct,
+            Balance::Exact,
+            Balance::Least,
+            Balance::Shared,
+            Balance::Sticky,
+        ];
         let table = [
-            (Holder::Serving, [false, false, false, false, false]),
-            (Holder::Stuck, [true, true, true, true, false]),
-            (Holder::Leaving, [true, true, true, true, true]),
-            (Holder::Gone, [true, true, true, true, true]),
+            (Holder::Serving, [false, false, false, false, false, false]),
+            (Holder::Stuck, [true, true, true, true, true, false]),
+            (Holder::Leaving, [true, true, true, true, true, true]),
+            (Holder::Gone, [true, true, true, true, true, true]),
         ];
         for (holder, expected) in table {
             assert_eq!(modes.map(|mode| is_rescued(mode, holder)), expected, "{holder:?} in {modes:?}");

@@ -60,6 +60,8 @@ pub(crate) struct Process {
     pub(crate) replies: BTreeMap<ReplyId, (ListeningId, usize)>,
     /// Handle lines that were written and not answered.
     pub(crate) unanswered: usize,
+    /// Probes that were written.
+    pub(crate) probes: usize,
     /// The line at which the worker closes its channel was written.
     pub(crate) ending: bool,
     /// Servers of the app, with the socket from which it accepts, if it has one.
@@ -78,6 +80,7 @@ impl Process {
             lines: VecDeque::new(),
             replies: BTreeMap::new(),
             unanswered: 0,
+            probes: 0,
             ending: false,
             servers: BTreeMap::new(),
             chatter: (0, 0),
@@ -94,6 +97,7 @@ impl Process {
         if let Item::Handle(line) = item {
             assert!(!self.ending, "no handle line follows the line at which a worker disconnects: {line:?}");
             self.unanswered += 1;
+            self.probes += usize::from(line == HandleLine::Probe);
             assert_eq!(self.unanswered, 1, "at most one handle line is unanswered");
         }
         self.ending |= item.is_last();

@@ -6,6 +6,7 @@
 
 mod driver;
 mod kernel;
+mod least;
 mod scenes;
 
 use std::time::Duration;
@@ -66,6 +67,7 @@ fn faults() -> impl Strategy<Value = Faults> {
 fn balance() -> impl Strategy<Value = Balance> {
     prop_oneof![
         3 => Just(Balance::Exact),
+        2 => Just(Balance::Least),
         2 => Just(Balance::Auto),
         2 => Just(Balance::Direct),
         1 => Just(Balance::Sticky)

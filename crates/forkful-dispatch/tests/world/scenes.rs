@@ -9,20 +9,20 @@ use super::driver::World;
 use super::kernel::{Fate, Item, Manner};
 
 /// Workers that serve, each with its reply read.
-fn serving(balance: Balance, count: usize) -> (World, Vec<u32>) {
+pub(crate) fn serving(balance: Balance, count: usize) -> (World, Vec<u32>) {
     let mut world = World::new(balance, false);
     let workers: Vec<u32> = (0..count).map(|_| world.spawn(true, false)).collect();
     turn_all(&mut world, &workers);
     (world, workers)
 }
 
-fn turn_all(world: &mut World, workers: &[u32]) {
+pub(crate) fn turn_all(world: &mut World, workers: &[u32]) {
     world.settle();
     workers.iter().for_each(|worker| world.turn(*worker));
     world.settle();
 }
 
-fn served_by(world: &World, worker: u32) -> usize {
+pub(crate) fn served_by(world: &World, worker: u32) -> usize {
     world.clients.values().filter(|fate| **fate == Fate::ServedBy(worker)).count()
 }
 

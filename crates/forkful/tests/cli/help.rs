@@ -82,7 +82,7 @@ fn help_of_start() {
           --source-map-support     Stack traces name the sources
           --cwd <DIRECTORY>        Working directory; by default this one
           --balance <MODE>         How connections are spread over the workers; auto by default
-                                   [possible values: auto, direct, exact, shared, sticky]
+                                   [possible values: auto, direct, exact, least, shared, sticky]
           --no-agent               Do not preload the agent
           --namespace <NAME>       Group of apps that commands can address together
       -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
@@ -158,6 +158,7 @@ fn help_of_start() {
     - `auto`: Exact while connections come slowly, direct when they come fast.
     - `direct`: The kernel spreads connections at random over healthy workers.
     - `exact`: Each connection goes to the worker with the fewest whose event loop has just answered.
+    - `least`: As `exact`, without asking the event loop first: less CPU time for each connection.
     - `shared`: One listening socket for all workers, as Node's `SCHED_NONE`.
     - `sticky`: A client address stays with its worker.
 
@@ -201,7 +202,7 @@ fn help_of_reload() {
           --source-map-support     Stack traces name the sources
           --cwd <DIRECTORY>        Working directory; by default this one
           --balance <MODE>         How connections are spread over the workers; auto by default
-                                   [possible values: auto, direct, exact, shared, sticky]
+                                   [possible values: auto, direct, exact, least, shared, sticky]
           --no-agent               Do not preload the agent
           --namespace <NAME>       Group of apps that commands can address together
       -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
