@@ -1,9 +1,10 @@
 //! Keeping what runs in good shape: when a worker is renewed ([`renewal`]), whether it still works
-//! ([`health`]), and in which order apps that need each other start and stop ([`order`]).
+//! ([`health`]), whether apps may come to need each other ([`needs`]), and in which order they start and stop ([`order`]).
 //!
 //! What the user asked for is in [`crate::spec`]; how it is carried out is a reload of one slot, so
 //! that a renewal loses no request and a fresh worker that does not start leaves the old one.
 
 pub mod health;
+pub mod needs;
 pub mod order;
 pub mod renewal;

@@ -116,9 +116,9 @@ impl Roster<'_> {
         for spec in specs.clone().filter(|spec| self.find(spec.name.as_str()).is_none()) {
             self.check_is_new(spec.name.as_str())?;
         }
-        self.apps.check_dependencies(specs)?;
-        order::sort_by_needs(&mut wanted, |(spec, _)| order::needs_of(spec));
         let removals = if prune { self.removals(&wanted) } else { Vec::new() };
+        self.apps.check_needs(specs, &removals.iter().map(|step| step.app.name.clone()).collect())?;
+        order::sort_by_needs(&mut wanted, |(spec, _)| order::needs_of(spec));
         let changes =
             wanted.into_iter().map(|(spec, definition)| self.step(&spec, definition, &code_changed_at_ms));
         Ok(Apply::new(changes.chain(removals)))

@@ -57,10 +57,19 @@ impl Roster<'_> {
         new: Vec<AppDefinition>,
     ) -> Result<Resolved, ErrorReply> {
         let new = self.check_all_new(new)?;
+        let defined: BTreeSet<String> = known.iter().map(|definition| definition.name.clone()).collect();
         targets.extend(known.iter().map(|definition| definition.name.clone()));
         let selection =
             if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
         let specs = self.new_specs(known, changes, &selection)?;
+        // An app may already lack another one; a change of something else does not have to mend that.
+        let says_needs = |(id, spec): &(&AppId, &Rc<AppSpec>)| {
+            let existing = self.apps.get(id).map(App::spec);
+            defined.contains(spec.name.as_str())
+                || existing.is_none_or(|existing| existing.depends_on != spec.depends_on)
+        };
+        let changed = specs.iter().filter(says_needs).map(|(_, spec)| &**spec);
+        self.apps.check_needs(new.iter().chain(changed), &BTreeSet::new())?;
         Ok(Resolved { selection, specs, new })
     }
 
@@ -71,7 +80,6 @@ impl Roster<'_> {
         };
         let new: Vec<AppSpec> = definitions.into_iter().map(convert).collect::<Result<_, _>>()?;
         check_all_differ(&new)?;
-        self.apps.check_dependencies(new.iter())?;
         Ok(new)
     }
 

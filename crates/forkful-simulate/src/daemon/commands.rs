@@ -8,7 +8,7 @@ use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Event, FirstStates, JobId, ReloadOrder, Whom, dependents_of,
 };
-use forkful_core::upkeep::order;
+use forkful_core::upkeep::{needs, order};
 
 use super::App;
 use crate::definition::{APPS, Definition, name};
@@ -38,9 +38,14 @@ impl World {
         if specs.iter().any(|spec| self.daemon.is_known(&spec.name)) {
             return Some("refused: an app of this name exists");
         }
-        let is_there = |name| self.daemon.find(name).is_some() || specs.iter().any(|spec| spec.name == *name);
-        let mut needed = specs.iter().flat_map(|spec| &spec.depends_on);
-        (!needed.all(is_there)).then_some("refused: an app that one depends on is not there")
+        self.lacks(specs)
+    }
+
+    /// Why apps cannot be started or get another definition, as far as they depend on others.
+    fn lacks<'a>(&self, wanted: impl IntoIterator<Item = &'a AppSpec>) -> Option<&'static str> {
+        let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
+        let fault = needs::check(existing, wanted.into_iter().map(order::needs_of), &BTreeSet::new()).err();
+        fault.map(|_| "refused: an app that one depends on is not there")
     }
 
     pub(super) fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) {
@@ -61,8 +66,11 @@ impl World {
         if selection.is_empty() {
             return self.reply(request, "refused: there is no such app");
         }
-        let job = self.new_job(wait.then_some(request));
         let spec = change.map(|change| Rc::new(change.spec()));
+        if let Some(refusal) = self.lacks(spec.as_deref()) {
+            return self.reply(request, refusal);
+        }
+        let job = self.new_job(wait.then_some(request));
         match verb {
             Verb::Stop => self.stop_in_order(selection, slot::Verb::Stop, job),
             Verb::Delete => self.stop_in_order(selection, slot::Verb::Delete, job),

@@ -120,4 +120,32 @@ fn what_is_wrong_is_told_before_anything_is_done() {
     assert_eq!(failed.status.code(), Some(2), "{}", stderr(&failed));
     assert!(stderr(&failed).contains("depends on `nobody`"), "{}", stderr(&failed));
     assert!(running(&sandbox).is_empty());
+    for verb in ["restart", "reload"] {
+        let failed = sandbox.run(&[verb, "forkful.config.json"]);
+        assert_eq!(failed.status.code(), Some(2), "{}", stderr(&failed));
+        assert!(stderr(&failed).contains("depends on `nobody`"), "{}", stderr(&failed));
+    }
+    assert!(running(&sandbox).is_empty());
+}
+
+#[test]
+fn an_app_that_another_one_depends_on_is_not_pruned() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let app = |name: &str, needs: &[&str]| json!({ "name": name, "script": "server.js", "exec_mode": "cluster", "depends_on": needs });
+    sandbox
+        .write("forkful.config.json", &json!({ "apps": [app("web", &["db"]), app("db", &[])] }).to_string());
+    done(&sandbox, &["apply"]);
+    sandbox.write("forkful.config.json", &json!({ "apps": [app("web", &["db"])] }).to_string());
+    for options in [&["apply", "--prune"][..], &["apply", "--prune", "--dry-run"]] {
+        let failed = sandbox.run(options);
+        assert_eq!(failed.status.code(), Some(2), "{}", stderr(&failed));
+        assert!(
+            stderr(&failed).contains("`web` depends on `db`, which would be deleted"),
+            "{}",
+            stderr(&failed)
+        );
+        assert!(stderr(&failed).contains("hint: keep `db` in the file"), "{}", stderr(&failed));
+    }
+    assert_eq!(running(&sandbox).len(), 2);
 }

@@ -35,6 +35,12 @@ fn needing(name: &str, needs: &[&str]) -> AppSpec {
     AppSpec { depends_on, ..spec(name, SLEEP, 1) }
 }
 
+/// A request with definitions and without targets.
+fn defining(specs: &[AppSpec]) -> ActionRequest {
+    let definitions = specs.iter().map(AppDefinition::from).collect();
+    ActionRequest { targets: Vec::new(), definitions, ..request("all") }
+}
+
 #[test]
 fn an_existing_app_cannot_come_to_depend_on_an_app_that_does_not_exist() {
     locally(async {
@@ -50,6 +56,54 @@ fn an_existing_app_cannot_come_to_depend_on_an_app_that_does_not_exist() {
         let applying = world.apply(&circle, false);
         let refusal = world.turn_until_applied(applying).await.unwrap_err();
         assert!(refusal.error.contains("wait for each other"), "{refusal:?}");
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_app_that_others_depend_on_is_not_pruned() {
+    locally(async {
+        let mut world = World::new();
+        world.engine.start_now(vec![spec("db", SLEEP, 1), needing("web", &["db"])]);
+        world.turn_until_answered().await;
+        let file = [needing("web", &["db"])];
+        let applying = world.apply(&file, false);
+        assert!(world.turn_until_applied(applying).await.unwrap().apps.is_empty(), "nothing is deleted");
+        let applying = world.apply(&file, true);
+        let refusal = world.turn_until_applied(applying).await.unwrap_err();
+        assert_eq!(refusal.error, "`web` depends on `db`, which would be deleted");
+        let hint = "keep `db` in the file, or take it out of `depends_on` of `web` first";
+        assert_eq!(refusal.hint.as_deref(), Some(hint));
+        assert_eq!(world.engine.apps.len(), 2);
+        // With it goes what needs it, and what needs it no more does not hold it.
+        let applying = world.apply(&[spec("web", SLEEP, 1)], true);
+        assert!(world.turn_until_applied(applying).await.unwrap().apps.iter().all(|app| app.ok));
+        assert_eq!(world.engine.apps.len(), 1);
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_restart_or_reload_with_a_definition_needs_the_apps_that_it_depends_on() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("web", SLEEP, 1);
+        world.turn_until_answered().await;
+        for verb in [Verb::Restart, Verb::Reload] {
+            for specs in [vec![needing("web", &["nobody"])], vec![needing("other", &["nobody"])]] {
+                let mut answer = world.ask(verb, defining(&specs));
+                let refusal = answer.try_recv().unwrap().unwrap_err();
+                let name = &specs[0].name;
+                assert_eq!(refusal.error, format!("`{name}` depends on `nobody`, and there is no such app"));
+                assert_eq!(refusal.hint.as_deref(), Some("start `nobody` first, or in the same file"));
+            }
+            assert_eq!(world.engine.apps[&app].spec().depends_on, []);
+            assert_eq!(world.engine.apps.len(), 1);
+        }
+        let both = [needing("web", &["db"]), spec("db", SLEEP, 1)];
+        world.ask(Verb::Reload, defining(&both));
+        world.turn_until_answered().await;
+        assert_eq!(world.engine.apps[&app].spec().depends_on.len(), 1);
         world.close().await;
     });
 }

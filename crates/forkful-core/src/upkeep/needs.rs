@@ -1,0 +1,131 @@
+//! Whether apps may become what a request says, as far as they depend on other apps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::order::{Circle, in_groups};
+
+/// The name of an app, and the names of the apps that it depends on; see [`super::order::needs_of`].
+pub type Needs = (String, Vec<String>);
+
+/// Why apps cannot become what a request says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeedsFault {
+    /// It depends on an app that neither exists nor comes with the request.
+    Missing {
+        app: String,
+        needed: String,
+    },
+    /// It stays, and depends on an app that would go.
+    Deleted {
+        app: String,
+        needed: String,
+    },
+    Circle(Circle),
+}
+
+impl fmt::Display for NeedsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { app, needed } => {
+                write!(f, "`{app}` depends on `{needed}`, and there is no such app")
+            }
+            Self::Deleted { app, needed } => {
+                write!(f, "`{app}` depends on `{needed}`, which would be deleted")
+            }
+            Self::Circle(circle) => write!(f, "{circle}"),
+        }
+    }
+}
+
+impl std::error::Error for NeedsFault {}
+
+impl NeedsFault {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Missing { needed, .. } => Some(format!("start `{needed}` first, or in the same file")),
+            Self::Deleted { app, needed } => {
+                Some(format!("keep `{needed}` in the file, or take it out of `depends_on` of `{app}` first"))
+            }
+            Self::Circle(_) => None,
+        }
+    }
+}
+
+/// Checks the apps that a request starts or gives another definition (`wanted`), and those that it deletes. An existing
+/// app that already lacks another one is a matter of the request only where it is `wanted`.
+pub fn check(
+    existing: impl IntoIterator<Item = Needs>,
+    wanted: impl IntoIterator<Item = Needs>,
+    deleted: &BTreeSet<String>,
+) -> Result<(), NeedsFault> {
+    let wanted: BTreeMap<String, Vec<String>> = wanted.into_iter().collect();
+    let mut needs: BTreeMap<String, Vec<String>> =
+        existing.into_iter().filter(|(name, _)| !deleted.contains(name)).collect();
+    needs.extend(wanted.clone());
+    let pairs = needs.iter().flat_map(|(app, all)| all.iter().map(move |needed| (app, needed)));
+    for (app, needed) in pairs.filter(|(_, needed)| !needs.contains_key(*needed)) {
+        let (is_deleted, is_wanted) = (deleted.contains(needed), wanted.contains_key(app));
+        let (app, needed) = (app.clone(), needed.clone());
+        if is_deleted {
+            return Err(NeedsFault::Deleted { app, needed });
+        }
+        if is_wanted {
+            return Err(NeedsFault::Missing { app, needed });
+        }
+    }
+    in_groups(&needs).map(|_| ()).map_err(NeedsFault::Circle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type List<'a> = &'a [(&'a str, &'a [&'a str])];
+
+    /// What a request is told: its error and hint, or nothing.
+    fn told(existing: List<'_>, wanted: List<'_>, deleted: &[&str]) -> Option<String> {
+        let needs = |list: List<'_>| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            list.iter().map(|(name, all)| ((*name).to_owned(), owned(all))).collect::<Vec<Needs>>()
+        };
+        let deleted = deleted.iter().map(|name| (*name).to_owned()).collect();
+        let fault = check(needs(existing), needs(wanted), &deleted).err()?;
+        Some(format!("{fault}; {}", fault.hint().unwrap_or_default()))
+    }
+
+    #[test]
+    fn what_is_needed_exists_or_comes_with_the_request() {
+        assert_eq!(told(&[("db", &[])], &[("web", &["db", "api"]), ("api", &[])], &[]), None);
+        assert_eq!(
+            told(&[("web", &[])], &[("web", &["db"])], &[]).unwrap(),
+            "`web` depends on `db`, and there is no such app; start `db` first, or in the same file"
+        );
+    }
+
+    #[test]
+    fn an_app_that_others_need_is_not_deleted_unless_they_are_or_need_it_no_more() {
+        let existing: List<'_> = &[("db", &[]), ("web", &["db"])];
+        let fault = "`web` depends on `db`, which would be deleted; \
+            keep `db` in the file, or take it out of `depends_on` of `web` first";
+        assert_eq!(told(existing, &[("other", &[])], &["db"]).unwrap(), fault, "it is not in the request");
+        assert_eq!(told(existing, &[("web", &["db"])], &["db"]).unwrap(), fault);
+        assert_eq!(told(existing, &[("web", &[])], &["db"]), None);
+        assert_eq!(told(existing, &[("other", &[])], &["db", "web"]), None);
+        assert_eq!(told(existing, &[("db", &[])], &["web"]), None);
+    }
+
+    #[test]
+    fn what_an_app_lacks_already_concerns_its_own_requests_alone() {
+        let existing: List<'_> = &[("web", &["db"]), ("api", &[])];
+        assert_eq!(told(existing, &[("api", &[])], &[]), None);
+        assert!(told(existing, &[("web", &["db"])], &[]).is_some());
+    }
+
+    #[test]
+    fn apps_do_not_wait_for_each_other() {
+        let fault = told(&[("a", &["b"])], &[("b", &["a"])], &[]).unwrap();
+        assert_eq!(fault, "these apps wait for each other: a → b → a; ");
+    }
+}
