@@ -31,6 +31,7 @@ pub mod supervisor;
 pub mod targets;
 mod time;
 pub mod upkeep;
+pub mod wakes;
 pub mod words;
 
 pub use time::Time;

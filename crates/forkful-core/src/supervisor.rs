@@ -22,6 +22,7 @@ mod held;
 mod neighbours;
 mod readiness;
 mod reload;
+mod slot_map;
 mod slots;
 mod upkeep;
 
@@ -44,13 +45,14 @@ pub use upkeep::{Observation, SlotUpkeep};
 use held::Held;
 use readiness::Awaited;
 use reload::Reload;
+use slot_map::Slots;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppSupervisor {
     spec: Rc<AppSpec>,
     policy: Policy,
-    slots: BTreeMap<u16, SlotRecord>,
+    slots: Slots,
     /// Slots that are gone, until the driver has performed [`Effect::SlotRemoved`].
     removed: BTreeMap<u16, SlotRecord>,
     /// Commands that slots have not answered.
@@ -115,7 +117,7 @@ impl AppSupervisor {
         Self {
             policy: Policy::of(&spec),
             spec: Rc::new(spec),
-            slots: BTreeMap::new(),
+            slots: Slots::default(),
             removed: BTreeMap::new(),
             asked: BTreeMap::new(),
             last_ticket: 0,
@@ -138,6 +140,7 @@ impl AppSupervisor {
                 News::Deleted(slot) => turn.remove_slot(slot),
             }
         }
+        self.slots.refresh();
     }
 
     pub fn spec(&self) -> &Rc<AppSpec> {
@@ -239,17 +242,17 @@ impl AppSupervisor {
 
     /// When [`Event::Time`] is wanted next.
     pub fn next_wake(&self) -> Option<Time> {
-        let slots = self.slots.values().flat_map(|record| {
-            let awaited = record.awaited.as_ref().and_then(Awaited::next_wake);
-            [record.deadline, record.upkeep.next_wake(), awaited]
-        });
-        slots.chain([self.next_look]).flatten().min()
+        [self.slots.next_wake(), self.next_look].into_iter().flatten().min()
     }
 
-    /// The slots whose deadline has come.
-    fn due_slots(&self, now: Time) -> Vec<u16> {
-        let is_due = |record: &SlotRecord| record.deadline.is_some_and(|at| at <= now);
-        self.slots.iter().filter(|(_, record)| is_due(record)).map(|(number, _)| *number).collect()
+    /// The slots of which something is due, by number.
+    pub fn due_slots(&self, now: Time) -> Vec<u16> {
+        self.slots.due(now)
+    }
+
+    /// How often a slot was asked when it is due, in all: what tests of costs count.
+    pub fn slots_asked(&self) -> u64 {
+        self.slots.asked()
     }
 
     /// Whether apps that depend on this one can start.
@@ -272,6 +275,12 @@ impl AppSupervisor {
 }
 
 impl SlotRecord {
+    /// When something of it is due.
+    fn next_wake(&self) -> Option<Time> {
+        let awaited = self.awaited.as_ref().and_then(Awaited::next_wake);
+        [self.deadline, self.upkeep.next_wake(), awaited].into_iter().flatten().min()
+    }
+
     /// The process that is online.
     pub fn online(&self) -> Option<Generation> {
         match &self.slot.state {
@@ -329,11 +338,13 @@ impl Turn<'_> {
     /// Does what is due.
     fn on_time(&mut self) {
         let now = self.context.now;
-        for slot in self.app.due_slots(now) {
+        let due = self.app.slots.due(now);
+        let is_over = |slot: &u16| self.app.slots.get(slot)?.deadline.filter(|at| *at <= now);
+        for slot in due.iter().copied().filter(|slot| is_over(slot).is_some()).collect::<Vec<_>>() {
             self.deadline(slot);
         }
-        self.look_at_sockets();
-        self.upkeep();
+        self.look_at_sockets(&due);
+        self.upkeep(&due);
     }
 
     fn effect(&mut self, effect: Effect) {

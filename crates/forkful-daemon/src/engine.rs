@@ -56,7 +56,6 @@ mod time;
 mod upkeep;
 mod view;
 mod wake;
-mod wakes;
 mod work;
 
 pub(crate) use clock::wall_ms;

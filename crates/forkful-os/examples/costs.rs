@@ -71,7 +71,7 @@ fn listening() -> Result<()> {
         let connection: Option<OwnedFd> = accept(group.member(0))?;
         times.push(before.elapsed());
         drop((connection, client));
-        closed.read(|_| seen += 1)?;
+        closed.read(|_, _| seen += 1)?;
     }
     report("accept", times);
     println!("ends told: {seen} of {ROUNDS} so far (descriptor {:?})", closed.as_fd());

@@ -69,16 +69,17 @@ impl ClosedConnections {
         bpf::attach(&self.socket, libc::SO_ATTACH_FILTER, &mut program)
     }
 
-    /// Calls `f` with the cookie of every socket that was destroyed since the last call.
-    pub fn read(&mut self, mut f: impl FnMut(u64)) -> io::Result<Overflow> {
+    /// Calls `f` with the own port and the cookie of every socket that was destroyed since the last call.
+    pub fn read(&mut self, mut f: impl FnMut(u16, u64)) -> io::Result<Overflow> {
         let mut overflow = Overflow::None;
         let mut buffer = [0; MESSAGE_BYTES];
         for _ in 0..MESSAGES_MAX {
             match recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {
                 Ok((read, _)) => {
                     netlink::messages(&buffer[..read], |message| {
-                        if let Some(cookie) = netlink::parse_cookie(message) {
-                            f(cookie);
+                        let told = netlink::parse_port(message).zip(netlink::parse_cookie(message));
+                        if let Some((port, cookie)) = told {
+                            f(port, cookie);
                         }
                     })?;
                 }
@@ -138,11 +139,11 @@ mod tests {
             let copy = server.try_clone().unwrap();
             drop(server);
             drop(client);
-            closed.read(|cookie| _ = seen.insert(cookie)).unwrap();
+            closed.read(|_, cookie| _ = seen.insert(cookie)).unwrap();
             assert!(!seen.contains(&ours), "a copy is open");
             drop(copy);
             wait_until("the end is told", || {
-                assert_eq!(closed.read(|cookie| _ = seen.insert(cookie)).unwrap(), Overflow::None);
+                assert_eq!(closed.read(|_, cookie| _ = seen.insert(cookie)).unwrap(), Overflow::None);
                 seen.contains(&ours)
             });
             assert!(!seen.contains(&clients), "the client's port is filtered out");
@@ -159,7 +160,7 @@ mod tests {
             drop(TcpStream::connect(addr).unwrap());
             drop(listener.accept().unwrap());
         }
-        wait_until("news are lost", || closed.read(|_| ()).unwrap() == Overflow::Lost);
+        wait_until("news are lost", || closed.read(|_, _| ()).unwrap() == Overflow::Lost);
         wait_until("only the living one is left", || {
             let mut open = HashSet::new();
             open_connections(addr.port(), |cookie| _ = open.insert(cookie)).unwrap();

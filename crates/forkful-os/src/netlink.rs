@@ -110,6 +110,11 @@ pub(crate) fn listening_unix_sockets() -> io::Result<Vec<UnixSocket>> {
     Ok(found)
 }
 
+/// The socket's own port in an `inet_diag_msg`.
+pub(crate) fn parse_port(message: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes(message.get(4..6)?.try_into().ok()?))
+}
+
 /// The cookie in an `inet_diag_msg`.
 pub(crate) fn parse_cookie(message: &[u8]) -> Option<u64> {
     let (low, high) = (u32_at(message, 44)?, u32_at(message, 48)?);

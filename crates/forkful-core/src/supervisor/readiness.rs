@@ -98,11 +98,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Has the sockets looked at whose time has come.
-    pub(super) fn look_at_sockets(&mut self) {
+    /// Has the sockets looked at whose time has come, of slots of which something is due.
+    pub(super) fn look_at_sockets(&mut self, slots: &[u16]) {
         let now = self.context.now;
-        let mut due = Vec::new();
-        for (slot, record) in &mut self.app.slots {
+        for slot in slots {
+            let Some(record) = self.app.slots.get_mut(slot) else { continue };
             let Some(mut awaited) = record.awaited else { continue };
             let generation = awaited.generation;
             let is_looked_for = awaited.next_look.is_some_and(|at| at <= now);
@@ -118,10 +118,9 @@ impl Turn<'_> {
             }
             record.awaited = Some(awaited);
             if is_due {
-                due.push(Effect::LookAtSockets(*slot, generation));
+                self.effect(Effect::LookAtSockets(*slot, generation));
             }
         }
-        self.effects.extend(due);
     }
 
     /// The sockets of a process have been looked at.

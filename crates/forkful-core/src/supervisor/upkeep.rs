@@ -121,8 +121,8 @@ impl Turn<'_> {
         });
     }
 
-    /// Does what is due.
-    pub(super) fn upkeep(&mut self) {
+    /// Does what is due, for the app and for slots of which something is due.
+    pub(super) fn upkeep(&mut self, slots: &[u16]) {
         let now = self.context.now;
         if self.app.next_look.is_some_and(|at| at <= now) {
             self.app.next_look = Some(next_look(now));
@@ -132,7 +132,7 @@ impl Turn<'_> {
                 self.look_at_workers(&[]);
             }
         }
-        self.ask_for_health();
+        self.ask_for_health(slots);
     }
 
     /// The driver has looked at the memory of the workers.
@@ -192,19 +192,19 @@ impl Turn<'_> {
     }
 
     /// Has the workers asked whose time has come.
-    fn ask_for_health(&mut self) {
+    fn ask_for_health(&mut self, slots: &[u16]) {
         let now = self.context.now;
-        let mut due = Vec::new();
-        for (slot, record) in &mut self.app.slots {
+        for slot in slots {
+            let Some(record) = self.app.slots.get_mut(slot) else { continue };
             let Some(current) = &mut record.upkeep.current else { continue };
             let again = current.question.is_some_and(|question| question.again.is_some_and(|at| at <= now));
             if again || current.health.as_mut().is_some_and(|health| health.ask(now)) {
                 let asked = current.question.take().map_or(now, |question| question.asked);
                 current.question = Some(Question { asked, again: None });
-                due.push(Effect::AskHealth(*slot, current.generation));
+                let generation = current.generation;
+                self.effect(Effect::AskHealth(*slot, generation));
             }
         }
-        self.effects.extend(due);
     }
 
     /// A worker cannot be asked now: it owes an answer on its channel, which a loop that turns gives in no time.

@@ -200,7 +200,7 @@ impl Engine {
                     Event::Listening { slot, generation, lacks_address }
                 });
                 if let Some(persistence) = &mut self.persistence {
-                    persistence.note_sockets(&self.options.home, &self.apps);
+                    persistence.note_sockets(entry.primary.socket_files());
                 }
                 event
             }

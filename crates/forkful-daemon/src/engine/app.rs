@@ -38,8 +38,8 @@ pub(crate) struct App {
     pub(crate) primary: Primary,
     pub(crate) places: BTreeMap<u16, Place>,
     pub(crate) created_at_ms: u64,
-    /// How many workers were ever started; the last one's `cluster.worker.id`.
-    pub(crate) workers_started: u32,
+    /// Its processes by the ids of their workers.
+    pub(crate) workers: Workers,
     /// What keeps it in good shape.
     pub(crate) upkeep: AppUpkeep,
     /// What only another version knows of it; saved again with it.
@@ -75,6 +75,14 @@ pub(crate) struct Place {
     pub(crate) out_file: PathBuf,
     pub(crate) error_file: PathBuf,
     pub(crate) combined_file: Option<PathBuf>,
+}
+
+/// The processes of an app by the ids of their workers.
+#[derive(Debug, Default)]
+pub(crate) struct Workers {
+    /// How many were ever started; the last one's `cluster.worker.id`.
+    pub(crate) started: u32,
+    places: BTreeMap<WorkerId, (u16, Generation)>,
 }
 
 /// Our end of a worker's stdin; outlives the process while somebody writes.
@@ -151,7 +159,7 @@ impl App {
             primary,
             places: BTreeMap::new(),
             created_at_ms: super::clock::wall_ms(),
-            workers_started: 0,
+            workers: Workers::default(),
             upkeep: AppUpkeep::default(),
             unknown_keys: Vec::new(),
             later: Laters::default(),
@@ -296,10 +304,21 @@ impl App {
 
     /// Finds a process by its worker id.
     pub(crate) fn find_worker(&self, worker: WorkerId) -> Option<(u16, Generation)> {
-        self.places.iter().find_map(|(number, place)| {
-            let found = place.processes.iter().find(|(_, process)| process.worker == worker);
-            found.map(|(generation, _)| (*number, *generation))
-        })
+        self.workers.places.get(&worker).copied()
+    }
+
+    /// A process was started in a slot.
+    pub(crate) fn add_process(&mut self, slot: u16, generation: Generation, process: Process) {
+        let Some(place) = self.places.get_mut(&slot) else { return };
+        self.workers.places.insert(process.worker, (slot, generation));
+        place.processes.insert(generation, process);
+    }
+
+    /// A process and its tree are gone.
+    pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Process> {
+        let process = self.places.get_mut(&slot)?.processes.remove(&generation)?;
+        self.workers.places.remove(&process.worker);
+        Some(process)
     }
 
     /// A process by its worker id, to change what is known of it.

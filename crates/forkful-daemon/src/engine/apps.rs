@@ -10,12 +10,13 @@ use forkful_core::Time;
 use forkful_core::random::Random;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
+use forkful_core::wakes::Wakes;
 use forkful_os::reactor::Reactor;
 use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
+use super::closes::CountedPorts;
 use super::launch::{lowest_port_of, other_user};
-use super::wakes::Wakes;
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
 
@@ -30,9 +31,9 @@ pub(crate) struct Apps {
     next_pm_id: u32,
     /// Some app may hold something back for another.
     holds_some: bool,
-    wakes: Wakes,
-    /// Ports where closed connections are counted, of apps that have any.
-    counted: BTreeMap<AppId, Vec<u16>>,
+    wakes: Wakes<AppId>,
+    /// Ports where closed connections are counted.
+    counted: CountedPorts,
     /// Seeds of the apps' jitter.
     chance: Random,
 }
@@ -53,7 +54,7 @@ impl Apps {
             next_pm_id: 0,
             holds_some: false,
             wakes: Wakes::default(),
-            counted: BTreeMap::new(),
+            counted: CountedPorts::default(),
             chance,
         }
     }
@@ -85,10 +86,10 @@ impl Apps {
         self.wakes.due(now)
     }
 
-    /// The apps where the daemon hands connections over and counts those that close, with their ports.
-    pub(super) fn counted_ports(&mut self) -> &BTreeMap<AppId, Vec<u16>> {
+    /// Where the daemon hands connections over and counts those that close.
+    pub(super) fn counted_ports(&mut self) -> &mut CountedPorts {
         self.refresh();
-        &self.counted
+        &mut self.counted
     }
 
     /// Asks the apps that may have changed what is kept of them here.
@@ -96,12 +97,7 @@ impl Apps {
         let Self { all, wakes, counted, .. } = self;
         wakes.refresh(|app| {
             let entry = all.get(&app);
-            let ports: Vec<u16> = entry.into_iter().flat_map(|entry| entry.primary.counted_ports()).collect();
-            if ports.is_empty() {
-                counted.remove(&app);
-            } else {
-                counted.insert(app, ports);
-            }
+            counted.note(app, entry.into_iter().flat_map(|entry| entry.primary.counted_ports()).collect());
             entry?.next_wake()
         });
     }

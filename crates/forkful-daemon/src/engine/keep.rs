@@ -38,7 +38,7 @@ impl Engine {
         if let Some(persistence) = &mut self.persistence
             && self.life.phase == Phase::Serving
         {
-            persistence.save_changes(&self.apps);
+            persistence.save_changes(&self.options.home, &self.apps);
         }
     }
 
@@ -73,7 +73,7 @@ impl Engine {
     /// The home was made anew: everything that was in it is written again.
     fn rewrite_home(&mut self) {
         if let Some(persistence) = &mut self.persistence {
-            persistence.rewrite(&self.options.home, &self.apps);
+            persistence.rewrite(&self.apps);
         }
         // Nobody waits for it.
         drop(self.logs.reopen());

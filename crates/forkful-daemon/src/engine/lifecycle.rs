@@ -106,8 +106,9 @@ impl Engine {
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),
         };
-        place.processes.insert(generation, process);
-        if place.processes.len() == 1 {
+        let is_alone = place.processes.is_empty();
+        entry.add_process(slot, generation, process);
+        if is_alone {
             // Beside an older process the new one must become ready first, since the older process may stay.
             self.processes.write_pid_file(entry, slot, generation);
         }
@@ -164,10 +165,10 @@ impl Engine {
         if let Some(cause) = &cause {
             log_line!("forkful: {} worker {slot}: {cause}", entry.spec().name);
         }
-        let Some(place) = entry.places.get_mut(&slot) else { return };
-        if let Some(process) = place.processes.remove(&generation) {
+        if let Some(process) = entry.remove_process(slot, generation) {
             self.processes.bury(process);
         }
+        let Some(place) = entry.places.get_mut(&slot) else { return };
         place.exit_cause = cause;
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));

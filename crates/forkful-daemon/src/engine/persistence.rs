@@ -34,6 +34,8 @@ pub(crate) struct Persistence {
     pub(super) pending: Vec<Value>,
     /// The apps' unix sockets, as the next daemon would find them noted.
     noted_sockets: BTreeSet<PathBuf>,
+    /// Some app has a socket that is not noted yet.
+    has_new_sockets: bool,
 }
 
 impl Persistence {
@@ -45,6 +47,7 @@ impl Persistence {
             carried: Vec::new(),
             pending: Vec::new(),
             noted_sockets: BTreeSet::new(),
+            has_new_sockets: false,
         })
     }
 
@@ -54,7 +57,10 @@ impl Persistence {
     }
 
     /// Hands the state to the writer if there is something new.
-    pub(crate) fn save_changes(&mut self, apps: &Apps) {
+    pub(crate) fn save_changes(&mut self, home: &Home, apps: &Apps) {
+        if self.has_new_sockets {
+            self.write_sockets(home, apps);
+        }
         if let Some(save) = self.saving.begin() {
             let text = self.state_text(apps);
             let number = self.writer.write(text, save.keep);
@@ -113,21 +119,24 @@ impl Persistence {
         });
     }
 
-    /// Keeps the note of the apps' unix sockets true, as far as new ones go.
-    pub(super) fn note_sockets(&mut self, home: &Home, apps: &Apps) {
+    /// An app may listen on another unix socket. The note of all sockets is written with the next changes.
+    pub(super) fn note_sockets<'a>(&mut self, mut files: impl Iterator<Item = &'a Path>) {
+        self.has_new_sockets |= files.any(|file| !self.noted_sockets.contains(file));
+    }
+
+    /// Writes the note of the apps' unix sockets.
+    fn write_sockets(&mut self, home: &Home, apps: &Apps) {
         let files = apps.values().flat_map(|entry| entry.primary.socket_files());
-        let files: BTreeSet<PathBuf> = files.map(Path::to_owned).collect();
-        if !files.is_subset(&self.noted_sockets) {
-            let (home, noted) = (home.clone(), files.clone());
-            self.writer.errand(move |_| crate::left_behind::note_sockets(&home, &noted));
-            self.noted_sockets = files;
-        }
+        self.noted_sockets = files.map(Path::to_owned).collect();
+        self.has_new_sockets = false;
+        let (home, noted) = (home.clone(), self.noted_sockets.clone());
+        self.writer.errand(move |_| crate::left_behind::note_sockets(&home, &noted));
     }
 
     /// The home was made anew: everything that was in it is written again.
-    pub(crate) fn rewrite(&mut self, home: &Home, apps: &Apps) {
+    pub(crate) fn rewrite(&mut self, apps: &Apps) {
         self.noted_sockets.clear();
-        self.note_sockets(home, apps);
+        apps.values().for_each(|entry| self.note_sockets(entry.primary.socket_files()));
         self.note_change();
     }
 

@@ -2,10 +2,10 @@
 
 use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket, State};
-use forkful_core::supervisor::{Event, SlotRecord, Sockets};
+use forkful_core::supervisor::{Event, Sockets};
 use forkful_os::procinfo::{self, ListeningSocket};
 
-use super::app::{App, ListenFault, Place, Process};
+use super::app::{App, ListenFault, Process};
 use super::launch::{inspect_port, inspector_number};
 use super::processes::Processes;
 
@@ -51,14 +51,12 @@ impl App {
         if self.spec().readiness.wait_ready {
             return Vec::new();
         }
-        self.slots().filter_map(|slot| self.missing_fault(slot, now)).collect()
+        let due = self.supervisor.due_slots(now);
+        due.into_iter().filter_map(|slot| self.missing_fault(slot, now)).collect()
     }
 
-    fn missing_fault(
-        &self,
-        (slot, record, place): (u16, &SlotRecord, &Place),
-        now: Time,
-    ) -> Option<(u16, ListenFault)> {
+    fn missing_fault(&self, slot: u16, now: Time) -> Option<(u16, ListenFault)> {
+        let (record, place) = (self.supervisor.slot(slot)?, self.places.get(&slot)?);
         let new = record.late_successor(now)?;
         let (there, missing) = (self.addresses_of(place.processes.get(&new)?), self.missing(slot, new));
         // A listen that was refused says more.

@@ -170,8 +170,8 @@ impl Starts {
         let agent_path = agent.as_ref().map(AgentPlace::path);
         let Some(place) = entry.places.get(&slot) else { return Ok(()) };
         let (pm_id, mark) = (place.pm_id, self.marks.give());
-        entry.workers_started += 1;
-        let worker = WorkerId(entry.workers_started);
+        entry.workers.started += 1;
+        let worker = WorkerId(entry.workers.started);
         let identity = Identity {
             slot,
             pm_id,

@@ -275,7 +275,7 @@ fn reloads_whose_client_has_gone_are_not_carried_out() {
         world.turn_until_answered().await;
         assert!(told(first).await.apps[0].ok && told(last).await.apps[0].ok);
         let entry = &world.engine.apps[&app];
-        assert_eq!(entry.workers_started, 6, "two workers, and two reloads of them");
+        assert_eq!(entry.workers.started, 6, "two workers, and two reloads of them");
         world.close().await;
     });
 }

@@ -200,7 +200,7 @@ fn a_program_that_has_finished_is_not_run_again_by_resurrect_unless_autorestart_
         let of = |name: &str| reply.apps.iter().find(|app| app.name == name).unwrap();
         assert!(of("migrate").ok && of("migrate").finished, "{reply:?}");
         let starts = |world: &World, name: &str| {
-            world.engine.apps.values().find(|app| app.spec().name.as_str() == name).unwrap().workers_started
+            world.engine.apps.values().find(|app| app.spec().name.as_str() == name).unwrap().workers.started
         };
         assert_eq!((starts(&world, "migrate"), starts(&world, "told-not-to")), (0, 1));
         let rows = world.engine.table();

@@ -1,0 +1,81 @@
+//! The slots of an app by their numbers, and when each of them is due. After an event only those slots are asked that it
+//! may have changed, so that it costs the same with one slot and with five hundred.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use super::SlotRecord;
+use crate::Time;
+use crate::wakes::Wakes;
+
+/// See the module's documentation. Everybody may read the slots as a map; they change through the functions here.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slots {
+    all: BTreeMap<u16, SlotRecord>,
+    wakes: Wakes<u16>,
+}
+
+impl PartialEq for Slots {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl Deref for Slots {
+    type Target = BTreeMap<u16, SlotRecord>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as the functions of a map")]
+impl Slots {
+    /// A slot to be changed, after which it may be due at another time.
+    pub(super) fn get_mut(&mut self, slot: &u16) -> Option<&mut SlotRecord> {
+        self.wakes.note_change(*slot);
+        self.all.get_mut(slot)
+    }
+
+    /// The same of all slots.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut SlotRecord> {
+        let Self { all, wakes } = self;
+        all.iter_mut().map(|(slot, record)| {
+            wakes.note_change(*slot);
+            record
+        })
+    }
+
+    pub(super) fn insert(&mut self, slot: u16, record: SlotRecord) {
+        self.wakes.note_change(slot);
+        self.all.insert(slot, record);
+    }
+
+    pub(super) fn remove(&mut self, slot: &u16) -> Option<SlotRecord> {
+        self.wakes.note_change(*slot);
+        self.all.remove(slot)
+    }
+
+    /// Asks the slots that may have changed when they are due.
+    pub(super) fn refresh(&mut self) {
+        let Self { all, wakes } = self;
+        wakes.refresh(|slot| all.get(&slot)?.next_wake());
+    }
+
+    /// When the first slot is due, as of the last refresh.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        self.wakes.first()
+    }
+
+    /// The slots that are due, by number, as of the last refresh.
+    pub(super) fn due(&self, now: Time) -> Vec<u16> {
+        let mut due = self.wakes.due(now);
+        due.sort_unstable();
+        due
+    }
+
+    /// How often a slot was asked, in all.
+    pub(super) fn asked(&self) -> u64 {
+        self.wakes.asked()
+    }
+}

@@ -1,0 +1,97 @@
+//! When each of many things is due. Only those that may have changed are asked again, so that an event costs the same with
+//! one and with a thousand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Time;
+
+/// See the module's documentation. `K` names one of the things.
+#[derive(Debug, Clone)]
+pub struct Wakes<K> {
+    known: BTreeMap<K, Time>,
+    /// The same in the order of time.
+    in_order: BTreeSet<(Time, K)>,
+    /// What may have another time by now; one may stand here several times.
+    changed: Vec<K>,
+    /// How often one was asked, in all.
+    asked: u64,
+}
+
+impl<K> Default for Wakes<K> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), in_order: BTreeSet::new(), changed: Vec::new(), asked: 0 }
+    }
+}
+
+impl<K: Copy + Ord> Wakes<K> {
+    /// Somebody may change one.
+    pub fn note_change(&mut self, key: K) {
+        if self.changed.last() != Some(&key) {
+            self.changed.push(key);
+        }
+    }
+
+    /// Asks those that may have changed; `wake` is nothing for one that is gone or wants nothing.
+    pub fn refresh(&mut self, mut wake: impl FnMut(K) -> Option<Time>) {
+        for key in self.changed.drain(..) {
+            self.asked += 1;
+            let next = wake(key);
+            let before = match next {
+                Some(at) => self.known.insert(key, at),
+                None => self.known.remove(&key),
+            };
+            if before != next {
+                if let Some(at) = before {
+                    self.in_order.remove(&(at, key));
+                }
+                self.in_order.extend(next.map(|at| (at, key)));
+            }
+        }
+    }
+
+    /// When the first one is due.
+    pub fn first(&self) -> Option<Time> {
+        self.in_order.first().map(|(at, _)| *at)
+    }
+
+    /// Those that are due, the earliest first.
+    pub fn due(&self, now: Time) -> Vec<K> {
+        self.in_order.iter().take_while(|(at, _)| *at <= now).map(|(_, key)| *key).collect()
+    }
+
+    /// How often one was asked, in all: what tests of costs count.
+    pub fn asked(&self) -> u64 {
+        self.asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn only_what_has_changed_is_asked_and_the_first_is_known() {
+        let at = |ms| Time::from_start(Duration::from_millis(ms));
+        let (mut wakes, one, two) = (Wakes::default(), 1, 2);
+        for app in [one, two, one] {
+            wakes.note_change(app);
+        }
+        wakes.refresh(|app| Some(at(if app == one { 50 } else { 30 })));
+        assert_eq!(
+            (wakes.first(), wakes.due(at(40)), wakes.due(at(50))),
+            (Some(at(30)), vec![two], vec![two, one])
+        );
+        let asked = wakes.asked();
+        wakes.refresh(|_| panic!("nothing has changed"));
+        assert_eq!(wakes.asked(), asked);
+        wakes.note_change(two);
+        wakes.refresh(|_| Some(at(90)));
+        assert_eq!((wakes.first(), wakes.due(at(60))), (Some(at(50)), vec![one]));
+        wakes.note_change(one);
+        wakes.note_change(two);
+        wakes.refresh(|_| None);
+        assert_eq!((wakes.first(), wakes.due(at(99)).len()), (None, 0));
+    }
+}
