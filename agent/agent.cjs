@@ -311,7 +311,54 @@ function graceOf(wish) {
   return typeof wish === 'number' && wish >= 0 ? Math.min(wish, GRACE_MS_MAX) : GRACE_MS;
 }
 
-/** Reports on the requests and the event loop at an interval that the primary sets. */
+/**
+ * What is measured, by the names of `crates/forkful-core/src/metrics.rs`. Each function begins to measure; what it gives has
+ * `read(seconds)`, the values since the last call so many seconds ago (0 at the beginning), and `end()`.
+ * @type {((clocks: any) => { read(seconds: number): Record<string, number>, end?(): void })[]}
+ */
+const METERS = [
+  ({ performance }) => {
+    let last = performance.eventLoopUtilization();
+    return {
+      read(seconds) {
+        const now = performance.eventLoopUtilization();
+        const { utilization } = performance.eventLoopUtilization(now, last);
+        last = now;
+        return seconds > 0 ? { event_loop_utilization: utilization } : {};
+      },
+    };
+  },
+  ({ monitorEventLoopDelay }) => {
+    const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+    delay.enable();
+    // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
+    const beyond = (percentile) => Math.max(0, delay.percentile(percentile) / 1e6 - DELAY_RESOLUTION_MS);
+    return {
+      read(seconds) {
+        const values = { event_loop_delay_p50_ms: beyond(50), event_loop_delay_p99_ms: beyond(99) };
+        delay.reset();
+        return seconds > 0 ? values : {};
+      },
+      end() { delay.disable(); },
+    };
+  },
+  () => ({ read: () => ({ heap_used_bytes: memory().heapUsed }) }),
+  () => {
+    let requests = 0;
+    const count = () => { requests += 1; };
+    requestStart.subscribe(count);
+    return {
+      read(seconds) {
+        const came = requests;
+        requests = 0;
+        return seconds > 0 ? { http_requests_per_s: came / seconds } : {};
+      },
+      end() { requestStart.unsubscribe(count); },
+    };
+  },
+];
+
+/** Reports on the requests and on what is measured, at an interval that the primary sets. */
 class Reporter {
   constructor() {
     this.clocks = require('perf_hooks');
@@ -320,6 +367,9 @@ class Reporter {
     this.tick = guarded(() => this.report());
     /** @type {any} */
     this.interval = null;
+    /** @type {{ read(seconds: number): Record<string, number>, end?(): void }[]} */
+    this.meters = [];
+    this.reportedAt = 0;
   }
 
   /** @param {number} everyMs the pause between two reports; 0 ends them */
@@ -328,31 +378,25 @@ class Reporter {
     this.interval = null;
     if (everyMs <= 0) {
       requestStart.unsubscribe(this.count);
-      if (this.delay) this.delay.disable();
-      this.delay = undefined;
+      for (const meter of this.meters) meter.end?.();
+      this.meters = [];
       return;
     }
-    if (!this.delay) {
+    if (this.meters.length === 0) {
       requestStart.subscribe(this.count);
-      this.delay = this.clocks.monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-      this.delay.enable();
-      this.busy = this.clocks.performance.eventLoopUtilization();
+      this.meters = METERS.map((meter) => meter(this.clocks));
+      this.reportedAt = this.clocks.performance.now();
+      // What is known at once: who looks for the first time need not look again for it.
+      this.report(0);
     }
     this.interval = ticks(this.tick, Math.max(everyMs, REPORT_MS_MIN)).unref();
   }
 
-  report() {
-    const { performance } = this.clocks;
-    const busy = performance.eventLoopUtilization();
-    const share = performance.eventLoopUtilization(busy, this.busy).utilization;
-    this.busy = busy;
-    // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
-    const beyond = (percentile) => Math.max(0, Math.round(this.delay.percentile(percentile) / 1000) - DELAY_RESOLUTION_MS * 1000);
-    tell({
-      act: 'report', requests: this.requests, busy_permille: Math.round(share * 1000),
-      delay_p50_us: beyond(50), delay_p99_us: beyond(99), heap_bytes: memory().heapUsed,
-    });
-    this.delay.reset();
+  /** @param {number} [seconds] since the last report */
+  report(seconds = (this.clocks.performance.now() - this.reportedAt) / 1000) {
+    this.reportedAt = this.clocks.performance.now();
+    const values = Object.assign({}, ...this.meters.map((meter) => meter.read(seconds)));
+    tell({ act: 'report', requests: this.requests, values });
   }
 }
 

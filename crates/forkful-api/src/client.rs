@@ -186,7 +186,7 @@ impl Client {
         self.get(Route::Table.path()).await
     }
 
-    /// The same as [`Self::list`], while how late event loops are is measured; see [`ListQuery`](crate::types::ListQuery).
+    /// The same as [`Self::list`], while agents measure; see [`ListQuery`](crate::types::ListQuery).
     pub async fn list_measured(&mut self) -> Result<AppList, ClientError> {
         self.get(&format!("{}?measure=true", Route::List.path())).await
     }

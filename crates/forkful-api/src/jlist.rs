@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use forkful_core::metrics::METRICS;
 use forkful_core::spec::environment::shown_arguments;
 use forkful_core::spec::pid_file_of;
 use serde::{Deserialize, Serialize};
@@ -168,7 +169,7 @@ pub struct Pm2Env {
     pub version: String,
     /// Actions that it has registered with `@pm2/io`.
     pub axm_actions: Vec<ActionView>,
-    /// Metrics that it reports with `@pm2/io`.
+    /// Metrics that it reports with `@pm2/io`, and what its agent has measured, under PM2's names.
     pub axm_monitor: BTreeMap<String, Metric>,
     /// The options of its `@pm2/io`.
     pub axm_options: BTreeMap<String, Value>,
@@ -293,12 +294,31 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
         node_version: worker.node_version.clone(),
         version: "N/A".to_owned(),
         axm_actions: worker.reports.actions.clone(),
-        axm_monitor: worker.reports.metrics.clone(),
+        axm_monitor: axm_monitor(&worker.metrics, &worker.reports.metrics),
         axm_options: worker.reports.options.clone(),
         axm_dynamic: Map::new(),
         exit_code: worker.exit_code,
         env: None,
         variables: BTreeMap::new(),
+    }
+}
+
+/// What the app reports of itself, and what the agent has measured that the app does not report.
+fn axm_monitor(measured: &BTreeMap<String, f64>, own: &BTreeMap<String, Metric>) -> BTreeMap<String, Metric> {
+    let measured = METRICS.iter().filter_map(|metric| {
+        let (pm2, value) = (metric.pm2?, measured.get(metric.name)? * metric.pm2?.factor);
+        let more = [("type", pm2.kind.into()), ("unit", pm2.unit.into()), ("historic", true.into())];
+        let more = more.map(|(key, value): (&str, Value)| (key.to_owned(), value)).into();
+        Some((pm2.name.to_owned(), Metric { value: in_pm2s_form(pm2.unit, value), more }))
+    });
+    measured.chain(own.clone()).collect()
+}
+
+/// PM2 writes some numbers as text.
+fn in_pm2s_form(unit: &str, value: f64) -> Value {
+    match unit {
+        "MiB" | "ms" => format!("{value:.2}").into(),
+        _ => ((value * 100.0).round() / 100.0).into(),
     }
 }
 
@@ -336,6 +356,23 @@ fn unique_id(name: &str, created_at_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_agent_measures_has_pm2s_name_and_form_and_the_apps_own_value_comes_first() {
+        let measured: BTreeMap<String, f64> =
+            [("heap_used_bytes", 10_485_760.0), ("http_requests_per_s", 2.0)]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into();
+        let heap = serde_json::json!({
+            "value": "10.00", "type": "internal/v8/heap/used", "unit": "MiB", "historic": true,
+        });
+        let shown = axm_monitor(&measured, &BTreeMap::new());
+        assert_eq!(serde_json::to_value(&shown["Used Heap Size"]).unwrap(), heap);
+        assert_eq!((&shown["HTTP"].value, shown.len()), (&120.0.into(), 2));
+        let own = Metric { value: 7.into(), more: BTreeMap::new() };
+        let shown = axm_monitor(&measured, &[("HTTP".to_owned(), own.clone())].into());
+        assert_eq!((&shown["HTTP"], shown.len()), (&own, 2));
+    }
 
     #[test]
     fn ids_have_the_form_of_a_uuid_and_tell_apps_apart() {

@@ -238,8 +238,8 @@ pub enum ErrorCode {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ListQuery {
-    /// Have the agents measure for some seconds how late event loops are. Who asks once a second sees it
-    /// from the second or third reply on, and measuring ends when nobody asks any more.
+    /// Have the agents measure for some seconds, see docs/METRICS.md. The first reply has what is known at once; values
+    /// of the last second follow in later ones. Measuring ends when nobody asks any more.
     pub measure: bool,
 }
 

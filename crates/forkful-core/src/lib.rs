@@ -17,6 +17,7 @@ pub mod foreground;
 pub mod last_words;
 pub mod leaving;
 pub mod logs;
+pub mod metrics;
 pub mod primary_habits;
 pub mod random;
 pub mod restart;

@@ -1,5 +1,7 @@
 //! Apps and workers as the daemon sees them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{AppDefinition, BalanceKind};
@@ -122,6 +124,9 @@ pub struct WorkerView {
     /// How late the event loop was, in milliseconds (99th percentile of the last second), while that is measured.
     #[serde(default)]
     pub loop_delay_ms: Option<f64>,
+    /// What its agent has measured, by the names in docs/METRICS.md, while somebody looks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
     /// For how long its event loop has not turned, in milliseconds, when that is so long that it counts as blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ms: Option<u64>,

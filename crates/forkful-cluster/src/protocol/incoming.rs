@@ -1,7 +1,9 @@
 //! What a worker says to its primary. Hostile input: whatever does not parse is [`Incoming::Ignored`].
 
+use forkful_core::metrics::Readings;
 use forkful_core::steering::evenness::Connections;
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -115,14 +117,7 @@ impl fmt::Display for NodeVersion {
 pub struct AgentReport {
     /// HTTP requests that came since the first report was asked for.
     pub requests: u64,
-    /// The share of time that the event loop was busy since the last report, in thousandths.
-    pub busy_permille: u16,
-    /// The median of how late the loop was since the last report, in microseconds.
-    pub delay_p50_us: u64,
-    /// The 99th percentile of the same.
-    pub delay_p99_us: u64,
-    /// JavaScript's heap in use.
-    pub heap_bytes: u64,
+    pub readings: Readings,
 }
 
 /// The members of `queryServer` and `listening`.
@@ -202,16 +197,36 @@ struct Raw<'a> {
     #[serde(borrow)]
     node: Option<Cow<'a, str>>,
     requests: Option<u64>,
-    #[serde(rename = "busy_permille")]
-    busy_permille: Option<u64>,
-    #[serde(rename = "delay_p50_us")]
-    delay_p50_us: Option<u64>,
-    #[serde(rename = "delay_p99_us")]
-    delay_p99_us: Option<u64>,
-    #[serde(rename = "heap_bytes")]
-    heap_bytes: Option<u64>,
+    values: Option<Values>,
     staying: Option<u32>,
     movable: Option<u32>,
+}
+
+/// The values of a report by their names. Those that the table of metrics does not have are passed over.
+struct Values(Readings);
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ValuesVisitor)
+    }
+}
+
+struct ValuesVisitor;
+
+impl<'de> Visitor<'de> for ValuesVisitor {
+    type Value = Values;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("numbers by their names")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
+        let mut readings = Readings::default();
+        while let Some((name, value)) = map.next_entry::<Cow<'de, str>, f64>()? {
+            readings.take(&name, value);
+        }
+        Ok(Values(readings))
+    }
 }
 
 /// As much of a query as is needed to refuse it.
@@ -357,10 +372,7 @@ impl Raw<'_> {
     fn report(&self) -> Option<AgentReport> {
         Some(AgentReport {
             requests: self.requests?,
-            busy_permille: u16::try_from(self.busy_permille?).ok().filter(|share| *share <= 1000)?,
-            delay_p50_us: self.delay_p50_us?,
-            delay_p99_us: self.delay_p99_us?,
-            heap_bytes: self.heap_bytes?,
+            readings: self.values.as_ref().map_or_else(Readings::default, |values| values.0),
         })
     }
 

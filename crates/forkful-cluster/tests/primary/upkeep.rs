@@ -79,21 +79,22 @@ fn agents_report_while_somebody_wants_it() {
     for number in &workers {
         assert_eq!(last_act(&world, *number), (Some("report".to_owned()), Some(1000)), "worker {number}");
     }
-    let report = r#"{"cmd":"NODE_FORKFUL","act":"report","requests":7,"busy_permille":12,"delay_p50_us":1,"delay_p99_us":2,"heap_bytes":3}"#;
+    let report =
+        r#"{"cmd":"NODE_FORKFUL","act":"report","requests":7,"values":{"event_loop_utilization":0.5}}"#;
     world.worker(workers[1]).say(report);
-    world.worker(workers[1]).say(&report.replace("12", "1001"));
+    world.worker(workers[1]).say(&report.replace("0.5", "1.5").replace('7', "8"));
     world.settle();
-    let reports: Vec<u64> = world
+    let reports: Vec<(u64, Option<f64>)> = world
         .events
         .iter()
         .filter_map(|event| match event {
             PrimaryEvent::Report { worker, report } if *worker == WorkerId(workers[1]) => {
-                Some(report.requests)
+                Some((report.requests, report.readings.get("event_loop_utilization")))
             }
             _ => None,
         })
         .collect();
-    assert_eq!(reports, [7], "a share above the whole is not believed");
+    assert_eq!(reports, [(7, Some(0.5)), (8, None)], "a share above the whole is not believed");
     world.primary.want_reports(None, world.now);
     world.settle();
     assert_eq!(last_act(&world, workers[0]), (Some("report".to_owned()), Some(0)));

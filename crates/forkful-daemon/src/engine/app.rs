@@ -10,6 +10,7 @@ use forkful_api::types::{AppDefinition, LogStream};
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
+use forkful_core::metrics::Readings;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
@@ -103,8 +104,8 @@ pub(crate) struct Process {
     pub(crate) spawned: Time,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
-    /// When its agent last reported how late its loop was, and that in microseconds (99th percentile).
-    pub(crate) loop_delay: Option<(Time, u64)>,
+    /// What its agent has last measured, and when.
+    pub(crate) readings: Option<(Time, Readings)>,
     /// The version of its Node.js, when its agent has said so.
     pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.

@@ -38,6 +38,7 @@ impl Engine {
             Command::Keep(keep) => self.keep(keep),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
             Command::List { .. } | Command::Table { .. } | Command::Describe { .. } => {
+                self.measure_for(&command);
                 self.looks.begin(command, &mut self.apps, self.clock.now());
                 self.finish_looks();
             }
@@ -51,15 +52,29 @@ impl Engine {
         self.finish_jobs();
     }
 
+    /// Has the agents report while somebody looks. A worker deals with the order before it answers whether its loop turns,
+    /// so that the first look has a report already.
+    fn measure_for(&mut self, command: &Command) {
+        let now = self.clock.now();
+        let apps: Vec<AppId> = match command {
+            Command::List { measure: true, .. } => self.apps.keys().copied().collect(),
+            Command::Describe { target, .. } => {
+                let selection = self.roster().select(std::slice::from_ref(target));
+                selection.unwrap_or_default().into_keys().collect()
+            }
+            _ => Vec::new(),
+        };
+        for app in apps {
+            if let Some(entry) = self.apps.get_mut(app) {
+                entry.measure(now);
+            }
+        }
+    }
+
     /// Answers what asks for the state of workers.
     pub(super) fn answer_look(&mut self, command: Command) {
         match command {
-            Command::List { measure, reply } => {
-                if measure {
-                    self.apps.measure_loops(self.clock.now());
-                }
-                answer(reply, Ok(self.list()));
-            }
+            Command::List { reply, .. } => answer(reply, Ok(self.list())),
             Command::Table { reply } => answer(reply, Ok(self.table())),
             Command::Describe { target, reply } => self.describe(&target, reply),
             other => self.on_command(other),

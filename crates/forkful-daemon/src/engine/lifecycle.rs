@@ -101,7 +101,7 @@ impl Engine {
             group,
             spawned: now,
             ended: None,
-            loop_delay: None,
+            readings: None,
             node_version: None,
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
+use forkful_core::metrics::Readings;
 use forkful_core::spec::WatchIgnore;
 use forkful_core::supervisor::Event;
 use forkful_core::upkeep::renewal::LOOK_EVERY;
@@ -22,17 +23,18 @@ use tokio::sync::mpsc;
 
 use super::Back;
 use super::app::{App, AppId, Process};
-use super::apps::Apps;
 use crate::watch::{News, Watcher};
 use cron::Cron;
 
-/// Loops are measured for so long after somebody wanted to know; he asks again in time, or has gone.
-const MEASURED_FOR: Duration = Duration::from_secs(4);
+/// Agents report for so long after somebody has looked.
+const MEASURED_FOR: Duration = Duration::from_secs(15);
+/// What an agent said is shown for so long: a little longer than the pause between two reports.
+const FRESH_FOR: Duration = Duration::from_secs(4);
 
 /// What is kept of an app for this.
 #[derive(Default)]
 pub(crate) struct AppUpkeep {
-    /// Until when somebody wants to know how late the loops are.
+    /// Until when somebody wants to know what agents measure.
     measured_until: Option<Time>,
     cron: Option<Cron>,
     /// Watches the app's files, while that is asked for.
@@ -58,20 +60,18 @@ impl App {
 }
 
 impl Process {
-    /// How late its loop was, if that is known of the last seconds.
-    pub(crate) fn loop_delay_ms(&self, now: Time) -> Option<f64> {
-        let (at, delay_us) = self.loop_delay?;
-        (now.since(at) <= MEASURED_FOR).then_some(delay_us as f64 / 1000.0)
+    /// What its agent has measured in the last seconds.
+    pub(crate) fn readings(&self, now: Time) -> Readings {
+        let fresh = self.readings.filter(|(at, _)| now.since(*at) <= FRESH_FOR);
+        fresh.map_or_else(Readings::default, |(_, readings)| readings)
     }
 }
 
-impl Apps {
-    /// Somebody looks at the apps who wants to know how late their loops are.
-    pub(crate) fn measure_loops(&mut self, now: Time) {
-        for entry in self.values_mut() {
-            entry.upkeep.measured_until = Some(now + MEASURED_FOR);
-            entry.order_reports(now);
-        }
+impl App {
+    /// Somebody looks who wants to know what the agents measure.
+    pub(crate) fn measure(&mut self, now: Time) {
+        self.upkeep.measured_until = Some(now + MEASURED_FOR);
+        self.order_reports(now);
     }
 }
 
@@ -115,7 +115,7 @@ impl App {
     ) -> Option<Event> {
         let (slot, generation) = self.find_worker(worker)?;
         if let Some(process) = self.process_of(worker) {
-            process.loop_delay = Some((now, report.delay_p99_us));
+            process.readings = Some((now, report.readings));
         }
         Some(Event::Requests { slot, generation, served: report.requests })
     }

@@ -161,6 +161,7 @@ fn worker_view(
     let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, .. } =
         row;
     let usage = worker_usage(record, place, now);
+    let readings = place.current(record).map(|process| process.readings(now)).unwrap_or_default();
     let last_exit = record.last_exit.as_ref();
     WorkerView {
         usage,
@@ -189,7 +190,8 @@ fn worker_view(
         blocked_ms: row.blocked_ms,
         renewed: record.upkeep.renewed.clone(),
         health_fault: record.upkeep.health_fault().map(str::to_owned),
-        loop_delay_ms: place.current(record).and_then(|process| process.loop_delay_ms(now)),
+        loop_delay_ms: readings.get("event_loop_delay_p99_ms"),
+        metrics: readings.iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect(),
         stderr_tail: Vec::new(),
         dropped_log_lines: logs.dropped_lines(pm_id),
         log_fault: logs.fault(pm_id).as_deref().map(str::to_owned),

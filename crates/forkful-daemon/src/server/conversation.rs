@@ -91,7 +91,7 @@ pub(super) async fn jlist(
 ) -> Result<Json<Vec<JlistEntry>>, Refusal> {
     let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     let show_secrets = query.show_secrets;
-    let list = api.ask(|reply| Command::List { measure: false, reply }).await?;
+    let list = api.ask(|reply| Command::List { measure: true, reply }).await?;
     if list.apps.is_empty() {
         return Ok(Json(Vec::new()));
     }

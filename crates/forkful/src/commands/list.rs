@@ -18,7 +18,10 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
         return watch::run(home, shape).await;
     }
     if args.json {
-        let mut list = apps(home).await?;
+        let mut list = match connection::running(home).await? {
+            Some(mut client) => client.list_measured().await?,
+            None => AppList::default(),
+        };
         list.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
         output::print_json(&list)?;
     } else {

@@ -5,6 +5,7 @@ mod settings;
 use std::fmt::Write as _;
 
 use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
+use forkful_core::metrics::METRICS;
 use forkful_core::spec::environment::shown_arguments;
 
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
@@ -297,8 +298,9 @@ impl Lines {
         self.pair("restarts", &format!("{}{crashes}{unstable}", worker.restarts));
         self.pair("last renewal", worker.renewed.as_deref().unwrap_or_default());
         self.pair("health", worker.health_fault.as_deref().unwrap_or_default());
-        if let Some(delay) = worker.loop_delay_ms {
-            self.pair("event loop", &format!("{delay:.1} ms late (p99)"));
+        for metric in METRICS {
+            let value = worker.metrics.get(metric.name);
+            self.pair(metric.label, &value.map(|value| metric.shown(*value)).unwrap_or_default());
         }
         for (name, metric) in &worker.reports.metrics {
             let unit = metric.more.get("unit").and_then(serde_json::Value::as_str).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use crate::metrics::without_metrics;
 use crate::sandbox::{Guarded, Sandbox, done, stdout};
 use insta::{assert_snapshot, with_settings};
 use serde_json::Value;
@@ -230,7 +231,7 @@ fn describe_shows_what_was_asked_for_and_what_is() {
     let env =
         ["--env", "SECRET=hunter2", "--kill-timeout", "1600", "--max-restarts", "3", "--restart-delay", "2s"];
     done(&sandbox, &[&["start", "ticker.js", "--time", "--stop-exit-codes", "0,3"][..], &env].concat());
-    let text = done(&sandbox, &["show", "ticker"])
+    let text = without_metrics(&done(&sandbox, &["show", "ticker"]))
         .replace(&sandbox.home().display().to_string(), "[home]")
         .replace(&sandbox.work().display().to_string(), "[work]");
     assert!(!text.contains("hunter2"), "{text}");

@@ -24,6 +24,7 @@ mod input;
 mod lab;
 mod lifecycle;
 mod looks;
+mod metrics;
 mod offline;
 mod persistence;
 mod sandbox;

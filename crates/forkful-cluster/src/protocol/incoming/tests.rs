@@ -123,10 +123,15 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"1.2.70000"}"#, "Agent(Hello(None))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained)"),
         (
-            r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"busy_permille":1000,"delay_p50_us":2,"delay_p99_us":3,"heap_bytes":4}"#,
-            "Agent(Report(AgentReport { requests: 1, busy_permille: 1000, delay_p50_us: 2, delay_p99_us: 3, heap_bytes: 4 }))",
+            r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":4,"unknown":5}}"#,
+            r#"Agent(Report(AgentReport { requests: 1, readings: {"heap_used_bytes": 4.0} }))"#,
         ),
-        (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1}"#, "Ignored"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1}"#,
+            "Agent(Report(AgentReport { requests: 1, readings: {} }))",
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"report","values":{}}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":"4"}}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"count","staying":4294967295,"movable":0}"#,
