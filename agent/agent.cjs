@@ -343,6 +343,22 @@ const METERS = [
     };
   },
   () => ({ read: () => ({ heap_used_bytes: memory().heapUsed }) }),
+  ({ PerformanceObserver }) => {
+    let paused = 0;
+    const observer = new PerformanceObserver(guarded((list) => {
+      for (const { duration } of list.getEntries()) paused += duration;
+    }));
+    observer.observe({ entryTypes: ['gc'] });
+    return {
+      read(seconds) {
+        const ms = paused;
+        paused = 0;
+        // A pause is told when it is over, and may have begun before the last report.
+        return seconds > 0 ? { gc_pause_ms_per_s: Math.min(1000, ms / seconds) } : {};
+      },
+      end() { observer.disconnect(); },
+    };
+  },
   () => {
     let requests = 0;
     const count = () => { requests += 1; };

@@ -179,6 +179,16 @@ for (const major of MAJORS) {
       assert.equal(worker.output, '');
     });
 
+    test('garbage collection is measured', async (t) => {
+      const script = join(directory, `garbage-${major}.cjs`);
+      await writeFile(script, "process.on('message', () => {}); setInterval(() => { for (let i = 0; i < 1e5; i += 1) globalThis.kept = new Array(10).fill(i); }, 5);");
+      const worker = launch(t, major, script);
+      await waitUntil('hello', () => worker.internal.length > 0);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1 });
+      await waitUntil('a pause', () => worker.internal.some((m) => m.values?.gc_pause_ms_per_s > 0));
+      assert.equal(worker.output, '');
+    });
+
     test('reports do not keep a process alive', async (t) => {
       const script = join(directory, `reports-${major}.cjs`);
       await writeFile(script, "process.on('message', (m) => { process.send(m); process.disconnect(); });");

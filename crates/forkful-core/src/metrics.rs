@@ -63,6 +63,12 @@ pub const METRICS: &[Metric] = &[
     metric("heap_used_bytes", "heap used", Unit::Bytes, "The part of JavaScript's heap that is in use.")
         .in_pm2("Used Heap Size", "internal/v8/heap/used", "MiB", 1.0 / (1024.0 * 1024.0)),
     metric(
+        "gc_pause_ms_per_s",
+        "gc pauses",
+        Unit::MillisecondsPerSecond,
+        "How long garbage collection kept JavaScript from running in that second.",
+    ),
+    metric(
         "http_requests_per_s",
         "http requests",
         Unit::PerSecond,
