@@ -110,6 +110,7 @@ export const ARMS = {
   'forkful-auto': forkful('auto'),
   'forkful-direct': forkful('direct'),
   'forkful-exact': forkful('exact'),
+  'forkful-least': forkful('least'),
   'forkful-shared': forkful('shared'),
   'forkful-sticky': forkful('sticky'),
   'baseline-auto': baseline('auto'),
