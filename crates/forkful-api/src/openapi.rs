@@ -127,7 +127,7 @@ fn document() -> Value {
     let mut schemas = Schemas::new();
     let mut paths = Map::new();
     let mut replies = Vec::new();
-    for route in Route::ALL {
+    for &route in Route::ALL {
         let operation = Operation::of(route, &mut schemas);
         let method = route.method().as_str().to_lowercase();
         replies.push((route.path(), method.clone()));

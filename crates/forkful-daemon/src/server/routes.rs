@@ -34,8 +34,8 @@ pub(super) struct Api {
 pub(crate) fn router(commands: mpsc::Sender<Command>) -> Router {
     let started_at_ms = forkful_os::wall_clock::now_ms();
     Route::ALL
-        .into_iter()
-        .fold(Router::new(), |router, route| router.route(route.path(), handler(route)))
+        .iter()
+        .fold(Router::new(), |router, route| router.route(route.path(), handler(*route)))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
