@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use crate::error::{ConfigError, Place};
+use crate::error::Place;
 use crate::faults::Faults;
 use crate::tree::{Entry, Node, Value};
 use crate::values::{self, Refusal};
@@ -103,20 +103,10 @@ pub(crate) fn all_targets(tree: &Node, file: &Path, faults: &mut Faults) -> Vec<
     let Some(section) = tree.get("deploy").filter(|entry| !entry.node.is_null()) else {
         return Vec::new();
     };
-    let refused = |key: String| {
-        move |refusal: Refusal| ConfigError::Value {
-            place: Place {
-                file: Some(file.to_owned()),
-                at: refusal.at,
-                key: format!("{key}{}", refusal.below),
-            },
-            value: refusal.value,
-            expected: refusal.expected,
-        }
-    };
+    let place = |key: String| Place::in_file(file, None, key);
     let Value::Table(entries) = &section.node.value else {
         let refusal = Refusal::new(&section.node, "an object with a block per target");
-        faults.add(refused("deploy".to_owned())(refusal));
+        faults.add(refusal.of(place("deploy".to_owned())));
         return Vec::new();
     };
     let mut targets = Vec::new();
@@ -124,8 +114,8 @@ pub(crate) fn all_targets(tree: &Node, file: &Path, faults: &mut Faults) -> Vec<
         match target(entry, file) {
             Ok(target) => targets.push(target),
             Err(refusals) => {
-                let key = format!("deploy.{}", entry.key);
-                refusals.into_iter().map(refused(key)).for_each(|fault| faults.add(fault));
+                let place = place(format!("deploy.{}", entry.key));
+                refusals.into_iter().for_each(|refusal| faults.add(refusal.of(place.clone())));
             }
         }
     }

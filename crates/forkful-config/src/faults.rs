@@ -12,9 +12,10 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Notes a fault.
+    /// Notes a fault, unless it is known already.
     pub(crate) fn add(&mut self, fault: ConfigError) {
-        if self.found.len() < FAULTS_MAX {
+        let text = fault.to_string();
+        if self.found.len() < FAULTS_MAX && self.found.iter().all(|known| known.to_string() != text) {
             self.found.push(fault);
         }
     }
@@ -43,7 +44,7 @@ impl Faults {
         match self.found.len() {
             0 => Ok(value),
             1 => Err(self.found.remove(0)),
-            count => Err(ConfigError::Several { first: Box::new(self.found.remove(0)), count }),
+            count => Err(ConfigError::several(self.found.remove(0), count)),
         }
     }
 }

@@ -154,7 +154,7 @@ pub(crate) fn read_with_text(
     evaluator: &dyn JsEvaluator,
     how: How<'_>,
 ) -> (String, Result<Read, ConfigError>) {
-    let format = Format::of(path).ok_or_else(|| ConfigError::UnknownFormat { path: path.to_owned() });
+    let format = Format::of(path).ok_or_else(|| unknown_format(path));
     match format.and_then(|format| Ok((format, read_text(path)?))) {
         Err(fault) => (String::new(), Err(fault)),
         Ok((Format::Script, text)) => {
@@ -174,18 +174,13 @@ fn evaluated(
     evaluator: &dyn JsEvaluator,
     how: How<'_>,
 ) -> Result<Read, ConfigError> {
-    let absolute =
-        std::path::absolute(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    let result = evaluator.evaluate(&absolute).map_err(|fault| ConfigError::Evaluate {
-        place: Place {
-            file: Some(path.to_owned()),
-            at: fault.line.map(|line| Lines::new(text).whole(line)),
-            key: String::new(),
-        },
-        message: fault.message,
-        hint: fault.hint,
+    let absolute = std::path::absolute(path).map_err(|cause| unreadable(path, cause))?;
+    let result = evaluator.evaluate(&absolute).map_err(|fault| {
+        let at = fault.line.map(|line| Lines::new(text).whole(line));
+        let error = ConfigError::at(Place::in_file(path, at, ""), fault.message);
+        fault.hint.into_iter().fold(error, ConfigError::with_hint)
     })?;
-    let mut read = apps_of(&read::script::tree(&result), path, how)?;
+    let mut read = apps_of(&Node::from_json(&result.value), path, how)?;
     read.config.output = result.output;
     Ok(read)
 }
@@ -204,44 +199,56 @@ pub(crate) fn read_text_as(
     path: &Path,
     how: How<'_>,
 ) -> Result<Read, ConfigError> {
-    let tree = match format {
-        Format::Json => read::json::parse(text),
-        Format::Yaml => read::yaml::parse(text),
-        Format::Toml => read::toml::parse(text),
-        Format::Script => return Err(ConfigError::UnknownFormat { path: path.to_owned() }),
-    };
-    let tree = tree.map_err(|SyntaxFault { at, message }| ConfigError::Syntax {
-        place: Place { file: Some(path.to_owned()), at, key: String::new() },
-        message,
-    })?;
+    let tree = tree_of(text, format).ok_or_else(|| unknown_format(path))?;
+    let tree =
+        tree.map_err(|SyntaxFault { at, message }| ConfigError::at(Place::in_file(path, at, ""), message))?;
     apps_of(&tree, path, how)
 }
 
+/// What a text says by its grammar; `None` for a script, which has to be evaluated.
+pub(crate) fn tree_of(text: &str, format: Format) -> Option<Result<Node, SyntaxFault>> {
+    match format {
+        Format::Json => Some(read::json::parse(text)),
+        Format::Yaml => Some(read::yaml::parse(text)),
+        Format::Toml => Some(read::toml::parse(text)),
+        Format::Script => None,
+    }
+}
+
+fn unknown_format(path: &Path) -> ConfigError {
+    ConfigError::new(format!("cannot tell the format of {} by its name", path.display()))
+        .with_hint("known are .js, .cjs, .mjs, .ts, .json, .yaml, .yml and .toml")
+}
+
+fn unreadable(path: &Path, cause: std::io::Error) -> ConfigError {
+    let is_missing = cause.kind() == std::io::ErrorKind::NotFound;
+    let error = ConfigError::new(format!("cannot read {}", path.display())).caused_by(cause);
+    if is_missing {
+        return error
+            .with_hint("name a script or a configuration file; `forkful.config.js` is the usual one");
+    }
+    error
+}
+
 fn read_text(path: &Path) -> Result<String, ConfigError> {
-    let read = |source| ConfigError::Read { path: path.to_owned(), source };
+    let read = |cause| unreadable(path, cause);
     let metadata = fs_err::metadata(path).map_err(read)?;
     if !metadata.is_file() {
         let kind = if metadata.is_dir() { "is a directory" } else { "is not a regular file" };
         return Err(read(std::io::Error::other(kind)));
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(ConfigError::TooLarge {
-            path: path.to_owned(),
-            bytes: metadata.len(),
-            bytes_max: FILE_BYTES_MAX,
-        });
+        let bytes = metadata.len();
+        return Err(ConfigError::new(format!(
+            "{} has {bytes} bytes; a configuration has at most {FILE_BYTES_MAX}",
+            path.display()
+        )));
     }
     let bytes = fs_err::read(path).map_err(read)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        ConfigError::Syntax {
-            place: Place {
-                file: Some(path.to_owned()),
-                at: Some(Spot::of_line(valid.split(|byte| *byte == b'\n').count())),
-                key: String::new(),
-            },
-            message: "the text is not UTF-8".to_owned(),
-        }
+        let line = Spot::of_line(valid.split(|byte| *byte == b'\n').count());
+        ConfigError::at(Place::in_file(path, Some(line), ""), "the text is not UTF-8")
     })?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

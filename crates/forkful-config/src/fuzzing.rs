@@ -32,7 +32,7 @@ pub fn script(bytes: &[u8]) {
     let evaluator = Exports(ScriptResult { value, output: String::new() });
     match crate::load(&path, &evaluator) {
         Ok(file) => read(file.apps),
-        Err(fault) => names_its_file(&fault, &path, false),
+        Err(fault) => names_its_file(&fault, &path),
     }
 }
 
@@ -69,11 +69,14 @@ fn text(bytes: &[u8], format: Format, name: &str) {
         Ok(file) => {
             assert!(!file.apps.is_empty(), "a configuration has an app");
             if let Err(fault) = file.deploy_targets() {
-                names_its_file(&fault, Path::new(name), false);
+                names_its_file(&fault, Path::new(name));
             }
             read(file.apps);
         }
-        Err(fault) => names_its_file(&fault, Path::new(name), bytes.contains(&b'\n')),
+        Err(fault) => names_its_file(&fault, Path::new(name)),
+    }
+    if let Some(Err(fault)) = crate::file::tree_of(text, format) {
+        assert!(fault.at.is_some() || !bytes.contains(&b'\n'), "no line: {}", fault.message);
     }
 }
 
@@ -101,13 +104,10 @@ fn context() -> Context {
     }
 }
 
-/// A fault always names its file, and the line when it is one of a text with lines.
-fn names_its_file(fault: &ConfigError, path: &Path, has_lines: bool) {
+/// A fault always names its file.
+fn names_its_file(fault: &ConfigError, path: &Path) {
     let told = fault.to_string();
     assert!(told.contains(&path.display().to_string()), "{told}");
-    if let (ConfigError::Syntax { place, .. }, true) = (fault, has_lines) {
-        assert!(place.at.is_some(), "no line: {told}");
-    }
 }
 
 /// Stands for `node`.

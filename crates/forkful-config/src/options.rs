@@ -138,17 +138,9 @@ impl AppOptions {
     fn set_node(&mut self, key: &str, node: &Node) -> Result<(), ConfigError> {
         let place = Place::command_line(key);
         let Some(known) = keys::find(key) else {
-            return Err(ConfigError::Value {
-                place,
-                value: node.to_string(),
-                expected: "a known option".to_owned(),
-            });
+            return Err(Refusal::new(node, "a known option").of(place));
         };
-        self.read(known, node).map_err(|refusal| ConfigError::Value {
-            place,
-            value: refusal.value,
-            expected: refusal.expected,
-        })
+        self.read(known, node).map_err(|refusal| Refusal { below: String::new(), ..refusal }.of(place))
     }
 
     /// The same for a key that takes a list, or one of `true` and `false`.

@@ -16,7 +16,7 @@ pub(crate) mod program;
 mod script;
 mod upkeep;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use forkful_core::spec::{AppSpec, Launch, LogRotation, Mode, Named as _, Runtime};
@@ -26,6 +26,7 @@ use crate::faults::Faults;
 use crate::file::left_out;
 use crate::options::AppOptions;
 use crate::statics;
+use crate::tree::quoted;
 
 pub(crate) use script::default_name;
 
@@ -70,16 +71,21 @@ pub fn resolve(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
 /// Resolves all apps that can be resolved, and notes what is wrong with the others.
 pub(crate) fn all(apps: &[AppOptions], context: &Context, faults: &mut Faults) -> Vec<Resolved> {
     faults.take(environment::require_block(apps, context));
-    let mut options_of = Vec::with_capacity(apps.len());
-    let mut resolved: Vec<Resolved> = Vec::with_capacity(apps.len());
+    each(apps, context, faults)
+}
+
+/// Resolves apps, and notes what is wrong with them and between them. Names must differ.
+fn each<'a>(
+    apps: impl IntoIterator<Item = &'a AppOptions>,
+    context: &Context,
+    faults: &mut Faults,
+) -> Vec<Resolved> {
+    let mut options_of = Vec::new();
+    let mut resolved: Vec<Resolved> = Vec::new();
     for options in apps {
         let Some(app) = resolve_one(options, context, faults) else { continue };
         if resolved.iter().any(|other| other.spec.name == app.spec.name) {
-            // Names that are the same in the file are noted where the file is read.
-            if options.get("name_prefix").is_some() || options.get("append_env_to_name").is_some() {
-                let name = app.spec.name.as_str().to_owned();
-                faults.add(ConfigError::DuplicateName { place: options.app_place(), name });
-            }
+            faults.add(ConfigError::duplicate_name(options.app_place(), app.spec.name.as_str()));
             continue;
         }
         options_of.push(options);
@@ -103,29 +109,18 @@ pub fn resolve_only(
     context: &Context,
 ) -> Result<(Vec<Resolved>, Vec<Warning>), ConfigError> {
     environment::require_block(apps, context)?;
-    let mut names = BTreeSet::new();
-    let mut resolved = Vec::with_capacity(apps.len());
-    let mut warnings = Vec::new();
+    let is_wanted = |options: &&AppOptions| {
+        only.is_empty() || options.declared_name().is_none_or(|name| only.contains(&name))
+    };
+    let (wanted, others): (Vec<_>, Vec<_>) = apps.iter().partition(is_wanted);
+    let first_fault = |options: &AppOptions| {
+        let mut faults = Faults::default();
+        resolve_one(options, context, &mut faults);
+        faults.into_list().first().map(left_out)
+    };
+    let warnings = others.into_iter().filter_map(first_fault).collect();
     let mut faults = Faults::default();
-    let mut options_of = Vec::with_capacity(apps.len());
-    for options in apps {
-        let place = options.app_place();
-        let declared = options.declared_name();
-        if !only.is_empty() && declared.is_some_and(|name| !only.contains(&name)) {
-            let mut others = Faults::default();
-            resolve_one(options, context, &mut others);
-            warnings.extend(others.into_list().first().map(left_out));
-            continue;
-        }
-        let Some(app) = resolve_one(options, context, &mut faults) else { continue };
-        let name = app.spec.name.as_str().to_owned();
-        if !names.insert(name.clone()) {
-            faults.add(ConfigError::DuplicateName { place, name });
-        }
-        options_of.push(options);
-        resolved.push(app);
-    }
-    faults.take(names::check_order(&options_of, &resolved));
+    let resolved = each(wanted, context, &mut faults);
     faults.or_value((resolved, warnings))
 }
 
@@ -203,7 +198,8 @@ fn working_directory(options: &AppOptions, context: &Context) -> Result<PathBuf,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist",
         Err(_) => "cannot be entered",
     };
-    Err(ConfigError::WorkingDirectory { place: options.place("cwd"), cwd, fault })
+    let message = format!("{} {fault}", quoted(&cwd.display().to_string()));
+    Err(ConfigError::at(options.place("cwd"), message))
 }
 
 /// The directory of the configuration file, or the caller's.

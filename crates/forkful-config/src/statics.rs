@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::error::{ConfigError, Place, Warning};
+use crate::error::{Place, Warning};
 use crate::faults::Faults;
 use crate::keys::{self, Kind};
 use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
-use crate::tree::{Node, Spot, Value};
+use crate::tree::{Node, Value};
 use crate::values::{self, Refusal};
 
 /// The key of the section.
@@ -46,9 +46,9 @@ pub(crate) fn apps(
         }
         Value::Table(_) => reader.entry(&section.node, SECTION).into_iter().collect(),
         _ => {
-            let place = reader.place(section.at, SECTION);
-            let expected = r#"a list of objects such as { "path": "public", "port": 8080 }"#.to_owned();
-            faults.add(ConfigError::Value { place, value: section.node.to_string(), expected });
+            let expected = r#"a list of objects such as { "path": "public", "port": 8080 }"#;
+            let refusal = Refusal { at: section.at, ..Refusal::new(&section.node, expected) };
+            faults.add(refusal.of(Place::in_file(path, None, SECTION)));
             Vec::new()
         }
     }
@@ -61,33 +61,17 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn place(&self, at: Option<Spot>, key: &str) -> Place {
-        Place { file: Some(self.path.to_owned()), at, key: key.to_owned() }
-    }
-
     fn entry(&mut self, node: &Node, at: &str) -> Option<AppOptions> {
         let Value::Table(entries) = &node.value else {
-            self.faults.add(ConfigError::Value {
-                place: self.place(node.at, at),
-                value: node.to_string(),
-                expected: r#"an object such as { "path": "public", "port": 8080 }"#.to_owned(),
-            });
+            let refusal = Refusal::new(node, r#"an object such as { "path": "public", "port": 8080 }"#);
+            self.faults.add(refusal.of(Place::in_file(self.path, None, at)));
             return None;
         };
         let mut options = AppOptions { serves_files: true, ..AppOptions::of_script(SCRIPT) };
         let mut given = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
-            let key = join_key(at, &entry.key);
-            let place = self.place(entry.at, &key);
-            let refused = |refusal: Refusal| ConfigError::Value {
-                place: Place {
-                    key: format!("{key}{}", refusal.below),
-                    at: refusal.at.or(place.at),
-                    ..place.clone()
-                },
-                value: refusal.value,
-                expected: refusal.expected,
-            };
+            let place = Place::in_file(self.path, entry.at, join_key(at, &entry.key));
+            let refused = |refusal: Refusal| refusal.of(place.clone());
             let name = keys::snake_case(&entry.key);
             match name.as_str() {
                 "name" => {

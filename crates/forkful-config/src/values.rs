@@ -11,6 +11,7 @@ use forkful_core::spec::{INSTANCES_MAX, Mode, Named as _, StopSignal};
 use forkful_core::words;
 use serde_json::Value as Json;
 
+use crate::error::{ConfigError, Place};
 use crate::keys::Kind;
 use crate::tree::{Node, Spot, Value};
 
@@ -43,6 +44,12 @@ impl Refusal {
     pub(crate) fn below(mut self, part: &str) -> Self {
         self.below = format!("{part}{}", self.below);
         self
+    }
+
+    /// As a fault of the key at `place`.
+    pub(crate) fn of(self, place: Place) -> ConfigError {
+        let place = Place { at: self.at.or(place.at), key: format!("{}{}", place.key, self.below), ..place };
+        ConfigError::value(place, &self.value, &self.expected)
     }
 }
 
@@ -109,17 +116,19 @@ pub(crate) fn filled_text(node: &Node) -> Checked<String> {
     if text.trim().is_empty() { Err(Refusal::new(node, "a text that is not empty")) } else { Ok(text) }
 }
 
+/// Each entry of a list.
+fn each<T>(items: &[Node], one: impl Fn(&Node) -> Checked<T>) -> Checked<Vec<T>> {
+    let entry = |(index, item)| one(item).map_err(|refusal: Refusal| refusal.below(&format!("[{index}]")));
+    items.iter().enumerate().map(entry).collect()
+}
+
 /// A list of texts, or one text that is split as a shell would.
 fn words(node: &Node) -> Checked<Vec<String>> {
     match &node.value {
-        Value::List(items) => items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| match &item.value {
-                Value::Bool(flag) => Ok(flag.to_string()),
-                _ => text(item).map_err(|refusal| refusal.below(&format!("[{index}]"))),
-            })
-            .collect(),
+        Value::List(items) => each(items, |item| match &item.value {
+            Value::Bool(flag) => Ok(flag.to_string()),
+            _ => text(item),
+        }),
         Value::Text(line) => shell_words::split(line)
             .map_err(|_| Refusal::new(node, "a text whose quotes are closed, or a list of texts")),
         Value::Number(number) => Ok(vec![number.text.clone()]),
@@ -261,11 +270,7 @@ fn exit_codes(node: &Node) -> Checked<Vec<i32>> {
             .ok_or_else(|| Refusal::new(node, EXPECTED))
     };
     match &node.value {
-        Value::List(items) => items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| one(item).map_err(|refusal| refusal.below(&format!("[{index}]"))))
-            .collect(),
+        Value::List(items) => each(items, one),
         Value::Text(text) => text
             .split([',', ' '])
             .filter(|part| !part.is_empty())

@@ -11,7 +11,7 @@ use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
 use crate::resolve::default_name;
 use crate::statics;
 use crate::tree::{Entry, Node, Spot, Value};
-use crate::values;
+use crate::values::{self, Refusal};
 
 /// Finds the apps in a document and reads each.
 pub(super) fn apps_of(tree: &Node, path: &Path, how: How<'_>) -> Result<Read, ConfigError> {
@@ -20,8 +20,7 @@ pub(super) fn apps_of(tree: &Node, path: &Path, how: How<'_>) -> Result<Read, Co
     let files = statics::apps(tree, path, &mut reader.warnings, &mut reader.faults);
     let mut apps = match reader.apps(tree) {
         // A configuration may hold nothing but directories to serve.
-        Err(ConfigError::Shape { .. }) if !files.is_empty() && has_no_apps(tree) => Vec::new(),
-        Err(ConfigError::Shape { .. }) if reader.faults.count() > 0 && has_no_apps(tree) => Vec::new(),
+        Err(_) if has_no_apps(tree) && (!files.is_empty() || reader.faults.count() > 0) => Vec::new(),
         Err(fault) if reader.faults.count() > 0 => {
             reader.faults.add(fault);
             Vec::new()
@@ -46,7 +45,7 @@ fn check_names(apps: &[AppOptions], faults: &mut Faults) {
         if let Some(name) = app.declared_name()
             && !names.insert(name.clone())
         {
-            faults.add(ConfigError::DuplicateName { place: app.app_place(), name });
+            faults.add(ConfigError::duplicate_name(app.app_place(), &name));
         }
     }
 }
@@ -61,11 +60,12 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn place(&self, at: Option<Spot>, key: &str) -> Place {
-        Place { file: Some(self.path.to_owned()), at, key: key.to_owned() }
+        Place::in_file(self.path, at, key)
     }
 
     fn shape(&self, node: &Node, key: &str, message: impl Into<String>) -> ConfigError {
-        ConfigError::Shape { place: self.place(node.at, key), message: message.into() }
+        ConfigError::at(self.place(node.at, key), message)
+            .with_hint(r#"a configuration is { "apps": [{ "script": "app.js" }] }"#)
     }
 
     fn apps(&mut self, tree: &Node) -> Result<Vec<AppOptions>, ConfigError> {
@@ -104,11 +104,7 @@ impl Reader<'_> {
                 Ok(apps)
             }
             Value::Table(_) => Ok(self.app(nodes, key).into_iter().collect()),
-            _ => Err(ConfigError::Value {
-                place: self.place(nodes.at, key),
-                value: nodes.to_string(),
-                expected: "a list of apps".to_owned(),
-            }),
+            _ => Err(Refusal::new(nodes, "a list of apps").of(self.place(nodes.at, key))),
         }
     }
 
@@ -127,14 +123,8 @@ impl Reader<'_> {
         };
         for target in targets {
             let Some(env) = target.node.get("env").filter(|env| !env.node.is_null()) else { continue };
-            let block = values::environment(&env.node).map_err(|refusal| {
-                let key = format!("deploy.{}.env{}", target.key, refusal.below);
-                ConfigError::Value {
-                    place: self.place(refusal.at.or(env.at), &key),
-                    value: refusal.value,
-                    expected: refusal.expected,
-                }
-            });
+            let place = self.place(env.at, &format!("deploy.{}.env", target.key));
+            let block = values::environment(&env.node).map_err(|refusal| refusal.of(place));
             blocks.extend(self.faults.take(block).map(|block| (target.key.clone(), block)));
         }
         blocks
@@ -163,11 +153,8 @@ impl Reader<'_> {
     /// Reads an app; what is wrong with a key is noted, and the other keys are read.
     fn app(&mut self, node: &Node, key: &str) -> Option<AppOptions> {
         let Value::Table(entries) = &node.value else {
-            self.faults.add(ConfigError::Value {
-                place: self.place(node.at, key),
-                value: node.to_string(),
-                expected: "an object that describes an app".to_owned(),
-            });
+            let refusal = Refusal::new(node, "an object that describes an app");
+            self.faults.add(refusal.of(self.place(node.at, key)));
             return None;
         };
         let mut options = AppOptions::default();
@@ -180,10 +167,9 @@ impl Reader<'_> {
             }
             let Some(name) = self.faults.take(read).flatten() else { continue };
             if let Some(first) = given.insert(name, origin) {
-                self.faults.add(ConfigError::DuplicateKey {
-                    place: self.place(entry.at, &join_key(key, &entry.key)),
-                    other: first.written,
-                });
+                let place = self.place(entry.at, &join_key(key, &entry.key));
+                let message = format!("is given twice, the other time as `{}`", first.written);
+                self.faults.add(ConfigError::at(place, message).with_hint("keep one of the two"));
             }
         }
         options.serves_files = options.get("interpreter").is_none()
@@ -205,12 +191,11 @@ impl Reader<'_> {
                 at: variable.node.at.or(place.at),
                 ..place.clone()
             };
-            let value = variable.node.to_string();
             if self.how.is_strict {
-                let expected = "a string, a number, true or false".to_owned();
-                self.faults.add(ConfigError::Value { place, value, expected });
+                let refusal = Refusal::new(&variable.node, "a string, a number, true or false");
+                self.faults.add(refusal.of(place));
             } else {
-                let message = format!("is {value}: the app gets it as JSON");
+                let message = format!("is {}: the app gets it as JSON", variable.node);
                 self.warnings.push(Warning { place, message });
             }
         }
@@ -227,12 +212,7 @@ impl Reader<'_> {
         if entry.node.is_null() {
             return Ok(None);
         }
-        let refused = |refusal: values::Refusal| {
-            let mut place = place.clone();
-            place.key.push_str(&refusal.below);
-            place.at = refusal.at.or(place.at);
-            ConfigError::Value { place, value: refusal.value, expected: refusal.expected }
-        };
+        let refused = |refusal: Refusal| refusal.of(place.clone());
         if entry.key == "env" || entry.key.starts_with("env_") {
             self.structured_variables(entry, &place);
         }

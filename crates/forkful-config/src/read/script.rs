@@ -12,9 +12,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::ConfigError;
 use crate::resolve::program;
-use crate::tree::Node;
 
 /// How long an evaluation may take.
 const EVALUATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -134,17 +132,14 @@ fn find_node(path: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> Result<
         hint: Some("install Node.js, or write the configuration as JSON, YAML or TOML".to_owned()),
     })?;
     if program::is_typescript(path) {
-        program::require_typescript(&node, "a TypeScript configuration", cwd, env).map_err(|error| {
-            let hint = match &error {
-                ConfigError::NodeTooOld { .. } => "use a newer Node.js, or write it as .mjs",
-                _ => "check the installation of Node.js",
-            };
-            ScriptFault {
+        let way_out = "use a newer Node.js, or write it as .mjs";
+        program::require_typescript(&node, "a TypeScript configuration", way_out, cwd, env).map_err(
+            |error| ScriptFault {
                 line: None,
                 message: format!("is not usable: {error}"),
-                hint: Some(hint.to_owned()),
-            }
-        })?;
+                hint: error.hint().or_else(|| Some("check the installation of Node.js".to_owned())),
+            },
+        )?;
     }
     Ok(node)
 }
@@ -238,9 +233,4 @@ fn line_in(trace: &str, name: &str) -> Option<usize> {
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
         digits[..end].parse().ok()
     })
-}
-
-/// The exported value as a tree.
-pub(crate) fn tree(result: &ScriptResult) -> Node {
-    Node::from_json(&result.value)
 }

@@ -69,12 +69,15 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
     known.sort();
     known.dedup();
     let place = match &first.origin {
-        Some(origin) if apps.len() > 1 => {
-            Place { file: Some(origin.file.clone()), at: None, key: "apps".to_owned() }
-        }
+        Some(origin) if apps.len() > 1 => Place::in_file(&origin.file, None, "apps"),
         _ => first.app_place(),
     };
-    Err(ConfigError::UnknownEnvironment { place, name: name.clone(), known })
+    let hint = if known.is_empty() {
+        "an `env_<name>` block of a configuration file is chosen by its <name>; there is none".to_owned()
+    } else {
+        format!("there is {}", known.join(", "))
+    };
+    Err(ConfigError::at(place, format!("has no `env_{name}`")).with_hint(hint))
 }
 
 /// The complete environment of one app, and where its values came from.
@@ -186,17 +189,17 @@ fn filter(options: &AppOptions, run_as: Option<&RunAs>, env: &mut BTreeMap<Strin
 }
 
 fn read_env_file(options: &AppOptions, file: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
-    let failed =
-        |source| ConfigError::EnvFile { place: options.place("env_file"), file: file.to_owned(), source };
+    let failed = |cause| {
+        ConfigError::at(options.place("env_file"), format!("cannot be read: {}", file.display()))
+            .with_hint("paths of env_file start at the app's working directory")
+            .caused_by(cause)
+    };
     // A fifo does not block the command of root, and a link of the app's user does not lead it to another's file.
     let bytes = read_whole(file, ENV_FILE_BYTES_MAX).map_err(failed)?;
     let text = String::from_utf8(bytes)
         .map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
-    parse_env_file(&text).map_err(|fault| ConfigError::EnvFileSyntax {
-        file: file.to_owned(),
-        line: fault.line,
-        message: fault.message,
-    })
+    parse_env_file(&text)
+        .map_err(|fault| ConfigError::new(format!("{}:{}: {}", file.display(), fault.line, fault.message)))
 }
 
 #[cfg(test)]

@@ -30,11 +30,8 @@ fn refused(options: &AppOptions, fault: &DefinitionError) -> ConfigError {
             let is_of = |field: &str| field.split('.').next().unwrap_or(field).to_owned();
             let key = supported_keys().find(|key| key.is_plain && key.fields[0] == is_of(field));
             let place = key.map_or_else(|| options.app_place(), |key| options.place(key.name));
-            ConfigError::Value { place, value: value.to_string(), expected: format!("{min} to {max}") }
+            ConfigError::value(place, &value.to_string(), &format!("{min} to {max}"))
         }
-        other => {
-            let (place, expected) = (options.app_place(), "what the daemon can do".to_owned());
-            ConfigError::Value { place, value: other.to_string(), expected }
-        }
+        other => ConfigError::value(options.app_place(), &other.to_string(), "what the daemon can do"),
     }
 }

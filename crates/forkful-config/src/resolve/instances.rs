@@ -22,14 +22,13 @@ pub(crate) fn leaves_no_worker(options: &AppOptions, context: &Context) -> Optio
     let text = options.text("instances")?;
     let usable = context.usable_cores.max(1);
     match parse_instances(text) {
-        Ok(Instances::Less(less)) if leaves_none(less, usable) => Some(ConfigError::Value {
-            place: options.place("instances"),
-            value: text.to_owned(),
-            expected: match usable {
+        Ok(Instances::Less(less)) if leaves_none(less, usable) => {
+            let expected = match usable {
                 1 | 2 => format!("-1, \"max\", or a number from 1: {}", usable_cores(usable)),
                 _ => format!("-1 to -{}, \"max\", or a number from 1: {}", usable - 1, usable_cores(usable)),
-            },
-        }),
+            };
+            Some(ConfigError::value(options.place("instances"), text, &expected))
+        }
         _ => None,
     }
 }
@@ -43,11 +42,8 @@ pub(super) fn count(
 ) -> Result<u16, ConfigError> {
     let Some(text) = options.text("instances") else { return Ok(1) };
     let place = options.place("instances");
-    let wanted = parse_instances(text).map_err(|expected| ConfigError::Value {
-        place: place.clone(),
-        value: quoted(text),
-        expected,
-    })?;
+    let wanted = parse_instances(text)
+        .map_err(|expected| ConfigError::value(place.clone(), &quoted(text), &expected))?;
     let usable = context.usable_cores.max(1);
     let count = match wanted {
         Instances::Count(count) => count,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use forkful_core::spec::{AppName, Namespace};
+use forkful_core::spec::{AppName, AppNameFault, Namespace};
 
 use super::{Context, Resolved};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, Place};
 use crate::options::AppOptions;
+use crate::tree::quoted;
 
 /// The app's name: as given, or after its script, with `name_prefix` and the chosen block's name.
 pub(super) fn name(options: &AppOptions, default: &str, context: &Context) -> Result<AppName, ConfigError> {
@@ -22,16 +23,18 @@ pub(super) fn name(options: &AppOptions, default: &str, context: &Context) -> Re
         name.push('-');
         name.push_str(block);
     }
-    AppName::new(name.as_str()).map_err(|fault| ConfigError::BadName { place, name, fault })
+    AppName::new(name.as_str()).map_err(|fault| bad_name(place, &name, fault))
 }
 
 pub(super) fn namespace(options: &AppOptions) -> Result<Namespace, ConfigError> {
     let Some(name) = options.text("namespace") else { return Ok(Namespace::default()) };
-    Namespace::new(name).map_err(|fault| ConfigError::BadName {
-        place: options.place("namespace"),
-        name: name.to_owned(),
-        fault,
-    })
+    Namespace::new(name).map_err(|fault| bad_name(options.place("namespace"), name, fault))
+}
+
+fn bad_name(place: Place, name: &str, fault: AppNameFault) -> ConfigError {
+    let hint = (!place.key.ends_with("name")).then(|| format!("choose a name with {}", place.option("name")));
+    let error = ConfigError::at(place, format!("cannot be {}: {fault}", quoted(name)));
+    hint.into_iter().fold(error, ConfigError::with_hint)
 }
 
 /// The apps that come first.
@@ -39,14 +42,9 @@ pub(super) fn depends_on(options: &AppOptions, own: &AppName) -> Result<Vec<AppN
     let place = || options.place("depends_on");
     let mut names: Vec<AppName> = Vec::new();
     for text in options.texts("depends_on").unwrap_or_default() {
-        let name = AppName::new(text.as_str()).map_err(|fault| ConfigError::BadName {
-            place: place(),
-            name: text.clone(),
-            fault,
-        })?;
+        let name = AppName::new(text.as_str()).map_err(|fault| bad_name(place(), &text, fault))?;
         if name == *own {
-            let message = "names the app itself".to_owned();
-            return Err(ConfigError::Dependency { place: place(), message });
+            return Err(ConfigError::at(place(), "names the app itself"));
         }
         if !names.contains(&name) {
             names.push(name);
@@ -71,7 +69,7 @@ pub(super) fn check_order(apps: &[&AppOptions], resolved: &[Resolved]) -> Result
         let mut path = vec![start];
         if leads_back(start, start, &wants, &mut path, &mut Vec::new()) {
             let message = format!("makes a circle: {}", path.join(" waits for "));
-            return Err(ConfigError::Dependency { place: options.place("depends_on"), message });
+            return Err(ConfigError::at(options.place("depends_on"), message));
         }
     }
     Ok(())

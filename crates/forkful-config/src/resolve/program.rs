@@ -71,24 +71,25 @@ pub(crate) fn is_typescript(path: &Path) -> bool {
     path.extension().is_some_and(|extension| matches!(extension.to_str(), Some("ts" | "mts" | "cts")))
 }
 
-/// Refuses a Node.js that cannot run TypeScript by itself.
+/// Refuses a Node.js that cannot run TypeScript by itself; `way_out` is what to do then.
 pub(crate) fn require_typescript(
     node: &Path,
     subject: &str,
+    way_out: &str,
     cwd: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<(), ConfigError> {
-    let found = version(node, cwd, env)
-        .map_err(|source| ConfigError::NodeVersion { program: node.to_owned(), source })?;
+    let found = version(node, cwd, env).map_err(|cause| {
+        ConfigError::new(format!("cannot run {} --version", node.display())).caused_by(cause)
+    })?;
     if strips_types(&found) {
         return Ok(());
     }
-    Err(ConfigError::NodeTooOld {
-        subject: subject.to_owned(),
-        needed: TYPESCRIPT_NEEDS_TEXT,
-        program: node.to_owned(),
-        found,
-    })
+    let message = format!(
+        "{subject} needs Node.js {TYPESCRIPT_NEEDS_TEXT} or newer, and {} is {found}",
+        node.display()
+    );
+    Err(ConfigError::new(message).with_hint(way_out))
 }
 
 /// 22.18 and later, and 23.6 and later.

@@ -90,7 +90,8 @@ pub(super) fn locate(
         return Ok(file_server(context, env));
     }
     let Some(script) = options.text("script").filter(|script| !script.trim().is_empty()) else {
-        return Err(ConfigError::NoScript { place: options.app_place() });
+        return Err(ConfigError::at(options.app_place(), "has no script")
+            .with_hint("name what to start, such as app.js"));
     };
     let expanded = expand_home(Path::new(script), context);
     let script = expanded.to_str().unwrap_or(script);
@@ -153,11 +154,13 @@ impl Search<'_> {
             return Ok(Target::Program(path));
         }
         if let Some(path) = directory {
-            return Err(ConfigError::ScriptIsDirectory {
-                place: self.place.clone(),
-                script: self.script.to_owned(),
-                near: entry_point(&path).map(|file| Path::new(self.script).join(file).display().to_string()),
-            });
+            let hint = match entry_point(&path) {
+                Some(file) => {
+                    format!("name a file in it, such as {}", Path::new(self.script).join(file).display())
+                }
+                None => "name the file to start".to_owned(),
+            };
+            return Err(self.fault("is a directory").with_hint(hint));
         }
         let near = if self.is_command_line() {
             match self.script_with_arguments() {
@@ -167,12 +170,12 @@ impl Search<'_> {
         } else {
             similar_file(&self.cwd.join(self.script))
         };
-        Err(ConfigError::ScriptMissing {
-            place: self.place.clone(),
-            script: self.script.to_owned(),
-            tried: self.cwd.into(),
-            near: near.map(Into::into),
-        })
+        let hint = match near {
+            Some(near) => format!("did you mean {near}?"),
+            None if self.script.contains('/') => "check the path and the working directory".to_owned(),
+            None => "a script is a file, a program in PATH, or a quoted command line".to_owned(),
+        };
+        Err(self.fault(&format!("does not exist in {}", self.cwd.display())).with_hint(hint))
     }
 
     /// `app.js --port 80` is no line that a shell could run; this is how to say it.
@@ -198,8 +201,12 @@ impl Search<'_> {
         no_interpreter && self.script.trim().contains(char::is_whitespace)
     }
 
-    fn unreadable(&self, source: std::io::Error) -> ConfigError {
-        ConfigError::ScriptUnreadable { place: self.place.clone(), script: self.script.to_owned(), source }
+    fn fault(&self, what: &str) -> ConfigError {
+        ConfigError::at(self.place.clone(), format!("{} {what}", quoted(self.script)))
+    }
+
+    fn unreadable(&self, cause: std::io::Error) -> ConfigError {
+        self.fault("cannot be read").with_hint("check the file's permissions").caused_by(cause)
     }
 
     fn args(&self) -> Vec<String> {
@@ -272,13 +279,19 @@ impl Search<'_> {
             (None, None) if is_text(&path) => self.run_with(&["node"], path),
             (Some(_), _) | (None, None) => Err(self.not_executable()),
             (None, Some(_)) => {
-                Err(ConfigError::NoInterpreter { place: self.place.clone(), script: self.script.to_owned() })
+                let hint = format!(
+                    "name one with {}, or make the file executable and begin it with `#!`",
+                    self.place.option("interpreter")
+                );
+                Err(self.fault("has an extension that no interpreter is known for").with_hint(hint))
             }
         }
     }
 
     fn not_executable(&self) -> ConfigError {
-        ConfigError::NotExecutable { place: self.place.clone(), script: self.script.to_owned() }
+        let (script, option) = (self.script, self.place.option("interpreter"));
+        let hint = format!("`chmod +x {script}`, or name what runs it with {option}");
+        self.fault("is not executable").with_hint(hint)
     }
 
     fn run_with(&self, names: &[&str], path: PathBuf) -> Result<Found, ConfigError> {
@@ -289,15 +302,14 @@ impl Search<'_> {
             && program::is_typescript(&path)
             && !self.has_typescript_loader(&program_args)
         {
-            program::require_typescript(&interpreter, self.script, self.cwd, self.env)?;
+            let way_out = "use a newer Node.js, or compile it to JavaScript first";
+            program::require_typescript(&interpreter, self.script, way_out, self.cwd, self.env)?;
         }
         let script = path.into_os_string().into_string().map_err(|path| {
-            let error = std::io::Error::new(ErrorKind::InvalidFilename, "its path is not UTF-8");
-            ConfigError::ScriptUnreadable {
-                place: self.place.clone(),
-                script: path.to_string_lossy().into_owned(),
-                source: error,
-            }
+            let message = format!("{} cannot be read", quoted(&path.to_string_lossy()));
+            ConfigError::at(self.place.clone(), message)
+                .with_hint("check the file's permissions")
+                .caused_by(std::io::Error::new(ErrorKind::InvalidFilename, "its path is not UTF-8"))
         })?;
         Ok(Found {
             program: interpreter,
@@ -325,8 +337,15 @@ impl Search<'_> {
         };
         names.iter().find_map(find).ok_or_else(|| {
             let name = names.first().copied().unwrap_or_default();
-            let searched = (!name.contains('/')).then(|| program::path_variable(self.env).to_owned());
-            ConfigError::InterpreterMissing { name: name.to_owned(), path_variable: searched }
+            let missing = |place: &str| {
+                ConfigError::new(format!("cannot find the interpreter {} {place}", quoted(name)))
+            };
+            if name.contains('/') {
+                return missing("at that path");
+            }
+            missing(&format!("in the app's PATH ({})", program::path_variable(self.env))).with_hint(
+                "install it, give its full path as the interpreter, or set PATH in the app's `env`",
+            )
         })
     }
 }

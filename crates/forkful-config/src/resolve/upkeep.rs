@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Warning};
 use crate::options::AppOptions;
+use crate::tree::quoted;
 
 /// How long nothing more may change, unless the user says another time: an editor's save is several changes.
 const WATCH_DELAY_MS: u64 = 100;
@@ -55,11 +56,13 @@ pub(super) fn check_increment(
     let fault = match env.get(name) {
         None => "is not set".to_owned(),
         Some(value) if value.trim().parse::<i64>().is_err() => {
-            format!("is {}", crate::tree::quoted(value))
+            format!("is {}", quoted(value))
         }
         Some(_) => return Ok(()),
     };
-    Err(ConfigError::NoNumber { place: options.place("increment_var"), name: name.to_owned(), fault })
+    let message = format!("is {}, but that variable {fault}", quoted(name));
+    Err(ConfigError::at(options.place("increment_var"), message)
+        .with_hint(format!("give `{name}` a number in `env`")))
 }
 
 /// Whom the workers run as; `None` when that is this process's own user. Sets HOME, USER, LOGNAME and SHELL
@@ -68,10 +71,9 @@ pub(super) fn run_as(
     options: &AppOptions,
     env: &mut BTreeMap<String, String>,
 ) -> Result<Option<RunAs>, ConfigError> {
-    let unknown = |key: &str, name: &str, kind| ConfigError::UnknownUser {
-        place: options.place(key),
-        name: name.to_owned(),
-        kind,
+    let unknown = |key: &str, name: &str, kind: &str| {
+        let message = format!("is {}, which is not a {kind} of this system", quoted(name));
+        ConfigError::at(options.place(key), message)
     };
     let (uid_name, gid_name) = (options.text("uid"), options.text("gid"));
     let user = match uid_name {
@@ -94,7 +96,9 @@ pub(super) fn run_as(
             (_, Some(name)) => ("gid", name),
             (name, None) => ("uid", name.unwrap_or_default()),
         };
-        return Err(ConfigError::NotRoot { place: options.place(key), name: name.to_owned() });
+        let message = format!("is {}, but only root can start processes as another user", quoted(name));
+        return Err(ConfigError::at(options.place(key), message)
+            .with_hint("run the daemon as that user, or start it as root"));
     }
     let groups = user.as_ref().map_or_else(|| vec![gid], |user| users::groups_of(&user.name, gid));
     if let Some(user) = &user {

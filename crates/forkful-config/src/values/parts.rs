@@ -7,7 +7,7 @@ use forkful_core::date_format::DateFormat;
 use forkful_core::spec::{CronPattern, HEALTH_FAILURES_DEFAULT};
 use serde_json::{Value as Json, json};
 
-use super::{Checked, Refusal, count, duration, filled_text, flag, millis, port, text, whole, words};
+use super::{Checked, Refusal, count, duration, each, filled_text, flag, millis, port, text, whole, words};
 use crate::tree::{Entry, Node, Value};
 
 /// Pause between looks where the kernel does not tell, as chokidar has it for most files.
@@ -145,11 +145,7 @@ pub(super) fn date_format(node: &Node) -> Checked<Option<String>> {
 /// One text or a list of them.
 fn one_or_more<T>(node: &Node, one: impl Fn(&Node) -> Checked<T>) -> Checked<Vec<T>> {
     match &node.value {
-        Value::List(items) => items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| one(item).map_err(|refusal| refusal.below(&format!("[{index}]"))))
-            .collect(),
+        Value::List(items) => each(items, one),
         _ => one(node).map(|value| vec![value]).map_err(|mut refusal| {
             refusal.expected.push_str(", or a list");
             refusal
