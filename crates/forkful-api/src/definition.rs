@@ -12,8 +12,7 @@ pub(crate) use logs::default_rotation;
 
 use std::time::Duration;
 
-use forkful_core::date_format::DateFormatFault;
-use forkful_core::spec::{AppNameFault, CronFault};
+use forkful_core::spec::AppNameFault;
 use thiserror::Error;
 
 pub use app::AppDefinition;
@@ -37,40 +36,6 @@ pub const SIGNAL_MAX: i32 = 64;
 /// Why a definition is no app.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DefinitionError {
-    /// The name is not allowed.
-    #[error("{name:?} cannot be an app's name")]
-    Name {
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        source: AppNameFault,
-    },
-    /// A path that must be absolute is not.
-    #[error("app `{app}`: {field} must be an absolute path, but is {value:?}")]
-    NotAbsolute {
-        /// The app.
-        app: String,
-        /// The definition's key.
-        field: &'static str,
-        /// What was given.
-        value: String,
-    },
-    /// A text holds a NUL byte, which no path, argument or variable can.
-    #[error("app `{app}`: {field} holds a NUL byte")]
-    Nul {
-        /// The app.
-        app: String,
-        /// The definition's key.
-        field: &'static str,
-    },
-    /// An environment variable's name is empty or holds `=` or NUL.
-    #[error("app `{app}`: {name:?} cannot be the name of an environment variable")]
-    EnvName {
-        /// The app.
-        app: String,
-        /// The name.
-        name: String,
-    },
     /// A number is out of its bounds.
     #[error("app `{app}`: {field} must be {min} to {max}, but is {value}")]
     Range {
@@ -85,47 +50,28 @@ pub enum DefinitionError {
         /// The most that is allowed.
         max: i128,
     },
-    /// A text is no form of dates.
-    #[error("app `{app}`: log_date_format is {value:?}")]
-    DateFormat {
-        /// The app.
-        app: String,
-        /// What was given.
-        value: String,
-        /// What is wrong with it.
-        source: DateFormatFault,
-    },
-    /// A text is no cron pattern.
-    #[error("app `{app}`: cron_restart is {value:?}")]
-    Cron {
-        /// The app.
-        app: String,
-        /// What was given.
-        value: String,
-        /// What is wrong with it.
-        source: CronFault,
-    },
     /// Only Node.js programs speak the protocol of cluster mode.
     #[error("app `{app}`: cluster mode needs a Node.js program")]
     ClusterNeedsNode {
         /// The app.
         app: String,
     },
+    /// Anything else, in one sentence without a full stop.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl DefinitionError {
+    fn name(name: &str, fault: AppNameFault) -> Self {
+        Self::Other(format!("{name:?} cannot be an app's name: {fault}"))
+    }
 }
 
 impl From<DefinitionError> for ErrorReply {
     fn from(error: DefinitionError) -> Self {
-        let hint = match &error {
-            DefinitionError::ClusterNeedsNode { .. } => Some("use `exec_mode: \"fork\"`".to_owned()),
-            _ => None,
-        };
-        let text = match &error {
-            DefinitionError::Name { source, .. } => format!("{error}: {source}"),
-            DefinitionError::DateFormat { source, .. } => format!("{error}: {source}"),
-            DefinitionError::Cron { source, .. } => format!("{error}: {source}"),
-            _ => error.to_string(),
-        };
-        Self { code: ErrorCode::BadRequest, error: text, hint }
+        let needs_node = matches!(error, DefinitionError::ClusterNeedsNode { .. });
+        let hint = needs_node.then(|| "use `exec_mode: \"fork\"`".to_owned());
+        Self { code: ErrorCode::BadRequest, error: error.to_string(), hint }
     }
 }
 

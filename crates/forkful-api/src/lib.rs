@@ -15,9 +15,11 @@ pub mod client;
 pub mod conversation;
 pub mod definition;
 pub mod jlist;
-#[cfg(test)]
-mod openapi;
 pub mod routes;
 pub mod saved;
 pub mod strict;
+#[cfg(test)]
+mod tests {
+    mod openapi;
+}
 pub mod types;

@@ -59,7 +59,7 @@ pub struct StartRequest {
 }
 
 /// `POST /v1/actions/{verb}`; `scale` and `signal` need a field of their own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
@@ -178,7 +178,7 @@ pub struct ActionReply {
 }
 
 /// What became of a command for one app.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AppOutcome {
     /// The app.

@@ -300,7 +300,7 @@ impl TryFrom<AppDefinition> for AppSpec {
 
     fn try_from(definition: AppDefinition) -> Result<Self, DefinitionError> {
         let name = AppName::new(definition.name.as_str())
-            .map_err(|source| DefinitionError::Name { name: definition.name.clone(), source })?;
+            .map_err(|fault| DefinitionError::name(&definition.name, fault))?;
         let check = Check { app: name.as_str() };
         if definition.mode == ModeKind::Cluster && definition.runtime != RuntimeKind::Node {
             return Err(DefinitionError::ClusterNeedsNode { app: name.as_str().to_owned() });

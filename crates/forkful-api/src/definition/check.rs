@@ -1,5 +1,6 @@
 //! Checks of a definition's single values, each with a message that names app and field.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,10 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
+    pub(super) fn fault(&self, what: impl Display) -> DefinitionError {
+        DefinitionError::Other(format!("app `{}`: {what}", self.app))
+    }
+
     pub(super) fn range<N: Into<i128>>(
         &self,
         field: &'static str,
@@ -41,7 +46,7 @@ impl Check<'_> {
     pub(super) fn path(&self, field: &'static str, value: String) -> Result<PathBuf, DefinitionError> {
         self.text(field, &value)?;
         if !value.starts_with('/') {
-            return Err(DefinitionError::NotAbsolute { app: self.app.to_owned(), field, value });
+            return Err(self.fault(format_args!("{field} must be an absolute path, but is {value:?}")));
         }
         Ok(PathBuf::from(value))
     }
@@ -68,7 +73,7 @@ impl Check<'_> {
 
     pub(super) fn variable_name(&self, name: &str) -> Result<(), DefinitionError> {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(DefinitionError::EnvName { app: self.app.to_owned(), name: name.to_owned() });
+            return Err(self.fault(format_args!("{name:?} cannot be the name of an environment variable")));
         }
         Ok(())
     }
@@ -80,7 +85,7 @@ impl Check<'_> {
 
     pub(super) fn text(&self, field: &'static str, value: &str) -> Result<(), DefinitionError> {
         if value.contains('\0') {
-            return Err(DefinitionError::Nul { app: self.app.to_owned(), field });
+            return Err(self.fault(format_args!("{field} holds a NUL byte")));
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ impl From<&HealthCheck> for HealthDefinition {
 
 impl Check<'_> {
     pub(super) fn namespace(&self, name: &str) -> Result<Namespace, DefinitionError> {
-        Namespace::new(name).map_err(|source| DefinitionError::Name { name: name.to_owned(), source })
+        Namespace::new(name).map_err(|fault| DefinitionError::name(name, fault))
     }
 
     pub(super) fn variables(&self, definition: &AppDefinition) -> Result<WorkerVariables, DefinitionError> {
@@ -118,11 +118,8 @@ impl Check<'_> {
 
     pub(super) fn logs(&self, definition: &AppDefinition) -> Result<LogSpec, DefinitionError> {
         let date_format = definition.log_date_format.as_ref().map(|form| {
-            DateFormat::new(form).map_err(|source| DefinitionError::DateFormat {
-                app: self.app.to_owned(),
-                value: form.clone(),
-                source,
-            })
+            DateFormat::new(form)
+                .map_err(|fault| self.fault(format_args!("log_date_format is {form:?}: {fault}")))
         });
         Ok(LogSpec {
             out_file: self.optional_path("out_file", definition.out_file.clone())?,
@@ -163,11 +160,8 @@ impl Check<'_> {
             self.range("max_age_ms", age, 1, DURATION_MS_MAX)?;
         }
         let cron = definition.cron_restart.as_ref().map(|cron| {
-            CronPattern::new(cron.as_str()).map_err(|source| DefinitionError::Cron {
-                app: self.app.to_owned(),
-                value: cron.clone(),
-                source,
-            })
+            CronPattern::new(cron.as_str())
+                .map_err(|fault| self.fault(format_args!("cron_restart is {cron:?}: {fault}")))
         });
         Ok(Renewal {
             max_memory_bytes: definition.max_memory_bytes,
@@ -240,10 +234,7 @@ impl Check<'_> {
         self.range("depends_on", names.len() as u64, 0, LIST_MAX)?;
         names
             .into_iter()
-            .map(|name| {
-                AppName::new(name.as_str())
-                    .map_err(|source| DefinitionError::Name { name: name.clone(), source })
-            })
+            .map(|name| AppName::new(name.as_str()).map_err(|fault| DefinitionError::name(&name, fault)))
             .collect()
     }
 }

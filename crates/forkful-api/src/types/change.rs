@@ -12,7 +12,7 @@ use super::{AppDefinition, EnvBlocksDefinition, ErrorCode, ErrorReply};
 const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
 
 /// New values for an app that exists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AppChange {

@@ -220,16 +220,7 @@ async fn ask(engine: &mpsc::UnboundedSender<Back>, step: &Step<Planned>, is_undo
     let action = |verb, definition: Option<&AppDefinition>, instances| {
         let targets = vec![name.clone()];
         let definitions = definition.into_iter().cloned().collect();
-        let request = ActionRequest {
-            targets,
-            wait: true,
-            instances,
-            signal: None,
-            definitions,
-            changes: Vec::new(),
-            code_changed_at_ms: BTreeMap::new(),
-        };
-        (verb, request)
+        (verb, ActionRequest { targets, wait: true, instances, definitions, ..ActionRequest::default() })
     };
     let previous = before.as_deref();
     let (verb, request) = match (step.change, is_undo) {

@@ -242,18 +242,7 @@ fn saved_name(spec: &AppSpec) -> SavedName {
 }
 
 pub(super) fn outcome(name: &str, error: Option<String>, notes: Vec<String>) -> AppOutcome {
-    AppOutcome {
-        finished: false,
-        unchanged: false,
-        started: false,
-        name: name.to_owned(),
-        ok: error.is_none(),
-        pm_ids: Vec::new(),
-        error,
-        hint: None,
-        notes,
-        stderr_tail: Vec::new(),
-    }
+    AppOutcome { name: name.to_owned(), ok: error.is_none(), error, notes, ..AppOutcome::default() }
 }
 
 #[cfg(test)]

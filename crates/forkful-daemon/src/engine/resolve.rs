@@ -150,7 +150,7 @@ impl Roster<'_> {
 }
 
 pub(super) fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
-    AppSpec::try_from(definition).map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), None))
+    AppSpec::try_from(definition).map_err(ErrorReply::from)
 }
 
 /// Whether a request defines no app twice.
