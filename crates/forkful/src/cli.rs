@@ -16,10 +16,12 @@ mod lifecycle;
 mod logs;
 mod look;
 pub(crate) mod overview;
-#[cfg(test)]
-mod reference;
 mod serve;
 mod settings;
+#[cfg(test)]
+mod tests {
+    mod reference;
+}
 
 use clap::{Args, Parser, Subcommand};
 
@@ -35,7 +37,7 @@ pub(crate) use keep::{
 };
 pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, LabOtherArgs, RequestArgs, TuneArgs};
 pub(crate) use lifecycle::{ApplyArgs, RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
-pub(crate) use logs::{FlushArgs, LogsArgs, ReloadLogsArgs};
+pub(crate) use logs::{FlushArgs, LINES_DEFAULT, LogsArgs, ReloadLogsArgs};
 use look::LookArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};

@@ -10,12 +10,10 @@ mod compare;
 mod complete;
 mod completion;
 mod daemon;
-mod delete;
 mod deploy;
 mod describe;
 mod env;
 mod experiment;
-mod flush;
 mod id;
 mod import;
 mod init;
@@ -27,11 +25,7 @@ mod logs;
 mod monit;
 mod pid;
 mod ping;
-mod prettylist;
-mod reload;
-mod reload_logs;
 mod report;
-mod reset;
 mod restart;
 mod resurrect;
 mod run;
@@ -43,7 +37,6 @@ mod settings;
 mod signal;
 mod start;
 mod startup;
-mod stop;
 mod targets;
 mod trigger;
 mod tune;
@@ -77,16 +70,16 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Unset(args) => settings::unset(&Home::locate()?, &args),
         Verb::Daemon(args) => daemon::run(&args),
         Verb::Start(args) => connected(async |home| start::run(&home, &args).await),
-        Verb::Stop(args) => connected(async |home| stop::run(&home, args).await),
-        Verb::Restart(args) => connected(async |home| restart::run(&home, &args).await),
-        Verb::Reload(args) => connected(async |home| reload::run(&home, &args).await),
+        Verb::Stop(args) => connected(async |home| act::on_targets(&home, args, act::STOP).await),
+        Verb::Restart(args) => connected(async |home| restart::run(&home, &args, act::RESTART).await),
+        Verb::Reload(args) => connected(async |home| restart::run(&home, &args, act::RELOAD).await),
         Verb::Apply(args) => connected(async |home| apply::run(&home, &args).await),
-        Verb::Delete(args) => connected(async |home| delete::run(&home, args).await),
+        Verb::Delete(args) => connected(async |home| act::on_targets(&home, args, act::DELETE).await),
         Verb::Scale(args) => connected(async |home| scale::run(&home, args).await),
         Verb::Complete(args) => connected(async |home| complete::run(&home, &args).await),
         Verb::List(args) => connected(async |home| list::run(&home, &args).await),
         Verb::Jlist(args) => connected(async |home| jlist::run(&home, &args).await),
-        Verb::Prettylist(args) => connected(async |home| prettylist::run(&home, &args).await),
+        Verb::Prettylist(args) => connected(async |home| jlist::pretty(&home, &args).await),
         Verb::Trigger(args) => connected(async |home| trigger::run(&home, args).await),
         Verb::Send(args) => connected(async |home| send::run(&home, args).await),
         Verb::Attach(args) => connected(async |home| attach::run(&home, args).await),
@@ -94,10 +87,13 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
-        Verb::Flush(args) => connected(async |home| flush::run(&home, args).await),
-        Verb::ReloadLogs(args) => connected(async |home| reload_logs::run(&home, &args).await),
+        Verb::Flush(args) => connected(async |home| act::flush(&home, args).await),
+        Verb::ReloadLogs(args) => connected(async |home| {
+            let everything = act::request(vec!["all".to_owned()], false);
+            act::act(&home, act::RELOAD_LOGS, everything, args.json).await
+        }),
         Verb::Signal(args) => connected(async |home| signal::run(&home, args).await),
-        Verb::Reset(args) => connected(async |home| reset::run(&home, args).await),
+        Verb::Reset(args) => connected(async |home| act::on_targets(&home, args, act::RESET).await),
         Verb::Id(args) => connected(async |home| id::run(&home, &args).await),
         Verb::Pid(args) => connected(async |home| pid::run(&home, &args).await),
         Verb::Env(args) => connected(async |home| env::run(&home, &args).await),

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use forkful_core::logs::LogRotation;
-use fs_err::os::unix::fs::OpenOptionsExt as _;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use forkful_os::identity::LockFile;
 
 use crate::exit::{Exit, Failure};
 
@@ -140,28 +138,22 @@ impl Settings {
 }
 
 /// The only hold of a file. The file stays: who removed it could let in two at once.
-fn lock(path: &Path) -> Result<fs_err::File, Failure> {
+fn lock(path: &Path) -> Result<LockFile, Failure> {
     let failed =
         |error: anyhow::Error| Failure::caused(Exit::Failed, error.context("the settings cannot be written"));
-    let file = fs_err::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| failed(error.into()))?;
     let until = Instant::now() + LOCK_WAIT_MAX;
     loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < until => std::thread::sleep(LOCK_EVERY),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {
+        let taken = LockFile::acquire(path);
+        let what = || format!("cannot lock {}", path.display());
+        match taken.map_err(|error| failed(anyhow::Error::new(error).context(what())))? {
+            Some(lock) => return Ok(lock),
+            None if Instant::now() < until => std::thread::sleep(LOCK_EVERY),
+            None => {
                 let error = anyhow::anyhow!("another process has held {} for too long", path.display());
                 return Err(
                     failed(error).hint("a `forkful set` that was suspended holds the lock; end that process")
                 );
             }
-            Err(errno) => return Err(failed(std::io::Error::from(errno).into())),
         }
     }
 }

@@ -7,9 +7,9 @@ use forkful_core::date_format::DateFormat;
 const TIMESTAMP_DEFAULT: &str = "YYYY-MM-DDTHH:mm:ss";
 
 /// How many lines of each file come before new ones.
-const LINES_DEFAULT: u32 = 15;
+pub(crate) const LINES_DEFAULT: u32 = 15;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Rotated files are read, too, compressed files as well. Slow readers miss lines; the count is shown.
 
@@ -56,24 +56,6 @@ pub(crate) struct LogsArgs {
     /// Show new lines as they come, as is the default.
     #[arg(long, short = 'f', conflicts_with = "nostream")]
     pub(crate) follow: bool,
-}
-
-impl Default for LogsArgs {
-    fn default() -> Self {
-        Self {
-            targets: Vec::new(),
-            lines: LINES_DEFAULT,
-            err: false,
-            out: false,
-            json: false,
-            format: false,
-            raw: false,
-            timestamp: None,
-            highlight: None,
-            nostream: false,
-            follow: false,
-        }
-    }
 }
 
 fn date_format(text: &str) -> Result<DateFormat, String> {

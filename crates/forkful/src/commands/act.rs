@@ -6,7 +6,8 @@ use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppTable, Verb};
 use forkful_os::wall_clock::now_ms;
 
-use super::targets::client_for;
+use super::targets::{client_for, expand};
+use crate::cli::{FlushArgs, TargetArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
@@ -20,27 +21,56 @@ const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
 /// Actions that wait for workers to end.
 const ENDS_WORKERS: [Verb; 3] = [Verb::Stop, Verb::Restart, Verb::Delete];
 
-/// A verb, and the forms of it that texts need.
-#[derive(Debug, Clone, Copy)]
+/// A verb of the API, and the forms of its name that texts need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words<'a> {
     pub(super) verb: Verb,
+    pub(super) name: &'a str,
     /// While waiting: `stopping`.
     pub(super) doing: &'a str,
     /// When done: `stopped`.
     pub(super) done: &'a str,
 }
 
+const fn words(verb: Verb, name: &'static str, doing: &'static str, done: &'static str) -> Words<'static> {
+    Words { verb, name, doing, done }
+}
+
+/// A restart starts what does not run.
+pub(super) const START: Words<'_> = words(Verb::Restart, "start", "starting", "started");
+pub(super) const STOP: Words<'_> = words(Verb::Stop, "stop", "stopping", "stopped");
+pub(super) const RESTART: Words<'_> = words(Verb::Restart, "restart", "restarting", "restarted");
+pub(super) const RELOAD: Words<'_> = words(Verb::Reload, "reload", "reloading", "reloaded");
+pub(super) const DELETE: Words<'_> = words(Verb::Delete, "delete", "deleting", "deleted");
+pub(super) const SCALE: Words<'_> = words(Verb::Scale, "scale", "scaling", "scaled");
+pub(super) const SIGNAL: Words<'_> = words(Verb::Signal, "signal", "signalling", "signalled");
+pub(super) const RESET: Words<'_> = words(Verb::Reset, "reset", "resetting", "restart counters reset");
+pub(super) const FLUSH: Words<'_> = words(Verb::Flush, "flush", "emptying the logs of", "logs emptied");
+pub(super) const RELOAD_LOGS: Words<'_> =
+    words(Verb::ReloadLogs, "reloadLogs", "reopening the logs of", "logs reopened");
+
+impl<'a> Words<'a> {
+    /// What has happened to apps after a command that waited, or did not.
+    pub(super) fn so_far(self, no_wait: bool) -> &'a str {
+        if no_wait { self.doing } else { self.done }
+    }
+}
+
+/// `stop`, `delete`, `reset`: an action without anything special.
+pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) -> Result<Exit, Failure> {
+    let targets = expand(home, args.targets, &args.only).await?;
+    act(home, words, request(targets, args.no_wait), args.json).await
+}
+
+/// `flush`: empties the log files of apps, of all when none is named.
+pub(super) async fn flush(home: &Home, args: FlushArgs) -> Result<Exit, Failure> {
+    let targets = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
+    act(home, FLUSH, request(expand(home, targets, &[]).await?, args.no_wait), args.json).await
+}
+
 /// A request without anything special.
 pub(super) fn request(targets: Vec<String>, no_wait: bool) -> ActionRequest {
-    ActionRequest {
-        targets,
-        wait: !no_wait,
-        instances: None,
-        signal: None,
-        definitions: Vec::new(),
-        changes: Vec::new(),
-        code_changed_at_ms: std::collections::BTreeMap::new(),
-    }
+    ActionRequest { targets, wait: !no_wait, ..ActionRequest::default() }
 }
 
 /// Sends one action to the running daemon. Without a daemon there is no app that could be meant.
@@ -64,8 +94,7 @@ pub(super) async fn act(
             }
         }
     };
-    let done = if request.wait { words.done } else { words.doing };
-    tell(&mut client, vec![(done, reply)], json).await
+    tell(&mut client, vec![(words.so_far(!request.wait), reply)], json).await
 }
 
 /// Shows the outcomes, each group with the word for what was done, then the table as it is now.

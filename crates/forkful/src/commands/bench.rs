@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::masked::masked;
 use crate::output;
 use crate::output::paint::Paint;
-use progress::Live;
+use crate::output::progress::Progress;
 use workers::Watched;
 
 impl From<LoadError> for Failure {
@@ -46,11 +46,11 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let stop = lab::interruptible()?;
     let mut watched = Watched::find(&plan);
     let report = {
-        let live = Live::new(args.output.no_progress);
+        let live = Progress::bar("{bar:20} {percent:>3} %  {wide_msg}", args.output.no_progress);
         run(
             &plan,
             &mut |progress| {
-                live.show(progress);
+                live.show(progress.done, || progress::line(progress));
                 watched.look(progress);
             },
             &stop,

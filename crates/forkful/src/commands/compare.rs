@@ -42,26 +42,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let mut arms = if args.aa { arms::self_test(list, defaults)? } else { arms::parse(list, defaults)? };
     arms::naming::after_scripts(&mut arms, &args.targets);
     arms::naming::after_versions(&mut arms, forkful_lab::machine::version_of);
-    let seed = args.lab.seed.unwrap_or_else(lab::clock_seed);
-    let heading = lab::heading(&args.targets.join(" "), &apps[0], &target, seed, args.lab.seed.is_some());
     let setup = Setup {
-        apps,
-        arms,
-        target,
-        forkful: this_program()?,
-        port: args.lab.app.other.port,
-        start_timeout: args.lab.app.other.start_timeout,
-        budget: args.lab.budget.unwrap_or(BUDGET),
-        keeps_budget: args.lab.budget.is_some(),
         blocks: args.blocks,
-        connections: args.lab.request.connections,
-        keep_alive: !args.lab.request.no_keep_alive,
-        threads: args.lab.request.threads.map(usize::from),
         with_latency: !args.no_latency && !args.aa,
         self_test: args.aa,
-        seed,
-        stop: lab::interruptible()?,
-        heading,
+        ..lab::setup(&args.lab, target, &args.targets.join(" "), apps, arms, BUDGET)?
     };
     let document = {
         let mut watch = lab::Watch::new(args.lab.json);
@@ -69,11 +54,4 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     };
     lab::show(&document, &text::compare(&document), &args.lab)?;
     Ok(Exit::Done)
-}
-
-/// Where this program is, to start private clusters with.
-pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
-    std::env::current_exe().map_err(|e| {
-        Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot tell where this program is"))
-    })
 }

@@ -7,7 +7,7 @@ use forkful_lab::experiment::catalogue::{self, Description};
 use forkful_lab::experiment::{self, Document, Extent, Setting, apps, find_browser, text};
 use forkful_load::StopHandle;
 
-use super::{compare, lab};
+use super::lab;
 use crate::cli::ExperimentArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -89,7 +89,7 @@ fn one(
     args: &ExperimentArgs,
     stop: &StopHandle,
 ) -> Result<Document, Failure> {
-    let forkful = compare::this_program()?;
+    let forkful = lab::this_program()?;
     let place = apps::locate(description.app, args.examples.as_deref(), &forkful)?;
     if let Some(install) = &place.stand_in {
         output::note(&format!("Express is not installed; a small stand-in is used. With Express: {install}"));

@@ -1,4 +1,5 @@
-//! `forkful jlist`: all workers as JSON in PM2's shape, for scripts that were written for PM2.
+//! `forkful jlist` and `prettylist`: all workers in PM2's shape, for scripts that were written for PM2: as JSON, and as
+//! `console.log` would print them.
 
 use forkful_api::jlist::JlistEntry;
 
@@ -16,8 +17,15 @@ pub(super) async fn run(home: &Home, args: &JlistArgs) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
+pub(super) async fn pretty(home: &Home, args: &JlistArgs) -> Result<Exit, Failure> {
+    let list = entries(home, args.show_env).await?;
+    let value = serde_json::to_value(list).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    output::print(&format!("{}\n", output::inspect::inspect(&value)))?;
+    Ok(Exit::Done)
+}
+
 /// All workers; none when no daemon is running.
-pub(super) async fn entries(home: &Home, show_secrets: bool) -> Result<Vec<JlistEntry>, Failure> {
+async fn entries(home: &Home, show_secrets: bool) -> Result<Vec<JlistEntry>, Failure> {
     let Some(mut client) = connection::running(home).await? else { return Ok(Vec::new()) };
     let mut entries = client.jlist(show_secrets).await?;
     package_version::fill_in(&mut entries);

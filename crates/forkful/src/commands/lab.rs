@@ -1,23 +1,24 @@
 //! What `compare` and `tune` share: the app and the request that the command line describes, the progress bar, and
 //! that Ctrl-C ends what was started.
 
-use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forkful_core::spec::AppSpec;
 use forkful_lab::LabError;
+use forkful_lab::arms::Arm;
+use forkful_lab::compare::Setup;
 use forkful_lab::document::{Heading, Machine, TargetDocument};
 use forkful_lab::target::Target;
 use forkful_load::{StopHandle, TlsOptions};
 use forkful_os::wall_clock::now_ms;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
 
 use crate::cli::{LabAppArgs, LabArgs, LabOtherArgs, RequestArgs};
 use crate::exit::{Exit, Failure};
 use crate::masked::masked;
 use crate::output::format::visible;
 use crate::output::paint::Paint;
+use crate::output::progress::Progress;
 use crate::output::{self};
 use crate::specs::Specs;
 
@@ -90,22 +91,56 @@ pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
     })
 }
 
-/// Who, where and when; the headline comes with the result.
-pub(super) fn heading(script: &str, app: &AppSpec, target: &Target, seed: u64, seed_given: bool) -> Heading {
-    Heading {
+/// What is measured, and how, as far as `compare` and `tune` say it alike. `script` is what was named.
+pub(super) fn setup(
+    args: &LabArgs,
+    target: Target,
+    script: &str,
+    apps: Vec<AppSpec>,
+    arms: Vec<Arm>,
+    budget: Duration,
+) -> Result<Setup, Failure> {
+    let seed = args.seed.unwrap_or_else(clock_seed);
+    let heading = Heading {
         headline: String::new(),
         details: Vec::new(),
         forkful: crate::connection::VERSION.to_owned(),
         created_at_ms: now_ms(),
-        command: command_line(seed, seed_given),
+        command: command_line(seed, args.seed.is_some()),
         seed,
         target: TargetDocument {
             script: script.to_owned(),
             method: target.method.clone(),
             path: forkful_load::secrets::url(&target.path),
         },
-        machine: Machine::look(&app.launch.program),
-    }
+        machine: Machine::look(&apps[0].launch.program),
+    };
+    Ok(Setup {
+        apps,
+        arms,
+        target,
+        forkful: this_program()?,
+        port: args.app.other.port,
+        start_timeout: args.app.other.start_timeout,
+        budget: args.budget.unwrap_or(budget),
+        keeps_budget: args.budget.is_some(),
+        blocks: None,
+        connections: args.request.connections,
+        keep_alive: !args.request.no_keep_alive,
+        threads: args.request.threads.map(usize::from),
+        with_latency: false,
+        self_test: false,
+        seed,
+        stop: interruptible()?,
+        heading,
+    })
+}
+
+/// Where this program is, to start private clusters with.
+pub(super) fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|e| {
+        Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot tell where this program is"))
+    })
 }
 
 /// This command, with the seed and without secrets.
@@ -126,7 +161,7 @@ pub(super) fn clock_seed() -> u64 {
 }
 
 /// After a second signal what was started is killed, which takes so long at most.
-const KILLING: std::time::Duration = std::time::Duration::from_secs(5);
+const KILLING: Duration = Duration::from_secs(5);
 
 /// A handle that Ctrl-C, SIGTERM and a closed terminal pull. A second signal of the kind kills what the first one ends.
 pub(super) fn interruptible() -> Result<StopHandle, Failure> {
@@ -173,45 +208,27 @@ pub(super) fn interruptible() -> Result<StopHandle, Failure> {
 /// What is being done, as a bar on a terminal and not at all in a pipe.
 #[derive(Debug)]
 pub(super) struct Watch {
-    bar: ProgressBar,
+    progress: Progress,
     notes: bool,
 }
-
-/// Steps of the bar.
-const STEPS: u64 = 1000;
 
 impl Watch {
     /// `json`: whoever reads JSON wants no sentences beside it.
     pub(super) fn new(json: bool) -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(
-            Some(STEPS),
-            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
-        );
-        let style = ProgressStyle::with_template("{bar:24} {elapsed} {wide_msg}")
-            .expect("the template is a constant that parses");
-        bar.set_style(style);
-        bar.enable_steady_tick(std::time::Duration::from_millis(200));
-        Self { bar, notes: !json }
+        let progress = Progress::bar("{bar:24} {elapsed} {wide_msg}", false);
+        Self { progress: progress.moving(Duration::from_millis(200)), notes: !json }
     }
 }
 
 impl forkful_lab::progress::Observer for Watch {
     fn stage(&mut self, stage: &forkful_lab::progress::Stage) {
-        self.bar.set_position((stage.done * STEPS as f64) as u64);
-        self.bar.set_message(visible(&stage.text));
+        self.progress.show(stage.done, || visible(&stage.text));
     }
 
     fn note(&mut self, text: &str) {
         if self.notes {
-            self.bar.suspend(|| output::talk(&format!("{}\n", Paint::stderr().dim(&visible(text)))));
+            self.progress.suspend(|| output::talk(&format!("{}\n", Paint::stderr().dim(&visible(text)))));
         }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

@@ -7,7 +7,7 @@ use forkful_api::types::{LogLine, LogStream, LogsQuery, join_targets};
 use forkful_core::targets::pattern_of;
 
 use super::targets::{client_for, expand};
-use crate::cli::LogsArgs;
+use crate::cli::{LINES_DEFAULT, LogsArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::logs::{LogShape, LogStyle, append};
@@ -67,7 +67,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
 
 /// Shows the last lines of workers, and new ones as they come.
 pub(super) async fn follow(home: &Home, targets: Vec<String>) -> Result<Exit, Failure> {
-    run(home, &LogsArgs { targets, ..LogsArgs::default() }).await
+    run(home, &LogsArgs { targets, lines: LINES_DEFAULT, ..LogsArgs::default() }).await
 }
 
 /// The targets as a query takes them: patterns are replaced by the names that they match.

@@ -26,7 +26,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::draw::{Theme, draw};
 use self::keys::{Effect, press};
-use self::state::{Action, Choice, State, Told, Verb};
+use self::state::{Action, Choice, State, Told};
 use crate::cli::MonitArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -194,7 +194,7 @@ impl Driver {
     }
 
     fn act(&mut self, action: Action) {
-        let text = format!("{} {}…", action.verb.doing(), action.whom);
+        let text = format!("{} {}…", action.words.doing, action.whom);
         self.tell(Told { text, is_fault: false });
         let (home, sender) = (Arc::clone(&self.home), self.sender.clone());
         tokio::spawn(async move {
@@ -228,12 +228,10 @@ async fn follow(home: &Home, of: Choice, sender: &mpsc::Sender<News>) {
 
 async fn act(home: &Home, action: &Action) -> Told {
     let fault = |text: String| Told { text, is_fault: true };
-    let mut request: ActionRequest = super::act::request(vec![action.target.target()], false);
-    if let Verb::Scale(number) = action.verb {
-        request.instances = Some(number);
-    }
+    let targets = vec![action.target.target()];
+    let request = ActionRequest { instances: action.instances, ..super::act::request(targets, false) };
     let reply = match connection::running(home).await {
-        Ok(Some(mut client)) => client.action(action.verb.api(), &request).await,
+        Ok(Some(mut client)) => client.action(action.words.verb, &request).await,
         Ok(None) => return fault("no daemon is running".to_owned()),
         Err(failure) => return fault(format!("{:#}", failure.error)),
     };
@@ -244,7 +242,7 @@ async fn act(home: &Home, action: &Action) -> Told {
                 let why = app.error.as_deref().unwrap_or("it did not succeed");
                 fault(format!("{}: {why}", app.name))
             }
-            None => Told { text: format!("{} {}", action.whom, action.verb.done()), is_fault: false },
+            None => Told { text: format!("{} {}", action.whom, action.words.done), is_fault: false },
         },
     }
 }

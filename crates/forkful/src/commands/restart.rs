@@ -10,7 +10,7 @@ use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppChange, AppDefinition, Verb};
 use forkful_config::AppOptions;
 
-use super::act::{Told, Words, request, tell_and_attach};
+use super::act::{START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
 use crate::changes::Wanted;
 use crate::cli::RestartArgs;
@@ -20,12 +20,8 @@ use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
 
-pub(super) async fn run(home: &Home, args: &RestartArgs) -> Result<Exit, Failure> {
-    roll(home, args, Words { verb: Verb::Restart, doing: "restarting", done: "restarted" }).await
-}
-
 /// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
-pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
+pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
     let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let options = specs.options_of_existing(&args.options)?;
     let (definitions, targets) = definitions(&specs, &options, args)?;
@@ -38,16 +34,13 @@ pub(super) async fn roll(home: &Home, args: &RestartArgs, words: Words<'_>) -> R
     let wanted = Wanted::of_command_line(&specs, &options, &args.options);
     let defined = definitions.clone();
     let known = Again { definitions, targets, no_wait: args.no_wait, force: args.force };
-    let reply = again(&mut client, &wanted, known, words.verb, words.doing).await?;
+    let reply = again(&mut client, &wanted, known, words).await?;
     let (started, rolled): (Vec<_>, Vec<_>) = reply.apps.into_iter().partition(|app| app.started);
     let (started, rolled) = (ActionReply { apps: started }, ActionReply { apps: rolled });
     let is_new = |definition: &AppDefinition| started.apps.iter().any(|app| app.name == definition.name);
     let new: Vec<AppDefinition> = defined.into_iter().filter(is_new).collect();
     super::unsaved::tell(&new, &started);
-    let groups = vec![
-        (if args.no_wait { words.doing } else { words.done }, rolled),
-        (super::start::done(args.no_wait), started),
-    ];
+    let groups = vec![(words.so_far(args.no_wait), rolled), (START.so_far(args.no_wait), started)];
     let told = Told { json: args.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await
 }
@@ -69,14 +62,14 @@ pub(super) async fn again(
     client: &mut Client,
     wanted: &Wanted<'_>,
     known: Again,
-    verb: Verb,
-    doing: &str,
+    words: Words<'_>,
 ) -> Result<ActionReply, Failure> {
+    let verb = words.verb;
     let Again { definitions, targets, no_wait, force } = known;
     let named = targets.clone();
     let (changes, targets) = changes(client, wanted, targets).await?;
     let names = targets.iter().cloned().chain(definitions.iter().map(|definition| definition.name.clone()));
-    let _progress = Progress::start(format!("{doing} {}…", names.collect::<Vec<_>>().join(", ")));
+    let _progress = Progress::start(format!("{} {}…", words.doing, names.collect::<Vec<_>>().join(", ")));
     let code_changed_at_ms =
         if force || verb != Verb::Reload { BTreeMap::new() } else { code_changes(&definitions) };
     let request = ActionRequest { definitions, changes, code_changed_at_ms, ..request(targets, no_wait) };

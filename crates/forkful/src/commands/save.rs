@@ -8,7 +8,7 @@ use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
-use crate::output::format::count;
+use crate::output::format::{count, shortened};
 
 pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
     let Some(mut client) = connection::running(home).await? else {
@@ -35,21 +35,10 @@ pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
 const SHELL_VARIABLES: &[&str] =
     &["_", "COLORTERM", "LS_COLORS", "OLDPWD", "PWD", "SHLVL", "TERM", "FORKFUL_HOME", "DISPLAY"];
 
-/// The most names that one note lists.
-const NAMES_SHOWN: usize = 8;
-
 /// What an app may miss, secrets first.
 fn worth_telling(names: &[String]) -> Vec<&str> {
     let mut names: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| !SHELL_VARIABLES.contains(name)).collect();
     names.sort_by_key(|name| !has_secret_name(name));
     names
-}
-
-fn shortened(names: &[&str]) -> String {
-    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
-    match names.len().saturating_sub(NAMES_SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -1,9 +1,9 @@
 //! `forkful scale`: changes an app's number of workers, to a number or by one.
 
-use forkful_api::types::{ActionRequest, Verb};
+use forkful_api::types::ActionRequest;
 use forkful_core::spec::INSTANCES_MAX;
 
-use super::act::{Words, act, request};
+use super::act::{SCALE, Words, act, request};
 use super::targets::{apps, client_for, expand};
 use crate::cli::ScaleArgs;
 use crate::exit::{Exit, Failure};
@@ -24,8 +24,7 @@ pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::WrongUse, error).hint("`forkful stop` stops all workers of an app"));
     };
     let workers = format::count(usize::from(instances), "worker");
-    let words =
-        Words { verb: Verb::Scale, doing: "scaling", done: &format!("scaled from {present} to {workers}") };
+    let words = Words { done: &format!("scaled from {present} to {workers}"), ..SCALE };
     let request = ActionRequest { instances: Some(instances), ..request(targets, args.no_wait) };
     act(home, words, request, args.json).await
 }

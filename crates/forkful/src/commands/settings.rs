@@ -132,10 +132,8 @@ async fn pass_on(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Fail
     let Some(mut client) = client.filter(|_| !variables.is_empty()) else { return Ok(Exit::Done) };
     let changes = variables.iter().map(|(name, env)| AppChange {
         name: name.clone(),
-        definition: serde_json::Map::new(),
         env: env.clone(),
-        env_name: None,
-        caller_env: BTreeMap::new(),
+        ..AppChange::default()
     });
     let request =
         ActionRequest { changes: changes.collect(), ..request(variables.keys().cloned().collect(), false) };

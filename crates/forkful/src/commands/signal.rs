@@ -1,8 +1,8 @@
 //! `forkful signal`: sends a signal to the workers of apps.
 
-use forkful_api::types::{ActionRequest, Verb};
+use forkful_api::types::ActionRequest;
 
-use super::act::{Words, act, request};
+use super::act::{SIGNAL, Words, act, request};
 use super::targets::expand;
 use crate::cli::SignalArgs;
 use crate::exit::{Exit, Failure};
@@ -14,7 +14,7 @@ pub(super) async fn run(home: &Home, args: SignalArgs) -> Result<Exit, Failure> 
             .hint("write it as SIGUSR2, USR2 or 12; `kill -l` lists them"));
     };
     let done = format!("got {}", forkful_core::signals::words(number));
-    let words = Words { verb: Verb::Signal, doing: "signalling", done: &done };
+    let words = Words { done: &done, ..SIGNAL };
     let targets = expand(home, args.targets, &[]).await?;
     act(home, words, ActionRequest { signal: Some(number), ..request(targets, false) }, args.json).await
 }

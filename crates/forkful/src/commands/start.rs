@@ -7,14 +7,13 @@ mod names;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use forkful_api::client::Client;
 use forkful_api::types::{
-    ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, Verb, WorkerView,
+    ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, WorkerView,
 };
 use forkful_config::AppOptions;
 use forkful_core::spec::AppSpec;
 
-use super::act::{Told, tell_and_attach};
+use super::act::{RESTART, START, Told, tell_and_attach};
 use super::restart::{Again, again};
 use crate::changes::Wanted;
 use crate::cli::{AppArgs, StartArgs};
@@ -77,33 +76,17 @@ pub(super) async fn perform(
             client.start(&request).await?
         };
         super::unsaved::tell(&request.apps, &reply);
-        groups.push((done(no_wait), reply));
+        groups.push((START.so_far(no_wait), reply));
     }
     if !plan.existing.is_empty() || !plan.again.is_empty() {
         let known = Again { definitions: plan.again, targets: plan.existing, no_wait, force: true };
-        let (restarted, started) = start_again(&mut client, wanted, known, &plan.running).await?;
-        groups.push((done(no_wait), started));
-        groups.push((if no_wait { "restarting" } else { "restarted" }, restarted));
+        let reply = again(&mut client, wanted, known, START).await?;
+        let (restarted, started) = reply.apps.into_iter().partition(|app| plan.running.contains(&app.name));
+        groups.push((START.so_far(no_wait), ActionReply { apps: started }));
+        groups.push((RESTART.so_far(no_wait), ActionReply { apps: restarted }));
     }
-    groups.push((done(no_wait), ActionReply { apps: plan.conflicts }));
+    groups.push((START.so_far(no_wait), ActionReply { apps: plan.conflicts }));
     tell_and_attach(home, &mut client, groups, told).await
-}
-
-/// Starts apps that exist, and restarts those of them that run: what became of the latter, and of the former.
-async fn start_again(
-    client: &mut Client,
-    wanted: &Wanted<'_>,
-    known: Again,
-    running: &BTreeSet<String>,
-) -> Result<(ActionReply, ActionReply), Failure> {
-    let reply = again(client, wanted, known, Verb::Restart, "starting").await?;
-    let (restarted, started) = reply.apps.into_iter().partition(|app| running.contains(&app.name));
-    Ok((ActionReply { apps: restarted }, ActionReply { apps: started }))
-}
-
-/// What has happened to apps after a start that waited, or did not.
-pub(super) fn done(no_wait: bool) -> &'static str {
-    if no_wait { "starting" } else { "started" }
 }
 
 /// `starting api: 2 workers…`
@@ -234,18 +217,7 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
             "`--name` gives this one another name".to_owned(),
         )
     };
-    AppOutcome {
-        finished: false,
-        unchanged: false,
-        started: false,
-        name: name.clone(),
-        ok: false,
-        pm_ids: Vec::new(),
-        error: Some(error),
-        hint: Some(hint),
-        notes: Vec::new(),
-        stderr_tail: Vec::new(),
-    }
+    AppOutcome { name: name.clone(), error: Some(error), hint: Some(hint), ..AppOutcome::default() }
 }
 
 /// `api-2`, or the first after it that is free.

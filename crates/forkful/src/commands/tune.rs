@@ -10,7 +10,6 @@ use forkful_lab::patch::{self, Change, PatchError};
 use forkful_lab::text;
 use forkful_lab::tune::{TuneSetup, parse_pools, parse_workers, pilot_arms, tune};
 
-use super::compare::this_program;
 use super::lab;
 use crate::cli::TuneArgs;
 use crate::exit::{Exit, Failure};
@@ -25,34 +24,12 @@ const BUDGET: Duration = Duration::from_secs(90);
 pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let target = lab::target(&args.lab.request)?;
     let app = lab::app(&args.target, &args.lab.app, &args.lab.args)?;
-    let seed = args.lab.seed.unwrap_or_else(lab::clock_seed);
-    let heading = lab::heading(&args.target, &app, &target, seed, args.lab.seed.is_some());
     let workers = args.workers.as_deref().map(parse_workers).transpose()?;
     let pools = args.pools.as_deref().map(parse_pools).transpose()?;
     let cores = forkful_os::cores::usable_cores().count;
-    let setup = TuneSetup {
-        setup: Setup {
-            arms: pilot_arms(cores, workers.as_deref()),
-            apps: vec![app],
-            target,
-            forkful: this_program()?,
-            port: args.lab.app.other.port,
-            start_timeout: args.lab.app.other.start_timeout,
-            budget: args.lab.budget.unwrap_or(BUDGET),
-            keeps_budget: true,
-            blocks: None,
-            connections: args.lab.request.connections,
-            keep_alive: !args.lab.request.no_keep_alive,
-            threads: args.lab.request.threads.map(usize::from),
-            with_latency: false,
-            self_test: false,
-            seed,
-            stop: lab::interruptible()?,
-            heading,
-        },
-        workers,
-        pools,
-    };
+    let arms = pilot_arms(cores, workers.as_deref());
+    let setup = lab::setup(&args.lab, target, &args.target, vec![app], arms, BUDGET)?;
+    let setup = TuneSetup { setup: Setup { keeps_budget: true, ..setup }, workers, pools };
     let mut document = {
         let mut watch = lab::Watch::new(args.lab.json);
         tune(&setup, &mut watch)?

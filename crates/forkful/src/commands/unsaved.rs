@@ -10,9 +10,7 @@ use forkful_core::spec::environment::{belongs_to_login, is_for_other_users};
 
 use crate::home::Home;
 use crate::output;
-
-/// The most names that one note lists.
-const NAMES_SHOWN: usize = 8;
+use crate::output::format::shortened;
 
 /// Tells of apps that have started and would start without some of their variables after a crash or at boot. An app that
 /// failed has an error to tell, and nothing comes before that.
@@ -100,12 +98,4 @@ fn new_names<'a>(
         .map(|(name, _)| name.as_str())
         .filter(|name| !belongs_to_login(name) && (!is_others || is_for_other_users(name)))
         .collect()
-}
-
-fn shortened(names: &[&str]) -> String {
-    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
-    match names.len().saturating_sub(NAMES_SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

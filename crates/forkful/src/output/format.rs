@@ -38,6 +38,18 @@ pub(crate) fn bytes(bytes: u64) -> String {
 
 pub(crate) use forkful_core::words::count;
 
+/// The most names that one note lists.
+const NAMES_SHOWN: usize = 8;
+
+/// A list of names for a note.
+pub(crate) fn shortened(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// A time as UTC: `2026-03-09 12:30:05`.
 pub(crate) fn utc(milliseconds: u64) -> String {
     forkful_core::date_format::utc(milliseconds, "%Y-%m-%d %H:%M:%S")

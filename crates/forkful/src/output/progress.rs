@@ -1,44 +1,63 @@
-//! What the user sees while waiting: a spinner on stderr, and only in a terminal.
+//! What the user sees while waiting: a line on stderr, and only in a terminal.
 
-use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A spinner that is gone when this is dropped.
+/// Steps of a bar.
+const STEPS: u64 = 1000;
+
+/// A line that is gone when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    bar: ProgressBar,
 }
 
 impl Progress {
-    /// Shows `message` from now on.
+    /// A spinner that shows `message` from now on.
     pub(crate) fn start(message: String) -> Self {
-        if super::look::look().silent || !stderr().is_terminal() {
-            return Self { bar: None };
-        }
-        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
-            .expect("the template is a constant that parses");
-        let bar = ProgressBar::new_spinner().with_style(style).with_message(message);
-        bar.tick();
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self { bar: Some(bar) }
+        let progress = Self::bar("{spinner} {msg} {elapsed}", super::look::look().silent);
+        progress.say(message);
+        progress.moving(Duration::from_millis(100))
     }
-}
 
-impl Progress {
+    /// A bar in this form. It is hidden where stderr is no terminal, too.
+    pub(crate) fn bar(template: &str, is_hidden: bool) -> Self {
+        let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let style = ProgressStyle::with_template(template).expect("the template is a constant that parses");
+        Self { bar: ProgressBar::with_draw_target(Some(STEPS), target).with_style(style) }
+    }
+
+    /// The same, drawn anew this often although nothing is said.
+    pub(crate) fn moving(self, every: Duration) -> Self {
+        if !self.bar.is_hidden() {
+            self.bar.tick();
+            self.bar.enable_steady_tick(every);
+        }
+        self
+    }
+
     /// Shows another message from now on.
     pub(crate) fn say(&self, message: String) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(message);
+        self.bar.set_message(message);
+    }
+
+    /// Shows how far it is, from 0 to 1, and a message.
+    pub(crate) fn show(&self, done: f64, message: impl FnOnce() -> String) {
+        if !self.bar.is_hidden() {
+            self.bar.set_position((done * STEPS as f64) as u64);
+            self.say(message());
         }
+    }
+
+    /// Does something else with stderr; the line comes back after it.
+    pub(crate) fn suspend(&self, other: impl FnOnce()) {
+        self.bar.suspend(other);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }

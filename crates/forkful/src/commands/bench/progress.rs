@@ -1,48 +1,12 @@
-//! What is seen while the load runs: a line in a terminal, nothing in a pipe.
+//! What is seen while the load runs.
 
-use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use forkful_load::report::spread::{duration, thousands};
 use forkful_load::{Phase, Progress};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-/// Steps of the bar.
-const STEPS: u64 = 1_000;
-
-/// The live line; it is gone when this is dropped.
-#[derive(Debug)]
-pub(super) struct Live {
-    bar: ProgressBar,
-}
-
-impl Live {
-    pub(super) fn new(hidden: bool) -> Self {
-        let shown = !hidden && stderr().is_terminal();
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}")
-            .expect("the template is a constant that parses");
-        Self { bar: ProgressBar::with_draw_target(Some(STEPS), target).with_style(style) }
-    }
-
-    /// Shows where the run stands.
-    pub(super) fn show(&self, progress: &Progress) {
-        if self.bar.is_hidden() {
-            return;
-        }
-        self.bar.set_position((progress.done * STEPS as f64) as u64);
-        self.bar.set_message(line(progress));
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
 
 /// Rate, percentiles and errors of the last moment.
-fn line(progress: &Progress) -> String {
+pub(super) fn line(progress: &Progress) -> String {
     let phase = match progress.phase {
         Phase::Connecting => "connecting",
         Phase::Ramp => "ramp",

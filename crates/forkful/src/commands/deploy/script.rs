@@ -20,51 +20,7 @@ const SHALLOW_COMMITS: u32 = 5;
 pub(super) const HOOK: &str = r#"hook=$FORKFUL_HOOK; unset FORKFUL_HOOK; eval "$hook""#;
 
 /// Functions that several scripts use. `fail` ends with a code that is told apart from those of hooks.
-const FUNCTIONS: &str = r#"
-fail() { echo "$1" >&2; exit 65; }
-resolve() {
-  for candidate in "origin/$1" "$1"; do
-    git rev-parse --verify --quiet "$candidate^{commit}" && return 0
-  done
-  return 1
-}
-enter() { cd "$path/source" 2>/dev/null || fail "$path/source is not there: set it up first, with the order setup"; }
-get() {
-  if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
-  elif command -v wget >/dev/null; then wget -q -T 5 -O /dev/null "$1"
-  else fail "neither curl nor wget is there to ask $1"; fi
-}
-switch() {
-  git reset --quiet --hard "$1" && ln -sfn "$path/source" "$path/current" && cd "$path/current"
-}
-is_healthy() {
-  left=$health_seconds
-  until check 2>/dev/null; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || return 1
-    sleep 1
-  done
-}
-activate() {
-  switch "$1" && ( cd "$path/current" && post_deploy ) || { why="post-deploy failed"; return 1; }
-  is_healthy || { why="it is not healthy after $health_seconds s"; return 1; }
-}
-deploy() {
-  before=$(git rev-parse HEAD)
-  if activate "$1"; then
-    git rev-parse HEAD >> "$path/.deploys"
-    echo "deployed $(git log -1 --format='%h %s')"
-    return 0
-  fi
-  broken=$(git rev-parse --short HEAD)
-  reason=$why
-  [ "$rollback" = yes ] || fail "$broken was not deployed: $reason"
-  if activate "$before"; then
-    fail "$broken was not deployed: $reason; back at $(git log -1 --format='%h %s')"
-  fi
-  fail "$broken was not deployed: $reason; and going back failed: $why"
-}
-"#;
+const FUNCTIONS: &str = include_str!("functions.sh");
 
 /// What is asked of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,20 +48,9 @@ pub(super) fn script(target: &DeployTarget, order: &Order) -> String {
     text.push_str(&match order {
         Order::Setup => setup(target),
         Order::Update(reference) => update(target, reference.as_deref().unwrap_or(&target.reference)),
-        Order::Revert(steps) => format!(
-            "enter\n[ \"$(wc -l < \"$path/.deploys\" 2>/dev/null || echo 0)\" -gt {steps} ] || fail \"there are not {steps} deployments to go back\"\n\
-             deploy \"$(tail -n {} \"$path/.deploys\" | head -n 1)\"\n",
-            steps + 1
-        ),
-        Order::List => "enter\n[ -s \"$path/.deploys\" ] || fail \"nothing was deployed yet\"\n\
-             number=$(wc -l < \"$path/.deploys\")\n\
-             while read -r commit; do\n  number=$((number - 1))\n  echo \"$number  $(git log -1 --format='%h  %cs  %s' \"$commit\" 2>/dev/null || echo \"$commit\")\"\ndone < \"$path/.deploys\"\n"
-            .to_owned(),
-        Order::Show(steps) => format!(
-            "enter\n[ \"$(wc -l < \"$path/.deploys\" 2>/dev/null || echo 0)\" -gt {steps} ] || fail \"nothing was deployed then\"\n\
-             git log -1 --format='%h %s' \"$(tail -n {} \"$path/.deploys\" | head -n 1)\"\n",
-            steps + 1
-        ),
+        Order::Revert(steps) => format!("enter\nrevert_deployments {steps}\n"),
+        Order::List => "enter\nlist_deployments\n".to_owned(),
+        Order::Show(steps) => format!("enter\nshow_deployment {steps}\n"),
         Order::Exec(command) => format!("enter\ncd \"$path/current\"\n{command}\n"),
     });
     text

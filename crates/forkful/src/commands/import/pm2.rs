@@ -259,10 +259,9 @@ pub(super) fn redact(config: &mut Value) {
 }
 
 #[cfg(test)]
-mod fuzz;
-
-#[cfg(test)]
 mod tests {
+    mod fuzz;
+
     use super::*;
 
     #[test]

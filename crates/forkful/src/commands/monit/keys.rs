@@ -4,7 +4,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use forkful_core::spec::INSTANCES_MAX;
 
-use super::state::{Action, Choice, Focus, Mode, Row, State, Verb};
+use super::state::{Action, Choice, Focus, Mode, Row, State};
+use crate::commands::act::{DELETE, RELOAD, RESTART, SCALE, START, STOP, Words};
 use crate::output::format::count;
 
 /// How far a page of the list goes.
@@ -54,11 +55,11 @@ fn look(state: &mut State, key: KeyCode) -> Option<Effect> {
         KeyCode::Char('q') => return Some(Effect::Quit),
         KeyCode::Char('?' | 'h') | KeyCode::F(1) => state.mode = Mode::Help,
         KeyCode::Char('/') => state.mode = Mode::Filter,
-        KeyCode::Char('r') => ask(state, Verb::Restart),
-        KeyCode::Char('l') => ask(state, Verb::Reload),
-        KeyCode::Char('s') => ask(state, Verb::Stop),
-        KeyCode::Char('t') => ask(state, Verb::Start),
-        KeyCode::Char('d') => ask(state, Verb::Delete),
+        KeyCode::Char('r') => ask(state, RESTART),
+        KeyCode::Char('l') => ask(state, RELOAD),
+        KeyCode::Char('s') => ask(state, STOP),
+        KeyCode::Char('t') => ask(state, START),
+        KeyCode::Char('d') => ask(state, DELETE),
         KeyCode::Char('+') => scale(state, 1),
         KeyCode::Char('-') => scale(state, -1),
         KeyCode::Char('o') => state.order = state.order.next(),
@@ -115,11 +116,12 @@ fn scale(state: &mut State, change: i32) {
     let wanted = i32::try_from(present).ok().and_then(|present| u16::try_from(present + change).ok());
     let Some(number) = wanted.filter(|number| (1..=INSTANCES_MAX).contains(number)) else { return };
     let whom = format!("{name} from {present} to {}", count(usize::from(number), "worker"));
-    state.mode = Mode::Confirm(Action { verb: Verb::Scale(number), target: Choice::App(name), whom });
+    let instances = Some(number);
+    state.mode = Mode::Confirm(Action { words: SCALE, instances, target: Choice::App(name), whom });
 }
 
 /// Nothing is done before the user has said yes.
-fn ask(state: &mut State, verb: Verb) {
+fn ask(state: &mut State, words: Words<'static>) {
     let rows = state.rows();
     let Some(row) = state.chosen_index().and_then(|index| rows.get(index)) else { return };
     let name = &row.app().definition.name;
@@ -130,7 +132,7 @@ fn ask(state: &mut State, verb: Verb) {
         },
         Row::Worker(_, worker) => format!("worker {} of {name}", worker.pm_id),
     };
-    state.mode = Mode::Confirm(Action { verb, target: row.choice(), whom });
+    state.mode = Mode::Confirm(Action { words, instances: None, target: row.choice(), whom });
 }
 
 fn choose(state: &mut State, key: KeyCode) {

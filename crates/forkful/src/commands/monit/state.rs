@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use forkful_api::types::{AppList, AppView, LogLine, Verb as ApiVerb, WorkerView};
+use forkful_api::types::{AppList, AppView, LogLine, WorkerView};
 
 use super::history::History;
 use super::plain::plain;
+use crate::commands::act::Words;
 
 /// Lines of output that are kept; older ones are in the files.
 pub(super) const LINES_MAX: usize = 2000;
@@ -49,13 +50,9 @@ pub(super) enum Order {
 impl Order {
     /// What the key for the order changes to.
     pub(super) fn next(self) -> Self {
-        match self {
-            Self::Id => Self::Name,
-            Self::Name => Self::Cpu,
-            Self::Cpu => Self::Memory,
-            Self::Memory => Self::Restarts,
-            Self::Restarts => Self::Id,
-        }
+        let all = [Self::Id, Self::Name, Self::Cpu, Self::Memory, Self::Restarts];
+        let place = all.iter().position(|order| *order == self).map_or(0, |place| place + 1);
+        all[place % all.len()]
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -123,68 +120,12 @@ pub(super) enum Mode {
 /// Something to be done to an app or to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Action {
-    pub(super) verb: Verb,
+    pub(super) words: Words<'static>,
+    /// `scale`: to this number of workers.
+    pub(super) instances: Option<u16>,
     pub(super) target: Choice,
     /// Whom it concerns, in words.
     pub(super) whom: String,
-}
-
-/// What can be done from here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
-    Start,
-    Restart,
-    Reload,
-    Stop,
-    Delete,
-    /// To this number of workers.
-    Scale(u16),
-}
-
-impl Verb {
-    /// What it is in the API, where a restart starts what does not run.
-    pub(super) fn api(self) -> ApiVerb {
-        match self {
-            Self::Start | Self::Restart => ApiVerb::Restart,
-            Self::Reload => ApiVerb::Reload,
-            Self::Stop => ApiVerb::Stop,
-            Self::Delete => ApiVerb::Delete,
-            Self::Scale(_) => ApiVerb::Scale,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Restart => "restart",
-            Self::Reload => "reload",
-            Self::Stop => "stop",
-            Self::Delete => "delete",
-            Self::Scale(_) => "scale",
-        }
-    }
-
-    pub(super) fn doing(self) -> &'static str {
-        match self {
-            Self::Start => "starting",
-            Self::Restart => "restarting",
-            Self::Reload => "reloading",
-            Self::Stop => "stopping",
-            Self::Delete => "deleting",
-            Self::Scale(_) => "scaling",
-        }
-    }
-
-    pub(super) fn done(self) -> &'static str {
-        match self {
-            Self::Start => "started",
-            Self::Restart => "restarted",
-            Self::Reload => "reloaded",
-            Self::Stop => "stopped",
-            Self::Delete => "deleted",
-            Self::Scale(_) => "scaled",
-        }
-    }
 }
 
 /// What became of something.

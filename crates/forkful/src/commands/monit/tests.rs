@@ -8,7 +8,8 @@ use ratatui::backend::TestBackend;
 
 use super::draw::{Theme, draw};
 use super::keys::{Effect, press};
-use super::state::{Action, Choice, LINES_MAX, Mode, State, Told, Verb};
+use super::state::{Action, Choice, LINES_MAX, Mode, State, Told};
+use crate::commands::act::{DELETE, RELOAD, RESTART, SCALE, START, STOP};
 
 /// Two apps: one of two workers, of which one waits; one that has failed.
 fn list() -> AppList {
@@ -267,13 +268,14 @@ fn nothing_is_done_without_a_yes() {
         assert_eq!(typed(&mut state, &format!("s{no}")), None);
         assert_eq!(state.mode, Mode::Look);
     }
-    let done =
-        |verb, target: Choice, whom: &str| Some(Effect::Act(Action { verb, target, whom: whom.to_owned() }));
+    let done = |words, target: Choice, whom: &str| {
+        Some(Effect::Act(Action { words, instances: None, target, whom: whom.to_owned() }))
+    };
     let api = Choice::App("api".to_owned());
-    assert_eq!(typed(&mut state, "ry"), done(Verb::Restart, api.clone(), "api (2 workers)"));
-    assert_eq!(typed(&mut state, "ly"), done(Verb::Reload, api, "api (2 workers)"));
-    assert_eq!(typed(&mut state, "jsy"), done(Verb::Stop, Choice::Worker(0), "worker 0 of api"));
-    assert_eq!(typed(&mut state, "Gsy"), done(Verb::Stop, Choice::App("mail".to_owned()), "mail"));
+    assert_eq!(typed(&mut state, "ry"), done(RESTART, api.clone(), "api (2 workers)"));
+    assert_eq!(typed(&mut state, "ly"), done(RELOAD, api, "api (2 workers)"));
+    assert_eq!(typed(&mut state, "jsy"), done(STOP, Choice::Worker(0), "worker 0 of api"));
+    assert_eq!(typed(&mut state, "Gsy"), done(STOP, Choice::App("mail".to_owned()), "mail"));
     assert_eq!(state.mode, Mode::Look);
     // What was asked about has gone: the answer would be about something else.
     typed(&mut state, "s");
@@ -363,15 +365,16 @@ fn what_was_done_is_told_beside_the_keys() {
 fn apps_are_started_scaled_and_deleted_after_a_yes() {
     let mut state = state();
     let api = Choice::App("api".to_owned());
-    let done =
-        |verb, target: Choice, whom: &str| Some(Effect::Act(Action { verb, target, whom: whom.to_owned() }));
-    assert_eq!(typed(&mut state, "ty"), done(Verb::Start, api.clone(), "api (2 workers)"));
+    let done = |words, instances, target: Choice, whom: &str| {
+        Some(Effect::Act(Action { words, instances, target, whom: whom.to_owned() }))
+    };
+    assert_eq!(typed(&mut state, "ty"), done(START, None, api.clone(), "api (2 workers)"));
     assert_eq!(typed(&mut state, "dn"), None);
-    assert_eq!(typed(&mut state, "dy"), done(Verb::Delete, api.clone(), "api (2 workers)"));
-    let scaled = done(Verb::Scale(3), api.clone(), "api from 2 to 3 workers");
+    assert_eq!(typed(&mut state, "dy"), done(DELETE, None, api.clone(), "api (2 workers)"));
+    let scaled = done(SCALE, Some(3), api.clone(), "api from 2 to 3 workers");
     assert_eq!(typed(&mut state, "+y"), scaled);
     assert_eq!(typed(&mut state, "j+y"), scaled, "a worker's app is scaled");
-    assert_eq!(typed(&mut state, "-y"), done(Verb::Scale(1), api, "api from 2 to 1 worker"));
+    assert_eq!(typed(&mut state, "-y"), done(SCALE, Some(1), api, "api from 2 to 1 worker"));
     typed(&mut state, "G-");
     assert_eq!(state.mode, Mode::Look, "the last worker goes by `stop`");
 }

@@ -1,4 +1,4 @@
-//! The files by which systemd, `OpenRC` and launchd start the daemon. Texts in, text out: nothing is
+//! The files by which systemd, `OpenRC` and launchd start the daemon: the templates beside this file, filled. Nothing is
 //! looked up or written here.
 
 use std::path::PathBuf;
@@ -54,32 +54,17 @@ pub(super) fn systemd(service: &Service) -> String {
          ProtectControlGroups=yes\nProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n"
     };
     format!(
-        "# Written by `forkful startup`; `forkful unstartup` removes it.\n\
-         [Unit]\n\
-         Description=Forkful, which keeps Node.js apps up\n\
-         {network}StartLimitIntervalSec=0\n\
-         \n\
-         [Service]\n\
-         Type=notify\n\
-         NotifyAccess=main\n\
-         {user}Environment={home}\n\
-         Environment={path}\n\
-         # The daemon reads values that are not saved from $FORKFUL_HOME/environment, as its user.\n\
-         ExecStart={program} daemon --resurrect\n\
-         ExecReload={program} reload all\n\
-         Restart=on-failure\n\
-         RestartSec=1\n\
-         WatchdogSec={WATCHDOG_SECONDS}\n\
-         TimeoutStartSec=120\n\
-         TimeoutStopSec={STOP_SECONDS}\n\
-         KillMode=mixed\n\
-         LimitNOFILE=1048576\n\
-         OOMPolicy=continue\n\
-         Delegate=yes\n\
-         {hardening}{low_ports}\
-         \n\
-         [Install]\n\
-         WantedBy={target}\n"
+        include_str!("templates/systemd.service"),
+        network = network,
+        user = user,
+        home = home,
+        path = path,
+        program = program,
+        watchdog = WATCHDOG_SECONDS,
+        stop = STOP_SECONDS,
+        hardening = hardening,
+        low_ports = low_ports,
+        target = target,
     )
 }
 
@@ -88,26 +73,14 @@ pub(super) fn openrc(service: &Service) -> String {
     let user = service.user.as_deref().unwrap_or("root");
     let after = if service.wait_network { "need net" } else { "after net" };
     format!(
-        "#!/sbin/openrc-run\n\
-         # Written by `forkful startup`; `forkful unstartup` removes it.\n\
-         description=\"Forkful, which keeps Node.js apps up\"\n\
-         supervisor=supervise-daemon\n\
-         command={program}\n\
-         command_args=\"daemon --resurrect\"\n\
-         command_user={user}\n\
-         retry=\"TERM/{STOP_SECONDS}/KILL/5\"\n\
-         respawn_delay=1\n\
-         export FORKFUL_HOME={home}\n\
-         export HOME={user_home}\n\
-         export PATH={path}\n\
-         \n\
-         depend() {{\n\
-         \t{after}\n\
-         }}\n",
+        include_str!("templates/openrc.sh"),
         program = shell(&service.program.display().to_string()),
+        user = user,
+        stop = STOP_SECONDS,
         home = shell(&service.home.display().to_string()),
         user_home = shell(&service.user_home.display().to_string()),
         path = shell(&service.path),
+        after = after,
     )
 }
 
@@ -117,43 +90,13 @@ pub(super) fn launchd(service: &Service) -> String {
         format!("  <key>UserName</key>\n  <string>{}</string>\n", xml(user))
     });
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-         <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
-         <plist version=\"1.0\">\n\
-         <dict>\n\
-         \x20 <key>Label</key>\n\
-         \x20 <string>{name}</string>\n\
-         {user}\
-         \x20 <key>ProgramArguments</key>\n\
-         \x20 <array>\n\
-         \x20   <string>{program}</string>\n\
-         \x20   <string>daemon</string>\n\
-         \x20   <string>--resurrect</string>\n\
-         \x20 </array>\n\
-         \x20 <key>EnvironmentVariables</key>\n\
-         \x20 <dict>\n\
-         \x20   <key>FORKFUL_HOME</key>\n\
-         \x20   <string>{home}</string>\n\
-         \x20   <key>PATH</key>\n\
-         \x20   <string>{path}</string>\n\
-         \x20 </dict>\n\
-         \x20 <key>RunAtLoad</key>\n\
-         \x20 <true/>\n\
-         \x20 <key>KeepAlive</key>\n\
-         \x20 <dict>\n\
-         \x20   <key>SuccessfulExit</key>\n\
-         \x20   <false/>\n\
-         \x20 </dict>\n\
-         \x20 <key>ExitTimeOut</key>\n\
-         \x20 <integer>{STOP_SECONDS}</integer>\n\
-         \x20 <key>StandardErrorPath</key>\n\
-         \x20 <string>{home}/daemon.log</string>\n\
-         </dict>\n\
-         </plist>\n",
+        include_str!("templates/launchd.plist"),
         name = xml(&service.name),
+        user = user,
         program = xml(&service.program.display().to_string()),
         home = xml(&service.home.display().to_string()),
         path = xml(&service.path),
+        stop = STOP_SECONDS,
     )
 }
 

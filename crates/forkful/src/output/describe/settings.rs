@@ -1,15 +1,12 @@
 //! Every setting of an app: its value, and where it was given.
 
 use forkful_api::types::{AppDefinition, LogRotateDefinition, RuntimeKind};
-use forkful_config::{Kind, KnownKey, supported_keys};
+use forkful_config::{Group, Kind, KnownKey, supported_keys};
 use forkful_core::logs::LogRotation;
 use forkful_core::spec::environment::shown_arguments;
 use serde_json::Value;
 
 use super::super::format::{bound, bytes};
-
-/// The order of the groups.
-const GROUPS: [&str; 7] = ["process", "workers", "starting", "stopping", "restarting", "reloading", "logs"];
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +27,7 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
             keys.push(key);
         }
     }
-    keys.sort_by_key(|key| GROUPS.iter().position(|group| *group == key.group.short()));
+    keys.sort_by_key(|key| Group::ALL.iter().position(|group| group.short() == key.group.short()));
     // Only Node.js programs can be given the agent.
     keys.retain(|key| key.name != "agent" || definition.runtime == RuntimeKind::Node);
     let setting = |key: &KnownKey| {

@@ -43,7 +43,7 @@ pub(super) fn help(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
 }
 
 pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, action: &Action, theme: Theme) {
-    let verb = action.verb.name();
+    let verb = action.words.name;
     let mut capital = verb.chars();
     let first = capital.next().map(|c| c.to_ascii_uppercase()).into_iter();
     let question: String = first.chain(capital).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
-use super::overview;
+use crate::cli::overview;
 
 const INTRODUCTION: &str = "\
 # Command reference

@@ -1,0 +1,61 @@
+fail() { echo "$1" >&2; exit 65; }
+resolve() {
+  for candidate in "origin/$1" "$1"; do
+    git rev-parse --verify --quiet "$candidate^{commit}" && return 0
+  done
+  return 1
+}
+enter() { cd "$path/source" 2>/dev/null || fail "$path/source is not there: set it up first, with the order setup"; }
+get() {
+  if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
+  elif command -v wget >/dev/null; then wget -q -T 5 -O /dev/null "$1"
+  else fail "neither curl nor wget is there to ask $1"; fi
+}
+switch() {
+  git reset --quiet --hard "$1" && ln -sfn "$path/source" "$path/current" && cd "$path/current"
+}
+is_healthy() {
+  left=$health_seconds
+  until check 2>/dev/null; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || return 1
+    sleep 1
+  done
+}
+activate() {
+  switch "$1" && ( cd "$path/current" && post_deploy ) || { why="post-deploy failed"; return 1; }
+  is_healthy || { why="it is not healthy after $health_seconds s"; return 1; }
+}
+deploy() {
+  before=$(git rev-parse HEAD)
+  if activate "$1"; then
+    git rev-parse HEAD >> "$path/.deploys"
+    echo "deployed $(git log -1 --format='%h %s')"
+    return 0
+  fi
+  broken=$(git rev-parse --short HEAD)
+  reason=$why
+  [ "$rollback" = yes ] || fail "$broken was not deployed: $reason"
+  if activate "$before"; then
+    fail "$broken was not deployed: $reason; back at $(git log -1 --format='%h %s')"
+  fi
+  fail "$broken was not deployed: $reason; and going back failed: $why"
+}
+count_deployments() { wc -l < "$path/.deploys" 2>/dev/null || echo 0; }
+deployment_before() { tail -n "$(($1 + 1))" "$path/.deploys" | head -n 1; }
+revert_deployments() {
+  [ "$(count_deployments)" -gt "$1" ] || fail "there are not $1 deployments to go back"
+  deploy "$(deployment_before "$1")"
+}
+show_deployment() {
+  [ "$(count_deployments)" -gt "$1" ] || fail "nothing was deployed then"
+  git log -1 --format='%h %s' "$(deployment_before "$1")"
+}
+list_deployments() {
+  [ -s "$path/.deploys" ] || fail "nothing was deployed yet"
+  number=$(count_deployments)
+  while read -r commit; do
+    number=$((number - 1))
+    echo "$number  $(git log -1 --format='%h  %cs  %s' "$commit" 2>/dev/null || echo "$commit")"
+  done < "$path/.deploys"
+}
