@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forkful_core::spec::Named as _;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -26,8 +27,8 @@ use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogStream, LogsQuery,
-    Ping, StartRequest, Verb,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogsQuery, Ping,
+    StartRequest, Verb,
 };
 pub use log_lines::LogReader;
 
@@ -362,11 +363,7 @@ async fn refusal(request: &str, response: Response<Incoming>) -> ClientError {
 }
 
 fn logs_path(query: &LogsQuery) -> String {
-    let stream = match query.stream {
-        None => "",
-        Some(LogStream::Out) => "&stream=out",
-        Some(LogStream::Err) => "&stream=err",
-    };
+    let stream = query.stream.map(|stream| format!("&stream={stream}")).unwrap_or_default();
     let targets = escape(&query.targets);
     let path = Route::Logs.path();
     format!("{path}?targets={targets}&lines={}&follow={}{stream}", query.lines, query.follow)
@@ -395,12 +392,12 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::LogStream;
 
     #[test]
     fn a_verb_has_the_name_in_the_path_that_it_has_in_json() {
-        use Verb::{Delete, Flush, Reload, ReloadLogs, Reset, Restart, Scale, Signal, Stop};
-        for verb in [Stop, Restart, Reload, Delete, Scale, Signal, Flush, ReloadLogs, Reset] {
-            assert_eq!(serde_json::to_value(verb).unwrap(), verb.name());
+        for (verb, name, _) in Verb::ALL {
+            assert_eq!(serde_json::to_value(verb).unwrap(), *name);
         }
         assert_eq!(path_with(Route::Action, Verb::ReloadLogs.name()), "/v1/actions/reload_logs");
     }

@@ -5,10 +5,7 @@
 mod app;
 mod changes;
 mod check;
-mod logs;
 mod upkeep;
-
-pub(crate) use logs::default_rotation;
 
 use std::time::Duration;
 

@@ -32,18 +32,19 @@ fn read<'de, T: DeserializeOwned, D: Deserializer<'de, Error = Error>>(reader: D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{HealthDefinition, StartRequest};
+    use crate::types::StartRequest;
+    use forkful_core::spec::HealthCheck;
 
     #[test]
     fn an_unknown_key_is_refused_at_every_depth() {
         let fine = r#"{"probe":{"tcp":{"port":1}},"interval_ms":1,"timeout_ms":1,"start_period_ms":1,"failures_max":1}"#;
-        assert!(from_slice::<HealthDefinition>(fine.as_bytes()).is_ok());
+        assert!(from_slice::<HealthCheck>(fine.as_bytes()).is_ok());
         let more = fine.replacen('{', r#"{"extra":1,"#, 1);
-        let error = from_slice::<HealthDefinition>(more.as_bytes()).unwrap_err().to_string();
+        let error = from_slice::<HealthCheck>(more.as_bytes()).unwrap_err().to_string();
         assert_eq!(error, "unknown field `extra`");
         let value: Value = serde_json::from_str(&more).unwrap();
-        assert!(from_value::<HealthDefinition>(&value).is_err());
-        assert!(from_slice::<HealthDefinition>(format!("{fine} x").as_bytes()).is_err(), "something follows");
+        assert!(from_value::<HealthCheck>(&value).is_err());
+        assert!(from_slice::<HealthCheck>(format!("{fine} x").as_bytes()).is_err(), "something follows");
         let start = r#"{"apps":[],"wait":true,"more":1}"#;
         let error = from_slice::<StartRequest>(start.as_bytes()).unwrap_err().to_string();
         assert!(error.contains("unknown field `more`"), "{error}");

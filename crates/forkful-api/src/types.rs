@@ -3,10 +3,8 @@
 
 mod change;
 mod logs;
-pub(crate) mod named;
 mod table;
 mod target_list;
-mod upkeep;
 mod view;
 
 use std::collections::BTreeMap;
@@ -17,13 +15,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::definition::AppDefinition;
 pub use change::AppChange;
-pub use logs::{LogLine, LogRotateDefinition, LogStream, LogsQuery};
+pub use logs::{LogLine, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};
-pub use upkeep::{
-    EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition, RunAsDefinition,
-    WatchDefinition, WatchIgnoreDefinition,
-};
 pub use view::{AppUsage, AppView, DispatchView, Status, WorkerUsage, WorkerView};
 
 /// The version of this API; the command and the daemon must agree on it.
@@ -123,45 +117,28 @@ impl ActionRequest {
     }
 }
 
-/// The verbs of `POST /v1/actions/{verb}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Verb {
-    /// Stop workers.
-    Stop,
-    /// Stop and start workers.
-    Restart,
-    /// Replace workers one by one.
-    Reload,
-    /// Stop workers and forget them.
-    Delete,
-    /// Change the number of workers.
-    Scale,
-    /// Send a signal.
-    Signal,
-    /// Empty log files.
-    Flush,
-    /// Open log files anew.
-    ReloadLogs,
-    /// Zero the restart counters.
-    Reset,
-}
-
-impl Verb {
-    /// Its name in the path.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Restart => "restart",
-            Self::Reload => "reload",
-            Self::Delete => "delete",
-            Self::Scale => "scale",
-            Self::Signal => "signal",
-            Self::Flush => "flush",
-            Self::ReloadLogs => "reload_logs",
-            Self::Reset => "reset",
-        }
+forkful_core::named! {
+    /// The verbs of `POST /v1/actions/{verb}`.
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    pub enum Verb {
+        /// Stop workers.
+        Stop = "stop",
+        /// Stop and start workers.
+        Restart = "restart",
+        /// Replace workers one by one.
+        Reload = "reload",
+        /// Stop workers and forget them.
+        Delete = "delete",
+        /// Change the number of workers.
+        Scale = "scale",
+        /// Send a signal.
+        Signal = "signal",
+        /// Empty log files.
+        Flush = "flush",
+        /// Open log files anew.
+        ReloadLogs = "reload_logs",
+        /// Zero the restart counters.
+        Reset = "reset",
     }
 }
 

@@ -18,6 +18,7 @@ pub mod last_words;
 pub mod leaving;
 pub mod logs;
 pub mod metrics;
+mod millis;
 pub mod primary_habits;
 pub mod random;
 pub mod restart;

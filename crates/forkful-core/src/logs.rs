@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::date_format::DateFormat;
 
 /// Where a worker's output goes, and how it looks there.
@@ -52,31 +54,58 @@ pub enum AnsiPolicy {
 }
 
 /// When a log file is set aside, and how much of what was set aside stays.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "LogRotateDefinition", deny_unknown_fields)
+)]
 pub struct LogRotation {
     /// A file that would grow beyond so many bytes is set aside first; `None` is no bound.
+    #[serde(rename = "max_size_bytes")]
     pub max_size: Option<u64>,
     /// A file whose first line is older than this is set aside before the next line; `None` is never.
+    #[serde(default, rename = "max_age_ms", with = "crate::millis::optional")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub max_age: Option<Duration>,
     /// How many files that were set aside stay, for each log file.
     pub keep: u32,
     /// Bytes that all files of the app may take, with those set aside, of which the oldest go first; `None` is
     /// no bound.
+    #[serde(rename = "total_bytes")]
     pub total: Option<u64>,
     /// Whether files that were set aside are compressed.
     pub compress: bool,
-    /// Lines are dropped and counted while the file system has less room than this.
+    /// Lines are dropped and counted while the file system has less room than this; `None` is by its size, 0 none.
+    #[serde(default, rename = "min_free_bytes")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub min_free: MinFree,
 }
 
 /// The least room on a file system at which logs are still written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "Option<u64>", into = "Option<u64>")]
 pub enum MinFree {
     /// 2 % of the file system, at most [`MinFree::BY_DISK_MAX`].
     #[default]
     ByDisk,
     /// So many bytes; 0 is no floor.
     Bytes(u64),
+}
+
+impl From<Option<u64>> for MinFree {
+    fn from(bytes: Option<u64>) -> Self {
+        bytes.map_or(Self::ByDisk, Self::Bytes)
+    }
+}
+
+impl From<MinFree> for Option<u64> {
+    fn from(least: MinFree) -> Self {
+        match least {
+            MinFree::ByDisk => None,
+            MinFree::Bytes(bytes) => Some(bytes),
+        }
+    }
 }
 
 impl MinFree {

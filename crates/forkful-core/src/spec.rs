@@ -19,18 +19,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
+use crate::named;
 pub use environment::{EnvBlocks, EnvSources};
 pub use low_ports::lowest_port;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
 pub use named::Named;
-use named::named;
 pub use pid_file::pid_file_of;
 pub use stays::{RunningSince, may_stay};
 pub use upkeep::{
     CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
-    Watch, WatchIgnore, WatchPolling,
+    Watch, WatchIgnore,
 };
 
 /// The most workers that one app may have; a bound so that a slip of the keyboard cannot fork-bomb the machine.
@@ -160,16 +162,25 @@ pub struct Launch {
 }
 
 /// Another user than the daemon's; only root can start processes so.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "RunAsDefinition", deny_unknown_fields)
+)]
 pub struct RunAs {
+    /// User id.
     pub uid: u32,
+    /// Group id.
     pub gid: u32,
     /// Supplementary groups.
+    #[serde(default)]
     pub groups: Vec<u32>,
 }
 
 named! {
     /// What kind of program a worker is.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RuntimeKind"))]
     pub enum Runtime {
         /// Node.js: gets an IPC channel, may run in cluster mode.
         Node = "node",
@@ -180,6 +191,7 @@ named! {
 
 named! {
     /// How workers relate to each other.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ModeKind"))]
     pub enum Mode {
         /// Node workers that share ports through Forkful's primary.
         Cluster = "cluster",
@@ -190,6 +202,7 @@ named! {
 
 named! {
     /// How new connections are spread over workers.
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BalanceKind"))]
     pub enum Balance {
         /// Exact while connections come slowly, direct when they come fast.
         Auto = "auto",

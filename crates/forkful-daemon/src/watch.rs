@@ -71,8 +71,8 @@ impl Watcher {
         let (sender, end, of) = (notices.clone(), Arc::clone(&ended), watch.clone());
         std::thread::Builder::new().name("forkful-watch".to_owned()).spawn(move || {
             let done = match of.polling {
-                Some(polling) => {
-                    look_again(&tree, polling.interval, &heard, &tell);
+                Some(pause) => {
+                    look_again(&tree, pause, &heard, &tell);
                     Ok(())
                 }
                 None => Told::new(tree, sender, end).and_then(|told| told.run(of.delay, &heard, &tell)),

@@ -187,13 +187,13 @@ fn watch(
                 if given.is_none() {
                     watch.paths.clone_from(&before.paths);
                     watch.follow_links = before.follow_links;
-                    watch.polling_ms = before.polling_ms;
+                    watch.polling = before.polling;
                 }
                 if options.get("ignore_watch").is_none() {
                     watch.ignore.clone_from(&before.ignore);
                 }
                 if options.get("watch_delay").is_none() {
-                    watch.delay_ms = before.delay_ms;
+                    watch.delay = before.delay;
                 }
             }
             let watch = serde_json::to_value(watch).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;

@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forkful_core::logs::{AnsiPolicy, LineFormat};
+use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
 use forkful_core::spec::{
-    AppName, AppSpec, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy, StopPolicy, StopSignal,
+    AppName, AppSpec, EnvSources, HealthCheck, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy,
+    RunAs, StopPolicy, StopSignal, Watch,
 };
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
-use super::{DURATION_MS_MAX, DefinitionError, ORIGINS_MAX, SIGNAL_MAX, default_rotation, millis, text};
-use crate::types::{
-    BalanceKind, EnvSourcesDefinition, HealthDefinition, LogRotateDefinition, ModeKind, RunAsDefinition,
-    RuntimeKind, WatchDefinition, named,
-};
+use super::{DURATION_MS_MAX, DefinitionError, ORIGINS_MAX, SIGNAL_MAX, millis, text};
+use crate::types::{BalanceKind, ModeKind, RuntimeKind};
 
 /// An app as it travels. Durations are in milliseconds, paths absolute.
 ///
@@ -42,18 +40,12 @@ pub struct AppDefinition {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// `node` or `other`.
-    #[serde(with = "named")]
-    #[cfg_attr(test, schemars(with = "named::Schema<RuntimeKind>"))]
     pub runtime: RuntimeKind,
     /// `cluster` or `fork`.
-    #[serde(with = "named")]
-    #[cfg_attr(test, schemars(with = "named::Schema<ModeKind>"))]
     pub mode: ModeKind,
     /// Number of workers.
     pub instances: u16,
     /// How connections are spread.
-    #[serde(with = "named")]
-    #[cfg_attr(test, schemars(with = "named::Schema<BalanceKind>"))]
     pub balance: BalanceKind,
     /// Restart after an exit.
     pub autorestart: bool,
@@ -112,10 +104,10 @@ pub struct AppDefinition {
     pub increment_var: Option<String>,
     /// Where the environment's values came from.
     #[serde(default)]
-    pub env_sources: EnvSourcesDefinition,
+    pub env_sources: EnvSources,
     /// Whom the workers run as.
     #[serde(default)]
-    pub run_as: Option<RunAsDefinition>,
+    pub run_as: Option<RunAs>,
     /// Ask a worker to stop by `process.send('shutdown')`.
     #[serde(default)]
     pub shutdown_with_message: bool,
@@ -139,10 +131,10 @@ pub struct AppDefinition {
     pub log_strip_ansi: bool,
     /// When log files are set aside; `None` is never.
     #[serde(default = "default_rotation")]
-    pub log_rotate: Option<LogRotateDefinition>,
+    pub log_rotate: Option<LogRotation>,
     /// Which changes of files make the workers be replaced.
     #[serde(default)]
-    pub watch: Option<WatchDefinition>,
+    pub watch: Option<Watch>,
     /// Replace a worker whose process tree is larger.
     #[serde(default)]
     pub max_memory_bytes: Option<u64>,
@@ -157,7 +149,7 @@ pub struct AppDefinition {
     pub cron_restart: Option<String>,
     /// How it is found out whether a worker still works.
     #[serde(default)]
-    pub health: Option<HealthDefinition>,
+    pub health: Option<HealthCheck>,
     /// Apps that are ready before this one starts.
     #[serde(default)]
     pub depends_on: Vec<String>,
@@ -211,6 +203,11 @@ fn default_instance_var() -> String {
     "NODE_APP_INSTANCE".to_owned()
 }
 
+/// What a definition that does not speak of it means.
+fn default_rotation() -> Option<LogRotation> {
+    Some(LogRotation::default())
+}
+
 fn yes() -> bool {
     true
 }
@@ -260,8 +257,8 @@ impl From<&AppSpec> for AppDefinition {
             pid_file: spec.pid_file.as_ref().map(text),
             instance_var: spec.variables.instance.clone(),
             increment_var: spec.variables.increment.clone(),
-            env_sources: (&spec.launch.env_sources).into(),
-            run_as: spec.launch.run_as.as_ref().map(Into::into),
+            env_sources: spec.launch.env_sources.clone(),
+            run_as: spec.launch.run_as.clone(),
             shutdown_with_message: spec.stop.by_message,
             treekill: spec.stop.whole_tree,
             log_date_format: spec.logs.date_format.as_ref().map(|form| form.as_str().to_owned()),
@@ -269,13 +266,13 @@ impl From<&AppSpec> for AppDefinition {
             log_json: spec.logs.line_format == LineFormat::Json,
             disable_logs: spec.logs.disabled,
             log_strip_ansi: spec.logs.ansi == AnsiPolicy::Strip,
-            log_rotate: spec.logs.rotation.as_ref().map(Into::into),
-            watch: spec.watch.as_ref().map(Into::into),
+            log_rotate: spec.logs.rotation.clone(),
+            watch: spec.watch.clone(),
             max_memory_bytes: spec.renewal.max_memory_bytes,
             max_requests: spec.renewal.max_requests,
             max_age_ms: spec.renewal.max_age.map(millis),
             cron_restart: spec.renewal.cron.as_ref().map(|cron| cron.as_str().to_owned()),
-            health: spec.health.as_ref().map(Into::into),
+            health: spec.health.clone(),
             depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
             memory_max_bytes: spec.limits.memory_bytes,
             cpu_max_millicores: spec.limits.millicores,
@@ -323,6 +320,9 @@ impl TryFrom<AppDefinition> for AppSpec {
         let renewal = check.renewal(&definition)?;
         let limits = check.limits(&definition)?;
         let variables = check.variables(&definition)?;
+        check.env_sources(&definition.env_sources)?;
+        definition.watch.iter().try_for_each(|watch| check.watch(watch))?;
+        definition.health.iter().try_for_each(|health| check.health(health))?;
         check.env(&definition.env)?;
         check.texts("program_args", &definition.program_args)?;
         check.texts("args", &definition.args)?;
@@ -334,8 +334,8 @@ impl TryFrom<AppDefinition> for AppSpec {
             args: definition.args,
             cwd: check.path("cwd", definition.cwd)?,
             env: definition.env,
-            env_sources: check.env_sources(definition.env_sources)?,
-            run_as: definition.run_as.map(Into::into),
+            env_sources: definition.env_sources,
+            run_as: definition.run_as,
             runtime: definition.runtime,
         };
         Ok(Self {
@@ -343,9 +343,9 @@ impl TryFrom<AppDefinition> for AppSpec {
             autostart: definition.autostart,
             pid_file: check.optional_path("pid_file", definition.pid_file)?,
             variables,
-            watch: definition.watch.map(|watch| check.watch(watch)).transpose()?,
+            watch: definition.watch,
             renewal,
-            health: definition.health.map(|health| check.health(health)).transpose()?,
+            health: definition.health,
             depends_on: check.depends_on(definition.depends_on)?,
             limits,
             low_ports: definition.low_ports,

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{DURATION_MS_MAX, DefinitionError, ITEMS_MAX};
+use super::{DURATION_MS_MAX, DefinitionError, ITEMS_MAX, millis, text};
 
 /// Checks of one definition's values; knows the app's name for the messages.
 pub(super) struct Check<'a> {
@@ -49,6 +49,20 @@ impl Check<'_> {
             return Err(self.fault(format_args!("{field} must be an absolute path, but is {value:?}")));
         }
         Ok(PathBuf::from(value))
+    }
+
+    /// A duration, where it is given, of at least so many milliseconds.
+    pub(super) fn within(
+        &self,
+        field: &'static str,
+        duration: Option<Duration>,
+        least_ms: u64,
+    ) -> Result<(), DefinitionError> {
+        duration.map_or(Ok(()), |duration| self.range(field, millis(duration), least_ms, DURATION_MS_MAX))
+    }
+
+    pub(super) fn paths(&self, field: &'static str, values: &[PathBuf]) -> Result<(), DefinitionError> {
+        values.iter().try_for_each(|path| self.path(field, text(path)).map(drop))
     }
 
     pub(super) fn optional_path(

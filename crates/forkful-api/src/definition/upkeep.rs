@@ -1,19 +1,16 @@
-//! The parts of a definition that have parts of their own, to and from the core; towards the core checked.
+//! Checks of the parts of a definition that have parts of their own.
 
 use std::time::Duration;
 
 use forkful_core::date_format::DateFormat;
-use forkful_core::logs::{AnsiPolicy, LineFormat};
+use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::spec::{
     AppName, CronPattern, EnvBlocks, EnvSources, HealthCheck, HealthProbe, LogSpec, Namespace, Renewal,
-    ResourceLimits, RunAs, Watch, WatchIgnore, WatchPolling, WorkerVariables,
+    ResourceLimits, Watch, WatchIgnore, WorkerVariables,
 };
 
-use super::{Check, DURATION_MS_MAX, DefinitionError, millis, text};
-use crate::types::{
-    AppDefinition, EnvBlocksDefinition, EnvSourcesDefinition, HealthDefinition, ProbeDefinition,
-    RunAsDefinition, WatchDefinition, WatchIgnoreDefinition,
-};
+use super::{Check, DURATION_MS_MAX, DefinitionError, millis};
+use crate::types::AppDefinition;
 
 /// The most paths, patterns or dependencies in one definition.
 const LIST_MAX: u64 = 4096;
@@ -21,70 +18,6 @@ const LIST_MAX: u64 = 4096;
 const MEMORY_MAX_LEAST: u64 = 1 << 20;
 /// The kernel's least share, in thousandths of a core.
 const CPU_MAX_LEAST: u32 = 10;
-
-impl From<&EnvSources> for EnvSourcesDefinition {
-    fn from(sources: &EnvSources) -> Self {
-        Self {
-            inherited: sources.inherited.iter().cloned().collect(),
-            from_files: sources.from_files.iter().cloned().collect(),
-            files: sources.files.iter().map(text).collect(),
-            keep_inherited: sources.keep_inherited,
-            blocks: EnvBlocksDefinition {
-                common: sources.blocks.common.clone(),
-                named: sources.blocks.named.clone(),
-            },
-        }
-    }
-}
-
-impl From<&RunAs> for RunAsDefinition {
-    fn from(run_as: &RunAs) -> Self {
-        Self { uid: run_as.uid, gid: run_as.gid, groups: run_as.groups.clone() }
-    }
-}
-
-impl From<RunAsDefinition> for RunAs {
-    fn from(run_as: RunAsDefinition) -> Self {
-        Self { uid: run_as.uid, gid: run_as.gid, groups: run_as.groups }
-    }
-}
-
-impl From<&Watch> for WatchDefinition {
-    fn from(watch: &Watch) -> Self {
-        Self {
-            paths: watch.paths.iter().map(text).collect(),
-            ignore: watch
-                .ignore
-                .iter()
-                .map(|ignore| match ignore {
-                    WatchIgnore::Glob(glob) => WatchIgnoreDefinition::Glob(glob.clone()),
-                    WatchIgnore::Regex(regex) => WatchIgnoreDefinition::Regex(regex.clone()),
-                })
-                .collect(),
-            delay_ms: millis(watch.delay),
-            follow_links: watch.follow_links,
-            polling_ms: watch.polling.map(|polling| millis(polling.interval)),
-        }
-    }
-}
-
-impl From<&HealthCheck> for HealthDefinition {
-    fn from(health: &HealthCheck) -> Self {
-        Self {
-            probe: match &health.probe {
-                HealthProbe::Http { port, path } => ProbeDefinition::Http { port: *port, path: path.clone() },
-                HealthProbe::Tcp { port } => ProbeDefinition::Tcp { port: *port },
-                HealthProbe::Command { words } => ProbeDefinition::Command { words: words.clone() },
-                HealthProbe::Loop => ProbeDefinition::Loop,
-            },
-            interval_ms: millis(health.interval),
-            timeout_ms: millis(health.timeout),
-            start_period_ms: millis(health.start_period),
-            failures_max: health.failures_max,
-            stuck_limit_ms: health.stuck_limit.map(millis),
-        }
-    }
-}
 
 impl Check<'_> {
     pub(super) fn namespace(&self, name: &str) -> Result<Namespace, DefinitionError> {
@@ -101,19 +34,12 @@ impl Check<'_> {
         })
     }
 
-    pub(super) fn env_sources(&self, sources: EnvSourcesDefinition) -> Result<EnvSources, DefinitionError> {
+    pub(super) fn env_sources(&self, sources: &EnvSources) -> Result<(), DefinitionError> {
         self.range("env_sources.files", sources.files.len() as u64, 0, LIST_MAX)?;
-        let EnvBlocksDefinition { common, named } = sources.blocks;
+        self.paths("env_sources.files", &sources.files)?;
+        let EnvBlocks { common, named } = &sources.blocks;
         self.range("env_sources.blocks", named.len() as u64, 0, LIST_MAX)?;
-        named.values().chain([&common]).try_for_each(|block| self.env(block))?;
-        let files = sources.files.into_iter().map(|file| self.path("env_sources.files", file));
-        Ok(EnvSources {
-            files: files.collect::<Result<_, _>>()?,
-            inherited: sources.inherited.into_iter().collect(),
-            from_files: sources.from_files.into_iter().collect(),
-            keep_inherited: sources.keep_inherited,
-            blocks: EnvBlocks { common, named },
-        })
+        named.values().chain([common]).try_for_each(|block| self.env(block))
     }
 
     pub(super) fn logs(&self, definition: &AppDefinition) -> Result<LogSpec, DefinitionError> {
@@ -121,6 +47,7 @@ impl Check<'_> {
             DateFormat::new(form)
                 .map_err(|fault| self.fault(format_args!("log_date_format is {form:?}: {fault}")))
         });
+        definition.log_rotate.iter().try_for_each(|rotation| self.rotation(rotation))?;
         Ok(LogSpec {
             out_file: self.optional_path("out_file", definition.out_file.clone())?,
             error_file: self.optional_path("error_file", definition.error_file.clone())?,
@@ -131,7 +58,7 @@ impl Check<'_> {
             line_format: if definition.log_json { LineFormat::Json } else { LineFormat::Raw },
             disabled: definition.disable_logs,
             ansi: if definition.log_strip_ansi { AnsiPolicy::Strip } else { AnsiPolicy::Keep },
-            rotation: definition.log_rotate.as_ref().map(|rotation| self.rotation(rotation)).transpose()?,
+            rotation: definition.log_rotate.clone(),
         })
     }
 
@@ -171,63 +98,39 @@ impl Check<'_> {
         })
     }
 
-    pub(super) fn watch(&self, watch: WatchDefinition) -> Result<Watch, DefinitionError> {
+    pub(super) fn watch(&self, watch: &Watch) -> Result<(), DefinitionError> {
         self.range("watch.paths", watch.paths.len() as u64, 1, LIST_MAX)?;
         self.range("watch.ignore", watch.ignore.len() as u64, 0, LIST_MAX)?;
-        let ignore = watch.ignore.into_iter().map(|ignore| match ignore {
-            WatchIgnoreDefinition::Glob(glob) => {
-                self.text("watch.ignore", &glob).map(|()| WatchIgnore::Glob(glob))
-            }
-            WatchIgnoreDefinition::Regex(regex) => {
-                self.text("watch.ignore", &regex).map(|()| WatchIgnore::Regex(regex))
-            }
-        });
-        if let Some(interval) = watch.polling_ms {
-            self.range("watch.polling_ms", interval, 1, DURATION_MS_MAX)?;
+        for WatchIgnore::Glob(pattern) | WatchIgnore::Regex(pattern) in &watch.ignore {
+            self.text("watch.ignore", pattern)?;
         }
-        Ok(Watch {
-            ignore: ignore.collect::<Result<_, _>>()?,
-            paths: watch
-                .paths
-                .into_iter()
-                .map(|path| self.path("watch.paths", path))
-                .collect::<Result<_, _>>()?,
-            delay: self.duration("watch.delay_ms", watch.delay_ms)?,
-            follow_links: watch.follow_links,
-            polling: watch
-                .polling_ms
-                .map(|interval| WatchPolling { interval: Duration::from_millis(interval) }),
-        })
+        self.paths("watch.paths", &watch.paths)?;
+        self.within("watch.delay_ms", Some(watch.delay), 0)?;
+        self.within("watch.polling_ms", watch.polling, 1)
     }
 
-    pub(super) fn health(&self, health: HealthDefinition) -> Result<HealthCheck, DefinitionError> {
-        let probe = match health.probe {
-            ProbeDefinition::Http { port, path } => {
-                self.path("health.probe.http.path", path.clone())?;
-                HealthProbe::Http { port, path }
-            }
-            ProbeDefinition::Tcp { port } => HealthProbe::Tcp { port },
-            ProbeDefinition::Command { words } => {
+    pub(super) fn health(&self, health: &HealthCheck) -> Result<(), DefinitionError> {
+        match &health.probe {
+            HealthProbe::Http { path, .. } => drop(self.path("health.probe.http.path", path.clone())?),
+            HealthProbe::Command { words } => {
                 self.range("health.probe.command.words", words.len() as u64, 1, LIST_MAX)?;
-                self.texts("health.probe.command.words", &words)?;
-                HealthProbe::Command { words }
+                self.texts("health.probe.command.words", words)?;
             }
-            ProbeDefinition::Loop => HealthProbe::Loop,
-        };
-        self.range("health.interval_ms", health.interval_ms, 1, DURATION_MS_MAX)?;
-        self.range("health.timeout_ms", health.timeout_ms, 1, DURATION_MS_MAX)?;
-        self.range("health.failures_max", health.failures_max, 1, u32::MAX)?;
-        if let Some(limit) = health.stuck_limit_ms {
-            self.range("health.stuck_limit_ms", limit, 1, DURATION_MS_MAX)?;
+            HealthProbe::Tcp { .. } | HealthProbe::Loop => {}
         }
-        Ok(HealthCheck {
-            probe,
-            interval: Duration::from_millis(health.interval_ms),
-            timeout: Duration::from_millis(health.timeout_ms),
-            start_period: self.duration("health.start_period_ms", health.start_period_ms)?,
-            failures_max: health.failures_max,
-            stuck_limit: health.stuck_limit_ms.map(Duration::from_millis),
-        })
+        self.within("health.interval_ms", Some(health.interval), 1)?;
+        self.within("health.timeout_ms", Some(health.timeout), 1)?;
+        self.range("health.failures_max", health.failures_max, 1, u32::MAX)?;
+        self.within("health.stuck_limit_ms", health.stuck_limit, 1)?;
+        self.within("health.start_period_ms", Some(health.start_period), 0)
+    }
+
+    pub(super) fn rotation(&self, rotation: &LogRotation) -> Result<(), DefinitionError> {
+        if let Some(size) = rotation.max_size {
+            self.range("log_rotate.max_size_bytes", size, LogRotation::MAX_SIZE_MIN, u64::MAX)?;
+        }
+        self.within("log_rotate.max_age_ms", rotation.max_age, millis(LogRotation::MAX_AGE_MIN))?;
+        self.range("log_rotate.keep", rotation.keep, 0, LogRotation::KEEP_MAX)
     }
 
     pub(super) fn depends_on(&self, names: Vec<String>) -> Result<Vec<AppName>, DefinitionError> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::spec::EnvBlocks;
 use forkful_core::spec::environment::is_harmless;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{AppDefinition, EnvBlocksDefinition, ErrorCode, ErrorReply};
+use super::{AppDefinition, ErrorCode, ErrorReply};
 
 /// Keys that have fields of their own in a change.
 const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
@@ -46,7 +47,7 @@ impl AppChange {
         let mut changed = present.with(self.definition.clone()).map_err(|fault| refuse(fault.to_string()))?;
         for (name, value) in self.caller_env {
             changed.take_variable(&name, value);
-            changed.env_sources.inherited.push(name);
+            changed.env_sources.inherited.insert(name);
         }
         if let Some(name) = &self.env_name {
             changed.choose_block(name).ok_or_else(|| refuse(format!("it has no `env_{name}`")))?;
@@ -71,7 +72,7 @@ impl AppDefinition {
     /// Lays a block over the environment. What is there from another block goes, or is again what the app has
     /// without one; a harmless variable stays, for nobody knows any more what the caller had there.
     fn choose_block(&mut self, name: &str) -> Option<()> {
-        let EnvBlocksDefinition { common, named } = self.env_sources.blocks.clone();
+        let EnvBlocks { common, named } = self.env_sources.blocks.clone();
         let chosen = named.get(name)?;
         let others = named.iter().filter(|(other, _)| *other != name).flat_map(|(_, block)| block);
         for (variable, value) in others {
@@ -90,8 +91,8 @@ impl AppDefinition {
 
     /// A variable that was written for the app: whatever it had before came from elsewhere.
     fn take_variable(&mut self, name: &str, value: String) {
-        self.env_sources.inherited.retain(|known| known != name);
-        self.env_sources.from_files.retain(|known| known != name);
+        self.env_sources.inherited.remove(name);
+        self.env_sources.from_files.remove(name);
         self.env.insert(name.to_owned(), value);
     }
 }
@@ -137,7 +138,7 @@ mod tests {
         };
         let changed = change.apply(&present()).unwrap();
         assert_eq!(changed.env, map(&[("A", "own"), ("B", "2"), ("C", "caller's"), ("D", "4"), ("E", "5")]));
-        assert_eq!(changed.env_sources.inherited, ["B", "C", "E"]);
+        assert_eq!(changed.env_sources.inherited, ["B", "C", "E"].map(str::to_owned).into());
         assert!(changed.env_sources.from_files.is_empty());
     }
 
@@ -167,7 +168,7 @@ mod tests {
         let production = choose("production").apply(&first).unwrap();
         let expected = serde_json::json!({ "A": "p", "B": "p", "E": "e", "PATH": "/p", "PORT": "2" });
         assert_eq!(serde_json::to_value(&production.env).unwrap(), expected);
-        assert_eq!(production.env_sources.inherited, ["E"]);
+        assert_eq!(production.env_sources.inherited, ["E".to_owned()].into());
         let staging = choose("staging").apply(&production).unwrap();
         let expected = serde_json::json!({ "A": "s", "C": "s", "E": "e", "PATH": "/p", "PORT": "2" });
         assert_eq!(serde_json::to_value(&staging.env).unwrap(), expected);

@@ -24,8 +24,6 @@ pub struct AppRows {
     /// Its namespace.
     pub namespace: String,
     /// Its mode.
-    #[serde(with = "super::named")]
-    #[cfg_attr(test, schemars(with = "super::named::Schema<ModeKind>"))]
     pub mode: ModeKind,
     /// Its script, or the program where there is none.
     #[serde(default)]

@@ -64,8 +64,6 @@ pub struct DispatchView {
     /// The address.
     pub address: String,
     /// What new connections do now.
-    #[serde(with = "super::named")]
-    #[cfg_attr(test, schemars(with = "super::named::Schema<BalanceKind>"))]
     pub mode: BalanceKind,
     /// Connections handed over by the daemon since the start.
     pub handed_over: u64,
@@ -149,29 +147,23 @@ pub struct WorkerView {
     pub reports: WorkerReports,
 }
 
-/// A worker's state, in PM2's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub enum Status {
-    /// Running and ready.
-    #[serde(rename = "online")]
-    Online,
-    /// Started, not ready yet.
-    #[serde(rename = "launching")]
-    Launching,
-    /// Asked to leave.
-    #[serde(rename = "stopping")]
-    Stopping,
-    /// Not running, by wish.
-    #[serde(rename = "stopped")]
-    Stopped,
-    /// Not running, because its program has ended with code 0 and is not to be started again.
-    #[serde(rename = "finished")]
-    Finished,
-    /// Given up.
-    #[serde(rename = "errored")]
-    Errored,
-    /// Waiting for its next start.
-    #[serde(rename = "waiting restart")]
-    WaitingRestart,
+forkful_core::named! {
+    /// A worker's state, in PM2's words.
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    pub enum Status {
+        /// Running and ready.
+        Online = "online",
+        /// Started, not ready yet.
+        Launching = "launching",
+        /// Asked to leave.
+        Stopping = "stopping",
+        /// Not running, by wish.
+        Stopped = "stopped",
+        /// Not running, because its program has ended with code 0 and is not to be started again.
+        Finished = "finished",
+        /// Given up.
+        Errored = "errored",
+        /// Waiting for its next start.
+        WaitingRestart = "waiting restart",
+    }
 }

@@ -15,7 +15,7 @@ use crate::tree::quoted;
 /// How long nothing more may change, unless the user says another time: an editor's save is several changes.
 const WATCH_DELAY_MS: u64 = 100;
 
-/// What is watched, as `WatchDefinition` has it.
+/// What is watched, as `Watch` has it.
 pub(super) fn watch(
     options: &AppOptions,
     cwd: &Path,

@@ -170,7 +170,7 @@ pub(super) fn watch(node: &Node) -> Checked<Json> {
     }
 }
 
-/// What is not watched, as `WatchIgnoreDefinition` has it.
+/// What is not watched, as `WatchIgnore` has it.
 pub(super) fn watch_ignore(node: &Node) -> Checked<Vec<Json>> {
     if matches!(node.value, Value::Bool(false)) {
         return Ok(Vec::new());
@@ -203,7 +203,7 @@ fn regex_ignore(node: &Node, source: &str) -> Checked<Json> {
     }
 }
 
-/// Options of the watcher: `follow_links`, `polling_ms` and `ignore` of `WatchDefinition`. Those of chokidar that mean
+/// Options of the watcher: `follow_links`, `polling_ms` and `ignore` of `Watch`. Those of chokidar that mean
 /// nothing here are let pass.
 pub(super) fn watch_options(node: &Node) -> Checked<Json> {
     let mut options = json!({});
@@ -233,7 +233,7 @@ fn table<'a>(node: &'a Node, expected: &str) -> Checked<&'a [Entry]> {
     }
 }
 
-/// A health check as `HealthDefinition` has it, from a path, a URL, `tcp`, or an object; null for none.
+/// A health check as `HealthCheck` has it, from a path, a URL, `tcp`, or an object; null for none.
 pub(super) fn health(node: &Node) -> Checked<Json> {
     let shorthand = |probe: Json| {
         json!({

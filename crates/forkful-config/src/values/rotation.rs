@@ -1,6 +1,5 @@
 //! `log_rotate`.
 
-use forkful_api::types::LogRotateDefinition;
 use forkful_core::logs::{LogRotation, MinFree};
 use serde_json::Value as Json;
 
@@ -11,8 +10,7 @@ use crate::tree::{Node, Value, quoted};
 /// The keys of `log_rotate`.
 const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
 
-/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`. As `LogRotateDefinition` has it,
-/// null for never.
+/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`. Null is never.
 pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
     if let Ok(false) = flag(node) {
         return Ok(Json::Null);
@@ -34,7 +32,7 @@ pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
             ));
         }
     }
-    Ok(serde_json::to_value(LogRotateDefinition::from(&rotation)).expect("numbers are JSON"))
+    Ok(serde_json::to_value(&rotation).expect("numbers are JSON"))
 }
 
 /// Sets one key of `log_rotate` from a text; else what was expected.

@@ -155,7 +155,7 @@ fn watching_starts_at_the_working_directory() {
         ]
     );
     assert_eq!((watch.delay.as_millis(), watch.follow_links), (300, false));
-    assert_eq!(watch.polling.unwrap().interval.as_millis(), 50);
+    assert_eq!(watch.polling.unwrap().as_millis(), 50);
     let watch = resolved(&place, r#"{ "script": "a.js", "watch": true }"#).watch.unwrap();
     assert_eq!((watch.paths, watch.delay.as_millis()), (vec![place.path().to_owned()], 100));
 }

@@ -8,13 +8,21 @@ mod secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 pub use env_file::{ENV_FILE_BYTES_MAX, EnvFileFault, parse_env_file};
 pub use names::{belongs_to_login, is_for_other_users, is_harmless, is_of_shell, looks_app_specific};
 pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, shown_value};
 
 /// Where the values of an app's environment came from. What is in neither set was written for the app:
 /// in its configuration, or on the command line.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "EnvSourcesDefinition", deny_unknown_fields)
+)]
+#[serde(default)]
 pub struct EnvSources {
     /// Variables that came with the caller's environment.
     pub inherited: BTreeSet<String>,
@@ -22,18 +30,24 @@ pub struct EnvSources {
     pub from_files: BTreeSet<String>,
     /// The `.env` files, absolute, later ones over earlier ones.
     pub files: Vec<PathBuf>,
-    /// The user wants inherited values kept on disk too.
+    /// Whether inherited values are saved too.
     pub keep_inherited: bool,
     /// What the app can be given instead.
     pub blocks: EnvBlocks,
 }
 
 /// The blocks of an app's configuration, one of which can be laid over its environment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "EnvBlocksDefinition", deny_unknown_fields)
+)]
+#[serde(default)]
 pub struct EnvBlocks {
-    /// What was written for the app whichever block is chosen; empty when there is no block.
+    /// What was written for the app whichever block is chosen. Empty in replies, and when there is no block.
     pub common: BTreeMap<String, String>,
-    /// `env_<name>`, by name.
+    /// `env_<name>`, by name. The blocks are empty in replies: values never leave the daemon.
     pub named: BTreeMap<String, BTreeMap<String, String>>,
 }
 

@@ -19,12 +19,13 @@ pub trait Named: Copy + PartialEq + 'static {
     }
 }
 
-/// Makes an enum whose variants have names.
+/// Makes an enum whose variants have names, also in JSON.
+#[macro_export]
 macro_rules! named {
     ($(#[$meta:meta])* pub enum $type:ident { $(#[doc = $meaning:literal] $variant:ident = $name:literal),+ $(,)? }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $type { $(#[doc = $meaning] $variant),+ }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $type { $(#[doc = $meaning] #[serde(rename = $name)] $variant),+ }
 
         impl $crate::spec::Named for $type {
             const ALL: &'static [(Self, &'static str, &'static str)] =
@@ -39,5 +40,3 @@ macro_rules! named {
         }
     };
 }
-
-pub(super) use named;

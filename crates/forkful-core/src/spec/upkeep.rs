@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The longest cron pattern; a bound for the parser's work.
 pub const CRON_BYTES_MAX: usize = 256;
 
@@ -13,29 +15,34 @@ pub const CRON_BYTES_MAX: usize = 256;
 pub const HEALTH_FAILURES_DEFAULT: u32 = 3;
 
 /// Which changes of files make the workers be replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "WatchDefinition", deny_unknown_fields)
+)]
 pub struct Watch {
     /// Files and folders (with all that is in them), absolute; at least one.
     pub paths: Vec<PathBuf>,
     /// What is not looked at, beside what `.gitignore` files, `node_modules`, dotfiles and the app's own logs rule out.
+    #[serde(default)]
     pub ignore: Vec<WatchIgnore>,
     /// For how long nothing more may change before the workers are replaced.
+    #[serde(rename = "delay_ms", with = "crate::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub delay: Duration,
     /// Whether symbolic links are followed.
     pub follow_links: bool,
-    /// Look again and again instead of being told by the kernel, for file systems that do not tell.
-    pub polling: Option<WatchPolling>,
-}
-
-/// How a file system that does not tell of changes is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WatchPolling {
-    /// Pause between two looks.
-    pub interval: Duration,
+    /// Pause between two looks, for file systems that do not tell of changes; `None` waits to be told by the kernel.
+    #[serde(default, rename = "polling_ms", with = "crate::millis::optional")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    pub polling: Option<Duration>,
 }
 
 /// What is not watched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WatchIgnoreDefinition"))]
+#[serde(rename_all = "snake_case")]
 pub enum WatchIgnore {
     /// A line as in `.gitignore`, relative to the app's working directory; an absolute path is taken as it is.
     Glob(String),
@@ -119,24 +126,40 @@ impl fmt::Display for CronFault {
 impl std::error::Error for CronFault {}
 
 /// How it is found out whether a worker that runs still works.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "HealthDefinition", deny_unknown_fields)
+)]
 pub struct HealthCheck {
+    /// What is asked.
     pub probe: HealthProbe,
     /// Pause between two questions to one worker.
+    #[serde(rename = "interval_ms", with = "crate::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub interval: Duration,
     /// How long an answer may take.
+    #[serde(rename = "timeout_ms", with = "crate::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub timeout: Duration,
     /// After a start nothing is asked for so long.
+    #[serde(rename = "start_period_ms", with = "crate::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub start_period: Duration,
     /// Failures in a row before the worker is replaced; at least 1.
     pub failures_max: u32,
     /// A worker whose event loop has not turned for so long is killed, after a report of where it
     /// is stuck. `None`, the default, kills nobody.
+    #[serde(default, rename = "stuck_limit_ms", with = "crate::millis::optional")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub stuck_limit: Option<Duration>,
 }
 
 /// What is asked of a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProbeDefinition"))]
+#[serde(rename_all = "snake_case")]
 pub enum HealthProbe {
     /// `GET` of a path; a status from 200 to 399 is health. Without a port it is the worker's own.
     Http {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -274,10 +274,10 @@ async fn in_time(reading: Option<io::Result<Reading>>) -> EnvFiles {
 
 /// Reads the files as regular files of a bounded size, without waiting and without links that the app's user may have
 /// placed. A file that is gone or is no `.env` file is left out and told; anything else keeps the app from starting.
-fn read_env_files(paths: &[String], user: Option<&behalf::Rights>) -> EnvFiles {
+fn read_env_files(paths: &[PathBuf], user: Option<&behalf::Rights>) -> EnvFiles {
     let mut found = EnvFiles::default();
     for path in paths {
-        let why = match read_env_file(Path::new(path), user) {
+        let why = match read_env_file(path, user) {
             Ok(text) => match parse_env_file(&text) {
                 Ok(variables) => {
                     found.variables.extend(variables);
@@ -287,10 +287,12 @@ fn read_env_files(paths: &[String], user: Option<&behalf::Rights>) -> EnvFiles {
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => error.to_string(),
             Err(error) => {
+                let path = path.display();
                 found.fault = Some(format!("its environment file {path} cannot be read: {error}"));
                 return found;
             }
         };
+        let path = path.display();
         found.notes.push(format!("{path} cannot be read, so its variables are missing: {why}"));
     }
     found

@@ -3,13 +3,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use forkful_core::spec::WatchPolling;
-
 use super::*;
 
 const BOUND: Duration = Duration::from_secs(10);
 
-fn begin(root: &Path, polling: Option<WatchPolling>) -> (Watcher, mpsc::Receiver<News>) {
+fn begin(root: &Path, polling: Option<Duration>) -> (Watcher, mpsc::Receiver<News>) {
     let watch = Watch {
         paths: vec![root.to_owned()],
         ignore: Vec::new(),
@@ -48,7 +46,7 @@ fn next(news: &mpsc::Receiver<News>) -> Vec<PathBuf> {
 
 #[test]
 fn a_changed_file_is_told_and_what_does_not_count_is_not() {
-    for polling in [None, Some(WatchPolling { interval: Duration::from_millis(20) })] {
+    for polling in [None, Some(Duration::from_millis(20))] {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("it is there");
         let (_watcher, news) = begin(&root, polling);

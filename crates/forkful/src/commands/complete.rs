@@ -14,7 +14,7 @@ use crate::cli::overview;
 use crate::connection::VERSION;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, table};
+use crate::output;
 
 /// A daemon that does not answer within this is left out: Tab must feel immediate.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ fn targets(apps: &AppTable) -> Vec<Target> {
     let target = |word: String, meaning: String| Target { word, meaning };
     let mut found: Vec<Target> = Vec::new();
     for app in &apps.apps {
-        let first = app.workers.first().map_or("no worker".to_owned(), |worker| table::status(worker.status));
+        let first = app.workers.first().map_or("no worker".to_owned(), |worker| worker.status.to_string());
         let meaning = format!("{} × {} {first}", app.workers.len(), app.mode);
         found.push(target(app.name.clone(), meaning));
     }

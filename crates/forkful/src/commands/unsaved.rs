@@ -74,7 +74,6 @@ pub(super) async fn tell_of_new(
                  takes this environment over",
                 shortened(&new),
                 if new.len() == 1 { "does" } else { "do" },
-                verb = verb.name(),
             ));
         }
     }

@@ -214,7 +214,7 @@ impl Lines {
         let given: Vec<&String> = app
             .env_names
             .iter()
-            .filter(|name| !sources.inherited.contains(name) && !sources.from_files.contains(name))
+            .filter(|name| !sources.inherited.contains(*name) && !sources.from_files.contains(*name))
             .collect();
         let mut parts = Vec::new();
         if !given.is_empty() {
@@ -223,7 +223,8 @@ impl Lines {
             parts.push(format!("{}{place}", names.join(", ")));
         }
         if !sources.from_files.is_empty() {
-            parts.push(format!("{} from {}", sources.from_files.len(), sources.files.join(", ")));
+            let files: Vec<String> = sources.files.iter().map(|file| file.display().to_string()).collect();
+            parts.push(format!("{} from {}", sources.from_files.len(), files.join(", ")));
         }
         if !sources.inherited.is_empty() {
             let hint = if show_env { "" } else { " (--show-env)" };

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use forkful_api::types::{LogLine, LogStream};
 use forkful_core::date_format::DateFormat;
+use forkful_core::spec::Named as _;
 use forkful_os::clock::utc_offset_seconds;
 use serde::Serialize;
 
@@ -64,7 +65,7 @@ pub(crate) fn append(line: &LogLine, shape: &LogShape, out: &mut String) {
             let line = JsonLine {
                 message: &line.line,
                 timestamp: time(line, shape, Some(JSON_TIME)),
-                r#type: stream_name(line.stream),
+                r#type: line.stream.name(),
                 process_id: line.pm_id,
                 app_name: &line.app,
             };
@@ -107,7 +108,7 @@ fn append_format(line: &LogLine, shape: &LogShape, out: &mut String) {
     if let Some(pm_id) = line.pm_id {
         let _ = write!(out, "id={pm_id} ");
     }
-    let _ = write!(out, "type={} message=", stream_name(line.stream));
+    let _ = write!(out, "type={} message=", line.stream);
     append_text(&line.line, shape, out);
 }
 
@@ -119,13 +120,6 @@ fn time(line: &LogLine, shape: &LogShape, default: Option<&str>) -> Option<Strin
         (Some(form), _) => Some(form.format(at_ms, offset_s)),
         (None, Some(form)) => DateFormat::new(form).ok().map(|form| form.format(at_ms, offset_s)),
         (None, None) => None,
-    }
-}
-
-fn stream_name(stream: LogStream) -> &'static str {
-    match stream {
-        LogStream::Out => "out",
-        LogStream::Err => "err",
     }
 }
 

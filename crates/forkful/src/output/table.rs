@@ -333,7 +333,7 @@ pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
         let (name, id) = (format::visible(&app.name), worker.pm_id);
         let state = match worker.status {
             Status::WaitingRestart => "waiting for a restart".to_owned(),
-            other => status(other),
+            other => other.to_string(),
         };
         Some(format!(
             "{name}: worker {id} is {state}: {}; `forkful describe {name}` shows more",
@@ -400,22 +400,8 @@ fn memory(worker: &WorkerRow) -> String {
 pub(crate) fn status_of(state: Status, blocked_ms: Option<u64>) -> String {
     match blocked_ms {
         Some(ms) if state == Status::Online => format!("blocked {}", format::span(ms.max(1000))),
-        Some(_) | None => status(state),
+        Some(_) | None => state.to_string(),
     }
-}
-
-/// A state in PM2's words.
-pub(crate) fn status(status: Status) -> String {
-    match status {
-        Status::Online => "online",
-        Status::Launching => "launching",
-        Status::Stopping => "stopping",
-        Status::Stopped => "stopped",
-        Status::Finished => "finished",
-        Status::Errored => "errored",
-        Status::WaitingRestart => "waiting restart",
-    }
-    .to_owned()
 }
 
 fn colour(status: Status) -> Color {

@@ -1,6 +1,6 @@
 //! Every setting of an app: its value, and where it was given.
 
-use forkful_api::types::{AppDefinition, LogRotateDefinition, RuntimeKind};
+use forkful_api::types::{AppDefinition, RuntimeKind};
 use forkful_config::{Group, Kind, KnownKey, supported_keys};
 use forkful_core::logs::LogRotation;
 use forkful_core::spec::environment::shown_arguments;
@@ -95,6 +95,5 @@ fn plain(field: &str, value: &Value) -> String {
 }
 
 fn usual_rotation() -> Value {
-    let usual = LogRotateDefinition::from(&LogRotation::default());
-    serde_json::to_value(usual).unwrap_or_default()
+    serde_json::to_value(LogRotation::default()).unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::str::FromStr;
 
 use forkful_api::types::{AppRows, WorkerRow};
+use forkful_core::spec::Named as _;
 
 /// A field, and which end comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,7 +93,7 @@ impl Field {
             Self::Cpu => left.cpu_percent.total_cmp(&right.cpu_percent),
             Self::Memory => left.memory_bytes.cmp(&right.memory_bytes),
             Self::Uptime => uptime(left).cmp(&uptime(right)),
-            Self::Status => super::status(left.status).cmp(&super::status(right.status)),
+            Self::Status => left.status.name().cmp(right.status.name()),
             Self::Restarts => left.restarts.cmp(&right.restarts),
         }
     }

@@ -106,8 +106,9 @@ fn id(row: Row<'_>, _: u64) -> String {
 
 /// The state of all workers when it is the same; else how many are online.
 fn status_text(row: Row<'_>, _: u64) -> String {
-    let short =
-        |status| if status == Status::WaitingRestart { "waiting".to_owned() } else { table::status(status) };
+    let short = |status: Status| {
+        if status == Status::WaitingRestart { "waiting".to_owned() } else { status.to_string() }
+    };
     match (row, row.worker()) {
         (_, Some(worker)) if worker.status == Status::Online && worker.blocked_ms.is_some() => {
             "blocked".to_owned()
