@@ -47,7 +47,7 @@ pub fn check_text(text: String, format: Format, path: &Path, context: &Context) 
 
 fn report(text: String, read: Read, context: &Context) -> Report {
     let Read { mut config, mut faults, unusable } = read;
-    let targets = deploy::all_targets(config.tree(), &config.path, &mut faults);
+    let targets = deploy::all_targets(&config.tree, &config.path, &mut faults);
     let mut warnings = std::mem::take(&mut config.warnings);
     let apps = std::mem::take(&mut config.apps);
     // An app whose script or directory could not be read would only bring faults that follow from that.

@@ -42,7 +42,7 @@ pub struct ConfigFile {
     /// What a JavaScript config printed while it was evaluated.
     pub output: String,
     /// The whole document, for what is beside the apps.
-    tree: Node,
+    pub(crate) tree: Node,
 }
 
 impl ConfigFile {
@@ -52,10 +52,6 @@ impl ConfigFile {
         let mut faults = Faults::default();
         let targets = deploy::all_targets(&self.tree, &self.path, &mut faults);
         faults.or_value(targets)
-    }
-
-    pub(crate) fn tree(&self) -> &Node {
-        &self.tree
     }
 }
 

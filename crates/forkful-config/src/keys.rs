@@ -6,7 +6,7 @@ mod kind;
 mod option;
 mod table;
 
-pub use kind::Kind;
+pub use kind::{Forms, Kind};
 pub use option::{CliOption, Many};
 use table::KNOWN_KEYS;
 
@@ -114,28 +114,6 @@ impl Group {
             Self::Restart => Some("Restarting"),
             Self::Renew | Self::Limits => Some("Renewing and limiting workers"),
             Self::Logs => Some("Output"),
-        }
-    }
-
-    /// Its heading in the reference, and what is said below it.
-    pub fn section(self) -> (&'static str, &'static str) {
-        match self {
-            Self::App => ("The app", ""),
-            Self::Workers => ("Workers and connections", "See [BALANCE.md](BALANCE.md)."),
-            Self::Environment => {
-                ("Environment", "See [REBOOT.md](REBOOT.md) for what is kept over a reboot.")
-            }
-            Self::User => ("User", "Only a daemon of root can start workers as another user."),
-            Self::Start => ("Start and readiness", "See [RELOAD.md](RELOAD.md)."),
-            Self::Stop => ("Stop", "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md)."),
-            Self::Restart => ("Restart after an exit", "See [CRASHES.md](CRASHES.md)."),
-            Self::Renew => (
-                "Reload by a rule",
-                "See [MEMORY.md](MEMORY.md). `health` is a path, a URL, `\"tcp\"`, or an object with one of `http`, `tcp` and \
-                 `command` and with `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`.",
-            ),
-            Self::Limits => ("Limits", "See [LIMITS.md](LIMITS.md)."),
-            Self::Logs => ("Logs", "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`."),
         }
     }
 }

@@ -95,14 +95,8 @@ fn each<'a>(
     resolved
 }
 
-/// Resolves the apps of one file or command. A chosen `env_<name>` must exist in one of them; the
-/// others get a warning. Names must differ.
-pub fn resolve_all(apps: &[AppOptions], context: &Context) -> Result<Vec<Resolved>, ConfigError> {
-    Ok(resolve_only(apps, &[], context)?.0)
-}
-
-/// [`resolve_all`] for the apps of these names (all, when there are none). What is wrong with the others is told in
-/// warnings.
+/// Resolves those apps of one file or command that have these names (all, when there are none); what is wrong with the
+/// others is told in warnings. A chosen `env_<name>` must exist in one of them; the others get a warning. Names must differ.
 pub fn resolve_only(
     apps: &[AppOptions],
     only: &[String],

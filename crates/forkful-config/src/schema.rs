@@ -1,4 +1,4 @@
-//! What the table of keys says, for readers and for editors: a table in Markdown, and a JSON Schema.
+//! What the table of keys says, for editors: a JSON Schema.
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub fn json_schema() -> Value {
     }
     let foreign = known_keys().iter().filter(|key| key.support == Support::Foreign);
     for key in foreign {
-        properties.insert(key.name.to_owned(), json!({ "deprecated": true, "description": sentence(key) }));
+        properties.insert(key.name.to_owned(), json!({ "deprecated": true, "description": key.sentence() }));
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -56,39 +56,17 @@ pub fn json_schema() -> Value {
     })
 }
 
-/// The keys as a table in Markdown, for `docs/FROM-PM2.md`.
-pub fn attribute_table() -> String {
-    let mut table =
-        String::from("| key | aliases | value | default | meaning |\n| --- | --- | --- | --- | --- |\n");
-    for key in known_keys() {
-        let default = match key.support {
-            Support::Foreign => "ignored".to_owned(),
-            Support::Now if key.default.is_empty() => String::new(),
-            Support::Now => format!("`{}`", key.default),
-        };
-        let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
-        let kind = if key.support == Support::Foreign { String::new() } else { key.kind.describe() };
-        let row = format!(
-            "| `{}` | {} | {} | {default} | {} |\n",
-            key.name,
-            aliases.join(", "),
-            kind.replace('|', "\\|"),
-            sentence(key).replace('|', "\\|")
-        );
-        table.push_str(&row);
-    }
-    table
-}
-
-/// A key's documentation; what is said of a foreign one in a message as a sentence.
-fn sentence(key: &KnownKey) -> String {
-    match key.support {
-        Support::Foreign => {
-            let mut characters = key.doc.chars();
-            let first = characters.next().map(char::to_uppercase).into_iter().flatten();
-            format!("{}.", first.chain(characters).collect::<String>())
+impl KnownKey {
+    /// Its documentation; what is said of a foreign one in a message, as a sentence.
+    pub fn sentence(&self) -> String {
+        match self.support {
+            Support::Foreign => {
+                let mut characters = self.doc.chars();
+                let first = characters.next().map(char::to_uppercase).into_iter().flatten();
+                format!("{}.", first.chain(characters).collect::<String>())
+            }
+            Support::Now => self.doc.to_owned(),
         }
-        Support::Now => key.doc.to_owned(),
     }
 }
 

@@ -184,7 +184,7 @@ impl fmt::Display for Spot {
 
 /// Turns byte offsets into lines and columns.
 pub(crate) struct Lines<'a> {
-    text: &'a str,
+    pub(crate) text: &'a str,
     starts: Vec<usize>,
 }
 
@@ -194,10 +194,6 @@ impl<'a> Lines<'a> {
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
             .collect();
         Self { text, starts }
-    }
-
-    pub(crate) fn text(&self) -> &'a str {
-        self.text
     }
 
     /// The part of these bytes that is in their first line.

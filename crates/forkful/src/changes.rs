@@ -31,7 +31,7 @@ pub(crate) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// What the options of a command line say.
     pub(crate) fn of_command_line(specs: &'a Specs, options: &'a AppOptions, args: &AppOptionArgs) -> Self {
-        Self { specs, options, update_env: args.other.update_env, env_name: specs.env_name() }
+        Self { specs, options, update_env: args.other.update_env, env_name: specs.env_name.as_deref() }
     }
 
     /// Whether there is nothing to change.
@@ -97,7 +97,7 @@ impl<'a> Wanted<'a> {
 
     /// What an app gets of the caller's environment.
     fn caller_env(&self, present: &AppDefinition) -> BTreeMap<String, String> {
-        let mut env = if self.update_env { self.specs.caller_env().clone() } else { BTreeMap::new() };
+        let mut env = if self.update_env { self.specs.env.clone() } else { BTreeMap::new() };
         if present.is_of_another_user(rustix::process::geteuid().as_raw()) {
             env.retain(|name, _| is_for_other_users(name));
         }

@@ -48,7 +48,7 @@ use std::pin::Pin;
 
 use crate::cli::{Cli, Verb};
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{self, Home};
 
 /// Does what the command line says.
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
@@ -57,7 +57,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Init(args) => init::run(&args),
         Verb::Deploy(args) => deploy::run(&args),
         Verb::Validate(args) => validate::run(&args),
-        Verb::Unstartup(args) => startup::remove(&Home::locate()?, &args),
+        Verb::Unstartup(args) => startup::remove(&home::locate()?, &args),
         Verb::Run(args) => run::run(&args),
         Verb::Start(args) if args.no_daemon => run::foreground(&args.app),
         Verb::Bench(args) => bench::run_bench(&args),
@@ -66,8 +66,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Experiment(args) => experiment::run(&args),
         Verb::ServeFiles => serve::files(),
         Verb::Guard(args) => run::guard(&args),
-        Verb::Get(args) => settings::get(&Home::locate()?, &args),
-        Verb::Unset(args) => settings::unset(&Home::locate()?, &args),
+        Verb::Get(args) => settings::get(&home::locate()?, &args),
+        Verb::Unset(args) => settings::unset(&home::locate()?, &args),
         Verb::Daemon(args) => daemon::run(&args),
         Verb::Start(args) => connected(async |home| start::run(&home, &args).await),
         Verb::Stop(args) => connected(async |home| act::on_targets(&home, args, act::STOP).await),
@@ -115,7 +115,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 
 /// Runs what talks to the daemon: on a single-threaded runtime, which takes microseconds to make.
 fn connected(run: impl AsyncFnOnce(Home) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
-    let home = Home::locate()?;
+    let home = home::locate()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     // As an object, so that the runtime's code is there once and not for each command.

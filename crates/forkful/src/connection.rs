@@ -12,7 +12,7 @@ use forkful_os::identity::{READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{self, Home};
 
 /// This program's version; the daemon must have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -39,10 +39,10 @@ const DAEMON_VARIABLES: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "
 /// The daemon, if one is running. If it should be, but was killed, the user is told: what ran does not run any more.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
     let client = found(home).await?;
-    if client.is_none() && home.daemon().is_abandoned() {
+    if client.is_none() && home.is_abandoned() {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
-            let left = match forkful_daemon::count_left_behind(&home.daemon()) {
+            let left = match forkful_daemon::count_left_behind(home) {
                 0 => String::new(),
                 1 => " 1 process of its apps still runs, and ends with the next daemon;".to_owned(),
                 left => format!(" {left} processes of its apps still run, and end with the next daemon;"),
@@ -79,7 +79,7 @@ pub(crate) async fn begun(home: &Home) -> Result<Client, Failure> {
     if let Some(client) = found(home).await? {
         return Ok(client);
     }
-    home.create()?;
+    home::create(home)?;
     start(home)?;
     let begun = Instant::now();
     loop {
@@ -157,7 +157,8 @@ fn not_started(home: &Home, logged: u64, reason: &str) -> Failure {
     Failure::caused(Exit::NoDaemon, error).hint(format!("its log is {}", home.daemon_log().display()))
 }
 
-fn said_since(home: &Home, logged: u64) -> std::io::Result<Vec<String>> {
+/// What the daemon has written to its log since it had so many bytes, as far as the end of the log holds it.
+pub(crate) fn said_since(home: &Home, logged: u64) -> std::io::Result<Vec<String>> {
     let mut file = fs_err::File::open(home.daemon_log())?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(logged.max(length.saturating_sub(LOG_BYTES_SHOWN))))?;

@@ -6,109 +6,75 @@ use std::env;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
+pub(crate) use forkful_daemon::Home;
 
 use crate::exit::{Exit, Failure};
 
 /// The longest path that fits into a unix socket's address, without the NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The user's home of Forkful.
-#[derive(Debug, Clone)]
-pub(crate) struct Home {
-    path: PathBuf,
+/// Finds the user's home and checks what is there; it need not exist.
+pub(crate) fn locate() -> Result<Home, Failure> {
+    let home = Home::new(path_from_environment()?);
+    let bytes = home.socket().as_os_str().as_bytes().len();
+    if bytes > SOCKET_PATH_BYTES_MAX {
+        return Err(Failure::new(
+            Exit::WrongUse,
+            format!(
+                "the socket's path {} has {bytes} bytes, but the system allows {SOCKET_PATH_BYTES_MAX}",
+                home.socket().display()
+            ),
+        )
+        .hint("set FORKFUL_HOME to a directory with a shorter path"));
+    }
+    match std::fs::metadata(home.path()) {
+        Ok(metadata) => check(&home, &metadata)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(unusable(&home, e)),
+    }
+    Ok(home)
 }
 
-impl Home {
-    /// Finds the home and checks what is there; it need not exist.
-    pub(crate) fn locate() -> Result<Self, Failure> {
-        let home = Self { path: path_from_environment()? };
-        let bytes = home.socket().as_os_str().as_bytes().len();
-        if bytes > SOCKET_PATH_BYTES_MAX {
-            return Err(Failure::new(
-                Exit::WrongUse,
-                format!(
-                    "the socket's path {} has {bytes} bytes, but the system allows {SOCKET_PATH_BYTES_MAX}",
-                    home.socket().display()
-                ),
-            )
-            .hint("set FORKFUL_HOME to a directory with a shorter path"));
-        }
-        match std::fs::metadata(&home.path) {
-            Ok(metadata) => home.check(&metadata)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(home.unusable(e)),
-        }
-        Ok(home)
+/// Makes sure that the directory exists and can be written to.
+pub(crate) fn create(home: &Home) -> Result<(), Failure> {
+    let path = home.path();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| unusable(home, e))?;
+    let metadata = std::fs::metadata(path).map_err(|e| unusable(home, e))?;
+    check(home, &metadata)?;
+    if rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err() {
+        let path = path.display();
+        return Err(Failure::new(Exit::WrongUse, format!("{path} cannot be written to"))
+            .hint(format!("`chmod 700 {path}`, or set FORKFUL_HOME to another directory")));
     }
+    Ok(())
+}
 
-    /// Makes sure that the directory exists and can be written to.
-    pub(crate) fn create(&self) -> Result<(), Failure> {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
-        made.map_err(|e| self.unusable(e))?;
-        let metadata = std::fs::metadata(&self.path).map_err(|e| self.unusable(e))?;
-        self.check(&metadata)?;
-        if rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err()
-        {
-            return Err(Failure::new(
-                Exit::WrongUse,
-                format!("{} cannot be written to", self.path.display()),
-            )
-            .hint(format!(
-                "`chmod 700 {0}`, or set FORKFUL_HOME to another directory",
-                self.path.display()
-            )));
-        }
-        Ok(())
+fn check(home: &Home, metadata: &std::fs::Metadata) -> Result<(), Failure> {
+    let path = home.path().display();
+    if !metadata.is_dir() {
+        return Err(Failure::new(Exit::WrongUse, format!("{path} is not a directory"))
+            .hint("set FORKFUL_HOME to a directory"));
     }
+    let own = rustix::process::geteuid().as_raw();
+    if metadata.uid() != own {
+        let error = format!("{path} belongs to user id {}, not to yours, {own}", metadata.uid());
+        return Err(Failure::new(Exit::WrongUse, error).hint(
+            "run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own",
+        ));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        let error = format!("others may write to {path} (mode {:o})", metadata.mode() & 0o7777);
+        return Err(Failure::new(Exit::WrongUse, error).hint(format!("`chmod 700 {path}`")));
+    }
+    Ok(())
+}
 
-    /// The directory.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The same as the daemon knows it, which decides what the files in it are called.
-    pub(crate) fn daemon(&self) -> forkful_daemon::Home {
-        forkful_daemon::Home::new(self.path.clone())
-    }
-
-    /// The daemon's control socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.daemon().socket()
-    }
-
-    /// What the daemon itself has to say.
-    pub(crate) fn daemon_log(&self) -> PathBuf {
-        self.daemon().daemon_log()
-    }
-
-    fn check(&self, metadata: &std::fs::Metadata) -> Result<(), Failure> {
-        let path = self.path.display();
-        if !metadata.is_dir() {
-            return Err(Failure::new(Exit::WrongUse, format!("{path} is not a directory"))
-                .hint("set FORKFUL_HOME to a directory"));
-        }
-        let own = rustix::process::geteuid().as_raw();
-        if metadata.uid() != own {
-            let error = format!("{path} belongs to user id {}, not to yours, {own}", metadata.uid());
-            return Err(Failure::new(Exit::WrongUse, error).hint(
-                "run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own",
-            ));
-        }
-        if metadata.mode() & 0o022 != 0 {
-            let error = format!("others may write to {path} (mode {:o})", metadata.mode() & 0o7777);
-            return Err(Failure::new(Exit::WrongUse, error).hint(format!("`chmod 700 {path}`")));
-        }
-        Ok(())
-    }
-
-    fn unusable(&self, source: io::Error) -> Failure {
-        let error = Err::<(), _>(source).with_context(|| format!("cannot use {}", self.path.display()));
-        Failure::caused(Exit::WrongUse, error.expect_err("made from an error"))
-            .hint("set FORKFUL_HOME to a directory that you may write to")
-    }
+fn unusable(home: &Home, source: io::Error) -> Failure {
+    let error = anyhow::Error::new(source).context(format!("cannot use {}", home.path().display()));
+    Failure::caused(Exit::WrongUse, error).hint("set FORKFUL_HOME to a directory that you may write to")
 }
 
 /// Where log files go that nobody gave another place; relative only when there is no home at all.

@@ -26,7 +26,7 @@ const KEY_BYTES_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     path: PathBuf,
-    values: BTreeMap<String, String>,
+    pub(crate) values: BTreeMap<String, String>,
 }
 
 /// A key of log rotation: under which names it is set, and what it is called in `log_rotate`.
@@ -75,16 +75,6 @@ impl Settings {
         let changed = change(&mut settings)?;
         settings.save()?;
         Ok(changed)
-    }
-
-    /// All of them, by key.
-    pub(crate) fn all(&self) -> &BTreeMap<String, String> {
-        &self.values
-    }
-
-    /// The value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        self.values.get(key).map(String::as_str)
     }
 
     /// Puts a value under a key. One that is acted upon must make sense.
@@ -220,11 +210,11 @@ mod tests {
             };
             let rotation = settings.log_rotation();
             assert!((1..=LogRotation::KEEP_MAX).contains(&rotation.keep), "{rotation:?}");
-            let before = settings.all().clone();
+            let before = settings.values.clone();
             let changed = Settings::change(home.path(), |settings| Ok(settings.unset("nothing")));
             assert!(matches!(changed, Ok(false)));
             let after = Settings::load(home.path()).map_err(|failure| failure.error).unwrap();
-            assert_eq!(*after.all(), before);
+            assert_eq!(after.values, before);
         };
         fuzz(input, holds, |bytes| format!("b\"{}\"", bytes.escape_ascii()));
     }

@@ -17,18 +17,6 @@ use crate::home;
 use crate::output;
 use crate::settings::Settings;
 
-/// Somebody in whose name apps are asked for.
-pub(crate) struct Caller {
-    /// Absolute working directory.
-    pub(crate) cwd: PathBuf,
-    /// Environment.
-    pub(crate) env: BTreeMap<String, String>,
-    /// The `env_<name>` block that was chosen.
-    pub(crate) env_name: Option<String>,
-    /// Only apps of these names; empty means all.
-    pub(crate) only: Vec<String>,
-}
-
 /// The most bytes of a configuration from stdin, as much as of a file.
 const STDIN_BYTES_MAX: u64 = 1 << 20;
 
@@ -112,12 +100,18 @@ fn unreadable_stdin(error: std::io::Error) -> Failure {
 }
 
 /// Builds specs from what the caller says, in the caller's directory and environment.
+#[derive(Default)]
 pub(crate) struct Specs {
-    cwd: PathBuf,
-    env: BTreeMap<String, String>,
-    env_name: Option<String>,
-    added_env: BTreeMap<String, String>,
-    only: Vec<String>,
+    /// The caller's working directory, absolute.
+    pub(crate) cwd: PathBuf,
+    /// The caller's environment.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The `env_<name>` block that was chosen.
+    pub(crate) env_name: Option<String>,
+    /// What `--env KEY=VALUE` adds.
+    pub(crate) added_env: BTreeMap<String, String>,
+    /// Only apps of these names; empty means all.
+    pub(crate) only: Vec<String>,
 }
 
 impl Specs {
@@ -134,18 +128,11 @@ impl Specs {
         let mut specs = Self {
             cwd,
             env: caller_env,
-            env_name: None,
-            added_env: BTreeMap::new(),
             only: only.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect(),
+            ..Self::default()
         };
         env.iter().try_for_each(|text| specs.take_env(text))?;
         Ok(specs)
-    }
-
-    /// Looks at a caller in whose name a request comes.
-    pub(crate) fn of(caller: Caller) -> Self {
-        let Caller { cwd, env, env_name, only } = caller;
-        Self { cwd, env, env_name, added_env: BTreeMap::new(), only }
     }
 
     fn take_env(&mut self, text: &str) -> Result<(), Failure> {
@@ -168,24 +155,9 @@ impl Specs {
         Ok(())
     }
 
-    /// What `--env NAME` chose.
-    pub(crate) fn env_name(&self) -> Option<&str> {
-        self.env_name.as_deref()
-    }
-
-    /// The caller's environment.
-    pub(crate) fn caller_env(&self) -> &BTreeMap<String, String> {
-        &self.env
-    }
-
     /// One app, complete, without a word about what is odd: it was said when it was started.
     pub(crate) fn quietly(&self, options: &AppOptions) -> Result<AppSpec, Failure> {
         Ok(forkful_config::resolve(options, &self.context(None))?.spec)
-    }
-
-    /// The caller's working directory.
-    pub(crate) fn cwd(&self) -> &Path {
-        &self.cwd
     }
 
     /// The apps of a config file that `--only` leaves, with the command line's options over them.

@@ -1,8 +1,8 @@
-//! What the table of workers shows: a small part of an [`AppList`], so that hundreds of apps are listed at once.
+//! What the table of workers shows: a small part of an [`AppList`](super::AppList), so that hundreds of apps are listed at once.
 
 use serde::{Deserialize, Serialize};
 
-use super::{AppList, AppView, ModeKind, Status, WorkerView};
+use super::{ModeKind, Status};
 
 /// `GET /v1/table`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct AppRows {
     pub workers: Vec<WorkerRow>,
 }
 
-/// A worker's row; the fields mean what they mean in a [`WorkerView`].
+/// A worker's row; the fields mean what they mean in a [`WorkerView`](super::WorkerView).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerRow {
@@ -68,43 +68,4 @@ pub struct WorkerRow {
     /// For how long its event loop has not turned, in milliseconds, when that is so long that it counts as blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ms: Option<u64>,
-}
-
-impl From<&AppList> for AppTable {
-    fn from(list: &AppList) -> Self {
-        Self { apps: list.apps.iter().map(AppRows::from).collect(), notes: list.notes.clone() }
-    }
-}
-
-impl From<&AppView> for AppRows {
-    fn from(app: &AppView) -> Self {
-        let AppView { definition, workers, listening, .. } = app;
-        Self {
-            name: definition.name.clone(),
-            namespace: definition.namespace.clone(),
-            mode: definition.mode,
-            script: definition.script.clone().unwrap_or_else(|| definition.program.clone()),
-            listening: listening.clone(),
-            watch: definition.watch.is_some(),
-            uid: definition.run_as.as_ref().map(|user| user.uid),
-            workers: workers.iter().map(WorkerRow::from).collect(),
-        }
-    }
-}
-
-impl From<&WorkerView> for WorkerRow {
-    fn from(worker: &WorkerView) -> Self {
-        Self {
-            pm_id: worker.pm_id,
-            pid: worker.pid,
-            status: worker.status,
-            restarts: worker.restarts,
-            crashes: worker.crashes,
-            started_at_ms: worker.started_at_ms,
-            cpu_percent: worker.cpu_percent,
-            memory_bytes: worker.memory_bytes,
-            reason: worker.reason.clone(),
-            blocked_ms: worker.blocked_ms,
-        }
-    }
 }

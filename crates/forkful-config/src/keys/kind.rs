@@ -75,10 +75,10 @@ pub enum Kind {
 }
 
 /// What a kind is in words, as a type of TypeScript, and as a JSON Schema.
-struct Forms {
-    words: String,
-    typescript: String,
-    schema: Value,
+pub struct Forms {
+    pub words: String,
+    pub typescript: String,
+    pub schema: Value,
 }
 
 fn forms(words: &str, typescript: &str, schema: Value) -> Forms {
@@ -86,23 +86,14 @@ fn forms(words: &str, typescript: &str, schema: Value) -> Forms {
 }
 
 impl Kind {
-    /// The kind in a few words, for tables of documentation.
-    pub fn describe(self) -> String {
-        self.forms().words
-    }
-
-    /// As a type of TypeScript.
-    pub fn typescript(self) -> String {
-        self.forms().typescript
-    }
-
     /// As a JSON Schema.
     pub fn schema(self) -> Value {
         self.forms().schema
     }
 
+    /// All its forms.
     #[rustfmt::skip]
-    fn forms(self) -> Forms {
+    pub fn forms(self) -> Forms {
         let text = || json!({ "type": "string" });
         let texts = || json!({ "type": "array", "items": { "type": "string" } });
         let list = || json!({ "anyOf": [text(), texts()] });

@@ -83,7 +83,7 @@ fn node(spanned: Spanned<Raw>, lines: &Lines<'_>) -> Node {
         Raw::Null => Value::Null,
         Raw::Bool(flag) => Value::Bool(flag),
         Raw::Number(value, printed) => {
-            let written = source(&spanned.defined, lines.text()).unwrap_or(printed);
+            let written = source(&spanned.defined, lines.text).unwrap_or(printed);
             // `1.10` as an environment variable means these four characters.
             Value::Number(Number::new(value, &written))
         }

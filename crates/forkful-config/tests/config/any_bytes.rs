@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::Place;
-use forkful_config::{Format, parse, resolve_all};
+use crate::common::{Place, resolve_all};
+use forkful_config::{Format, parse};
 use proptest::prelude::*;
 
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Toml];

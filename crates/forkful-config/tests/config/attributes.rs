@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Place, app, fault, json, script};
+use crate::common::{Place, app, fault, json, resolve_all, script};
 use forkful_config::{
-    Context, Format, NodeEvaluator, attribute_table, json_schema, known_keys, load, parse, resolve,
-    resolve_all,
+    Context, Format, NodeEvaluator, Support, json_schema, known_keys, load, parse, resolve,
 };
 use forkful_core::logs::{LineFormat, LogRotation, MinFree};
 use forkful_core::spec::{HealthProbe, WatchIgnore};
@@ -371,6 +370,30 @@ fn the_schema_for_editors_is_what_the_code_says() {
     for key in known_keys() {
         assert!(properties.get(key.name).is_some(), "{}", key.name);
     }
+}
+
+/// The keys as a table in Markdown, for `docs/FROM-PM2.md`.
+fn attribute_table() -> String {
+    let mut table =
+        String::from("| key | aliases | value | default | meaning |\n| --- | --- | --- | --- | --- |\n");
+    for key in known_keys() {
+        let default = match key.support {
+            Support::Foreign => "ignored".to_owned(),
+            Support::Now if key.default.is_empty() => String::new(),
+            Support::Now => format!("`{}`", key.default),
+        };
+        let aliases: Vec<String> = key.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+        let kind = if key.support == Support::Foreign { String::new() } else { key.kind.forms().words };
+        let row = format!(
+            "| `{}` | {} | {} | {default} | {} |\n",
+            key.name,
+            aliases.join(", "),
+            kind.replace('|', "\\|"),
+            key.sentence().replace('|', "\\|")
+        );
+        table.push_str(&row);
+    }
+    table
 }
 
 #[test]

@@ -127,3 +127,8 @@ pub(crate) fn script(script: &str) -> AppOptions {
 pub(crate) fn lines<T: ToString>(items: &[T]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
+
+/// All of these apps.
+pub(crate) fn resolve_all(apps: &[AppOptions], context: &Context) -> Result<Vec<Resolved>, ConfigError> {
+    forkful_config::resolve_only(apps, &[], context).map(|(resolved, _)| resolved)
+}

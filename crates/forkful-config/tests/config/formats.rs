@@ -157,7 +157,7 @@ fn every_name_of_a_key_sets_the_same_field() {
             assert_eq!(options_of(&name, key.example), by_name, "{name} is not {}", key.name);
         }
         assert!(key.doc.ends_with('.'), "{} has no sentence of documentation", key.name);
-        assert!(!key.kind.describe().is_empty());
+        assert!(!key.kind.forms().words.is_empty());
     }
 }
 

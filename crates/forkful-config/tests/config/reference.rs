@@ -42,7 +42,7 @@ sizes are bytes or strings such as `\"200M\"`. Relative paths start at the confi
 fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for group in Group::ALL {
-        let (title, note) = group.section();
+        let (title, note) = section(group);
         write!(text, "\n## {title}\n").unwrap();
         if !note.is_empty() {
             writeln!(text, "{note}\n").unwrap();
@@ -53,6 +53,26 @@ fn page() -> String {
     text.push_str(&changes());
     text.push_str("\nKeys of PM2 without effect here, and how to migrate: [FROM-PM2.md](FROM-PM2.md).\n");
     text
+}
+
+/// A group's heading, and what is said below it.
+fn section(group: Group) -> (&'static str, &'static str) {
+    match group {
+        Group::App => ("The app", ""),
+        Group::Workers => ("Workers and connections", "See [BALANCE.md](BALANCE.md)."),
+        Group::Environment => ("Environment", "See [REBOOT.md](REBOOT.md) for what is kept over a reboot."),
+        Group::User => ("User", "Only a daemon of root can start workers as another user."),
+        Group::Start => ("Start and readiness", "See [RELOAD.md](RELOAD.md)."),
+        Group::Stop => ("Stop", "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md)."),
+        Group::Restart => ("Restart after an exit", "See [CRASHES.md](CRASHES.md)."),
+        Group::Renew => (
+            "Reload by a rule",
+            "See [MEMORY.md](MEMORY.md). `health` is a path, a URL, `\"tcp\"`, or an object with one of `http`, `tcp` and \
+             `command` and with `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`.",
+        ),
+        Group::Limits => ("Limits", "See [LIMITS.md](LIMITS.md)."),
+        Group::Logs => ("Logs", "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`."),
+    }
 }
 
 /// Which keys of an app that exists may change, and how.
@@ -82,7 +102,7 @@ fn row(key: &KnownKey) -> String {
     format!(
         "| `{}` | {} | {} | {}{also}{since} | {} |\n",
         key.name,
-        cell(&key.kind.describe()),
+        cell(&key.kind.forms().words),
         code(key.default),
         cell(key.doc),
         code(key.example)
@@ -95,7 +115,7 @@ fn types() -> String {
     for key in supported_keys() {
         let optional = if key.name == "script" { "" } else { "?" };
         writeln!(text, "  /** {} */", key.doc).unwrap();
-        writeln!(text, "  {}{optional}: {};", key.name, key.kind.typescript()).unwrap();
+        writeln!(text, "  {}{optional}: {};", key.name, key.kind.forms().typescript).unwrap();
     }
     text
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{NoEvaluator, Place, app, json, lines, script};
-use forkful_config::{AppOptions, Context, Format, parse, resolve, resolve_all};
+use crate::common::{NoEvaluator, Place, app, json, lines, resolve_all, script};
+use forkful_config::{AppOptions, Context, Format, parse, resolve};
 use forkful_core::spec::{AppSpec, Mode, Named as _, RestartDelay};
 
 #[test]

@@ -18,7 +18,7 @@ use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
-use crate::specs::{Caller, Specs};
+use crate::specs::Specs;
 
 /// The longest request; the environment of a process has at most 6 MB on Linux.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
@@ -124,7 +124,7 @@ fn check_cwd(cwd: &Path) -> Result<(), Failure> {
 fn changes(request: ChangesRequest) -> Result<Vec<AppChange>, Failure> {
     check_cwd(&request.cwd)?;
     let ChangesRequest { options: written, apps, cwd, env, update_env } = request;
-    let specs = Specs::of(Caller { cwd, env, env_name: None, only: Vec::new() });
+    let specs = Specs { cwd, env, ..Specs::default() };
     let options = specs.options_of_text(written.get(), &options())?;
     if options.get("name").is_some() && apps.len() > 1 {
         let error = format!("`name` would give {} apps the same name", apps.len());
@@ -138,7 +138,7 @@ fn definitions(request: Request) -> Result<Definitions, Failure> {
     check_cwd(&request.cwd)?;
     let Request { file, config, config_name, cwd, env, env_name, only, code_changes: with_changes } = request;
     let file = file.map(|file| cwd.join(file));
-    let specs = Specs::of(Caller { cwd, env, env_name, only });
+    let specs = Specs { cwd, env, env_name, only, ..Specs::default() };
     let apps = match (file, config) {
         (Some(file), None) => specs.apps_of_config(&file, &AppOptions::default())?,
         (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,

@@ -56,24 +56,18 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
             &stop,
         )?
     };
-    conclude(&Ran { plan, report }, watched, args, &thresholds, &|findings| tell(args, findings))
-}
-
-/// A load that was made.
-struct Ran {
-    plan: Plan,
-    report: Report,
+    conclude(&plan, &report, watched, args, &thresholds, &|findings| tell(args, findings))
 }
 
 /// Judges what was measured, has it told, writes the files, and says how the command ends.
 fn conclude(
-    ran: &Ran,
+    plan: &Plan,
+    report: &Report,
     watched: Watched,
     args: &BenchArgs,
     thresholds: &[Threshold],
     tell: &dyn Fn(&Findings) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
-    let Ran { plan, report } = ran;
     let workers = watched.found(report);
     let trust = Trust::of(plan, report).with_workers(plan, report, workers.as_ref());
     let judgements: Vec<Judgement> = thresholds.iter().map(|threshold| threshold.judge(report)).collect();

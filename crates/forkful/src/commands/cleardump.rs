@@ -25,7 +25,6 @@ pub(super) async fn run(home: &Home, args: &ClearArgs) -> Result<Exit, Failure> 
 
 /// Without a daemon nothing runs that would be saved anew, so the last state goes too.
 fn without_daemon(home: &Home) -> Result<ClearReply, Failure> {
-    let home = home.daemon();
     let mut removed = Vec::new();
     for path in [home.dump(), home.previous_state(), home.state()] {
         match fs_err::remove_file(&path) {

@@ -6,7 +6,7 @@ use forkful_os::identity::take_inherited_fd;
 
 use crate::cli::DaemonArgs;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home;
 
 pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let ready = match args.ready_fd {
@@ -16,10 +16,9 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
             Failure::caused(Exit::WrongUse, error)
         })?),
     };
-    let home = Home::locate()?;
-    home.create()?;
+    let home = home::locate()?;
+    home::create(&home)?;
     let options = DaemonOptions { ready, resurrect: args.resurrect };
-    forkful_daemon::run_daemon(home.daemon(), options)
-        .map_err(|e| Failure::caused(Exit::NoDaemon, e.into()))?;
+    forkful_daemon::run_daemon(home, options).map_err(|e| Failure::caused(Exit::NoDaemon, e.into()))?;
     Ok(Exit::Done)
 }

@@ -21,7 +21,7 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
     let (client, pid) = match Client::connect(&home.socket()).await {
         Ok((client, ping)) => (client, ping.pid),
         Err(ClientError::NotRunning { .. }) => {
-            let cleared = forkful_daemon::clear_left_behind(&home.daemon())
+            let cleared = forkful_daemon::clear_left_behind(home)
                 .map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
             let text = match cleared {
                 None => "no daemon is running".to_owned(),

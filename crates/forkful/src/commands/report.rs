@@ -1,8 +1,6 @@
 //! `forkful report`: what a bug report should hold, without secrets.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
 use std::process::Command;
 
 use forkful_api::types::{AppList, AppTable};
@@ -15,9 +13,8 @@ use crate::home::Home;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, format};
 
-/// Lines of the daemon's log that are shown, and how much of its end is read for them.
+/// Lines of the daemon's log that are shown.
 const LOG_LINES: usize = 20;
-const LOG_BYTES: u64 = 64 * 1024;
 /// The table's width where there is no terminal.
 const COLUMNS: u16 = 120;
 
@@ -30,23 +27,23 @@ pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
     add(&mut text, "usable cores", &format!("{}{because}", cores.count));
     add(&mut text, "node", &answer("node", "--version"));
     add(&mut text, "home", &home.path().display().to_string());
-    let list = match connection::running(home).await {
+    let (list, rows) = match connection::running(home).await {
         Ok(Some(mut client)) => {
             let ping = client.ping().await?;
             add(&mut text, "daemon", &format!("version {}, pid {}", ping.version, ping.pid));
-            client.list().await?
+            (client.list().await?, client.table().await?)
         }
         Ok(None) => {
             add(&mut text, "daemon", "none is running");
-            AppList::default()
+            (AppList::default(), AppTable::default())
         }
         Err(failure) => {
             add(&mut text, "daemon", &format!("{:#}", failure.error));
-            AppList::default()
+            (AppList::default(), AppTable::default())
         }
     };
-    apps(&mut text, &list);
-    log(&mut text, &home.daemon_log());
+    apps(&mut text, &list, &rows);
+    log(&mut text, home);
     output::print(&text)?;
     Ok(Exit::Done)
 }
@@ -55,13 +52,13 @@ fn add(text: &mut String, name: &str, value: &str) {
     writeln!(text, "{name:<14}{}", format::visible(value)).expect("a String takes everything");
 }
 
-fn apps(text: &mut String, list: &AppList) {
+fn apps(text: &mut String, list: &AppList, rows: &AppTable) {
     if list.apps.is_empty() {
         return;
     }
     text.push('\n');
     let shape = TableShape { width: Some(COLUMNS), ..TableShape::stdout() };
-    text.push_str(&table::workers(&AppTable::from(list), now_ms(), &shape));
+    text.push_str(&table::workers(rows, now_ms(), &shape));
     for app in &list.apps {
         let definition = &app.definition;
         let args = shown_arguments(&definition.args).join(" ");
@@ -72,19 +69,12 @@ fn apps(text: &mut String, list: &AppList) {
     }
 }
 
-fn log(text: &mut String, path: &Path) {
-    let mut end = Vec::new();
-    let read = fs_err::File::open(path).and_then(|mut file| {
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
-        file.take(LOG_BYTES).read_to_end(&mut end)
-    });
-    if read.is_err() || end.is_empty() {
+fn log(text: &mut String, home: &Home) {
+    let lines = connection::said_since(home, 0).unwrap_or_default();
+    if lines.is_empty() {
         return;
     }
     text.push_str("\nthe daemon's log:\n");
-    let end = String::from_utf8_lossy(&end);
-    let lines: Vec<&str> = end.lines().collect();
     for line in &lines[lines.len().saturating_sub(LOG_LINES)..] {
         let is_secret = line.split_whitespace().any(looks_secret);
         let shown = if is_secret { "[a line that holds a secret]".to_owned() } else { format::visible(line) };

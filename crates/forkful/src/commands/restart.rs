@@ -77,7 +77,7 @@ pub(super) async fn again(
     if !wanted.update_env && !named.is_empty() {
         // A name that has changed is found no more; then there is no hint.
         let apps = super::targets::apps(client, &named).await.unwrap_or_default();
-        super::unsaved::tell_of_new(client, wanted.specs.caller_env(), &apps, verb).await;
+        super::unsaved::tell_of_new(client, &wanted.specs.env, &apps, verb).await;
     }
     Ok(reply)
 }

@@ -9,7 +9,7 @@ use forkful_daemon::{ForegroundOptions, run_foreground};
 
 use crate::cli::{AppArgs, GuardArgs, RunArgs};
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::specs::Specs;
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -23,7 +23,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 pub(super) fn foreground(args: &AppArgs) -> Result<Exit, Failure> {
     let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let apps = super::start::named(&specs, args)?;
-    let (home, _temporary) = home()?;
+    let (home, _temporary) = usable_home()?;
     let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };
     let code = run_foreground(apps, options).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
@@ -37,8 +37,8 @@ pub(super) fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
 
 /// The user's home; where it cannot be used, as in a container whose file system is read-only, a
 /// private temporary directory. Only the agent is put there.
-fn home() -> Result<(forkful_daemon::Home, Option<Temporary>), Failure> {
-    let usual = Home::locate().and_then(|home| home.create().map(|()| home.daemon()));
+fn usable_home() -> Result<(Home, Option<Temporary>), Failure> {
+    let usual = home::locate().and_then(|home| home::create(&home).map(|()| home));
     let failure = match usual {
         Ok(home) => return Ok((home, None)),
         Err(failure) => failure,
@@ -46,7 +46,7 @@ fn home() -> Result<(forkful_daemon::Home, Option<Temporary>), Failure> {
     let path = std::env::temp_dir().join(format!("forkful-run-{}", std::process::id()));
     // `create` fails when something is there already, so that nobody can have prepared it.
     match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-        Ok(()) => Ok((forkful_daemon::Home::new(path.clone()), Some(Temporary(path)))),
+        Ok(()) => Ok((Home::new(path.clone()), Some(Temporary(path)))),
         Err(_) => Err(failure),
     }
 }

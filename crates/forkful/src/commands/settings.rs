@@ -9,7 +9,7 @@ use super::act::{request, tell};
 use crate::cli::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::output::progress::Progress;
 use crate::output::{self, format};
 use crate::settings::{Settings, normal_key, rotation_key};
@@ -33,7 +33,7 @@ pub(super) async fn multiset(home: &Home, args: &MultisetArgs) -> Result<Exit, F
 pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(home.path())?;
     let key = args.key.as_deref().filter(|key| *key != "all").map(normal_key);
-    if let Some(value) = key.as_deref().and_then(|key| settings.get(key)) {
+    if let Some(value) = key.as_deref().and_then(|key| settings.values.get(key)) {
         // Asked for by its name, it is shown as it is.
         if args.json {
             output::print_json(&value)?;
@@ -43,7 +43,7 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let meant: BTreeMap<&str, &str> = settings
-        .all()
+        .values
         .iter()
         .filter(|(known, _)| match &key {
             Some(module) => known.split_once(':').is_some_and(|(name, _)| name == module),
@@ -71,7 +71,7 @@ pub(super) fn unset(home: &Home, args: &UnsetArgs) -> Result<Exit, Failure> {
         let error = if key == "all" { "nothing is set".to_owned() } else { format!("`{key}` is not set") };
         Failure::new(Exit::Failed, error).hint("`forkful get` shows what is")
     };
-    if Settings::load(home.path())?.all().is_empty() {
+    if Settings::load(home.path())?.values.is_empty() {
         // There may be no home either.
         return Err(absent());
     }
@@ -89,7 +89,7 @@ pub(super) async fn conf(home: &Home, args: ConfArgs) -> Result<Exit, Failure> {
 
 /// Keeps all of the pairs, or none, and gives apps the values that are for them.
 async fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
-    home.create()?;
+    home::create(home)?;
     let mut lines = String::new();
     let pairs: Vec<(String, String)> =
         pairs.into_iter().map(|(key, value)| (normal_key(&key), value)).collect();

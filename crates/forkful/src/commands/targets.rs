@@ -70,8 +70,7 @@ async fn script_or_name(home: &Home, target: String, known: &mut Option<AppList>
     if target == "all" || is_id {
         return Ok(target);
     }
-    let cwd = Specs::new(&[], &[])?.cwd().to_owned();
-    let path = forkful_config::tidy(&cwd.join(&target));
+    let path = forkful_config::tidy(&Specs::new(&[], &[])?.cwd.join(&target));
     let is_path = ["/", "./", "../"].iter().any(|start| target.starts_with(start));
     if !is_path {
         if !target.contains('/') && !path.is_file() {

@@ -8,7 +8,7 @@ use forkful_load::report::{self, Judgement, Level, Threshold, Trust};
 use forkful_load::{Phase, Plan, Report, run as run_load};
 
 use super::workers::Watched;
-use super::{Ran, conclude, files, lab};
+use super::{conclude, files, lab};
 use crate::cli::{BenchArgs, typed_load_options};
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -47,7 +47,7 @@ pub(super) fn run(
     let with_workers = args.output.json || args.output.html.is_some();
     let mut watched = if with_workers { Watched::find(&plan) } else { Watched::default() };
     let report = load(dialect.as_mut(), &plan, &mut watched, stage)?;
-    conclude(&Ran { plan, report }, watched, args, thresholds, &|findings| {
+    conclude(&plan, &report, watched, args, thresholds, &|findings| {
         stage.show(&dialect.report(findings.report))?;
         if let Some(path) = dialect.log() {
             append(path, dialect.as_ref(), findings.report)?;

@@ -18,7 +18,6 @@ use forkful_load::{Phase, Plan, Progress, Report};
 use forkful_os::procinfo::{self, connections_at, socket_inodes};
 
 use crate::connection;
-use crate::home::Home;
 use traffic::{CONNECTIONS_MAX, Seen, Traffic};
 
 /// Between two looks at the connections; a look takes about a microsecond for each.
@@ -185,7 +184,7 @@ fn by_header(app: Option<App>, report: &Report) -> Workers {
 
 /// The daemon's app that listens where the plan goes.
 fn app(plan: &Plan) -> Option<App> {
-    let home = Home::locate().ok()?;
+    let home = crate::home::locate().ok()?;
     if !home.socket().exists() {
         return None;
     }
