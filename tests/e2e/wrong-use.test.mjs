@@ -11,7 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import { differentAnswers, freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { nodeBinary, NEWEST } from './lib/nodes.mjs';
-import { binary, FAILED, NO_DAEMON, NO_SUCH_APP, sandbox, WRONG_USE } from './lib/sandbox.mjs';
+import { binary, FAILED, NO_SUCH_APP, sandbox, WRONG_USE } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
 const NODE = ['--interpreter', nodeBinary(NEWEST)];
@@ -244,14 +244,6 @@ describe('wrong use', { concurrency: 2 }, () => {
 });
 
 describe('a home in a bad state', { concurrency: 2 }, () => {
-  test('commands without a daemon say so', async (t) => {
-    const forkful = await sandbox(t);
-    const { code } = await forkful.fails(['ping']);
-    assert.equal(code, NO_DAEMON);
-    assert.equal((await forkful.ok(['jlist'])).stdout.trim(), '[]');
-    assert.equal(existsSync(join(forkful.home, 'logs')), false, 'asking starts nothing');
-  });
-
   test('a stale socket and lock of a daemon that was killed are replaced', async (t) => {
     const forkful = await sandbox(t);
     const port = await freePort();
@@ -292,23 +284,6 @@ describe('a home in a bad state', { concurrency: 2 }, () => {
     assert.equal(readFileSync(file, 'utf8'), 'text');
   });
 
-  test('two first commands at once share one daemon', async (t) => {
-    const forkful = await sandbox(t);
-    const script = forkful.script(() => { setInterval(() => {}, 1000); });
-    const outcomes = await Promise.all(['a', 'b', 'c', 'd'].map((name) => forkful.run(['start', script, '--name', name, '--no-wait', ...NODE])));
-    assert.deepEqual(outcomes.map(({ code, stderr }) => [code, stderr].join(' ').trim()), ['0', '0', '0', '0']);
-    assert.deepEqual((await forkful.jlist()).map(({ name }) => name).sort(), ['a', 'b', 'c', 'd']);
-  });
-
-  test('a home that cannot be made', async (t) => {
-    const forkful = await sandbox(t);
-    const script = forkful.script(() => {});
-    const env = { FORKFUL_HOME: join(script, 'home') };
-    const { code, stderr } = await forkful.fails(['start', script, ...NODE], { env });
-    assert.equal(code, WRONG_USE);
-    assert.match(stderr, /FORKFUL_HOME/);
-  });
-
   test('a home that cannot be written', { skip: process.getuid?.() !== 0 && 'needs to become another user' }, async (t) => {
     const forkful = await sandbox(t);
     const script = forkful.script(() => {});
@@ -321,26 +296,5 @@ describe('a home in a bad state', { concurrency: 2 }, () => {
     const [code] = await within('the end', once(child, 'exit'));
     assert.equal(code, WRONG_USE);
     assert.match(stderr, /sealed/);
-  });
-
-  test('a daemon of another version is named, and left alone', async (t) => {
-    const forkful = await sandbox(t);
-    mkdirSync(forkful.home, { mode: 0o700 });
-    const answer = JSON.stringify({ version: '99.9.9', api: 999, pid: process.pid, started_at_ms: 1 });
-    const asked = [];
-    const other = net.createServer((socket) => socket.on('error', () => {}).on('data', (text) => {
-      asked.push(String(text).split('\r\n')[0]);
-      socket.end(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${answer.length}\r\nConnection: close\r\n\r\n${answer}`);
-    }));
-    other.listen(join(forkful.home, 'forkful.sock'));
-    await once(other, 'listening');
-    for (const command of [['list'], ['start', forkful.script(() => {})], ['reload', 'all']]) {
-      const { code, stderr } = await forkful.fails(command);
-      assert.equal(code, NO_DAEMON);
-      assert.match(stderr, /99\.9\.9/);
-    }
-    assert.deepEqual([...new Set(asked)], ['GET /v1/ping HTTP/1.1']);
-    other.close();
-    await once(other, 'close');
   });
 });

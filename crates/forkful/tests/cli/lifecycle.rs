@@ -214,17 +214,6 @@ fn a_taken_port_is_named_with_its_owner() {
 }
 
 #[test]
-fn a_line_of_ten_megabytes_arrives_whole() {
-    let sandbox = Sandbox::new();
-    sandbox.write("long.js", "console.log('x'.repeat(10_000_000)); setInterval(() => {}, 1000);");
-    done(&sandbox, &["start", "long.js"]);
-    let mut follower = follow(&sandbox, &["logs", "--raw"]);
-    let line = follower.next_line();
-    drop(follower);
-    assert_eq!((line.len(), line.trim_end_matches('\n').bytes().all(|b| b == b'x')), (10_000_001, true));
-}
-
-#[test]
 fn describe_shows_what_was_asked_for_and_what_is() {
     let sandbox = Sandbox::new();
     sandbox.write("ticker.js", TICKER);
@@ -386,18 +375,6 @@ fn a_config_file_starts_and_changes_several_apps() {
     assert!(described.contains("COLOUR"), "{described}");
     done(&sandbox, &["delete", "next.json"]);
     assert_eq!((named("api"), named("worker"), named("late")), (0, 1, 0));
-}
-
-#[test]
-fn a_stale_socket_is_taken_over() {
-    let sandbox = Sandbox::new();
-    sandbox.write("ticker.js", TICKER);
-    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
-        .create(sandbox.home())
-        .unwrap();
-    drop(std::os::unix::net::UnixListener::bind(sandbox.home().join("forkful.sock")).unwrap());
-    done(&sandbox, &["start", "ticker.js"]);
-    assert_eq!(jlist(&sandbox).len(), 1);
 }
 
 #[test]
