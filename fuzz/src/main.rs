@@ -29,6 +29,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("netlink", forkful_os::fuzzing::netlink),
     ("serve", forkful_serve::fuzzing::serve),
     ("state", forkful_daemon::fuzzing::state),
+    ("supervisor", forkful_core::fuzzing::supervisor),
     ("worker-message", forkful_daemon::fuzzing::worker_message),
 ];
 

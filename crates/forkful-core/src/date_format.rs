@@ -5,13 +5,16 @@
 
 use std::fmt::{self, Write};
 
+use serde::{Deserialize, Serialize};
+
 use chrono::{DateTime, Datelike, Days, FixedOffset, Offset as _, TimeDelta, Timelike, Utc};
 
 /// The longest form, in bytes; a bound on what stands before each line.
 pub const DATE_FORMAT_BYTES_MAX: usize = 256;
 
 /// A form of dates, checked.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct DateFormat {
     source: String,
     parts: Vec<Part>,
@@ -200,6 +203,19 @@ impl DateFormat {
         let mut out = String::new();
         self.write(at_ms, offset_s, &mut out);
         out
+    }
+}
+
+impl TryFrom<String> for DateFormat {
+    type Error = DateFormatFault;
+    fn try_from(source: String) -> Result<Self, DateFormatFault> {
+        Self::new(source)
+    }
+}
+
+impl From<DateFormat> for String {
+    fn from(format: DateFormat) -> Self {
+        format.source
     }
 }
 

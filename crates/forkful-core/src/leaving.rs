@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 use crate::spec::StopPolicy;
 
@@ -13,7 +15,8 @@ use crate::spec::StopPolicy;
 pub const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
 
 /// How far a leaving process has been pushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "LeavingState")]
 pub enum State {
     /// Asked to finish what it has; gets no new connections.
     Draining {

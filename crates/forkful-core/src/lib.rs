@@ -14,6 +14,9 @@ pub mod ansi;
 pub mod apply;
 pub mod date_format;
 pub mod foreground;
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod last_words;
 pub mod leaving;
 pub mod logs;
@@ -26,6 +29,7 @@ pub mod rollout;
 pub mod saving;
 pub mod signals;
 pub mod slot;
+pub mod snapshot;
 pub mod spec;
 pub mod stderr_excerpt;
 pub mod steering;

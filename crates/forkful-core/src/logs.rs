@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::date_format::DateFormat;
 
 /// Where a worker's output goes, and how it looks there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpec {
     /// stdout; `None` is the default path under the home.
     pub out_file: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct LogSpec {
 }
 
 /// The shape of a line in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum LineFormat {
     /// As the app wrote it, with the time before it if that is asked for.
     #[default]
@@ -44,7 +44,7 @@ pub enum LineFormat {
 }
 
 /// What becomes of the control sequences of terminals (ECMA-48) in files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum AnsiPolicy {
     /// They stay.
     #[default]

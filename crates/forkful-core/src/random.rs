@@ -1,7 +1,9 @@
 //! A small seeded generator (`SplitMix64`, Steele, Lea and Flood 2014): the same seed gives the same choices with every
 //! version of this program. Not for secrets, and the seed is an argument.
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Random {
     state: u64,
 }

@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 use crate::slot::{Exit, FailReason};
 use crate::spec::{RestartDelay, RestartPolicy};
@@ -37,7 +39,7 @@ pub const UNSTABLE_KEPT_MAX: usize = 4096;
 const GROWTH_STEPS_MAX: u32 = 64;
 
 /// What a slot remembers about its starts and exits.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Restarts of the slot while it was in use, asked for or not (PM2's `restart_time`).
     pub restarts: u32,

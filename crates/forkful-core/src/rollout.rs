@@ -11,6 +11,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::slot::{Fault, SlotNumber, Verb};
 
 /// Old processes that may be leaving while the next slot is begun, so that a reload needs memory
@@ -22,7 +24,7 @@ pub const LEAVING_MAX: usize = 2;
 pub const RELOADS_WAITING_MAX: usize = 8;
 
 /// A reload under way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     todo: VecDeque<SlotNumber>,
     current: Option<SlotNumber>,
@@ -33,7 +35,7 @@ pub struct Rollout {
 }
 
 /// Where and why a reload ended early.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The slot whose replacement failed, or would have been next when the reload was cancelled.
     pub slot: SlotNumber,
@@ -165,7 +167,7 @@ impl Rollout {
 }
 
 /// The reloads of one app, one after another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadQueue<T> {
     busy: bool,
     waiting: VecDeque<T>,

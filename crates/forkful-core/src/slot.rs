@@ -32,6 +32,8 @@ mod turn;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::restart::{self, Counters};
 use crate::spec::{AppSpec, Mode, Readiness, RestartPolicy, Runtime, StopPolicy};
 use crate::{Time, leaving};
@@ -53,20 +55,20 @@ pub const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 pub const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which start of a slot a process belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Generation(pub u32);
 
 /// The number of a slot in its app, 0 to n−1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotNumber(pub u16);
 
 /// Names a command, so that its answer finds it. The driver chooses it; one ticket may go to
 /// several slots, and each of them answers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket(pub u64);
 
 /// A slot: its state, its memory, the processes that are leaving it, and who waits for it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Slot {
     /// What the slot does now.
     pub state: State,
@@ -80,7 +82,7 @@ pub struct Slot {
 }
 
 /// What a slot does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// No process, and none wanted.
     Stopped {
@@ -134,7 +136,7 @@ pub enum State {
 }
 
 /// A process that serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub generation: Generation,
     /// When it was started; uptime counts from here.
@@ -147,7 +149,7 @@ pub struct Running {
 }
 
 /// How far a stopping process has been pushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Push {
     /// Has got the stop signal.
     Signalled {
@@ -159,7 +161,7 @@ pub enum Push {
 }
 
 /// What follows the exit of a stopping process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     Stop,
     /// Nothing, and the slot goes away.
@@ -173,7 +175,7 @@ pub enum StopReason {
 }
 
 /// Why a slot was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailReason {
     /// Too many unstable exits.
     CrashLoop {
@@ -185,7 +187,7 @@ pub enum FailReason {
 }
 
 /// How a process ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     /// By itself, with this code.
     Code(i32),
@@ -195,7 +197,7 @@ pub enum Exit {
 }
 
 /// A process that has lost the slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaver {
     pub generation: Generation,
     /// How far it has been pushed.
@@ -203,14 +205,14 @@ pub struct Leaver {
 }
 
 /// A command without an answer so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     pub ticket: Ticket,
     pub verb: Verb,
 }
 
 /// What somebody may ask of a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// Have a process; nothing to do when there is one.
     Start,
@@ -285,7 +287,7 @@ pub enum Action {
 }
 
 /// The parts of an [`AppSpec`] that decide what a slot does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// What follows an exit.
     pub restart: RestartPolicy,

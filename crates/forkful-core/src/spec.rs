@@ -39,7 +39,7 @@ pub use upkeep::{
 pub const INSTANCES_MAX: u16 = 1024;
 
 /// A complete, validated description of an app.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppSpec {
     /// The app's name, unique within a daemon.
     pub name: AppName,
@@ -124,7 +124,7 @@ impl AppSpec {
 }
 
 /// Variables that differ from worker to worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerVariables {
     /// Holds the slot's number (`instance_var`).
     pub instance: String,
@@ -139,7 +139,7 @@ impl Default for WorkerVariables {
 }
 
 /// What is executed, in execve's terms: `program program_args… [script] args…`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// Absolute path of the executable (the interpreter, or the script itself).
     pub program: PathBuf,
@@ -220,7 +220,7 @@ named! {
 }
 
 /// What all processes of an app together may use, by its control group; `None` is no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceLimits {
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,
@@ -229,7 +229,7 @@ pub struct ResourceLimits {
 }
 
 /// What happens after a worker's exit that nobody asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartPolicy {
     /// Whether it is started again at all.
     pub autorestart: bool,
@@ -249,7 +249,7 @@ pub struct RestartPolicy {
 }
 
 /// How long to wait before a restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartDelay {
     /// Always the same (`restart_delay`), before every restart.
     Fixed(Duration),
@@ -264,7 +264,7 @@ pub enum RestartDelay {
 }
 
 /// When a worker counts as ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Readiness {
     /// Ready means the app said so by `process.send('ready')`.
     pub wait_ready: bool,
@@ -285,7 +285,7 @@ impl Readiness {
 }
 
 /// How a worker is asked to leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopPolicy {
     /// First signal, by name (`SIGINT` unless the user chose another).
     pub signal: StopSignal,
@@ -300,7 +300,7 @@ pub struct StopPolicy {
 }
 
 /// A signal number, checked to be one that this kernel knows (1 to 64).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopSignal(pub i32);
 
 impl Default for RestartPolicy {

@@ -24,10 +24,13 @@ mod readiness;
 mod reload;
 mod slot_map;
 mod slots;
+mod takeover;
 mod upkeep;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::random::Random;
@@ -40,6 +43,7 @@ pub use event::{AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrde
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
 pub use readiness::Sockets;
+pub use takeover::Adopted;
 pub use upkeep::{Observation, SlotUpkeep};
 
 use held::Held;
@@ -48,7 +52,7 @@ use reload::Reload;
 use slot_map::Slots;
 
 /// See the module's documentation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AppSupervisor {
     spec: Rc<AppSpec>,
     policy: Policy,
@@ -67,7 +71,7 @@ pub struct AppSupervisor {
 }
 
 /// A slot, and what is known of it beyond its state.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SlotRecord {
     pub slot: Slot,
     /// Whether it should run, by the last command; what is saved.
@@ -87,7 +91,7 @@ pub struct SlotRecord {
 }
 
 /// A refused listen, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenFault {
     pub error: String,
     pub hint: Option<String>,
@@ -332,6 +336,7 @@ impl Turn<'_> {
             }
             Event::Requests { slot, generation, served } => self.note_requests(slot, generation, served),
             Event::Renew { why } => self.renew(&why),
+            Event::TakenOver(there) => self.taken_over(&there),
         }
     }
 

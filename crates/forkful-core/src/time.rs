@@ -3,8 +3,12 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since an arbitrary start, monotonic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds since an arbitrary start, monotonic. In a snapshot (see [`crate::snapshot`]) a time means the same to the
+/// daemon that reads it only if both daemons count from the same start. A driver sees to that: it writes down where on the
+/// machine's monotonic clock its time began, and the next one counts from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(u64);
 
 impl Time {

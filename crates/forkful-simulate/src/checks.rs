@@ -3,6 +3,7 @@
 use forkful_core::slot::{Event, Generation, ReadySign, State, Verb};
 use forkful_core::supervisor::{AppId, SlotRecord};
 
+use crate::machine::Phase;
 use crate::script::Stray;
 use crate::watch::Invariant;
 use crate::world::World;
@@ -14,6 +15,7 @@ impl World {
             if let Err((invariant, seen)) = self.check_app(app) {
                 self.watch.fail(invariant, seen);
             }
+            self.check_counters(app);
         }
     }
 
@@ -46,6 +48,19 @@ impl World {
                 Err((Invariant::ReloadKeepsReady, seen))
             }
             None => Ok(()),
+        }
+    }
+
+    fn check_counters(&mut self, app: AppId) {
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        for (slot, record) in entry.supervisor.slots() {
+            let now = (record.slot.counters.restarts, record.slot.counters.crashes);
+            let before = self.watch.counters(app, *slot);
+            if now.0 < before.0 || now.1 < before.1 {
+                let seen = format!("worker {slot}: {before:?} restarts and crashes became {now:?}");
+                self.watch.fail(Invariant::CountersKept, seen);
+            }
+            self.watch.note_counters(app, *slot, now);
         }
     }
 
@@ -102,6 +117,11 @@ impl World {
         }
         if let Some(job) = self.daemon.jobs.keys().next() {
             return self.watch.fail(Invariant::AnsweredOnce, format!("command {} is never over", job.0));
+        }
+        let ended = self.machine.processes.values().find(|process| process.phase == Phase::Dead);
+        if let Some(process) = ended {
+            let seen = format!("{:?} has ended, and nobody was told", process.whose);
+            self.watch.fail(Invariant::GenerationsEnd, seen);
         }
         let unrest = self.daemon.apps.values().find_map(|entry| {
             let supervisor = &entry.supervisor;

@@ -2,11 +2,13 @@
 //!
 //! - `commands`: what clients ask, as events of supervisors · `effects`: what supervisors want done
 //! - `jobs`: commands under way, and their replies · `saving`: the saved state, a crash, and what comes back
+//! - `takeover`: a death of the daemon that its workers outlive
 
 mod commands;
 mod effects;
 mod jobs;
 mod saving;
+mod takeover;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -28,6 +30,7 @@ use crate::queue::Happening;
 use crate::world::World;
 
 pub(crate) use jobs::{Clients, Job, Request};
+pub(crate) use takeover::Kept;
 
 /// A start that takes longer is given up.
 const START_DEADLINE: Duration = Duration::from_secs(10);
@@ -53,6 +56,10 @@ pub(crate) struct Daemon {
     chance: Random,
     next_app: u32,
     next_job: u64,
+    /// The last command of the daemons before.
+    jobs_before: u64,
+    /// Commands of the daemons before that no client waits for.
+    unwatched: BTreeSet<JobId>,
     timer: Option<Time>,
 }
 
@@ -99,6 +106,8 @@ impl Daemon {
             chance: Random::new(seed),
             next_app: 0,
             next_job: 0,
+            jobs_before: 0,
+            unwatched: BTreeSet::new(),
             timer: None,
         }
     }
@@ -123,7 +132,9 @@ impl World {
     pub(crate) fn turn(&mut self) {
         self.on_time();
         self.settle();
-        self.set_timer();
+        if !self.kept.is_dead {
+            self.set_timer();
+        }
     }
 
     fn settle(&mut self) {
@@ -134,12 +145,14 @@ impl World {
                 None => {}
             }
         }
-        self.finish_jobs();
-        self.save_changes();
+        if !self.kept.is_dead {
+            self.finish_jobs();
+            self.save_changes();
+        }
     }
 
     fn go_on_with_held(&mut self) -> bool {
-        if !self.daemon.holds_some {
+        if !self.daemon.holds_some || self.kept.is_dead {
             return false;
         }
         let waiting = waiting_for_others(&self.daemon.apps);
@@ -215,16 +228,20 @@ impl World {
         if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
             let process = self.machine.processes.get(&pid);
             let after = process.map_or(Duration::ZERO, |process| process.plan.latency);
-            self.after(after, Happening::Asked(pid));
+            self.after(after, Happening::Asked(pid, self.daemons));
         }
     }
 
-    /// A worker that was asked answers, or does not.
-    pub(crate) fn on_asked(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.get(&pid) else { return };
+    /// A worker that was asked answers, or does not; whether the daemon that asked it is there.
+    pub(crate) fn on_asked(&mut self, pid: Pid, daemon: u32) -> bool {
+        let Some(process) = self.machine.processes.get(&pid) else { return false };
         let (app, slot, generation) = process.whose;
         let answer = if self.calm || process.is_well() { Ok(()) } else { Err("no answer".to_owned()) };
-        self.supervise(app, AppEvent::Health { slot, generation, answer });
+        let is_there = daemon == self.daemons;
+        if is_there {
+            self.supervise(app, AppEvent::Health { slot, generation, answer });
+        }
+        is_there
     }
 
     /// Begins a start that was put off.
@@ -306,6 +323,9 @@ impl World {
             return;
         }
         self.feed(app, slot, Event::Exited(generation, exit.unwrap_or(Exit::Code(0))));
+        if self.kept.is_dead {
+            return;
+        }
         self.daemon.pids.remove(&(app, slot, generation));
         self.forget_process(pid);
     }

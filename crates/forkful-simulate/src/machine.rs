@@ -118,6 +118,12 @@ impl Machine {
         Self { processes: BTreeMap::new(), last_pid: self.last_pid, refuses_until: self.refuses_until }
     }
 
+    /// The daemon is gone, and with it the starts that it had put off, and the signals that it had kept.
+    pub(crate) fn lose_unbegun(&mut self) {
+        self.processes.values_mut().for_each(|process| process.kept_signals.clear());
+        self.processes.retain(|_, process| process.phase != Phase::Queued);
+    }
+
     /// How many starts have been ordered so far.
     pub(crate) fn ordered(&self) -> u64 {
         self.last_pid
@@ -222,7 +228,9 @@ impl World {
         if deed == Deed::Disconnect && !process.told_to_end {
             self.watch.excuse(whose.0, whose.1);
         }
-        if latency.is_zero() {
+        if self.kept.is_dead {
+            self.keep(Happening::Told(pid, deed));
+        } else if latency.is_zero() {
             self.tell(pid, &deed);
         } else {
             self.after(latency, Happening::Told(pid, deed));

@@ -55,13 +55,14 @@ fn arguments() -> Result<Arguments, String> {
     Ok(found)
 }
 
-fn show(failure: &Failure, full: bool) {
+fn show(failure: &Failure, options: Options, full: bool) {
     println!("seed {} breaks an invariant: {}", failure.seed, failure.broken.invariant);
     println!("  {}", failure.broken.seen);
     let trace = if full { &failure.trace } else { &failure.shortened };
     println!("\n{} of {} steps of the script lead to it:\n", failure.steps_left, failure.steps);
     trace.iter().for_each(|line| println!("{line}"));
-    println!("\n`dev/simulate --seed {}` shows this again", failure.seed);
+    let plant = options.plant.map_or_else(String::new, |plant| format!(" --plant {}", plant.name()));
+    println!("\n`dev/simulate --seed {} --events {}{plant}` shows this again", failure.seed, options.events);
 }
 
 /// Plants each fault; says whether all were found.
@@ -127,7 +128,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(failure) => {
-            show(&failure, full);
+            show(&failure, options, full);
             ExitCode::FAILURE
         }
     }

@@ -15,11 +15,17 @@ pub enum Plant {
     NeedsIgnored,
     AnsweredBeforeSaved,
     LostChange,
+    UnwrittenEffects,
+    UnwrittenField,
+    UnwrittenCounter,
+    UnseenExit,
+    NobodyAdopted,
+    NumbersAgain,
 }
 
 impl Plant {
     /// All of them: name, and what goes wrong.
-    pub const ALL: [(Self, &'static str, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str, &'static str); 18] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -36,6 +42,16 @@ impl Plant {
         (Self::NeedsIgnored, "needs-ignored", "an app is told that those that it depends on are ready"),
         (Self::AnsweredBeforeSaved, "answered-before-saved", "a reply does not wait for the disk"),
         (Self::LostChange, "lost-change", "a change is not noted for the next save"),
+        (
+            Self::UnwrittenEffects,
+            "unwritten-effects",
+            "a state is written before its effects are performed, and they are not",
+        ),
+        (Self::UnwrittenField, "unwritten-field", "the deadlines of slots are not written"),
+        (Self::UnwrittenCounter, "unwritten-counter", "how often workers were restarted is not written"),
+        (Self::UnseenExit, "unseen-exit", "the end of a process is lost while no daemon is there"),
+        (Self::NobodyAdopted, "nobody-adopted", "a daemon that takes over does not know the workers"),
+        (Self::NumbersAgain, "numbers-again", "a daemon that takes over counts its commands from 1 again"),
     ];
 
     pub fn name(self) -> &'static str {

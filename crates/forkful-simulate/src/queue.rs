@@ -22,8 +22,8 @@ pub(crate) enum Happening {
     Deed(Pid, Deed),
     /// The daemon is told of it.
     Told(Pid, Deed),
-    /// A worker that was asked whether it is well answers.
-    Asked(Pid),
+    /// A worker that this daemon has asked whether it is well answers.
+    Asked(Pid, u32),
     /// The daemon learns that a process has ended, and that its tree is gone.
     Seen(Pid),
     /// A write of the saved state has come to its end.
@@ -34,6 +34,8 @@ pub(crate) enum Happening {
     Revive(u32),
     /// The daemon's timer.
     Wake,
+    /// Another daemon takes the place of one that has died.
+    TakeOver,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,8 +34,10 @@ pub(crate) enum Action {
     Stray(u64, Stray),
     /// A slot is told that time has passed though none of its deadlines has come.
     EarlyDeadline(u64),
-    /// The daemon crashes, and another one begins.
+    /// The daemon crashes with all its workers, and another one begins.
     Crash,
+    /// The daemon dies after this many things that it does, and another one goes on.
+    Die(u64),
     /// Nothing can be written for so long.
     FillDisk(Duration),
     /// No process can be started for so long.
@@ -70,6 +72,9 @@ pub(crate) enum Stray {
     Disconnected,
     Greeted,
 }
+
+/// What a daemon does before it dies, at most: some events and their effects.
+const THINGS_MAX: u64 = 40;
 
 const STRAYS: [Stray; 5] = [Stray::Ready, Stray::Exited, Stray::Drained, Stray::Disconnected, Stray::Greeted];
 
@@ -145,7 +150,8 @@ impl Writer {
             84..=89 => Action::Stray(self.dice.bits(), self.dice.choose(&STRAYS)),
             90..=92 => Action::EarlyDeadline(self.dice.bits()),
             93 | 94 => Action::FillDisk(self.dice.millis(10, 5_000)),
-            95..=97 => Action::Crash,
+            95 => Action::Crash,
+            96 | 97 => Action::Die(self.dice.below(THINGS_MAX)),
             _ => Action::RefuseStarts(self.dice.millis(10, 5_000)),
         }
     }
@@ -216,7 +222,8 @@ impl fmt::Display for Action {
             Self::Hang(_) => f.write_str("a process hangs"),
             Self::Stray(_, stray) => write!(f, "a late event: {stray:?}"),
             Self::EarlyDeadline(_) => f.write_str("an early deadline"),
-            Self::Crash => f.write_str("the daemon crashes"),
+            Self::Crash => f.write_str("the daemon crashes, and its workers with it"),
+            Self::Die(things) => write!(f, "the daemon dies after {things} things"),
             Self::FillDisk(span) => write!(f, "the disk is full for {} s", span.as_secs_f64()),
             Self::RefuseStarts(span) => write!(f, "starts are refused for {} s", span.as_secs_f64()),
         }

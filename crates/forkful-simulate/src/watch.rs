@@ -22,6 +22,8 @@ pub enum Invariant {
     DependenciesFirst,
     RepliesHold,
     ComesBack,
+    ReadAsWritten,
+    CountersKept,
     ComesToRest,
     NeverPanics,
 }
@@ -49,6 +51,10 @@ impl Invariant {
             }
             Self::RepliesHold => "what a reply says is on disk, unless the reply tells that it is not",
             Self::ComesBack => "after a crash each app is back as it was saved",
+            Self::ReadAsWritten => "a daemon reads what the one before has written",
+            Self::CountersKept => {
+                "counters of restarts and crashes go back to 0 only when somebody resets them"
+            }
             Self::ComesToRest => {
                 "when nothing goes wrong any more, everything comes to rest in the state that was asked for"
             }
@@ -81,6 +87,8 @@ pub(crate) struct Watch {
     guarded: BTreeMap<AppId, BTreeSet<u16>>,
     /// The generation that each slot may start next.
     next_generation: BTreeMap<(AppId, u16), u32>,
+    /// Restarts and crashes of each slot at the last check.
+    counters: BTreeMap<(AppId, u16), (u32, u32)>,
     /// New apps whose start waits for apps that they depend on.
     pub(crate) waits_for_needed: BTreeSet<AppId>,
     /// Apps that are stopped when these do not run any more.
@@ -122,6 +130,21 @@ impl Watch {
         is_new
     }
 
+    /// A start was ordered and is gone with the daemon: it may be ordered again.
+    pub(crate) fn allow_again(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let next = self.next_generation.entry((app, slot)).or_default();
+        *next = (*next).min(generation.0);
+    }
+
+    /// The counters of a slot as they were at the last check.
+    pub(crate) fn counters(&self, app: AppId, slot: u16) -> (u32, u32) {
+        self.counters.get(&(app, slot)).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn note_counters(&mut self, app: AppId, slot: u16, counters: (u32, u32)) {
+        self.counters.insert((app, slot), counters);
+    }
+
     /// Another command takes an app over: nothing of it waits for other apps any more.
     pub(crate) fn forget_order(&mut self, app: AppId) {
         self.waits_for_needed.remove(&app);
@@ -131,6 +154,7 @@ impl Watch {
     /// A slot is gone; another one of its number begins anew.
     pub(crate) fn forget_slot(&mut self, app: AppId, slot: u16) {
         self.next_generation.remove(&(app, slot));
+        self.counters.remove(&(app, slot));
         self.excuse(app, slot);
     }
 }

@@ -7,7 +7,7 @@ use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::AppId;
 
-use crate::daemon::{Clients, Daemon};
+use crate::daemon::{Clients, Daemon, Kept};
 use crate::definition;
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -20,6 +20,8 @@ use crate::watch::{Broken, Invariant, Watch};
 
 /// A planted fault shows at one of so many occasions.
 const PLANT_EVERY: u64 = 4;
+/// In one of so many events what would be written is read again.
+const READ_EVERY: usize = 32;
 /// After so long everything has come to rest; health checks go on for ever.
 const CALM: Duration = Duration::from_secs(900);
 /// More events than any world takes to come to rest; reaching it means that a loop does not end.
@@ -30,6 +32,7 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) machine: Machine,
     pub(crate) daemon: Daemon,
+    pub(crate) kept: Kept,
     pub(crate) clients: Clients,
     pub(crate) watch: Watch,
     pub(crate) plant: Option<Plant>,
@@ -41,8 +44,10 @@ pub(crate) struct World {
     /// How many steps of the script have been carried out.
     pub(crate) steps: usize,
     script: Rc<[Step]>,
-    /// Counts the daemons.
+    /// Counts the daemons that had to begin anew.
     pub(crate) life: u32,
+    /// Counts the daemons.
+    pub(crate) daemons: u32,
     pub(crate) disk: Disk,
     queue: Queue,
     pub(crate) dice: Dice,
@@ -55,6 +60,7 @@ impl World {
             now: Time::default(),
             machine: Machine::default(),
             daemon: Daemon::new(seed),
+            kept: Kept::default(),
             clients: Clients::default(),
             watch: Watch::default(),
             plant,
@@ -64,6 +70,7 @@ impl World {
             steps: 0,
             script,
             life: 0,
+            daemons: 0,
             disk: Disk::default(),
             queue: Queue::default(),
             dice: Dice::of(&[seed, 2]),
@@ -95,20 +102,35 @@ impl World {
                 self.check_deadlines(at);
                 self.now = at;
             }
-            if self.handle(happening) {
-                break;
+            let was_dead = self.kept.is_dead;
+            let copy = happening.clone();
+            if !self.handle(happening) {
+                continue;
             }
+            if self.kept.is_dead && !was_dead {
+                self.untold(&copy);
+            }
+            break;
         }
         self.events += 1;
-        self.turn();
-        self.check();
+        if !self.kept.is_dead {
+            self.turn();
+        }
+        if !self.kept.is_dead {
+            self.check();
+        }
         true
     }
 
     /// Handles what happens; false when it concerns nobody any more.
-    fn handle(&mut self, happening: Happening) -> bool {
+    pub(crate) fn handle(&mut self, happening: Happening) -> bool {
         match &happening {
-            Happening::Act | Happening::Wake | Happening::Written(_) | Happening::Patience(_) => {}
+            Happening::TakeOver if !self.kept.is_dead => return false,
+            Happening::Act
+            | Happening::Wake
+            | Happening::Written(_)
+            | Happening::Patience(_)
+            | Happening::TakeOver => {}
             Happening::Revive(life) if *life != self.life => return false,
             Happening::Revive(_) => {}
             Happening::Begin(pid)
@@ -116,7 +138,7 @@ impl World {
             | Happening::GiveUpStart(pid)
             | Happening::Deed(pid, _)
             | Happening::Told(pid, _)
-            | Happening::Asked(pid)
+            | Happening::Asked(pid, _)
             | Happening::Seen(pid) => {
                 let Some(process) = self.machine.processes.get(pid) else { return false };
                 let is_over = process.phase == Phase::Dead;
@@ -130,6 +152,9 @@ impl World {
         {
             trace.push(format!("{:9.3} s  {happening:?}", self.now.since_start().as_secs_f64()));
         }
+        if self.kept.is_dead {
+            return self.happen_unseen(happening);
+        }
         match happening {
             Happening::Act if self.calm => return false,
             Happening::Act => self.act(),
@@ -142,7 +167,8 @@ impl World {
             Happening::GiveUpStart(pid) => self.fail_start(pid, "no answer within 10 s"),
             Happening::Deed(pid, deed) => self.perform_deed(pid, deed),
             Happening::Told(pid, deed) => self.tell(pid, &deed),
-            Happening::Asked(pid) => self.on_asked(pid),
+            Happening::Asked(pid, daemon) => return self.on_asked(pid, daemon),
+            Happening::TakeOver => self.take_over(),
             Happening::Seen(pid) => self.on_seen(pid),
         }
         true
@@ -156,13 +182,16 @@ impl World {
     }
 
     /// Carries out the next step of the script.
-    fn act(&mut self) {
+    pub(crate) fn act(&mut self) {
         let script = Rc::clone(&self.script);
         let Some(step) = script.get(self.steps) else { return };
         self.steps += 1;
         let now = self.now;
         self.trace(|| format!("{:9.3} s  {}", now.since_start().as_secs_f64(), step.action));
         match &step.action {
+            // A client finds nobody, and is told so by the system.
+            Action::Start { .. } | Action::Command { .. } if self.kept.is_dead => {}
+            Action::Renew(..) | Action::Stray(..) | Action::EarlyDeadline(_) if self.kept.is_dead => {}
             Action::Start { definitions, wait } => self.start(definitions, *wait),
             Action::Command { verb, target, change, wait } => self.command(*verb, *target, *change, *wait),
             Action::Leave(number) => self.clients.leave(*number),
@@ -181,6 +210,7 @@ impl World {
             Action::Stray(number, stray) => self.stray(*number, *stray),
             Action::EarlyDeadline(number) => self.early_deadline(*number),
             Action::Crash => self.crash(),
+            Action::Die(things) => self.die_after(*things),
             Action::FillDisk(span) => self.disk.full_until = self.now + *span,
             Action::RefuseStarts(span) => self.machine.refuses_until = self.now + *span,
         }
@@ -232,8 +262,16 @@ impl World {
         }
     }
 
+    /// Whether what is written now is read again, to see that it is the same: a part of all that would be written.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.events.is_multiple_of(READ_EVERY)
+    }
+
     /// Time moves on: what was due has been done.
     fn check_deadlines(&mut self, to: Time) {
+        if self.kept.is_dead {
+            return;
+        }
         if let Some(at) = self.daemon.next_wake().filter(|at| *at < to) {
             let seen = format!("a deadline at {:.3} s has passed", at.since_start().as_secs_f64());
             self.watch.fail(Invariant::DeadlinesKept, seen);

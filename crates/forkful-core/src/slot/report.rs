@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Exit, FailReason, Generation, Verb};
 
 /// What happened, for logs and lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// A process serves now, or has now confirmed that it does.
     Online {
@@ -61,7 +63,7 @@ pub enum Report {
 }
 
 /// The answer to a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// To start and restart: a process serves.
     Online {
@@ -83,7 +85,7 @@ pub enum Outcome {
 }
 
 /// Why a command did not come to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// The process did not say that it is ready.
     NotReadyInTime {

@@ -2,10 +2,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// An app's name: 1 to 128 characters, none of them a control character or one that changes the direction of the text
 /// around it; not `all`, not a number, no
 /// leading `-`, `.` or `/` (those would be taken for something else on the command line or in a path).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct AppName(String);
 
 /// Why a text is no app name.
@@ -62,6 +65,20 @@ fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+impl TryFrom<String> for AppName {
+    type Error = AppNameFault;
+    fn try_from(name: String) -> Result<Self, AppNameFault> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<String> for Namespace {
+    type Error = AppNameFault;
+    fn try_from(name: String) -> Result<Self, AppNameFault> {
+        Self::new(name)
+    }
+}
+
 impl fmt::Display for AppName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -84,7 +101,8 @@ impl fmt::Display for AppNameFault {
 impl std::error::Error for AppNameFault {}
 
 /// A group of apps that a command can name as one; spelled as an app's name is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Namespace(String);
 
 /// The namespace of an app that names none.

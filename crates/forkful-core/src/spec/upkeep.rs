@@ -52,7 +52,7 @@ pub enum WatchIgnore {
 
 /// When a worker that runs is replaced by a fresh one, as a reload does: one slot after the other,
 /// and the old one stays when the new one does not become ready.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Renewal {
     /// Resident bytes of the worker's whole process tree.
     pub max_memory_bytes: Option<u64>,
@@ -65,7 +65,8 @@ pub struct Renewal {
 }
 
 /// Points in time: five fields from minute to day of the week, or six from the second.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CronPattern {
     text: String,
     parsed: croner::Cron,
@@ -100,6 +101,19 @@ impl CronPattern {
     /// The parsed pattern: `find_next_occurrence` is what a schedule needs.
     pub fn pattern(&self) -> &croner::Cron {
         &self.parsed
+    }
+}
+
+impl TryFrom<String> for CronPattern {
+    type Error = CronFault;
+    fn try_from(text: String) -> Result<Self, CronFault> {
+        Self::new(text)
+    }
+}
+
+impl From<CronPattern> for String {
+    fn from(pattern: CronPattern) -> Self {
+        pattern.text
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{JobId, ListenFault};
 use crate::slot::{Fault, Generation, Outcome, Report, Verb};
 
 /// What a driver is to do, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
     /// Start a process of a slot under this generation.
     Spawn(u16, Generation),
@@ -59,7 +61,7 @@ pub enum Effect {
 }
 
 /// Something that is written to the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// Workers are replaced; the text says why.
     Renewed(String),
@@ -90,7 +92,7 @@ impl fmt::Display for Notice {
 }
 
 /// The answer of a slot to a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub slot: u16,
     pub asked: Asked,
@@ -100,7 +102,7 @@ pub struct Answer {
 }
 
 /// On whose behalf a slot was given a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asked {
     Job(JobId, Verb),
     /// The plan of a reload.
@@ -108,7 +110,7 @@ pub enum Asked {
 }
 
 /// How a reload ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadResult {
     /// Whether new workers started beside the old ones.
     pub rolling: bool,
@@ -120,7 +122,7 @@ pub struct ReloadResult {
 }
 
 /// What ended a reload early.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadFailure {
     pub slot: u16,
     pub fault: Fault,
@@ -130,7 +132,7 @@ pub struct ReloadFailure {
 }
 
 /// Something that the client of a command is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     WaitedForReload,
     /// Workers that do not share their ports are stopped first.

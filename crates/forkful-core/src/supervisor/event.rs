@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 use crate::slot::{self, Generation, Verb};
 use crate::spec::{AppName, AppSpec};
 
-use super::{ListenFault, Observation, Sockets};
+use super::{Adopted, ListenFault, Observation, Sockets};
 
 /// Names an app within a daemon. Numbers are not used again while late events of an earlier app can arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AppId(pub u32);
 
 /// Names a command under way, so that its answers find it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub u64);
 
 /// What happens to an app.
@@ -73,10 +75,13 @@ pub enum Event {
     Requests { slot: u16, generation: Generation, served: u64 },
     /// All workers that should run are to be replaced: the clock or changed files want it.
     Renew { why: String },
+    /// Another daemon goes on with the app, and these processes of it are there. The effects of the last step that may not
+    /// have been performed have been performed again.
+    TakenOver(Vec<Adopted>),
 }
 
 /// A reload that somebody asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadOrder {
     /// The command that it is for; none when a worker is renewed.
     pub job: Option<JobId>,
@@ -86,7 +91,7 @@ pub struct ReloadOrder {
 }
 
 /// Which slots a reload concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whom {
     /// All; those that are stopped are started.
     All,

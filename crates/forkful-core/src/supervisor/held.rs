@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::{AppId, Asked, Effect, JobId, Readiness, Turn};
 use crate::slot::{Fault, Verb};
 
 /// A command that waits until other apps are where they should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     slots: Vec<u16>,
     verb: Verb,

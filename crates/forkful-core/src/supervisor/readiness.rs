@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Effect, SlotRecord, Turn};
 use crate::Time;
 use crate::slot::{Event, Generation, OwnSocket, ReadySign, State};
@@ -15,7 +17,7 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_millis(500);
 const READY_GRACE: Duration = Duration::from_secs(1);
 
 /// What is kept of a process whose readiness is awaited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Awaited {
     generation: Generation,
     /// When its sockets are looked at next.
@@ -28,7 +30,7 @@ pub(super) struct Awaited {
 }
 
 /// Whether the process has said that it is ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Word {
     None,
     /// It counts from this time on, if nothing speaks against it.
@@ -69,7 +71,7 @@ impl SlotRecord {
     }
 
     /// Whether the readiness of a process is still awaited.
-    fn awaits(&self, generation: Generation) -> bool {
+    pub(super) fn awaits(&self, generation: Generation) -> bool {
         match &self.slot.state {
             State::Starting { generation: current, .. } => *current == generation,
             State::Replacing { new, .. } => *new == generation,

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Asked, Effect, JobId, ListenFault, Note, Notice, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom,
 };
@@ -10,7 +12,7 @@ use crate::slot::{Fault, Generation, Outcome, SlotNumber, Verb};
 use crate::spec::{AppSpec, Mode};
 
 /// A reload under way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reload {
     plan: Rollout,
     /// Whether new workers start beside the old ones: all share their ports, before and after.

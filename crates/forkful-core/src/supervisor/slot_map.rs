@@ -4,20 +4,34 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use super::SlotRecord;
 use crate::Time;
 use crate::wakes::Wakes;
 
 /// See the module's documentation. Everybody may read the slots as a map; they change through the functions here.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
 pub(super) struct Slots {
     all: BTreeMap<u16, SlotRecord>,
+    /// Follows from the slots.
+    #[serde(skip)]
     wakes: Wakes<u16>,
 }
 
 impl PartialEq for Slots {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
+    }
+}
+
+impl<'de> Deserialize<'de> for Slots {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut slots = Self { all: BTreeMap::deserialize(deserializer)?, wakes: Wakes::default() };
+        slots.all.keys().for_each(|slot| slots.wakes.note_change(*slot));
+        slots.refresh();
+        Ok(slots)
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Effect, Notice, ReloadOrder, SlotRecord, Turn, Whom};
 use crate::Time;
 use crate::slot::{Generation, State};
@@ -15,7 +17,7 @@ use crate::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is kept of a slot for this.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SlotUpkeep {
     current: Option<Current>,
     pause: Pause,
@@ -24,7 +26,7 @@ pub struct SlotUpkeep {
 }
 
 /// The process that serves in a slot.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Current {
     generation: Generation,
     /// When it was started.
@@ -42,7 +44,7 @@ struct Current {
 }
 
 /// A health check that was begun and has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Question {
     asked: Time,
     /// When to try again to ask, while the worker's channel is busy.
@@ -71,6 +73,12 @@ impl SlotUpkeep {
             Some(question) => question.again,
             None => current.health.as_ref()?.next_question(),
         }
+    }
+
+    /// Whether a process has been asked for its health, and its answer is awaited.
+    pub(super) fn is_asked(&self, generation: Generation) -> bool {
+        let current = self.current.as_ref().filter(|current| current.generation == generation);
+        current.is_some_and(|current| current.question.is_some_and(|question| question.again.is_none()))
     }
 
     fn of(&mut self, generation: Generation) -> Option<&mut Current> {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 use crate::spec::Renewal;
 
@@ -27,7 +29,7 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub const LOOK_SOONEST: Duration = Duration::from_millis(50);
 
 /// A worker's memory at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySample {
     /// When it was read.
     pub at: Time,
@@ -99,7 +101,7 @@ pub fn due(renewal: &Renewal, share: f64, observed: &Observed) -> Option<Cause> 
 }
 
 /// A slot's pause between renewals: nothing is renewed over and over without delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pause {
     in_a_row: u32,
     until: Option<Time>,

@@ -19,6 +19,7 @@ fn asked(driver: &mut Driver, happens: impl FnOnce(&mut Driver) -> Vec<Effect>) 
 /// How many slots are asked by events of the last slot of an app.
 fn costs(instances: u16) -> [u64; 5] {
     let (mut driver, _) = Driver::new(spec("app", instances));
+    driver.takes_over = false;
     let slot = instances - 1;
     [
         asked(&mut driver, |driver| driver.step(Event::Runs(slot, FIRST))),

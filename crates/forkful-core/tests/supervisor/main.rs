@@ -6,4 +6,7 @@ mod needs;
 mod overlaps;
 mod readiness;
 mod reload;
+mod shape;
+mod snapshot;
+mod takeover;
 mod upkeep;

@@ -105,6 +105,7 @@ impl World {
             Verb::Scale(instances) => self.supervise(app, Event::Scale { instances, job }),
             Verb::Reset => {
                 for slot in slots {
+                    self.watch.note_counters(app, slot, (0, 0));
                     self.feed(app, slot, slot::Event::Reset);
                 }
             }

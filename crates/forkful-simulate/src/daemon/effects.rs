@@ -18,6 +18,9 @@ use crate::world::World;
 impl World {
     /// Feeds an event to an app's supervisor and performs what follows.
     pub(crate) fn supervise(&mut self, app: AppId, event: Event) {
+        if !self.lives() {
+            return;
+        }
         let mut others = others_of(&self.daemon.apps, app);
         if self.plant == Some(Plant::NeedsIgnored) {
             for other in &mut others {
@@ -26,8 +29,9 @@ impl World {
             }
         }
         let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
-        let (jobs, clients) = (&self.daemon.jobs, &self.clients);
-        let has_left = |job: &JobId| jobs.get(job).is_some_and(|job| clients.has_left(job));
+        let (jobs, clients, unwatched) = (&self.daemon.jobs, &self.clients, &self.daemon.unwatched);
+        // Clients of a daemon before have lost their connection.
+        let has_left = |id: &JobId| jobs.get(id).map_or(!unwatched.contains(id), |job| clients.has_left(job));
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
         let context = Context { now: self.now, others: &others, abandoned: &abandoned };
         let was_rolling = entry.supervisor.is_rolling();
@@ -44,9 +48,16 @@ impl World {
         if goes_on || !is_rolling {
             self.watch.excuse_all(app);
         }
+        self.write_down(app, &effects);
         for effect in effects.drain(..) {
+            if !self.lives() {
+                break;
+            }
             self.trace(|| format!("      → {effect:?}"));
             self.perform(app, effect);
+        }
+        if !self.kept.is_dead {
+            self.note_performed(app);
         }
         self.daemon.effects = effects;
         self.excuse_leaving(app);
@@ -71,7 +82,7 @@ impl World {
         serving.map(|(slot, _, _)| slot).collect()
     }
 
-    fn perform(&mut self, app: AppId, effect: Effect) {
+    pub(super) fn perform(&mut self, app: AppId, effect: Effect) {
         match effect {
             Effect::Spawn(slot, generation) => {
                 self.spawn(app, slot, generation);
@@ -227,6 +238,7 @@ impl World {
     /// The last slot of an app is gone, and the app with it.
     fn remove_app(&mut self, app: AppId) {
         self.daemon.apps.remove(&app);
+        self.forget_written(app);
         self.watch.excuse_all(app);
         self.watch.waits_for_needed.remove(&app);
         self.watch.stops_after.remove(&app);

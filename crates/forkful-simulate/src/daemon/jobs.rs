@@ -61,7 +61,7 @@ impl World {
     pub(super) fn owe(&mut self, job: JobId, app: AppId) {
         if let Some(job) = self.daemon.jobs.get_mut(&job) {
             job.open += 1;
-        } else {
+        } else if job.0 > self.daemon.jobs_before {
             let seen = format!("app {} owes an answer to command {}, which is over", app.0, job.0);
             self.watch.fail(Invariant::OwedAndSettled, seen);
         }
@@ -70,6 +70,7 @@ impl World {
     pub(super) fn settled(&mut self, job: JobId) {
         match self.daemon.jobs.get_mut(&job) {
             Some(job) if job.open > 0 => job.open -= 1,
+            None if job.0 <= self.daemon.jobs_before => {}
             Some(_) | None => {
                 let seen = format!("command {} gets an answer that it is not owed", job.0);
                 self.watch.fail(Invariant::OwedAndSettled, seen);
@@ -79,6 +80,9 @@ impl World {
 
     /// Replies to every command that has all its answers.
     pub(super) fn finish_jobs(&mut self) {
+        if self.kept.is_dead {
+            return;
+        }
         let done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
         let done: Vec<JobId> = self.daemon.jobs.iter().filter_map(done).collect();
         if !done.is_empty() {
@@ -94,6 +98,9 @@ impl World {
 
     /// A client is answered.
     pub(super) fn reply(&mut self, request: usize, what: &str) {
+        if self.kept.is_dead {
+            return;
+        }
         self.trace(|| format!("      ⇒ request {request}: {what}"));
         let asked = &mut self.clients.requests[request];
         asked.answers += 1;

@@ -102,6 +102,7 @@ impl World {
 
     /// The daemon is gone with all that it knew, and its workers with it. The next one begins.
     pub(crate) fn crash(&mut self) {
+        self.forget_kept();
         self.crash_disk();
         for request in &mut self.clients.requests {
             request.has_left |= request.answers == 0;
@@ -109,6 +110,7 @@ impl World {
         self.machine = self.machine.reborn();
         let seed = self.dice.bits();
         self.life += 1;
+        self.daemons += 1;
         self.daemon = Daemon::new(seed);
         let broken = self.watch.broken.take();
         self.watch = Watch::default();
@@ -122,13 +124,17 @@ impl World {
 
     /// The saved apps are made.
     pub(crate) fn revive(&mut self) {
-        let before = std::mem::take(&mut self.daemon.pending);
+        let before = self.daemon.pending.clone();
         let job = self.new_job(None);
         for saved in &before {
             if self.daemon.find(&saved.spec.name).is_none() {
                 self.create((*saved.spec).clone(), job, saved.first.clone());
             }
         }
+        if self.kept.is_dead {
+            return;
+        }
+        self.daemon.pending.clear();
         self.daemon.saving.note_change();
         for saved in &before {
             let app = self.daemon.find(&saved.spec.name).and_then(|id| self.daemon.apps.get(&id));

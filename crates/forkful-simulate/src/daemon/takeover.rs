@@ -1,0 +1,306 @@
+//! The daemon dies at any moment while its workers live on, and another one goes on from what was written.
+//!
+//! What outlives a daemon: the processes, what they have said and nobody has read, their ends that nobody was told
+//! (a keeper is their parent and holds their channels), and what the daemon has written. Before the effects of a step are
+//! performed, the supervisor and these effects are written; once they are performed, that is noted. So each effect is
+//! performed, and one that was under way when the daemon died may be performed twice. What comes from a process counts
+//! as taken when what follows from it is written.
+//!
+//! Writing begins when the end of the daemon is near; nobody reads what was written before that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forkful_core::snapshot;
+use forkful_core::supervisor::{Adopted, AppId, AppSupervisor, Effect, Event, JobId};
+
+use super::{App, Daemon};
+use crate::disk::Saved;
+use crate::machine::{Deed, Phase, Pid};
+use crate::plant::Plant;
+use crate::queue::Happening;
+use crate::watch::Invariant;
+use crate::world::World;
+
+/// What outlives a daemon, and how far it is from its end.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// How many things the daemon does before it dies.
+    dies_in: Option<u64>,
+    pub(crate) is_dead: bool,
+    apps: BTreeMap<AppId, Record>,
+    own: Own,
+    /// What nobody was there to be told.
+    untold: Vec<Happening>,
+}
+
+/// What was written of an app.
+#[derive(Debug)]
+struct Record {
+    bytes: Vec<u8>,
+    /// The effects in it have been performed.
+    is_performed: bool,
+}
+
+/// What a daemon writes of itself.
+#[derive(Debug, Default, Clone)]
+struct Own {
+    last_app: u32,
+    last_job: u64,
+    /// Commands that go on without a client.
+    unwatched: BTreeSet<JobId>,
+    /// Apps of a saved state that are still to be made.
+    pending: Vec<Saved>,
+}
+
+impl World {
+    /// From now on the daemon does this many things, and then no more.
+    pub(crate) fn die_after(&mut self, things: u64) {
+        if self.kept.dies_in.is_some() || self.kept.is_dead {
+            return;
+        }
+        self.kept.dies_in = Some(things);
+        let apps: Vec<AppId> = self.daemon.apps.keys().copied().collect();
+        apps.into_iter().for_each(|app| self.write_down(app, &[]));
+        self.write_own();
+    }
+
+    /// Whether the daemon gets to do something more.
+    pub(super) fn lives(&mut self) -> bool {
+        match &mut self.kept.dies_in {
+            Some(0) => self.die(),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        !self.kept.is_dead
+    }
+
+    fn die(&mut self) {
+        self.trace(|| "      the daemon dies".to_owned());
+        self.kept.dies_in = None;
+        self.kept.is_dead = true;
+        self.crash_disk();
+        for request in &mut self.clients.requests {
+            request.has_left |= request.answers == 0;
+        }
+        let slow = self.dice.percent(10);
+        let after = if slow { self.dice.millis(100, 5_000) } else { self.dice.millis(0, 100) };
+        self.after(after, Happening::TakeOver);
+    }
+
+    /// The daemon without a keeper: nothing outlives it.
+    pub(super) fn forget_kept(&mut self) {
+        self.kept = Kept::default();
+    }
+
+    /// What happens is told to the next daemon.
+    pub(crate) fn keep(&mut self, happening: Happening) {
+        self.kept.untold.push(happening);
+    }
+
+    /// Writes an app with what is to be done next.
+    pub(super) fn write_down(&mut self, app: AppId, effects: &[Effect]) {
+        let checked = self.kept.dies_in.is_none() && self.is_checked();
+        if self.kept.dies_in.is_none() && !checked {
+            return;
+        }
+        let Some(entry) = self.daemon.apps.get(&app) else { return };
+        let mut bytes = Vec::new();
+        let value = (&entry.supervisor, effects);
+        snapshot::write(&value, &mut bytes).expect("definitions of a simulated world are texts");
+        let read = snapshot::read::<(AppSupervisor, Vec<Effect>)>(&bytes);
+        let is_same = read.is_ok_and(|((supervisor, read), rest)| {
+            supervisor == entry.supervisor && read == effects && rest.is_empty()
+        });
+        if !is_same {
+            self.watch.fail(Invariant::ReadAsWritten, format!("{}", String::from_utf8_lossy(&bytes)));
+        }
+        if checked {
+            return;
+        }
+        if self.plant == Some(Plant::UnwrittenEffects) {
+            bytes.clear();
+            snapshot::write(&(value.0, [0; 0]), &mut bytes).expect("the same without effects");
+        } else if self.plant == Some(Plant::UnwrittenField) {
+            bytes = without(&value, |record| record["deadline"] = serde_json::Value::Null);
+        } else if self.plant == Some(Plant::UnwrittenCounter) {
+            bytes = without(&value, |record| record["slot"]["counters"]["restarts"] = 0.into());
+        }
+        self.kept.apps.insert(app, Record { bytes, is_performed: effects.is_empty() });
+        self.write_own();
+    }
+
+    /// The effects of the last step of an app have been performed.
+    pub(super) fn note_performed(&mut self, app: AppId) {
+        if let Some(record) = self.kept.apps.get_mut(&app) {
+            record.is_performed = true;
+        }
+    }
+
+    /// An app is gone.
+    pub(super) fn forget_written(&mut self, app: AppId) {
+        self.kept.apps.remove(&app);
+    }
+
+    fn write_own(&mut self) {
+        let waits_for_nobody = |(id, job): (&JobId, &super::Job)| job.request.is_none().then_some(*id);
+        self.kept.own = Own {
+            last_app: self.daemon.next_app,
+            last_job: self.daemon.next_job,
+            unwatched: self.daemon.jobs.iter().filter_map(waits_for_nobody).collect(),
+            pending: self.daemon.pending.clone(),
+        };
+    }
+
+    /// Another daemon goes on.
+    pub(crate) fn take_over(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        let seed = self.dice.bits();
+        self.daemon = Daemon::new(seed);
+        self.daemon.holds_some = true;
+        self.daemon.saving.take_up(true);
+        self.daemon.saving.note_change();
+        self.daemon.next_app = kept.own.last_app;
+        self.daemon.next_job = kept.own.last_job;
+        self.daemon.jobs_before = kept.own.last_job;
+        self.daemon.unwatched = kept.own.unwatched;
+        if self.plant == Some(Plant::NumbersAgain) {
+            (self.daemon.next_job, self.daemon.jobs_before) = (0, 0);
+        }
+        let mut undone = Vec::new();
+        for (app, record) in kept.apps {
+            let read = snapshot::read::<(AppSupervisor, Vec<Effect>)>(&record.bytes);
+            let ((supervisor, effects), _) = read.expect("what was written can be read");
+            self.daemon.apps.insert(app, App::adopted(supervisor));
+            undone.extend(effects.into_iter().filter(|_| !record.is_performed).map(|effect| (app, effect)));
+        }
+        let is_new = |saved: &Saved| self.daemon.find(&saved.spec.name).is_none();
+        self.daemon.pending = kept.own.pending.into_iter().filter(is_new).collect();
+        self.adopt_processes();
+        for (app, effect) in undone {
+            self.trace(|| format!("      → again: {effect:?}"));
+            self.perform_again(app, effect);
+        }
+        let apps: Vec<AppId> = self.daemon.apps.keys().copied().collect();
+        for app in apps {
+            let there = self.adopted(app);
+            self.supervise(app, Event::TakenOver(there));
+        }
+        // What has happened meanwhile comes before what is due meanwhile.
+        for happening in kept.untold {
+            self.handle(happening);
+        }
+    }
+
+    /// Takes the processes that are there. What the daemon before had not begun is gone with it, and so are signals that
+    /// it had kept for processes whose start was under way.
+    fn adopt_processes(&mut self) {
+        self.machine.lose_unbegun();
+        let there = self.machine.processes.iter().map(|(pid, process)| (process.whose, *pid));
+        self.daemon.pids = there.collect();
+        for (app, entry) in &self.daemon.apps {
+            for (slot, record) in entry.supervisor.slots() {
+                let lost = record.slot.generations();
+                let lost =
+                    lost.filter(|generation| !self.daemon.pids.contains_key(&(*app, *slot, *generation)));
+                lost.for_each(|generation| self.watch.allow_again(*app, *slot, generation));
+            }
+        }
+    }
+
+    /// What is there of an app, for its supervisor.
+    fn adopted(&self, app: AppId) -> Vec<Adopted> {
+        if self.plant == Some(Plant::NobodyAdopted) {
+            return Vec::new();
+        }
+        let own = self.processes_of(app);
+        own.map(|(slot, generation, process)| {
+            let runs = matches!(process.phase, Phase::Alive | Phase::Dead);
+            Adopted { slot, generation, runs }
+        })
+        .collect()
+    }
+
+    /// Performs an effect that may have been performed.
+    fn perform_again(&mut self, app: AppId, effect: Effect) {
+        match effect {
+            Effect::Spawn(slot, generation) if self.daemon.pids.contains_key(&(app, slot, generation)) => {}
+            // The supervisor asks again by itself.
+            Effect::LookAtSockets(..) | Effect::AskHealth(..) => {}
+            effect => self.perform(app, effect),
+        }
+    }
+
+    /// What happens while no daemon is there; false when it concerns nobody.
+    pub(crate) fn happen_unseen(&mut self, happening: Happening) -> bool {
+        match happening {
+            Happening::TakeOver => self.take_over(),
+            Happening::Act if self.calm => return false,
+            Happening::Act => self.act(),
+            Happening::Deed(pid, deed) => self.perform_deed(pid, deed),
+            Happening::Seen(_) if self.plant == Some(Plant::UnseenExit) => {}
+            Happening::Seen(_)
+            | Happening::Told(..)
+            | Happening::StartOver(_)
+            | Happening::GiveUpStart(_)
+            | Happening::Revive(_) => self.keep(happening),
+            // These were the daemon's own.
+            Happening::Begin(_)
+            | Happening::Asked(..)
+            | Happening::Written(_)
+            | Happening::Patience(_)
+            | Happening::Wake => return false,
+        }
+        true
+    }
+
+    /// What the daemon was handling when it died, and has not come to write what follows, comes again.
+    pub(crate) fn untold(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Told(..) | Happening::Seen(_) | Happening::GiveUpStart(_) | Happening::Revive(_) => {
+                self.keep(happening.clone());
+            }
+            // Whether the program runs is seen.
+            Happening::StartOver(pid) => self.untold_start(*pid),
+            Happening::Deed(pid, deed) => self.untold_deed(*pid, deed),
+            Happening::Act
+            | Happening::TakeOver
+            | Happening::Begin(_)
+            | Happening::Asked(..)
+            | Happening::Written(_)
+            | Happening::Patience(_)
+            | Happening::Wake => {}
+        }
+    }
+
+    fn untold_start(&mut self, pid: Pid) {
+        let is_under_way =
+            self.machine.processes.get(&pid).is_some_and(|process| process.phase == Phase::Starting);
+        if is_under_way {
+            self.keep(Happening::StartOver(pid));
+        }
+    }
+
+    fn untold_deed(&mut self, pid: Pid, deed: &Deed) {
+        if !matches!(deed, Deed::Die(_)) {
+            self.keep(Happening::Told(pid, deed.clone()));
+        }
+    }
+}
+
+/// What is written when somebody has forgotten a field of slots.
+fn without(value: &(&AppSupervisor, &[Effect]), forget: fn(&mut serde_json::Value)) -> Vec<u8> {
+    let mut json = serde_json::to_value(value).expect("it was written before");
+    let slots = json[0]["slots"].as_object_mut();
+    slots.into_iter().flatten().for_each(|(_, record)| forget(record));
+    let mut bytes = Vec::new();
+    snapshot::write(&json, &mut bytes).expect("the same without a field");
+    bytes
+}
+
+impl App {
+    /// An app that was read.
+    fn adopted(supervisor: AppSupervisor) -> Self {
+        let places = supervisor.slots().keys().copied().collect();
+        Self { supervisor, places }
+    }
+}
