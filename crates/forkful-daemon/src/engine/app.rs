@@ -69,6 +69,7 @@ pub(crate) struct Place {
     pub(crate) owner_looked_at: Option<Time>,
     /// The last lines of stderr of the process that ended last, from the log service.
     pub(crate) exit_tail: ExitTail,
+    /// When its newest process was started, in wall-clock milliseconds.
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) cpu: CpuSample,
     /// The same of its process's control group.
@@ -102,6 +103,8 @@ pub(crate) struct Process {
     /// Its control group, with all that it started.
     pub(crate) group: Option<WorkerGroup>,
     pub(crate) spawned: Time,
+    /// The same in wall-clock milliseconds.
+    pub(crate) started_at_ms: u64,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
     /// What its agent has last measured, and when.
@@ -400,7 +403,9 @@ impl App {
     /// When its oldest process was started, in wall-clock milliseconds; `None` unless every worker serves.
     pub(crate) fn oldest_start_ms(&self) -> Option<u64> {
         let starts = self.slots().map(|(_, record, place)| match &record.slot.state {
-            State::Online(_) => place.started_at_ms,
+            State::Online(running) => {
+                place.processes.get(&running.generation).map(|process| process.started_at_ms)
+            }
             State::Replacing { .. }
             | State::Stopped { .. }
             | State::Starting { .. }
@@ -424,6 +429,11 @@ impl Place {
 
     pub(crate) fn all_log_paths(&self) -> impl Iterator<Item = PathBuf> {
         [&self.out_file, &self.error_file].into_iter().chain(&self.combined_file).cloned()
+    }
+
+    /// When the process that people see was started, or the last one where there is none now.
+    pub(crate) fn started_at_ms(&self, record: &SlotRecord) -> Option<u64> {
+        self.current(record).map(|process| process.started_at_ms).or(self.started_at_ms)
     }
 
     /// The process that people see: the slot's own, or the one that a scale-down lets finish.

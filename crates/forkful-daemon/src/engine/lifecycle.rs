@@ -91,7 +91,8 @@ impl Engine {
         }
         entry.primary.identify(worker, child.pid, slot);
         let Some(place) = entry.places.get_mut(&slot) else { return };
-        place.started_at_ms = Some(super::clock::wall_ms());
+        let started_at_ms = super::clock::wall_ms();
+        place.started_at_ms = Some(started_at_ms);
         let process = Process {
             child,
             worker,
@@ -100,6 +101,7 @@ impl Engine {
             pid_file: None,
             group,
             spawned: now,
+            started_at_ms,
             ended: None,
             readings: None,
             node_version: None,

@@ -143,7 +143,7 @@ fn worker_row(record: &SlotRecord, place: &mut Place, primary: &Primary, now: Ti
         status: status(record),
         restarts: record.slot.counters.restarts,
         crashes: record.slot.counters.crashes,
-        started_at_ms: place.started_at_ms,
+        started_at_ms: place.started_at_ms(record),
         cpu_percent,
         memory_bytes,
         reason: reason(record, place).or_else(|| closed.then(|| NOT_LISTENING.to_owned())),

@@ -97,7 +97,7 @@ pub(super) async fn act(
     tell(&mut client, vec![(words.so_far(!request.wait), reply)], json).await
 }
 
-/// Shows the outcomes, each group with the word for what was done, then the table as it is now.
+/// Shows the outcomes, each group with the word for what was done, then the table as it is now unless every app failed.
 pub(super) async fn tell(
     client: &mut Client,
     groups: Vec<(&str, ActionReply)>,
@@ -110,7 +110,10 @@ pub(super) async fn tell(
         output::print_json(&reply)?;
     } else {
         output::say(&lines)?;
-        print_table(&client.table().await?)?;
+        // Where everything failed, the cause is the first thing to read.
+        if reply.apps.is_empty() || reply.apps.iter().any(|app| app.ok) {
+            print_table(&client.table().await?)?;
+        }
     }
     outcome::tell(&reply);
     Ok(outcome::exit(&reply))
