@@ -220,7 +220,7 @@ test('balance sticky: while its worker is blocked, a client address waits for it
   const forkful = await sandbox(t);
   const port = await freePort();
   const [blocked, released] = ['blocked', 'released'].map((name) => join(forkful.directory, name));
-  await forkful.start(blockable, { name: 'sticky', instances: 2, options: ['--balance', 'sticky'], env: { PORT: String(port), BLOCKED: blocked, RELEASED: released } });
+  await forkful.start(blockable, { name: 'sticky', instances: 2, options: ['--balance', 'sticky', '--listen-timeout', '50s'], env: { PORT: String(port), BLOCKED: blocked, RELEASED: released } });
   const first = await open(t, port);
   first.socket.write('block');
   await waitUntil('the worker to be blocked', () => existsSync(blocked));

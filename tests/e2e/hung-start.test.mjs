@@ -35,6 +35,22 @@ test('an app whose directory hangs delays no other app, no command, and fails wi
   await forkful.ok(['start', serving, '--name', 'serving', '-i', '2', '--interpreter', NODE], { env: { PORT: String(port) } });
   await forkful.ok(['start', file]);
   await forkful.ok(['stop', 'hung']);
+  const use = async () => {
+    assert.match((await get(port)).body, /^\d+$/);
+    await forkful.ok(['list']);
+  };
+  const reload = async () => {
+    const before = (await forkful.jlist('serving')).map(({ pid }) => pid);
+    await forkful.ok(['reload', 'serving']);
+    assert.ok((await forkful.jlist('serving')).every(({ pid }) => pid > 0 && !before.includes(pid)));
+  };
+  const useMuch = async () => {
+    for (let round = 0; round < 20; round += 1) await use();
+    await reload();
+  };
+  const begun = performance.now();
+  await useMuch();
+  const aloneMs = performance.now() - begun;
   server = openSync('/dev/fuse', 'r+');
   const { status, stderr } = spawnSync('mount', ['-i', '-t', 'fuse', '-o', 'fd=3,rootmode=40000,user_id=0,group_id=0', 'none', folder],
     { stdio: ['ignore', 'ignore', 'pipe', server] });
@@ -44,15 +60,12 @@ test('an app whose directory hangs delays no other app, no command, and fails wi
   const restart = forkful.spawn(['start', 'hung']);
   await waitUntil('the start to be under way', async () => (await forkful.jlist('hung'))[0].pm2_env.status === 'launching');
   const daemon = await forkful.daemonPid();
-  // All of this happens while the start hangs: it has not been answered.
-  for (let round = 0; round < 20; round += 1) {
-    assert.match((await get(port)).body, /^\d+$/);
-    await forkful.ok(['list']);
-  }
-  const before = (await forkful.jlist('serving')).map(({ pid }) => pid);
-  await forkful.ok(['reload', 'serving']);
-  assert.ok((await forkful.jlist('serving')).every(({ pid }) => pid > 0 && !before.includes(pid)));
-  assert.equal(restart.child.exitCode, null, 'the other start still hangs');
+  // The start has not been answered yet, so that it hangs.
+  await use();
+  assert.equal(restart.child.exitCode, null, 'the app answers, and so does the daemon, while the start hangs');
+  await useMuch();
+  // It is given up after 10 s; a machine that takes long for all this anyway says nothing.
+  if (aloneMs < 2000) assert.equal(restart.child.exitCode, null, 'the other start still hangs');
 
   const outcome = await restart.outcome;
   assert.notEqual(outcome.code, 0);

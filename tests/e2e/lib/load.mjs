@@ -7,7 +7,7 @@ import net from 'node:net';
 const ANSWER_MS_MAX = 60_000;
 
 /** A load that nobody stops, because its test has failed, ends by itself after this long. */
-const LOAD_MS_MAX = 300_000;
+const LOAD_MS_MAX = 900_000;
 
 /**
  * A connection is given its next request only when it cannot have been quiet for longer than this. A worker that
