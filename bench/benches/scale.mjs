@@ -1,4 +1,4 @@
-// What the daemon costs as its work grows: workers, apps, kept connections, log lines, clients of the API. Each dimension
+// What the daemon costs as its work grows: workers, apps, connections, log lines, clients of the API. Each kind of work
 // at several sizes; the cost of one unit at the largest size over that at the smallest says whether it grows faster than
 // its cause. CPU times are the scheduler's, so that a busy machine does not change them much.
 
@@ -7,8 +7,9 @@ import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { bench } from '../lib/engine.mjs';
 import { MANAGERS } from '../lib/sleepers.mjs';
-import { cpuSecondsExact, executableOf, residentBytes } from '../lib/proc.mjs';
+import { cpuSecondsExact, executableOf, ownCpuSeconds, proportionalBytes, residentBytes } from '../lib/proc.mjs';
 import { interleave, withArm } from '../lib/rounds.mjs';
 import { Server, waitUntil } from '../lib/server.mjs';
 import { finalSamples, fixed, spreadOf, spreadText } from '../lib/summary.mjs';
@@ -17,9 +18,16 @@ export const about = 'what the daemon costs with many workers, apps, kept connec
 export const arms = ['forkful-auto'];
 
 const MEBIBYTE = 2 ** 20;
-const SIZES = { workers: [50, 100, 200, 500], apps: [100, 300, 1000], connections: [2000, 4000, 8000, 16_000], lines: [1000, 10_000, 50_000], clients: [1, 10, 50] };
-const QUICK = { workers: [5, 10], apps: [5, 10], connections: [50, 100], lines: [100, 1000], clients: [1, 5] };
+const SIZES = {
+  workers: [50, 100, 200, 500], apps: [100, 300, 1000], nodes: [10, 50], connections: [2000, 4000, 8000, 16_000],
+  exact: [400, 800, 1600, 3200], exactfull: [8, 64], lines: [1000, 10_000, 50_000], clients: [1, 10, 50], clientsfull: [1, 4, 16],
+};
+const QUICK = {
+  workers: [5, 10], apps: [5, 10], nodes: [1, 2], connections: [50, 100], exact: [50, 100], exactfull: [4], lines: [100, 1000], clients: [1, 5], clientsfull: [1, 4],
+};
 const POLLED_WORKERS = 50;
+/** Workers are asked how many connections they have until 30 s after the last change; then the daemon rests. */
+const RESTED_MS = 35_000;
 const STARTED_MS_MAX = 300_000;
 
 /** The one daemon among the processes of a server. */
@@ -62,6 +70,9 @@ async function lives(arm, count, config, seconds) {
   return withDaemon(arm, async (server, daemon) => {
     const file = path.join(server.directory, 'scale.config.json');
     writeFileSync(file, JSON.stringify({ apps: config }));
+    const before = ownCpuSeconds();
+    await must(server.forkful('validate', file));
+    const validate = ownCpuSeconds() - before;
     const empty = resident(daemon);
     const sleepers = () => server.members().filter(({ comm }) => comm === 'sleep').length - 1;
     const start = await cpuOf(daemon, async () => {
@@ -73,7 +84,7 @@ async function lives(arm, count, config, seconds) {
     const list = await cpuOf(daemon, () => must(server.forkful('list')));
     const restart = await cpuOf(daemon, () => must(server.forkful('restart', 'all')));
     const stop = await cpuOf(daemon, () => must(server.forkful('stop', 'all')));
-    return { start, memory, idle, list, restart, stop };
+    return { validate, start, memory, idle, list, restart, stop };
   });
 }
 
@@ -93,7 +104,7 @@ async function keepOpen(port, count) {
   return () => sockets.forEach((socket) => socket.destroy());
 }
 
-async function connections(arm, count, { workers, seconds }) {
+async function connections(arm, count, { workers, seconds, rests }) {
   return withArm(`${arm}-auto`, { workers }, async (server) => {
     const daemon = daemonOf(server, server.listCommand[0]);
     const warm = await keepOpen(server.port, 50);
@@ -104,28 +115,57 @@ async function connections(arm, count, { workers, seconds }) {
     });
     const memory = resident(daemon) - empty;
     const idle = await idlePercent(daemon, seconds);
+    if (rests) await sleep(RESTED_MS);
+    const rest = rests ? await idlePercent(daemon, seconds) : undefined;
     const reload = await cpuOf(daemon, () => must(server.forkful('reload', 'all')));
     close();
     warm();
-    return { open, memory, idle, reload };
+    return { open, memory, idle, rest, reload };
   });
 }
 
-/** A program that writes this many lines of 100 bytes, evenly over some seconds. */
-const writer = (lines, seconds) => `let n=0;const t=setInterval(()=>{const to=Math.min(${lines},Math.ceil((performance.now()-from)/${seconds * 1000}*${lines}));let s='';for(;n<to;n++)s+='x'.repeat(99)+'\\n';process.stdout.write(s);if(n>=${lines})clearInterval(t);},20);const from=performance.now();setInterval(()=>{},1e6);`;
+let hosts = 0;
+
+/** Connections for one request each that the daemon hands over: so many a second, or from so many clients without a pause. */
+async function handedOver(load, { workers, seconds }) {
+  return withArm('forkful-exact', { workers }, async (server) => {
+    const daemon = daemonOf(server, server.listCommand[0]);
+    hosts += 1;
+    const url = `http://127.0.7.${1 + (hosts % 250)}:${server.port}/`; // its own, so that the ports of the run before are free
+    const ask = (duration) => bench([...load, '--no-keepalive', '-d', `${duration}s`, url]);
+    await ask(1);
+    let result;
+    const from = performance.now();
+    const handed = await cpuOf(daemon, async () => {
+      result = await ask(seconds);
+    });
+    const share = (100 * handed * 1000) / (performance.now() - from);
+    return { handed, asked: result.requests.completed, share, perSecond: result.requests.completed / seconds, p99: result.latency_ms.p99, errors: result.errors.total };
+  });
+}
+
+/** Memory of Node.js workers and of their daemon. */
+async function nodes(arm, count) {
+  return withArm(`${arm}-auto`, { workers: count }, async (server) => {
+    const daemon = daemonOf(server, server.listCommand[0]);
+    const workers = server.workerPids();
+    const proportional = workers.reduce((sum, pid) => sum + proportionalBytes(pid), 0) / MEBIBYTE;
+    return { each: proportional / workers.length, resident: resident(workers[0]), daemon: proportionalBytes(daemon) / MEBIBYTE };
+  });
+}
+
+/** A program that writes this many lines of 100 bytes, evenly over some seconds, after it has been up for one. */
+const writer = (lines, seconds) => `setTimeout(()=>{let n=0;const t=setInterval(()=>{const to=Math.min(${lines},Math.ceil((performance.now()-from)/${seconds * 1000}*${lines}));let s='';for(;n<to;n++)s+='x'.repeat(99)+'\\n';process.stdout.write(s);if(n>=${lines})clearInterval(t);},20);const from=performance.now();setInterval(()=>{},1e6);},1000);`;
 
 async function lines(arm, perSecond, { seconds }) {
   return withDaemon(arm, async (server, daemon) => {
     const file = path.join(server.directory, 'writer.cjs');
     writeFileSync(file, writer(perSecond * seconds, seconds));
     const config = path.join(server.directory, 'scale.config.json');
-    writeFileSync(config, JSON.stringify({ apps: [{ name: 'writer', script: file, exec_mode: 'fork' }] }));
-    const empty = resident(daemon);
-    const write = await cpuOf(daemon, async () => {
-      await must(server.forkful('start', config));
-      await sleep((seconds + 1) * 1000);
-    });
-    return { write, memory: resident(daemon) - empty };
+    writeFileSync(config, JSON.stringify({ apps: [{ name: 'writer', script: file, exec_mode: 'fork', min_uptime: 0 }] }));
+    await must(server.forkful('start', config));
+    const write = await cpuOf(daemon, () => sleep((seconds + 2) * 1000));
+    return { write };
   });
 }
 
@@ -139,7 +179,7 @@ function get(socketPath, route) {
   });
 }
 
-async function clients(arm, count, { seconds }) {
+async function clients(arm, count, { seconds, pauseMs }) {
   return withDaemon(arm, async (server, daemon) => {
     await must(server.forkful('start', '/bin/sleep', '-i', String(POLLED_WORKERS), '--name', 'idle', '--', '3600'));
     const socket = path.join(server.extraEnv.FORKFUL_HOME, 'forkful.sock');
@@ -149,11 +189,13 @@ async function clients(arm, count, { seconds }) {
       while (performance.now() < until) {
         await get(socket, '/v1/table');
         asked += 1;
-        await sleep(100);
+        if (pauseMs > 0) await sleep(pauseMs);
       }
     };
-    const cpu = await cpuOf(daemon, () => Promise.all(Array.from({ length: count }, poll)));
-    return { request: cpu, asked };
+    const from = performance.now();
+    const request = await cpuOf(daemon, () => Promise.all(Array.from({ length: count }, poll)));
+    const took = (performance.now() - from) / 1000;
+    return { request, asked, perSecond: asked / took, share: (100 * request) / took };
   });
 }
 
@@ -163,22 +205,29 @@ export async function run(context) {
   const kinds = {
     workers: (arm, size) => lives(arm, size, [sleeper('idle', size)], seconds),
     apps: (arm, size) => lives(arm, size, Array.from({ length: size }, (_, i) => sleeper(`app-${i}`, 1)), seconds),
-    connections: (arm, size) => connections(arm, size, { workers: context.workers, seconds }),
+    nodes,
+    connections: (arm, size) => connections(arm, size, { workers: context.workers, seconds, rests: !context.quick && size === Math.max(...sizes.connections) }),
+    exact: (arm, size) => handedOver(['--rate', String(size), '--connections-max', '200'], { workers: context.workers, seconds }),
+    exactfull: (arm, size) => handedOver(['-c', String(size)], { workers: context.workers, seconds }),
     lines: (arm, size) => lines(arm, size, { seconds }),
-    clients: (arm, size) => clients(arm, size, { seconds }),
+    clients: (arm, size) => clients(arm, size, { seconds, pauseMs: 100 }),
+    clientsfull: (arm, size) => clients(arm, size, { seconds, pauseMs: 0 }),
   };
   const present = context.arms.map((arm) => arm.replace('-auto', ''));
-  const cases = Object.entries(sizes).flatMap(([kind, all]) => all.flatMap((size) => present.map((arm) => `${kind} ${size} ${arm}`)));
+  const unknown = context.kinds?.find((kind) => !(kind in sizes));
+  if (unknown !== undefined) throw new Error(`no kind "${unknown}"; there are: ${Object.keys(sizes).join(', ')}`);
+  const wanted = Object.entries(sizes).filter(([kind]) => context.kinds === null || context.kinds.includes(kind));
+  const cases = wanted.flatMap(([kind, all]) => all.flatMap((size) => present.map((arm) => `${kind} ${size} ${arm}`)));
   return interleave(context, cases, async (name) => {
     const [kind, size, arm] = name.split(' ');
     const cost = await kinds[kind](arm, Number(size));
-    return { kind, size: Number(size), arm, cost, line: Object.entries(cost).map(([what, value]) => `${what} ${fixed(value, 3)}`).join(' · ') };
+    return { kind, size: Number(size), arm, cost, line: Object.entries(cost).filter(([, value]) => value !== undefined).map(([what, value]) => `${what} ${fixed(value, 3)}`).join(' · ') };
   });
 }
 
 /** Costs that are counted for each unit, with the factor and the name of their column; the others stand as they are. */
 const PER_UNIT = {
-  start: [1e6, 'CPU of a start, µs'], restart: [1e6, 'of a restart, µs'], stop: [1e6, 'of a stop, µs'], list: [1e6, 'of `list`, µs'],
+  validate: [1e6, 'CPU of `validate`, µs'], start: [1e6, 'CPU of a start, µs'], restart: [1e6, 'of a restart, µs'], stop: [1e6, 'of a stop, µs'], list: [1e6, 'of `list`, µs'],
   memory: [1024, 'memory, KiB'], open: [1e6, 'CPU of an open, µs'], reload: [1e6, 'CPU of a reload, µs'],
 };
 
@@ -190,7 +239,14 @@ export function tables(result) {
     const sizes = [...new Set(mine.map(({ size }) => size))].sort((a, b) => a - b);
     const columns = {
       ...Object.fromEntries(Object.entries(PER_UNIT).map(([what, [factor, title]]) => [what, [title, (sample) => (sample.cost[what] * factor) / sample.size]])),
-      idle: ['CPU at rest, %', (sample) => sample.cost.idle],
+      idle: ['CPU soon after, %', (sample) => sample.cost.idle],
+      rest: ['CPU at rest, %', (sample) => sample.cost.rest],
+      each: ['memory of a worker, MiB', (sample) => sample.cost.each],
+      daemon: ['memory of the daemon, MiB', (sample) => sample.cost.daemon],
+      perSecond: ['requests/s', (sample) => sample.cost.perSecond],
+      share: ['of a core, %', (sample) => sample.cost.share],
+      handed: ['CPU for a connection, µs', (sample) => (sample.cost.handed * 1e6) / sample.cost.asked],
+      p99: ['p99, ms', (sample) => sample.cost.p99],
       write: ['CPU for a line, µs', (sample) => (sample.cost.write * 1e6) / sample.size / 5],
       request: ['CPU for a request, µs', (sample) => (sample.cost.request * 1e6) / sample.cost.asked],
     };
