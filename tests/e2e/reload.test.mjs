@@ -54,7 +54,7 @@ function neverListening() {
 }
 
 /** Starts an app and its load; `settle` ends the load and checks that nothing failed. */
-async function underLoad(t, body, { major, options = [], env = {} }) {
+async function underLoad(t, body, { major, options = ['--listen-timeout', '100s'], env = {} }) {
   const forkful = await sandbox(t, major);
   const port = await freePort();
   const path = forkful.script(body);
@@ -62,6 +62,8 @@ async function underLoad(t, body, { major, options = [], env = {} }) {
     ['start', path, '--name', 'app', '-i', '2', '--interpreter', nodeBinary(major), ...options],
     { env: { PORT: String(port), EXPRESS, ...env } },
   );
+  // On a busy machine a start with a short bound ends before the app listens.
+  await waitUntil('the app to serve', async () => (await get(port)).status === 200);
   const loads = [startLoad({ port, ...CLIENTS, expect: PID }), startLoad({ port, ...SLOW_CLIENTS, expect: PID })];
   t.after(() => Promise.all(loads.map((load) => load.stop())));
   const settle = async () => {
@@ -302,6 +304,9 @@ function holding({ require, report }) {
   if (!late) globalThis.listen();
 }
 
+/** A request is held until the reload and the scale-down are under way. */
+const HELD_MS_MAX = 240_000;
+
 for (const when of ['before', 'after']) {
   test(`a scale-down ${when} the new worker of its slot is ready takes both away gently`, async (t) => {
     const { forkful, path, port, loads, settle, answered, pids, newIn } = await underLoad(t, holding, { major: 24 });
@@ -313,7 +318,7 @@ for (const when of ['before', 'after']) {
     await answered(1000);
     const asked = [];
     await waitUntil('a request that keeps the second worker from leaving', () => {
-      asked.push(get(port, '/held'));
+      asked.push(get({ host: '127.0.0.1', port, timeout: HELD_MS_MAX }, '/held'));
       return first[1].reports.length > 0;
     });
     writeFileSync(path, readFileSync(path, 'utf8').replace('const late = false;', 'const late = true;'));

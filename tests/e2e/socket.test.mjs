@@ -161,7 +161,7 @@ describe('the control socket', () => {
         return client;
       })));
     }
-    await waitUntil('the others to be answered', () => others.every(({ text, ended }) => text.includes('"app"') || ended), 30_000);
+    await waitUntil('the others to be answered', () => others.every(({ text, ended }) => text.includes('"app"') || ended), 120_000);
     assert.ok(others.every(({ ended }) => !ended), 'it is the slow ones that make room');
     for (const client of slow) client.socket.resume();
     await waitUntil('some of the slow ones to have been dropped', () => slow.some(({ ended }) => ended));

@@ -22,7 +22,7 @@ test('the sample app from start to end, under load on its fast and its slow rout
   const forkful = await sandbox(t);
   const port = await freePort();
   const env = { PORT: String(port), PATH: `${dirname(nodeBinary(NEWEST))}:${process.env.PATH}` };
-  await forkful.ok(['start', EXAMPLE, '-i', '2', '--name', 'sample'], { env });
+  await forkful.ok(['start', EXAMPLE, '-i', '2', '--name', 'sample', '--listen-timeout', '50s'], { env });
   const pids = async () => (await forkful.jlist('sample')).map(({ pid }) => String(pid));
   const loads = [startLoad({ port, ...FAST }), startLoad({ port, ...SLOW })];
   t.after(() => Promise.all(loads.map((load) => load.stop())));
