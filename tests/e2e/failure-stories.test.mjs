@@ -26,6 +26,8 @@ const STRANGER = 54_321;
 function tells(outcome, { code, cause, step }) {
   const lines = outcome.stderr.trimEnd().split('\n');
   assert.equal(outcome.code, code, outcome.stderr);
+  // In a terminal, what is on stdout would come before the cause.
+  if (code !== 0) assert.equal(outcome.stdout, '');
   assert.match(lines[0], cause, outcome.stderr);
   assert.match(lines.at(-1) ?? '', step, outcome.stderr);
   // eslint-disable-next-line no-control-regex -- colours of runtimes would hide the message

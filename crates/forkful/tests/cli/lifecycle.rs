@@ -101,10 +101,6 @@ fn an_app_on_two_workers_from_start_to_kill() {
     }
     assert_told!(sandbox.transcript(&["start", "server.js", "--name", "api"]), @"
     exit: 1
-    --- stdout
-    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
     error: api: already running, with 2 workers
 
@@ -167,9 +163,6 @@ fn an_app_that_fails_is_explained_with_its_last_words() {
     let args = ["start", "crash.js", "--no-autorestart"];
     assert_told!(sandbox.transcript(&args), @"
     exit: 1
-    --- stdout
-    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | crash | fork | - | - | 0 | stopped | - | - |
     --- stderr
     error: crash: worker 0 ended with exit code 7 before it was ready
     last lines of stderr:

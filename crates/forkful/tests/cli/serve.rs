@@ -384,9 +384,6 @@ fn serve_is_an_app_of_its_own() {
     assert_eq!(env["PM2_SERVE_BASIC_AUTH_PASSWORD"], "[redacted]");
     assert_snapshot!(settled(&sandbox.transcript(&["serve", "site", "0"])), @"
     exit: 1
-    --- stdout
-    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | static-page-server-0 | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
     error: static-page-server-0: already running, with 1 worker
 
