@@ -1,18 +1,21 @@
 #!/usr/bin/env node
-// Makes the tables of docs/BENCHMARKS.md from raw data, and keeps a small copy of each result in bench/summaries/.
+// Makes the tables of docs/BENCHMARKS.md from raw data (those of runs with --baseline stand together), and keeps a small copy of each result in bench/summaries/.
 // usage: node bench/table.mjs [--dry] [raw-file.json ...]      without files: the newest result of each benchmark
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { REPOSITORY, RESULTS, SUMMARIES } from './lib/paths.mjs';
-import { markdown } from './lib/summary.mjs';
+import { besideBaseline, markdown } from './lib/summary.mjs';
 
 const PAGE = path.join(REPOSITORY, 'docs/BENCHMARKS.md');
 /** Fewer rounds than this are no record, unless the benchmark says otherwise (`roundsMin`). */
 const ROUNDS_MIN = 3;
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
+
+/** Whether another build ran beside this one (`--baseline`): that is a table of its own. */
+const hasBaseline = (result) => result.samples.some((sample) => sample.case.startsWith('baseline'));
 
 const benchmarkOf = (result) => import(`./benches/${result.benchmark}.mjs`);
 const isRecord = async (result) => !result.quick && result.rounds >= ((await benchmarkOf(result)).roundsMin ?? ROUNDS_MIN);
@@ -23,7 +26,7 @@ async function newest() {
   const latest = new Map();
   for (const name of files.sort()) {
     const result = read(path.join(RESULTS, name));
-    if (await isRecord(result)) latest.set(`${result.benchmark}-${result.workers}`, result);
+    if (await isRecord(result)) latest.set(`${result.benchmark}-${hasBaseline(result) ? 'baseline' : result.workers}`, result);
   }
   return [...latest.values()];
 }
@@ -62,13 +65,15 @@ async function main() {
   const sections = new Map();
   for (const result of results) {
     const benchmark = await benchmarkOf(result);
-    const tables = benchmark.tables(result);
+    const isBeside = hasBaseline(result);
+    const tables = isBeside ? [{ ...besideBaseline(result, benchmark.measures ?? {}), title: result.benchmark }] : benchmark.tables(result);
+    const section = isBeside ? 'baseline' : result.benchmark;
     const text = [...tables.map(markdown), provenance(result)].join('\n\n');
-    sections.set(result.benchmark, [...(sections.get(result.benchmark) ?? []), text]);
+    sections.set(section, [...(sections.get(section) ?? []), text]);
     const { samples, ...head } = result;
     if (!values.dry) {
       mkdirSync(SUMMARIES, { recursive: true });
-      const file = path.join(SUMMARIES, `${result.benchmark}-${result.workers}.json`);
+      const file = path.join(SUMMARIES, `${result.benchmark}-${isBeside ? 'baseline' : result.workers}.json`);
       writeFileSync(file, `${JSON.stringify({ ...head, sampleCount: samples.length, tables }, null, 1)}\n`);
     }
   }
