@@ -206,7 +206,12 @@ impl SaveTicket {
 /// Variables of a shell that an app had, is likely to need, and does not have.
 fn missing_variables(spec: &AppSpec) -> Option<String> {
     let launch = &spec.launch;
-    let is_missing = |name: &&String| !launch.env.contains_key(*name) && looks_app_specific(name);
+    // Both are in order, so that one walk over both tells what is missing: each list of apps asks for this.
+    let mut kept = launch.env.keys().peekable();
+    let is_missing = |name: &&String| {
+        while kept.next_if(|kept| kept < name).is_some() {}
+        kept.peek() != Some(name) && looks_app_specific(name)
+    };
     let names: Vec<&str> =
         launch.env_sources.inherited.iter().filter(is_missing).map(String::as_str).collect();
     (!names.is_empty()).then(|| names.join(", "))

@@ -2,6 +2,8 @@
 
 mod sort;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use forkful_api::types::{AppRows, AppTable, Status, WorkerRow};
 use forkful_core::spec::NAMESPACE_DEFAULT;
@@ -43,6 +45,7 @@ struct Line<'a> {
     worker: &'a WorkerRow,
     now_ms: u64,
     version: String,
+    user: &'a str,
 }
 
 /// A column, when a narrow terminal loses it (the highest number goes first, 0 never), and how wide a terminal must be
@@ -86,7 +89,7 @@ const COLUMNS: [Column; 16] = {
         column("status", 0, 0, Left, |line| status_of(line.worker.status, line.worker.blocked_ms)),
         column("cpu", 1, 0, Right, |line| cpu(line.worker)),
         column("mem", 1, 0, Right, |line| memory(line.worker)),
-        column("user", 12, VERY_WIDE, Left, |line| user(line.app)),
+        column("user", 12, VERY_WIDE, Left, |line| line.user.to_owned()),
         column("watch", 10, VERY_WIDE, Left, |line| if line.app.watch { "on" } else { "off" }.to_owned()),
         column("reason", 3, WIDE, Left, |line| reason(line.worker)),
     ]
@@ -156,14 +159,21 @@ pub(crate) fn workers(list: &AppTable, now_ms: u64, shape: &TableShape) -> Strin
     let mut found: Vec<(&AppRows, &WorkerRow)> =
         list.apps.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker))).collect();
     shape.sort.apply(&mut found, now_ms);
-    let is_very_wide = shape.width.is_some_and(|width| width >= VERY_WIDE);
+    // A pipe gets what it always got.
+    let width = shape.width.unwrap_or_default();
+    let is_very_wide = width >= VERY_WIDE;
     let mut versions = is_very_wide.then(Versions::default);
+    let users = if is_very_wide { user_names(&list.apps) } else { BTreeMap::new() };
     let mut rows: Vec<Row> = found
         .into_iter()
         .map(|(app, worker)| {
             let version = versions.as_mut().and_then(|versions| versions.of(&app.script)).unwrap_or_default();
-            let line = Line { app, worker, now_ms, version };
-            Row { status: worker.status, cells: COLUMNS.each_ref().map(|column| (column.text)(&line)) }
+            let user = users.get(&app.uid).map(String::as_str).unwrap_or_default();
+            let line = Line { app, worker, now_ms, version, user };
+            let cell = |column: &Column| {
+                if column.wide <= width { (column.text)(&line) } else { String::new() }
+            };
+            Row { status: worker.status, cells: COLUMNS.each_ref().map(cell) }
         })
         .collect();
     let (frame, shown) = fit(&mut rows, shape);
@@ -217,7 +227,6 @@ fn draw(rows: &[Row], frame: Frame, shown: &[usize], paint: Paint) -> String {
 /// The frame and the columns that fit.
 fn fit(rows: &mut [Row], shape: &TableShape) -> (Frame, Vec<usize>) {
     let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
-    // A pipe gets what it always got.
     let width = shape.width.unwrap_or_default();
     shown.retain(|&index| COLUMNS[index].wide <= width);
     let says_nothing = |index: usize| match index {
@@ -359,9 +368,14 @@ pub(crate) fn asked_restarts(restarts: u32, crashes: u32) -> u32 {
     restarts.saturating_sub(crashes)
 }
 
-fn user(app: &AppRows) -> String {
-    let uid = app.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-    forkful_os::procinfo::user_name(uid).unwrap_or_else(|| uid.to_string())
+/// The names of the users that the apps run as, each looked up once; an app without one runs as the daemon does.
+fn user_names(apps: &[AppRows]) -> BTreeMap<Option<u32>, String> {
+    let wanted: BTreeSet<Option<u32>> = apps.iter().map(|app| app.uid).collect();
+    let name = |wanted: Option<u32>| {
+        let uid = wanted.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        (wanted, forkful_os::procinfo::user_name(uid).unwrap_or_else(|| uid.to_string()))
+    };
+    wanted.into_iter().map(name).collect()
 }
 
 /// Only of workers that do not do what they should.
