@@ -19,6 +19,7 @@ const HELP = `usage: node bench/run.mjs <benchmark> [options]
   --baseline P  another build of forkful at path P beside this one, in turns: the arms forkful-auto and
                 baseline-auto (for short, keepalive, blocked, logs and apps), with the ratio of the two
   --seed N      order of the arms, default from the clock; it is kept with the data
+  --attempts N  how often a sample is measured that other work disturbs, default 3
   --kinds a,b   only these kinds of work of the scale benchmark
   --block-gap N pause in ms between two blocks of the blocked benchmark, default 50
   --quick       a smoke test: one short round, never for the record
@@ -32,7 +33,7 @@ function readArguments() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      rounds: { type: 'string', default: '5' }, workers: { type: 'string', default: '2' }, arms: { type: 'string' }, kinds: { type: 'string' }, baseline: { type: 'string' },
+      rounds: { type: 'string', default: '5' }, workers: { type: 'string', default: '2' }, arms: { type: 'string' }, kinds: { type: 'string' }, attempts: { type: 'string', default: '3' }, baseline: { type: 'string' },
       seed: { type: 'string' }, 'block-gap': { type: 'string', default: '50' }, quick: { type: 'boolean', default: false }, list: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false },
     },
   });
@@ -45,6 +46,7 @@ function readArguments() {
     ...values,
     names: positionals,
     rounds: count('rounds', 100),
+    attempts: count('attempts', 10),
     workers: count('workers', 64),
     blockGapMs: count('block-gap', 10_000, 0),
     arms: values.arms?.split(',') ?? (values.baseline === undefined ? undefined : ['forkful-auto', 'baseline-auto']),

@@ -14,6 +14,7 @@ import { REPOSITORY, RESULTS } from './paths.mjs';
  * @property {number} workers
  * @property {boolean} quick a smoke test: one short round, never for the record
  * @property {string[] | null} kinds of work of the `scale` benchmark, where not all are wanted
+ * @property {number} attempts that a sample gets while other work disturbs it
  * @property {number} seed of the order
  * @property {string[]} arms that can run here
  * @property {Record<string, string>} absent arms that cannot, with the reason
@@ -32,6 +33,7 @@ export function makeContext(name, benchmark, options) {
     rounds: options.quick ? 1 : options.rounds,
     workers: options.workers,
     quick: options.quick,
+    attempts: options.attempts,
     kinds: options.kinds?.split(',') ?? null,
     seed: options.seed,
     blockGapMs: options.blockGapMs,

@@ -5,8 +5,6 @@ import { ARMS } from './arms.mjs';
 import { errorCount } from './load.mjs';
 import { seededRandom, shuffled } from './stats.mjs';
 
-const ATTEMPTS_MAX = 3;
-
 /**
  * Fills `context.samples`.
  * @param {import('./context.mjs').Context} context
@@ -17,7 +15,7 @@ export async function interleave(context, cases, measure) {
   const random = seededRandom(context.seed);
   for (let round = 0; round < context.rounds; round += 1) {
     for (const name of shuffled(cases, random)) {
-      for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
+      for (let attempt = 1; attempt <= context.attempts; attempt += 1) {
         const at = new Date().toISOString();
         let sample;
         try {
@@ -26,7 +24,7 @@ export async function interleave(context, cases, measure) {
           if (context.interrupted) throw error;
           sample = { error: String(error.message ?? error).slice(0, 2000) };
         }
-        const last = !(sample.cpu?.disturbed === true) || context.quick || attempt === ATTEMPTS_MAX;
+        const last = !(sample.cpu?.disturbed === true) || context.quick || attempt === context.attempts;
         context.samples.push({ case: name, round, attempt, at, final: last, ...sample });
         context.log(`round ${round + 1}/${context.rounds} ${name}: ${sample.error ?? sample.line ?? 'done'}${sample.cpu?.disturbed ? ' (disturbed)' : ''}`);
         if (last) break;
