@@ -1,6 +1,7 @@
 //! A parsed document of any format: values with the place that they stand at. Not a general JSON
 //! type: it keeps how numbers were written and where things are, for messages.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 
@@ -186,6 +187,8 @@ impl fmt::Display for Spot {
 pub(crate) struct Lines<'a> {
     pub(crate) text: &'a str,
     starts: Vec<usize>,
+    /// The last place that was asked for: its line, its byte, and the characters before it in its line.
+    counted: Cell<(usize, usize, usize)>,
 }
 
 impl<'a> Lines<'a> {
@@ -193,7 +196,7 @@ impl<'a> Lines<'a> {
         let starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
             .collect();
-        Self { text, starts }
+        Self { text, starts, counted: Cell::default() }
     }
 
     /// The part of these bytes that is in their first line.
@@ -202,8 +205,18 @@ impl<'a> Lines<'a> {
         let line = self.starts.partition_point(|first| *first <= start);
         let whole = self.bytes_of(line);
         let end = self.character_start(bytes.end).min(whole.end).max(start);
-        let before = self.text.get(whole.start..start).unwrap_or_default();
-        Spot { line, column: Some(before.chars().count() + 1), start, end }
+        Spot { line, column: Some(self.characters_before(start, line, whole.start) + 1), start, end }
+    }
+
+    /// How many characters of a line are before this byte, counted from the last place: a file may be one long line.
+    fn characters_before(&self, at: usize, line: usize, line_start: usize) -> usize {
+        let (of, byte, count) = self.counted.get();
+        let (known, count) = if of == line { (byte, count) } else { (line_start, 0) };
+        let between = |bytes: Range<usize>| self.text.get(bytes).unwrap_or_default().chars().count();
+        let count =
+            if at >= known { count + between(known..at) } else { count.saturating_sub(between(at..known)) };
+        self.counted.set((line, at, count));
+        count
     }
 
     /// A line without its indentation, when it is not known which part of it is meant.
@@ -226,5 +239,24 @@ impl<'a> Lines<'a> {
         let end = at(line).unwrap_or(self.text.len());
         let text = self.text.get(start..end).unwrap_or_default();
         start..start + text.trim_end().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_the_same_in_whichever_order_places_are_asked_for() {
+        let text = "{ \"ä\": 1, \"b\": [2, 3] }\nzweite — Zeile\n";
+        let places: Vec<usize> = (0..=text.len()).collect();
+        let alone: Vec<Spot> = places.iter().map(|&at| Lines::new(text).spot(at..at + 1)).collect();
+        let lines = Lines::new(text);
+        let forwards: Vec<Spot> = places.iter().map(|&at| lines.spot(at..at + 1)).collect();
+        let mut backwards: Vec<Spot> = places.iter().rev().map(|&at| lines.spot(at..at + 1)).collect();
+        backwards.reverse();
+        assert_eq!(forwards, alone);
+        assert_eq!(backwards, alone);
+        assert_eq!(text.find('1').map(|at| lines.spot(at..at + 1).column), Some(Some(8)));
     }
 }
