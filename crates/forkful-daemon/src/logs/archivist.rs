@@ -9,7 +9,7 @@
 //! It knows a log only since the writer has opened it, and acts in the folder that the writer holds open: a link that an
 //! app puts in the path leads it to nothing of others.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -37,36 +37,33 @@ const PIECE_BYTES: usize = 64 << 10;
 const LEVEL: u32 = 4;
 /// How long an app's files are left uncompressed after a fault.
 const FAULT_PAUSE: Duration = Duration::from_secs(60);
+/// What earlier files are there is looked at so long after a log was opened: hundreds of workers that start are looked at
+/// together, for each look reads the whole folder.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// What the writer tells. As many as streams that begin and end, and files that are set aside; all are taken in
 /// between two pieces.
 #[derive(Debug)]
 pub(super) enum Notice {
     /// A stream of the app writes to this file.
-    Opened {
-        app: Box<str>,
-        log: Arc<Path>,
-        rotation: LogRotation,
-    },
+    Opened { app: Box<str>, log: Arc<Path>, rotation: LogRotation },
     /// The file was opened, and is there.
-    Placed {
-        log: Arc<Path>,
-        entry: Entry,
-    },
-    Closed {
-        app: Box<str>,
-        log: Arc<Path>,
-    },
+    Placed { log: Arc<Path>, entry: Entry },
+    /// A stream of the app has ended.
+    Closed { app: Box<str> },
     /// A log file was set aside.
-    SetAside {
-        app: Box<str>,
-    },
+    SetAside { app: Box<str> },
 }
 
 pub(super) struct Archivist {
     inbox: Receiver<Notice>,
     report: Report,
     apps: BTreeMap<Box<str>, AppFiles>,
+    /// The apps that write to each log.
+    apps_of: HashMap<Arc<Path>, BTreeSet<Box<str>>>,
+    /// Apps whose files are to be looked at, and when the first of them is.
+    looks: BTreeSet<Box<str>>,
+    look_at: Option<Instant>,
     bytes_per_second: u64,
 }
 
@@ -74,6 +71,8 @@ pub(super) struct Archivist {
 struct AppFiles {
     /// They count until no stream of the app is left.
     logs: BTreeMap<Arc<Path>, Log>,
+    /// How many streams write to all of them.
+    streams: usize,
     rotation: LogRotation,
     /// To be compressed, oldest first.
     pending: VecDeque<Entry>,
@@ -83,8 +82,6 @@ struct AppFiles {
 
 #[derive(Default)]
 struct Log {
-    /// How many streams write to it.
-    streams: usize,
     /// Where it is; `None` until it could be opened.
     entry: Option<Entry>,
 }
@@ -94,7 +91,15 @@ struct Ended;
 
 impl Archivist {
     pub(super) fn new(inbox: Receiver<Notice>, report: Report) -> Self {
-        Self { inbox, report, apps: BTreeMap::new(), bytes_per_second: BYTES_PER_SECOND }
+        Self {
+            inbox,
+            report,
+            apps: BTreeMap::new(),
+            apps_of: HashMap::new(),
+            looks: BTreeSet::new(),
+            look_at: None,
+            bytes_per_second: BYTES_PER_SECOND,
+        }
     }
 
     /// Works until its inbox is closed; what is half compressed then is taken back.
@@ -104,7 +109,8 @@ impl Archivist {
 
     fn step(&mut self) -> Result<(), Ended> {
         let Some((app, archive)) = self.next_pending() else {
-            let first = match self.next_pause_end() {
+            let wake = self.next_pause_end().into_iter().chain(self.look_at).min();
+            let first = match wake {
                 None => Some(self.inbox.recv().map_err(|_| Ended)?),
                 Some(end) => match self.inbox.recv_timeout(end.saturating_duration_since(Instant::now())) {
                     Ok(notice) => Some(notice),
@@ -165,65 +171,113 @@ impl Archivist {
                 Err(TryRecvError::Disconnected) => return Err(Ended),
             }
         }
-        for app in touched {
-            self.tidy(&app);
+        if self.look_at.is_some_and(|at| at <= Instant::now()) {
+            self.look_at = None;
+            touched.append(&mut self.looks);
         }
+        self.tidy(&touched);
         Ok(())
     }
 
-    /// Gives the apps whose files are to be looked at.
-    fn note(&mut self, notice: Notice) -> Vec<Box<str>> {
+    fn look_later(&mut self, app: Box<str>) {
+        self.looks.insert(app);
+        self.look_at.get_or_insert_with(|| Instant::now() + LOOK_AFTER);
+    }
+
+    /// Gives the app whose files are to be looked at now.
+    fn note(&mut self, notice: Notice) -> Option<Box<str>> {
         match notice {
             Notice::Opened { app, log, rotation } => {
                 let files = self.apps.entry(app.clone()).or_insert_with(|| AppFiles {
                     logs: BTreeMap::new(),
+                    streams: 0,
                     rotation: rotation.clone(),
                     pending: VecDeque::new(),
                     pause_until: None,
                 });
                 let is_new = files.rotation != rotation;
-                files.logs.entry(log).or_default().streams += 1;
+                files.logs.entry(Arc::clone(&log)).or_default();
+                files.streams += 1;
                 files.rotation = rotation;
-                if is_new { vec![app] } else { Vec::new() }
+                self.apps_of.entry(log).or_default().insert(app.clone());
+                if is_new {
+                    self.look_later(app);
+                }
+                None
             }
             Notice::Placed { log, entry } => {
-                let mut touched = Vec::new();
-                for (app, files) in &mut self.apps {
-                    let Some(log) = files.logs.get_mut(&log) else { continue };
+                for app in self.apps_of.get(&log).cloned().unwrap_or_default() {
+                    let files = self.apps.get_mut(&app);
+                    let Some(log) = files.and_then(|files| files.logs.get_mut(&log)) else { continue };
                     let is_known = log.entry.as_ref().is_some_and(|known| {
                         known.name() == entry.name() && known.folder().identity() == entry.folder().identity()
                     });
-                    if !is_known {
-                        touched.push(app.clone());
-                    }
                     log.entry = Some(entry.clone());
+                    if !is_known {
+                        self.look_later(app);
+                    }
                 }
-                touched
+                None
             }
-            Notice::Closed { app, log } => {
-                let Some(files) = self.apps.get_mut(&app) else { return Vec::new() };
-                if let Some(log) = files.logs.get_mut(&log) {
-                    log.streams = log.streams.saturating_sub(1);
+            Notice::Closed { app } => {
+                let files = self.apps.get_mut(&app)?;
+                files.streams = files.streams.saturating_sub(1);
+                if files.streams == 0 {
+                    self.forget(&app);
                 }
-                if files.logs.values().all(|log| log.streams == 0) {
-                    self.apps.remove(&app);
-                }
-                Vec::new()
+                None
             }
-            Notice::SetAside { app } => vec![app],
+            Notice::SetAside { app } => Some(app),
+        }
+    }
+
+    /// No stream of the app is left.
+    fn forget(&mut self, app: &str) {
+        self.looks.remove(app);
+        for log in self.apps.remove(app).into_iter().flat_map(|files| files.logs.into_keys()) {
+            if let Some(apps) = self.apps_of.get_mut(&log) {
+                apps.remove(app);
+                if apps.is_empty() {
+                    self.apps_of.remove(&log);
+                }
+            }
+        }
+    }
+
+    /// Looks at the files of some apps, each folder once.
+    fn tidy(&mut self, apps: &BTreeSet<Box<str>>) {
+        let mut places = Places::new();
+        let mut apps_of: HashMap<(Identity, OsString), Vec<&str>> = HashMap::new();
+        for (app, files) in apps.iter().filter_map(|app| Some((app, self.apps.get(app)?))) {
+            for entry in files.entries() {
+                let folder = entry.folder().identity();
+                let (_, names) = places.entry(folder).or_insert_with(|| (entry.clone(), HashSet::new()));
+                names.insert(entry.name().to_owned());
+                apps_of.entry((folder, entry.name().to_owned())).or_default().push(app);
+            }
+        }
+        let (archives, faults) = look(&places);
+        let mut found: BTreeMap<&str, Vec<Archive>> = BTreeMap::new();
+        for archive in archives {
+            for app in apps_of.get(&(archive.folder, archive.log.clone())).into_iter().flatten() {
+                found.entry(app).or_default().push(archive.clone());
+            }
+        }
+        for app in apps {
+            self.tidy_app(app, &places, &found.remove(&**app).unwrap_or_default());
+        }
+        for fault in faults {
+            (self.report)(&format!("warning: old log files cannot be removed\ncaused by: {fault}"));
         }
     }
 
     /// Removes what is too much, and notes what is to be compressed.
-    fn tidy(&mut self, app: &str) {
+    fn tidy_app(&mut self, app: &str, places: &Places, archives: &[Archive]) {
         let Some(files) = self.apps.get_mut(app) else { return };
-        let places = files.places();
-        let (archives, faults) = look(&places);
-        let entries = files.logs.values().filter_map(|log| log.entry.as_ref());
-        let active = entries.filter_map(|entry| entry.look().ok()?).map(|found| found.bytes).sum();
+        let active = files.entries().filter_map(|entry| entry.look().ok()?).map(|found| found.bytes).sum();
         let retention = Retention { keep: files.rotation.keep, total: files.rotation.total };
         let entry_of = |archive: &Archive| places[&archive.folder].0.sibling(&archive.name);
-        let gone = superfluous(&archives, active, retention);
+        let gone = superfluous(archives, active, retention);
         let gone_names: HashSet<_> = gone.iter().map(|archive| (archive.folder, &archive.name)).collect();
         files.pending = archives
             .iter()
@@ -233,7 +287,7 @@ impl Archivist {
             .collect();
         let removed =
             gone.iter().filter_map(|archive| entry_of(archive).and_then(|entry| remove(&entry)).err());
-        for fault in faults.into_iter().chain(removed) {
+        for fault in removed {
             let report = &self.report;
             report(&format!("warning: old log files of {app} cannot be removed\ncaused by: {fault}"));
         }
@@ -304,18 +358,13 @@ enum Done {
     Ended,
 }
 
-/// The folders of an app's logs: an entry in each, and the names of the logs there.
+/// The folders of logs: an entry in each, and the names of the logs there.
 type Places = BTreeMap<Identity, (Entry, HashSet<OsString>)>;
 
 impl AppFiles {
-    fn places(&self) -> Places {
-        let mut places = Places::new();
-        for entry in self.logs.values().filter_map(|log| log.entry.as_ref()) {
-            let (_, names) =
-                places.entry(entry.folder().identity()).or_insert_with(|| (entry.clone(), HashSet::new()));
-            names.insert(entry.name().to_owned());
-        }
-        places
+    /// Where its logs are, as far as they could be opened.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.logs.values().filter_map(|log| log.entry.as_ref())
     }
 }
 
@@ -372,6 +421,31 @@ mod tests {
     use forkful_os::behalf::Find;
 
     use super::*;
+
+    #[test]
+    fn hundreds_of_logs_that_are_opened_are_looked_at_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let (notices, inbox) = std::sync::mpsc::channel();
+        let mut archivist = Archivist::new(inbox, Arc::new(|_: &str| {}));
+        for number in 0..200 {
+            let log: Arc<Path> = folder.path().join(format!("{number}.log")).into();
+            let entry = Entry::find(&log, Find::TO_READ).unwrap();
+            let app: Box<str> = format!("app{}", number % 2).into();
+            let rotation = LogRotation::default();
+            notices.send(Notice::Opened { app, log: Arc::clone(&log), rotation }).unwrap();
+            notices.send(Notice::Placed { log, entry }).unwrap();
+        }
+        assert!(archivist.take(None).is_ok());
+        assert_eq!((archivist.looks.len(), archivist.look_at.is_some()), (2, true));
+        archivist.look_at = Some(Instant::now());
+        assert!(archivist.take(None).is_ok());
+        assert_eq!((archivist.looks.len(), archivist.look_at), (0, None));
+        for _ in 0..100 {
+            notices.send(Notice::Closed { app: "app0".into() }).unwrap();
+        }
+        assert!(archivist.take(None).is_ok());
+        assert_eq!((archivist.apps.len(), archivist.apps_of.len()), (1, 100));
+    }
 
     #[test]
     fn what_was_removed_while_it_was_compressed_does_not_come_back() {

@@ -80,6 +80,8 @@ pub(super) struct Helpers {
 pub(super) struct Writer {
     queue: Arc<Queue>,
     files: HashMap<Arc<Path>, Shared>,
+    /// How many of them each app has.
+    files_of: FilesOf,
     /// Also of files whose worker has ended.
     orders: HashMap<Arc<Path>, Order>,
     /// Batches that were written.
@@ -97,6 +99,7 @@ impl Writer {
         Self {
             queue,
             files: HashMap::new(),
+            files_of: FilesOf::default(),
             orders: HashMap::new(),
             batches: 0,
             followers: Followers::default(),
@@ -159,6 +162,7 @@ impl Writer {
         for path in &stream.paths {
             if let Some(shared) = self.files.get_mut(path) {
                 shared.streams += 1;
+                self.files_of.moves(&shared.app, &stream.app);
                 shared.app.clone_from(&stream.app);
                 shared.rotation.clone_from(&stream.rotation);
             } else {
@@ -180,6 +184,7 @@ impl Writer {
                     fault,
                 };
                 self.files.insert(Arc::clone(path), shared);
+                self.files_of.add(&stream.app);
             }
             if let Some(rotation) = stream.rotation.clone() {
                 let (app, log) = (stream.app.clone(), Arc::clone(path));
@@ -190,7 +195,6 @@ impl Writer {
                 }
             }
         }
-        self.share_limits(&stream.app);
     }
 
     /// The order of a file's lines, which is forgotten where others have appended to it.
@@ -203,22 +207,15 @@ impl Writer {
         order
     }
 
-    /// The files of an app share its total.
-    fn share_limits(&mut self, app: &str) {
-        let files = self.files.values().filter(|shared| &*shared.app == app).count();
-        for shared in self.files.values_mut().filter(|shared| &*shared.app == app) {
-            shared.file.limits = Limits::new(shared.rotation.as_ref(), files);
-        }
-    }
-
     fn close(&mut self, stream: &StreamInfo) {
         for path in &stream.paths {
             if stream.rotation.is_some() {
-                self.tell_archivist(Notice::Closed { app: stream.app.clone(), log: Arc::clone(path) });
+                self.tell_archivist(Notice::Closed { app: stream.app.clone() });
             }
             if let Some(shared) = self.files.get_mut(path) {
                 shared.streams -= 1;
                 if shared.streams == 0 {
+                    self.files_of.remove(&shared.app);
                     self.files.remove(path);
                 }
             }
@@ -324,6 +321,8 @@ impl Writer {
         for group in by_file.chunk_by(|one, other| one.0 == other.0) {
             if let Some(shared) = self.files.get_mut(group[0].0) {
                 let order = self.orders.entry(Arc::clone(group[0].0)).or_default();
+                // The files of an app share its total.
+                shared.file.limits = Limits::new(shared.rotation.as_ref(), self.files_of.count(&shared.app));
                 appender.append(shared, order, group);
             }
         }
@@ -365,6 +364,37 @@ impl Writer {
         if written.is_err() {
             batch.stream.counters.add_dropped(batch.line_count());
         }
+    }
+}
+
+/// How many open files each app has.
+#[derive(Debug, Default)]
+struct FilesOf(HashMap<Box<str>, usize>);
+
+impl FilesOf {
+    fn add(&mut self, app: &str) {
+        *self.0.entry(app.into()).or_default() += 1;
+    }
+
+    fn remove(&mut self, app: &str) {
+        if let Some(count) = self.0.get_mut(app) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(app);
+            }
+        }
+    }
+
+    /// A file is another app's from now on.
+    fn moves(&mut self, from: &str, to: &str) {
+        if from != to {
+            self.remove(from);
+            self.add(to);
+        }
+    }
+
+    fn count(&self, app: &str) -> usize {
+        self.0.get(app).copied().unwrap_or_default()
     }
 }
 
