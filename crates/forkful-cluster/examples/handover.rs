@@ -1,6 +1,6 @@
 //! What a connection costs in the modes in which the daemon hands it over: CPU time of accept, probe, push and
-//! acknowledgement, with the fake workers of the tests and their clients in the same process. In `direct` a worker
-//! accepts it by itself. Figures compare modes, or two versions of the code, on one machine.
+//! acknowledgement, with the fake workers of the tests and their clients in the same process. Figures compare modes, or
+//! two versions of the code, on one machine.
 //!
 //! `cargo run --release -p forkful-cluster --example handover`
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
@@ -33,7 +33,7 @@ fn cpu_time() -> Duration {
 
 fn main() {
     for (workers, batch) in [(2, 1), (2, BATCH), (16, 1), (16, BATCH)] {
-        for balance in [Balance::Direct, Balance::Exact, Balance::Least] {
+        for balance in [Balance::Exact, Balance::Least] {
             let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| round(balance, workers, batch)).collect();
             rounds.sort_unstable();
             let (least, median) = (rounds[0].as_secs_f64() * 1e6, rounds[ROUNDS / 2].as_secs_f64() * 1e6);
