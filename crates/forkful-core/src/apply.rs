@@ -63,6 +63,70 @@ pub enum Action<T> {
     Undo(Step<T>),
 }
 
+/// A definition of an app: the one of the file, or the one that it had before the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    Wanted,
+    Before,
+}
+
+/// What an action is as a command for its app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The app is made, or what exists of it is started as the file says.
+    Start,
+    Stop,
+    Delete,
+    /// It gets as many workers as this definition says.
+    Scale(Version),
+    /// Its workers are replaced by those of this definition.
+    Reload(Version),
+}
+
+impl<T> Action<T> {
+    pub fn order(&self) -> Order {
+        match self {
+            Self::Do(step) => match step.change {
+                Change::Start => Order::Start,
+                Change::Scale => Order::Scale(Version::Wanted),
+                Change::Reload | Change::Keep => Order::Reload(Version::Wanted),
+                Change::Remove => Order::Delete,
+            },
+            Self::Undo(step) => match step.change {
+                // An app that existed did not run before.
+                Change::Start if step.existed => Order::Stop,
+                Change::Start | Change::Remove => Order::Delete,
+                Change::Scale => Order::Scale(Version::Before),
+                Change::Reload | Change::Keep => Order::Reload(Version::Before),
+            },
+        }
+    }
+}
+
+/// What became of the command of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Became {
+    pub is_done: bool,
+    /// Some of the app's workers are new.
+    pub replaced_some: bool,
+    /// In fork mode the old process of a worker has ended before the new one fails.
+    pub forks: bool,
+}
+
+impl Became {
+    /// How a step went.
+    pub fn outcome(self, change: Change) -> Outcome {
+        let replaces = matches!(change, Change::Reload | Change::Scale);
+        if self.is_done {
+            Outcome::Done
+        } else if replaces && (self.replaced_some || self.forks) {
+            Outcome::Partial
+        } else {
+            Outcome::Unchanged
+        }
+    }
+}
+
 /// A plan under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apply<T> {
@@ -202,6 +266,36 @@ mod tests {
             run(&steps(), &[("more", Outcome::Unchanged)]),
             ("new b a more -a -b -new".to_owned(), true)
         );
+    }
+
+    #[test]
+    fn each_action_is_one_command_for_its_app() {
+        let order = |step: Step<&'static str>| (Action::Do(step.clone()).order(), Action::Undo(step).order());
+        let table = [
+            (step("new", Change::Start), Order::Start, Order::Delete),
+            (Step { existed: true, ..step("rests", Change::Start) }, Order::Start, Order::Stop),
+            (step("more", Change::Scale), Order::Scale(Version::Wanted), Order::Scale(Version::Before)),
+            (step("a", Change::Reload), Order::Reload(Version::Wanted), Order::Reload(Version::Before)),
+            (step("gone", Change::Remove), Order::Delete, Order::Delete),
+        ];
+        for (step, done, undone) in table {
+            assert_eq!(order(step.clone()), (done, undone), "{step:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_that_left_new_workers_is_a_partial_one() {
+        let failed = Became { is_done: false, replaced_some: false, forks: false };
+        let table = [
+            (Became { is_done: true, ..failed }, Change::Reload, Outcome::Done),
+            (failed, Change::Reload, Outcome::Unchanged),
+            (Became { replaced_some: true, ..failed }, Change::Reload, Outcome::Partial),
+            (Became { forks: true, ..failed }, Change::Scale, Outcome::Partial),
+            (Became { forks: true, replaced_some: true, ..failed }, Change::Start, Outcome::Unchanged),
+        ];
+        for (became, change, outcome) in table {
+            assert_eq!(became.outcome(change), outcome, "{became:?} {change:?}");
+        }
     }
 
     #[test]

@@ -68,6 +68,12 @@ pub fn may_reply(ticket: Option<u64>, saved: u64) -> bool {
     ticket.is_none_or(|ticket| ticket <= saved)
 }
 
+/// Whether a kept state with entries of these names may make room for another one: every app of it is there, too. What has
+/// no name is never covered.
+pub fn is_covered<T: PartialEq>(kept: &[Option<T>], by: &[Option<T>]) -> bool {
+    kept.iter().all(|name| name.is_some() && by.contains(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +91,13 @@ mod tests {
         saving.note_change();
         assert_eq!(saving.begin(), Some(Save { number: 2, keep: false }));
         assert!(!may_reply(saving.ticket(), 1));
+    }
+
+    #[test]
+    fn a_kept_state_makes_room_only_for_one_with_all_its_apps() {
+        assert!(is_covered(&[Some("a")], &[Some("b"), Some("a")]));
+        assert!(!is_covered(&[Some("a"), Some("c")], &[Some("b"), Some("a")]));
+        assert!(!is_covered(&[None], &[Some("b"), None]));
     }
 
     #[test]

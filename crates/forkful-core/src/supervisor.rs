@@ -57,8 +57,6 @@ pub struct AppSupervisor {
     spec: Rc<AppSpec>,
     policy: Policy,
     slots: Slots,
-    /// Slots that are gone, until the driver has performed [`Effect::SlotRemoved`].
-    removed: BTreeMap<u16, SlotRecord>,
     /// Commands that slots have not answered.
     asked: BTreeMap<Ticket, Asked>,
     last_ticket: u64,
@@ -112,6 +110,8 @@ enum News {
     ReloadAnswer(u16, Outcome),
     /// To the plan: the old process of a slot has exited.
     OldLeft(u16),
+    /// To a slot: its process has nothing to finish.
+    Drained(u16, Generation),
     Deleted(u16),
 }
 
@@ -122,7 +122,6 @@ impl AppSupervisor {
             policy: Policy::of(&spec),
             spec: Rc::new(spec),
             slots: Slots::default(),
-            removed: BTreeMap::new(),
             asked: BTreeMap::new(),
             last_ticket: 0,
             reload: None,
@@ -141,6 +140,9 @@ impl AppSupervisor {
             match news {
                 News::ReloadAnswer(slot, outcome) => turn.on_reload_answer(slot, outcome),
                 News::OldLeft(slot) => turn.on_old_left(slot),
+                News::Drained(slot, generation) => {
+                    turn.feed(slot, crate::slot::Event::Drained(generation));
+                }
                 News::Deleted(slot) => turn.remove_slot(slot),
             }
         }
@@ -161,17 +163,6 @@ impl AppSupervisor {
 
     pub fn slot(&self, number: u16) -> Option<&SlotRecord> {
         self.slots.get(&number)
-    }
-
-    /// A slot that the effects of the last step name. A slot that was removed is still found here until the driver has
-    /// performed [`Effect::SlotRemoved`].
-    pub fn last_slot(&self, number: u16) -> Option<&SlotRecord> {
-        self.slots.get(&number).or_else(|| self.removed.get(&number))
-    }
-
-    /// The removal of a slot was performed.
-    pub fn forget_removed(&mut self, number: u16) {
-        self.removed.remove(&number);
     }
 
     /// From now on, values of the environment that were inherited are saved too.
@@ -259,6 +250,19 @@ impl AppSupervisor {
         self.slots.asked()
     }
 
+    /// Processes that are about to be given up because their time to become ready is over, and of which nothing says
+    /// why: they may lack an address on which the process that they follow listens.
+    pub fn late_successors(&self, now: Time) -> Vec<(u16, Generation)> {
+        if self.spec.readiness.wait_ready {
+            return Vec::new();
+        }
+        let late = |slot: u16| {
+            let record = self.slots.get(&slot).filter(|record| record.listen_fault.is_none())?;
+            Some((slot, record.late_successor(now)?))
+        };
+        self.due_slots(now).into_iter().filter_map(late).collect()
+    }
+
     /// Whether apps that depend on this one can start.
     pub fn readiness(&self) -> Readiness {
         if self.held.is_some() {
@@ -297,8 +301,15 @@ impl SlotRecord {
         }
     }
 
-    /// Whether its time to become ready is over, and a process that serves is waiting for its successor.
-    pub fn late_successor(&self, now: Time) -> Option<Generation> {
+    /// The process that serves while this one starts to follow it.
+    pub fn followed_by(&self, successor: Generation) -> Option<Generation> {
+        match &self.slot.state {
+            State::Replacing { old, new, .. } if *new == successor => Some(old.generation),
+            _ => None,
+        }
+    }
+
+    fn late_successor(&self, now: Time) -> Option<Generation> {
         match &self.slot.state {
             State::Replacing { new, ready_by, .. } if *ready_by <= now => Some(*new),
             _ => None,
@@ -331,6 +342,7 @@ impl Turn<'_> {
             Event::Observed(observations) => self.observed(&observations),
             Event::Health { slot, generation, answer } => self.on_health(slot, generation, answer),
             Event::ChannelBusy { slot, generation } => self.channel_busy(slot, generation),
+            Event::Owes { slot, generation, since } => self.note_owes(slot, generation, since),
             Event::Silent { slot, generation, silent, report } => {
                 self.on_silence(slot, generation, silent, report);
             }

@@ -9,11 +9,24 @@ use forkful_core::steering::address::{LastHolder, is_given_up};
 use crate::action::{Action, Later, Message, Outbox};
 use crate::dispatcher::{Dispatcher, EXITED_GRACE};
 use crate::id::{ListeningId, ReplyId, WorkerId};
-use crate::listening::{Listening, Member};
+use crate::listening::Member;
 use crate::worker::{Hold, Stage, Worker};
 
 /// An address that no worker holds any more stays bound this long after a close by the app.
 const CLOSED_GRACE: Duration = Duration::from_secs(1);
+
+/// How a query is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// The worker gets no socket; connections are pushed to it.
+    Push,
+    /// It gets the one socket of the address, like all others.
+    Shared,
+    /// It gets this socket of the group, which no worker has.
+    Own(usize),
+    /// It gets a socket of its own that is made first, see [`Dispatcher::add_member`].
+    New,
+}
 
 /// What the driver asks while it answers a query.
 impl Dispatcher {
@@ -33,20 +46,23 @@ impl Dispatcher {
         holds.filter(|(_, hold)| !hold.listening).map(|(listening, _)| *listening)
     }
 
-    /// Whether workers wait for pushed connections instead of getting a socket.
-    pub fn push_only(&self, listening: ListeningId) -> bool {
-        self.listenings.get(&listening).is_some_and(Listening::push_only)
-    }
-
-    /// How many sockets all addresses have.
-    pub fn sockets(&self) -> usize {
-        self.listenings.values().map(|listening| listening.members.len()).sum()
-    }
-
-    /// A socket of a group that no worker has; the first is the daemon's own.
-    pub fn free_member(&self, listening: ListeningId) -> Option<usize> {
-        let members = &self.listenings.get(&listening)?.members;
-        (1..members.len()).find(|member| members[*member].owner.is_none())
+    /// How a query for a bound address is answered; `None` when a socket is needed, and all addresses together have as
+    /// many as the app may have.
+    pub fn grant(&self, id: ListeningId, sockets_max: usize) -> Option<Grant> {
+        let listening = self.listenings.get(&id)?;
+        if listening.push_only() {
+            return Some(Grant::Push);
+        }
+        let sockets: usize = self.listenings.values().map(|listening| listening.members.len()).sum();
+        if sockets >= sockets_max {
+            return None;
+        }
+        if !listening.group {
+            return Some(Grant::Shared);
+        }
+        // The first is the daemon's own.
+        let free = (1..listening.members.len()).find(|member| listening.members[*member].owner.is_none());
+        Some(free.map_or(Grant::New, Grant::Own))
     }
 
     /// The driver has made a further socket for a group.

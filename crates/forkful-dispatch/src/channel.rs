@@ -323,6 +323,14 @@ impl Channel {
         std::mem::take(&mut self.waiting)
     }
 
+    /// Takes out the connections that wait for their turn and can go elsewhere.
+    pub(crate) fn take_waiting(&mut self) -> Vec<Pushed> {
+        let may_go = |line: &HandleLine| line.connection().filter(|pushed| !pushed.pinned);
+        let going = self.waiting.iter().filter_map(may_go).collect();
+        self.waiting.retain(|line| may_go(line).is_none());
+        going
+    }
+
     /// Whether a probe or a connection sent now would leave at once.
     pub(crate) fn is_idle(&self) -> bool {
         self.unanswered.is_none()

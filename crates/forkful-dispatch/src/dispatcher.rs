@@ -113,7 +113,7 @@ impl Dispatcher {
             }
             Event::SteerFailed(listening) => self.on_steer_failed(listening),
             Event::WatchFailed { listening, member, before } => {
-                self.on_watch_failed(listening, member, before);
+                self.on_watch_failed(listening, member, before, now);
             }
             Event::Due(chore) => self.do_chore(chore, now, out),
             Event::Now(Later::Dispatch) => self.dispatch_all(now, out),

@@ -30,8 +30,8 @@ const HELD_MAX: Duration = Duration::from_millis(100);
 const PROOF_FRESH: Duration = Duration::from_micros(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
 const PENDING_MAX: usize = 64;
-/// After a failed accept (no descriptors, no memory) connections are left in the kernel's queue for so long.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// After a failed accept or watch (no descriptors, no memory) connections are left in the kernel's queue for so long.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A silent worker is waited for a [`LATE`] longer for each connection that the next one would be ahead of it, up to
 /// so many: on a busy machine a healthy worker is silent for milliseconds, and passing it over each time would make

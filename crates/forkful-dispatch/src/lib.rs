@@ -29,6 +29,7 @@ mod steer;
 mod worker;
 
 pub use action::{Action, Chore, Event, Message, Outbox, Steer, TakenBack, Watch};
+pub use addresses::Grant;
 pub use channel::{Channel, Evidence, HandleLine, Pushed, Unsent, Write, Wrote};
 pub use dispatcher::Dispatcher;
 pub use id::{ConnectionId, ListeningId, ReplyId, WorkerId};

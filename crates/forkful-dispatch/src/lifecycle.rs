@@ -20,6 +20,12 @@ impl Dispatcher {
     pub(crate) fn set_stage(&mut self, id: WorkerId, from: Stage, to: Stage, now: Time, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage == from) {
             worker.stage = to;
+            if to != Stage::Open {
+                // What could not leave yet would reach a worker that gets no more connections.
+                for pushed in worker.channel.take_waiting() {
+                    self.take_back(pushed, out);
+                }
+            }
             self.after_change(now, out);
         }
     }

@@ -81,7 +81,7 @@ pub(crate) struct Listening {
     /// Queues are sampled until then; `None` while no traffic flows.
     pub(crate) sampling_until: Option<Time>,
     pub(crate) next_sample: Time,
-    /// Nothing is accepted until then: descriptors have run out.
+    /// Nothing is accepted until then: descriptors or watches have run out.
     pub(crate) accept_again: Option<Time>,
     /// Whether more than one worker has held it at a time.
     pub(crate) shared_once: bool,

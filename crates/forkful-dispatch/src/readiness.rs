@@ -1,5 +1,7 @@
 //! What workers listen on, as the supervisor asks: whether a new worker stands in for the one that it replaces.
 
+use forkful_core::supervisor::Sockets;
+
 use crate::dispatcher::Dispatcher;
 use crate::id::{ListeningId, WorkerId};
 use crate::listening::Listening;
@@ -24,6 +26,18 @@ impl Dispatcher {
             shared && !new.listens_on(*id)
         };
         of_old.listening_on().filter(is_missing).collect()
+    }
+
+    /// What a supervisor asks about a worker that starts, and that may follow another. Sockets of their own are not
+    /// among it.
+    pub fn sockets_of(&self, worker: WorkerId, old: Option<WorkerId>) -> Sockets {
+        Sockets {
+            has_asked: self.has_asked(worker),
+            shares: self.listening_on(worker).next().is_some(),
+            own: None,
+            lacks_address: old.is_some_and(|old| !self.missing_of(worker, old).is_empty()),
+            follows_listener: old.is_some_and(|old| self.has_asked(old)),
+        }
     }
 
     /// What a worker listens on.

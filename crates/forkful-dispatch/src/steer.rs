@@ -14,6 +14,7 @@ use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
 
 use crate::action::{Action, Later, Outbox, Steer, Watch};
 use crate::dispatcher::Dispatcher;
+use crate::handover::ACCEPT_PAUSE;
 use crate::id::{ListeningId, WorkerId};
 use crate::worker::Schedule;
 
@@ -145,9 +146,11 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn on_watch_failed(&mut self, id: ListeningId, member: usize, before: Watch) {
-        let members = self.listenings.get_mut(&id).map(|listening| &mut listening.members);
-        if let Some(state) = members.and_then(|members| members.get_mut(member)) {
+    /// The socket is watched as before; it is tried again after a pause, as accepting is.
+    pub(crate) fn on_watch_failed(&mut self, id: ListeningId, member: usize, before: Watch, now: Time) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        listening.accept_again.get_or_insert(now + ACCEPT_PAUSE);
+        if let Some(state) = listening.members.get_mut(member) {
             state.watch = before;
         }
     }

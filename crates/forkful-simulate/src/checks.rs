@@ -139,6 +139,8 @@ impl World {
         if let Some(seen) = unrest {
             self.watch.fail(Invariant::ComesToRest, seen);
         }
+        self.check_waiting();
+        self.check_stuck();
     }
 
     /// A slot gets an event about a process that it does not hold.

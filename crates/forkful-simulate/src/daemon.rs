@@ -1,9 +1,10 @@
 //! The simulated daemon: what the engine of the real one does around the pure parts, without processes and sockets.
 //!
 //! - `commands`: what clients ask, as events of supervisors · `effects`: what supervisors want done
-//! - `jobs`: commands under way, and their replies · `saving`: the saved state, a crash, and what comes back
-//! - `takeover`: a death of the daemon that its workers outlive
+//! - `applying`: plans of several commands · `jobs`: commands under way, and their replies
+//! - `saving`: the saved state, a crash, and what comes back · `takeover`: a death of the daemon that its workers outlive
 
+mod applying;
 mod commands;
 mod effects;
 mod jobs;
@@ -22,6 +23,8 @@ use forkful_core::supervisor::{
     AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, waiting_for_others,
 };
 
+use forkful_dispatch::Event as Input;
+
 use crate::disk::Saved;
 use crate::machine::{Deed, Phase, Pid, Whose};
 use crate::plan::StartPlan;
@@ -29,6 +32,7 @@ use crate::plant::Plant;
 use crate::queue::Happening;
 use crate::world::World;
 
+use applying::Applying;
 pub(crate) use jobs::{Clients, Job, Request};
 pub(crate) use takeover::Kept;
 
@@ -40,11 +44,15 @@ const START_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) struct Daemon {
     pub(crate) apps: BTreeMap<AppId, App>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
+    /// Configurations that are being applied.
+    applies: Vec<Applying>,
     /// The processes whose end the supervisors have not been told.
     pub(crate) pids: BTreeMap<Whose, Pid>,
     /// Events that come from within.
-    told: VecDeque<(AppId, AppEvent)>,
+    pub(crate) told: VecDeque<(AppId, AppEvent)>,
     holds_some: bool,
+    /// Some app may be further than when the apps that wait for others were last asked.
+    has_moved: bool,
     pub(crate) saving: Saving,
     /// The newest state that is known to be on disk.
     saved: u64,
@@ -95,9 +103,11 @@ impl Daemon {
         Self {
             apps: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            applies: Vec::new(),
             pids: BTreeMap::new(),
             told: VecDeque::new(),
             holds_some: false,
+            has_moved: false,
             saving: Saving::default(),
             saved: 0,
             patient: Vec::new(),
@@ -134,14 +144,18 @@ impl World {
         self.settle();
         if !self.kept.is_dead {
             self.set_timer();
+            self.set_net_timer();
         }
     }
 
     fn settle(&mut self) {
         loop {
             match self.daemon.told.pop_front() {
-                Some((app, event)) => self.supervise(app, event),
-                None if !self.go_on_with_held() => break,
+                Some((app, event)) => {
+                    self.supervise(app, event);
+                    self.free_ports(app);
+                }
+                None if !self.go_on_with_held() && !self.follow_net() => break,
                 None => {}
             }
         }
@@ -152,7 +166,8 @@ impl World {
     }
 
     fn go_on_with_held(&mut self) -> bool {
-        if !self.daemon.holds_some || self.kept.is_dead {
+        let is_asked = self.daemon.holds_some && !self.kept.is_dead;
+        if !(is_asked && std::mem::take(&mut self.daemon.has_moved)) {
             return false;
         }
         let waiting = waiting_for_others(&self.daemon.apps);
@@ -162,6 +177,7 @@ impl World {
             self.supervise(app, AppEvent::OthersMoved);
             any |= !self.daemon.apps.get(&app).is_some_and(|app| app.supervisor.waits_for_others());
         }
+        self.daemon.has_moved |= any;
         any
     }
 
@@ -205,26 +221,40 @@ impl World {
 
     /// The sockets of a process are looked at.
     fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.daemon.apps.get(&app) else { return };
-        let is_cluster = entry.supervisor.spec().mode == Mode::Cluster;
-        let mut seen = Sockets::default();
-        for (_, of, process) in self.processes_of(app).filter(|(other, ..)| *other == slot) {
-            if of == generation {
-                if process.phase != Phase::Alive {
-                    return;
-                }
-                seen.has_asked = is_cluster && process.listens;
-                seen.shares = seen.has_asked;
-                seen.own = (!is_cluster && process.listens).then_some(OwnSocket::Tcp);
-            } else if of < generation && process.has_traffic {
-                seen.follows_listener |= process.listens;
-            }
+        let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() else { return };
+        let process = self.machine.processes.get(&pid);
+        if process.is_some_and(|process| process.phase == Phase::Alive) {
+            let seen = self.sockets_seen(app, slot, generation, pid);
+            self.daemon.told.push_back((app, AppEvent::Sockets(slot, generation, seen)));
         }
-        self.daemon.told.push_back((app, AppEvent::Sockets(slot, generation, seen)));
+    }
+
+    /// What is seen of the sockets of a living process.
+    pub(crate) fn sockets_seen(&self, app: AppId, slot: u16, generation: Generation, pid: Pid) -> Sockets {
+        let record = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.slot(slot));
+        let old = record.and_then(|record| record.followed_by(generation));
+        let old = old.and_then(|old| self.daemon.pids.get(&(app, slot, old))).copied();
+        let own = |pid: Pid| {
+            let process = self.machine.processes.get(&pid);
+            process.is_some_and(|process| process.listens).then_some(OwnSocket::Tcp)
+        };
+        let mut seen = self.shared_sockets(app, pid, old);
+        seen.follows_listener |= old.and_then(own).is_some();
+        seen.own = own(pid);
+        seen
+    }
+
+    /// When nothing of an app runs any more, its ports are free.
+    fn free_ports(&mut self, app: AppId) {
+        let is_at_rest = self.daemon.apps.get(&app).is_some_and(|entry| entry.supervisor.is_at_rest());
+        if is_at_rest && self.processes_of(app).next().is_none() {
+            self.dispatch(app, Input::CloseAll);
+        }
     }
 
     /// A worker is asked whether it is well.
     fn ask_health(&mut self, app: AppId, slot: u16, generation: Generation) {
+        self.ask_whether_it_turns(app, slot, generation);
         if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
             let process = self.machine.processes.get(&pid);
             let after = process.map_or(Duration::ZERO, |process| process.plan.latency);
@@ -272,6 +302,11 @@ impl World {
         if matches!(process.plan.start, StartPlan::Refused(_)) {
             return self.fail_start(pid, "no such file");
         }
+        let clusters =
+            self.daemon.apps.get(&app).is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster);
+        if clusters {
+            self.attach(pid);
+        }
         self.begin_life(pid);
         self.supervise(app, AppEvent::Runs(slot, generation));
         if self.plant == Some(Plant::ReadyTooEarly) {
@@ -296,17 +331,13 @@ impl World {
             Deed::Ready(sign) => return self.hear_ready(app, slot, generation, *sign),
             Deed::Drained => Event::Drained(generation),
             Deed::Disconnect => Event::Disconnected(generation),
-            Deed::Die(_) => return,
+            Deed::Die(_) | Deed::Listen(_) | Deed::Close(_) => return,
         };
         self.feed(app, slot, event);
     }
 
-    /// A worker listens, and may say that it is ready.
+    /// A process without a channel may say that it is ready.
     fn hear_ready(&mut self, app: AppId, slot: u16, generation: Generation, sign: ReadySign) {
-        let entry = self.daemon.apps.get(&app);
-        if entry.is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster) {
-            self.supervise(app, AppEvent::Listening { slot, generation, lacks_address: false });
-        }
         match sign {
             ReadySign::Message => self.supervise(app, AppEvent::SaidReady(slot, generation)),
             ReadySign::Listening => {}
@@ -318,15 +349,19 @@ impl World {
         let Some(process) = self.machine.processes.get(&pid) else { return };
         let ((app, slot, generation), exit) = (process.whose, process.exit.clone());
         if self.plants(Plant::LostExit) {
+            self.detach(pid);
             self.daemon.pids.remove(&(app, slot, generation));
             self.machine.processes.remove(&pid);
             return;
         }
+        // First of all: what the worker had not taken goes to others.
+        self.detach(pid);
         self.feed(app, slot, Event::Exited(generation, exit.unwrap_or(Exit::Code(0))));
         if self.kept.is_dead {
             return;
         }
         self.daemon.pids.remove(&(app, slot, generation));
         self.forget_process(pid);
+        self.free_ports(app);
     }
 }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use forkful_core::spec::{
-    AppName, AppSpec, HealthCheck, HealthProbe, Mode, Readiness, RestartDelay, RestartPolicy, Runtime,
-    StopPolicy,
+    AppName, AppSpec, Balance, HealthCheck, HealthProbe, Mode, Readiness, Renewal, RestartDelay,
+    RestartPolicy, Runtime, StopPolicy, Watch,
 };
 
 use crate::dice::Dice;
+use crate::net::Port;
 
 /// Apps that clients know of.
 pub(crate) const APPS: usize = 4;
@@ -45,15 +46,44 @@ pub(crate) fn name(app: usize) -> AppName {
     AppName::new(NAMES[app]).expect("the names are names")
 }
 
-/// The version and the quality of a spec that [`Definition::spec`] has made.
-pub(crate) fn read(spec: &AppSpec) -> (u32, Quality) {
-    let [version, quality] = spec.launch.args.as_slice() else { return (0, Quality::Good) };
-    let quality = match quality.as_str() {
-        "broken" => Quality::Broken,
-        "flaky" => Quality::Flaky,
+/// The quality of a spec that [`Definition::spec`] has made.
+pub(crate) fn quality_of(spec: &AppSpec) -> Quality {
+    match spec.launch.args.get(1).map(String::as_str) {
+        Some("broken") => Quality::Broken,
+        Some("flaky") => Quality::Flaky,
         _ => Quality::Good,
-    };
-    (version.parse().unwrap_or(0), quality)
+    }
+}
+
+/// Where the processes of a spec listen, by what is drawn for them.
+pub(crate) fn ports_of(spec: &AppSpec, process: u64) -> Vec<Port> {
+    let number = |at: usize| spec.launch.args.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(0);
+    let app = NAMES.iter().position(|name| *name == spec.name.as_str()).unwrap_or(0);
+    let mut dice = Dice::of(&[number(2), app as u64, 7]);
+    // Now and then a version has moved.
+    let mut moved = Dice::of(&[number(0), 8]);
+    let mut has = |percent: u64| dice.percent(percent) != moved.percent(6);
+    let ports = [
+        (has(95), Port::Tcp(app, 0)),
+        (has(25), Port::Tcp(app, 1)),
+        (has(12), Port::Unix(app)),
+        (has(4), Port::Common),
+        (has(2), Port::Taken),
+        (has(4), Port::Own(process)),
+    ];
+    ports.into_iter().filter(|(has, _)| *has).map(|(_, port)| port).collect()
+}
+
+/// How new connections are spread.
+fn balance(dice: &mut Dice) -> Balance {
+    match dice.below(20) {
+        0..=6 => Balance::Auto,
+        7..=11 => Balance::Exact,
+        12..=15 => Balance::Direct,
+        16 | 17 => Balance::Sticky,
+        18 => Balance::Least,
+        _ => Balance::Shared,
+    }
 }
 
 impl Definition {
@@ -71,28 +101,53 @@ impl Definition {
         };
         // Only on apps before it, so that there is no circle.
         let needed = (0..self.app).filter(|_| dice.percent(25)).map(name).collect();
-        let health = dice.percent(20).then(|| HealthCheck {
-            probe: HealthProbe::Loop,
+        let words = vec!["check".to_owned()];
+        let health = dice.percent(25).then(|| HealthCheck {
+            probe: HealthProbe::Command { words },
             interval: dice.millis(20_000, 60_000),
             timeout: Duration::from_secs(1),
             start_period: dice.millis(0, 5_000),
             failures_max: 1 + dice.below(3) as u32,
-            stuck_limit: None,
+            stuck_limit: dice.percent(70).then(|| dice.millis(100, 4_000)),
         });
         let mut spec = AppSpec {
             instances: self.instances,
             mode,
+            balance: balance(&mut dice),
             restart: restart_policy(&mut dice),
             readiness,
             stop,
             autostart: dice.percent(92),
             health,
+            renewal: renewal(&mut dice),
+            watch: dice.percent(30).then(watch),
             depends_on: needed,
             ..AppSpec::new(name(self.app))
         };
-        spec.launch.args = vec![self.version.to_string(), self.quality.to_string()];
+        let args = [self.version.to_string(), self.quality.to_string(), self.shape.to_string()];
+        spec.launch.args = args.into();
         spec.launch.runtime = if dice.percent(70) { Runtime::Node } else { Runtime::Other };
         spec
+    }
+}
+
+/// When workers are too large, too old, or have served enough.
+fn renewal(dice: &mut Dice) -> Renewal {
+    Renewal {
+        max_memory_bytes: dice.percent(12).then(|| 60 + dice.below(1_000)),
+        max_requests: dice.percent(12).then(|| 1 + dice.below(20)),
+        max_age: dice.percent(8).then(|| dice.millis(20_000, 400_000)),
+        cron: None,
+    }
+}
+
+fn watch() -> Watch {
+    Watch {
+        paths: vec!["/srv".into()],
+        ignore: Vec::new(),
+        delay: Duration::from_secs(1),
+        follow_links: false,
+        polling: None,
     }
 }
 

@@ -33,6 +33,11 @@ impl Dice {
         Duration::from_millis(from + self.below(to - from + 1))
     }
 
+    /// From `from` to `to` microseconds.
+    pub(crate) fn micros(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_micros(from + self.below(to - from + 1))
+    }
+
     /// One of a list that is not empty.
     pub(crate) fn choose<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]

@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::saving::is_covered;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::FirstStates;
 
 use crate::queue::Happening;
+use crate::watch::Invariant;
 use crate::world::World;
 
 /// Between two tries to write a state.
@@ -26,6 +28,8 @@ pub(crate) struct State {
     pub(crate) number: u64,
     /// How many events had happened when it was taken.
     pub(crate) taken: usize,
+    /// The state that it replaces belongs to the daemon before, and is kept.
+    pub(crate) keep: bool,
     pub(crate) apps: Vec<Saved>,
 }
 
@@ -33,6 +37,10 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) state: State,
+    /// What daemons before have left, the newest last.
+    pub(crate) previous: Vec<Vec<Saved>>,
+    /// Apps of daemons before that nobody has taken up.
+    pub(crate) owed: Vec<Saved>,
     writing: Option<State>,
     /// The newest state that waits for the one that is being written.
     waiting: Option<State>,
@@ -41,11 +49,58 @@ pub(crate) struct Disk {
     writes: u64,
 }
 
+impl Disk {
+    /// The state of a daemon before is kept beside the next one.
+    fn keep_previous(&mut self) {
+        let state = std::mem::take(&mut self.state.apps);
+        if state.is_empty() {
+            return;
+        }
+        let names =
+            |apps: &[Saved]| apps.iter().map(|saved| Some(saved.spec.name.clone())).collect::<Vec<_>>();
+        let next = names(&state);
+        if self.previous.last().is_some_and(|kept| is_covered(&names(kept), &next)) {
+            self.previous.pop();
+        }
+        self.previous.push(state);
+    }
+
+    /// The daemon is gone: what it has saved is owed to whoever asks for it.
+    pub(crate) fn leave(&mut self) {
+        for saved in &self.state.apps {
+            if self.owed.iter().all(|owed| owed.spec.name != saved.spec.name) {
+                self.owed.push(saved.clone());
+            }
+        }
+    }
+
+    /// The newest state that holds an app; `own`: the first belongs to the daemon that asks.
+    pub(crate) fn newest(&self, own: bool) -> Vec<Saved> {
+        let first = Some(&self.state.apps).filter(|apps| !own && !apps.is_empty());
+        first.or(self.previous.last()).cloned().unwrap_or_default()
+    }
+}
+
 impl World {
+    /// Apps that nobody has taken up are still there, in one of the kept states.
+    fn check_kept(&mut self) {
+        let disk = &self.disk;
+        let holds = |apps: &[Saved], owed: &Saved| apps.iter().any(|saved| saved.spec.name == owed.spec.name);
+        let is_there = |owed: &&Saved| {
+            holds(&disk.state.apps, owed) || disk.previous.iter().any(|kept| holds(kept, owed))
+        };
+        if let Some(lost) = disk.owed.iter().find(|owed| !is_there(owed)) {
+            let seen = format!("{} was saved, was not taken up, and is on no disk", lost.spec.name);
+            self.watch.fail(Invariant::NothingForgotten, seen);
+        }
+    }
+
     /// A state is handed over to be written.
     pub(crate) fn write(&mut self, state: State) {
         if self.disk.writing.is_some() {
-            self.disk.waiting = Some(state);
+            // Only the newest is written; what is to be kept before is kept with it.
+            let keep = self.disk.waiting.as_ref().is_some_and(|waiting| waiting.keep);
+            self.disk.waiting = Some(State { keep: keep || state.keep, ..state });
         } else {
             self.begin_write(state);
         }
@@ -64,11 +119,15 @@ impl World {
         if write != self.disk.writes {
             return false;
         }
-        let Some(state) = self.disk.writing.take() else { return false };
+        let Some(mut state) = self.disk.writing.take() else { return false };
+        if std::mem::take(&mut state.keep) {
+            self.disk.keep_previous();
+        }
         let is_full = self.now < self.disk.full_until && !self.calm;
         match self.disk.waiting.take() {
             // Of several only the newest is written.
-            Some(newer) if is_full => {
+            Some(mut newer) if is_full => {
+                newer.keep |= state.keep;
                 self.fail_replies(state.number);
                 self.begin_write(newer);
             }
@@ -81,6 +140,7 @@ impl World {
             newer => {
                 let number = state.number;
                 self.disk.state = state;
+                self.check_kept();
                 self.release_replies(number);
                 if let Some(newer) = newer {
                     self.begin_write(newer);
@@ -92,11 +152,19 @@ impl World {
 
     /// The daemon has crashed: what was being written is there, or is not; never a part of it.
     pub(crate) fn crash_disk(&mut self) {
-        let writing = self.disk.writing.take();
-        if let Some(state) = writing.filter(|_| self.now >= self.disk.full_until)
-            && self.dice.percent(50)
-        {
-            self.disk.state = state;
+        if let Some(mut state) = self.disk.writing.take() {
+            // What is kept gets its other name first.
+            let is_kept = !std::mem::take(&mut state.keep) || {
+                let keeps = self.dice.percent(60);
+                if keeps {
+                    self.disk.keep_previous();
+                }
+                keeps
+            };
+            if is_kept && self.now >= self.disk.full_until && self.dice.percent(50) {
+                self.disk.state = state;
+            }
+            self.check_kept();
         }
         self.disk.waiting = None;
         self.disk.writes += 1;

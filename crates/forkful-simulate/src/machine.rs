@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation, ReadySign};
 use forkful_core::supervisor::AppId;
+use forkful_dispatch::Event;
 
-use crate::plan::{Drains, Plan};
+use crate::net::Port;
+use crate::plan::Plan;
 use crate::queue::Happening;
 use crate::world::World;
 
@@ -22,6 +24,10 @@ pub(crate) type Whose = (AppId, u16, Generation);
 pub(crate) enum Deed {
     Greet,
     Ready(ReadySign),
+    /// It listens on an address, or again.
+    Listen(Port),
+    /// It closes a server.
+    Close(Port),
     Drained,
     Disconnect,
     Die(Exit),
@@ -46,6 +52,10 @@ pub(crate) struct Process {
     pub(crate) phase: Phase,
     /// Counts up with each start that is ordered.
     pub(crate) ordered: u64,
+    /// When it may be killed, once it has got the stop signal.
+    pub(crate) kill_at: Option<Time>,
+    /// When its program began.
+    pub(crate) began: Time,
     /// Signals that wait until it runs; the last is SIGKILL if any is.
     kept_signals: Vec<Signal>,
     pub(crate) exit: Option<Exit>,
@@ -53,12 +63,14 @@ pub(crate) struct Process {
     pub(crate) told_to_end: bool,
     /// It has opened its sockets.
     pub(crate) listens: bool,
+    /// It has listened, or has said that it is ready, whatever its app wants.
+    pub(crate) has_shown: bool,
     /// It can serve, and has said so as its app wants it.
     pub(crate) is_ready: bool,
     /// New connections reach it.
     pub(crate) has_traffic: bool,
-    has_closed_channel: bool,
-    hangs: bool,
+    pub(crate) has_closed_channel: bool,
+    pub(crate) hangs: bool,
 }
 
 /// A signal of the daemon's.
@@ -100,10 +112,13 @@ impl Machine {
             plan,
             phase: Phase::Queued,
             ordered: self.last_pid,
+            kill_at: None,
+            began: Time::default(),
             kept_signals: Vec::new(),
             exit: None,
             told_to_end: false,
             listens: false,
+            has_shown: false,
             is_ready: false,
             has_traffic: false,
             has_closed_channel: false,
@@ -142,13 +157,16 @@ impl World {
     pub(crate) fn begin_life(&mut self, pid: Pid) {
         let Some(process) = self.machine.processes.get_mut(&pid) else { return };
         process.phase = Phase::Alive;
-        let Plan { hello, ready, disconnects, .. } = process.plan;
+        process.began = self.now;
+        let Plan { hello, ready, disconnects, closes, .. } = process.plan;
         let dies = process.plan.dies.clone();
         let signals = std::mem::take(&mut process.kept_signals);
         let deeds = [
             hello.map(|after| (after, Deed::Greet)),
             ready.map(|(after, sign)| (after, Deed::Ready(sign))),
             disconnects.map(|after| (after, Deed::Disconnect)),
+            closes.map(|(after, port, _)| (after, Deed::Close(port))),
+            closes.map(|(after, port, again)| (after + again, Deed::Listen(port))),
             dies.map(|(after, exit)| (after, Deed::Die(exit))),
         ];
         for (after, deed) in deeds.into_iter().flatten() {
@@ -161,6 +179,7 @@ impl World {
 
     /// Sends a process a signal, or keeps it until the process runs.
     pub(crate) fn signal(&mut self, pid: Pid, signal: Signal) {
+        let has_channel = self.has_channel(pid);
         let Some(process) = self.machine.processes.get_mut(&pid) else { return };
         process.told_to_end = true;
         match process.phase {
@@ -168,6 +187,9 @@ impl World {
             Phase::Alive => {
                 let (after, exit) = match signal {
                     Signal::Stop if process.hangs => return,
+                    Signal::Stop if process.plan.closes_when_stopped && has_channel => {
+                        return self.close_servers(pid);
+                    }
                     Signal::Stop => match process.plan.obeys {
                         Some(after) => (after, Exit::Code(0)),
                         None => return,
@@ -180,21 +202,18 @@ impl World {
         }
     }
 
-    /// Disconnects a process, so that it ends when its last request is done.
+    /// A process is told to finish what it has.
     pub(crate) fn drain(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
-        process.told_to_end = true;
-        if process.phase != Phase::Alive || process.hangs {
-            return;
+        if let Some(process) = self.machine.processes.get_mut(&pid) {
+            process.told_to_end = true;
+            self.dispatch_for(pid, Event::Drain);
         }
-        let deed = match process.plan.drains {
-            Drains::Exits(after) => Some((after, Deed::Die(Exit::Code(0)))),
-            Drains::Reports(after) => Some((after, Deed::Drained)),
-            Drains::Never => None,
-        };
-        self.after(std::time::Duration::ZERO, Happening::Deed(pid, Deed::Disconnect));
-        if let Some((after, deed)) = deed {
-            self.after(after, Happening::Deed(pid, deed));
+    }
+
+    /// A process need not serve any more, by what it does itself.
+    pub(crate) fn excuse(&mut self, pid: Pid) {
+        if let Some(process) = self.machine.processes.get(&pid).filter(|process| !process.told_to_end) {
+            self.watch.excuse(process.whose.0, process.whose.1);
         }
     }
 
@@ -206,27 +225,29 @@ impl World {
         if process.phase != Phase::Alive || process.hangs && !is_killed {
             return;
         }
-        let (whose, latency) = (process.whose, process.plan.latency);
+        let latency = process.plan.latency;
+        if let Deed::Die(exit) = &deed {
+            process.phase = Phase::Dead;
+            process.exit = Some(exit.clone());
+            let mourning = process.plan.mourning;
+            self.excuse(pid);
+            self.end_worker(pid);
+            return self.after(mourning, Happening::Seen(pid));
+        }
+        if matches!(deed, Deed::Disconnect) {
+            self.excuse(pid);
+        }
+        if self.has_channel(pid) {
+            return self.perform_with_channel(pid, &deed);
+        }
+        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
         match &deed {
-            Deed::Greet | Deed::Drained => {}
+            Deed::Greet | Deed::Drained | Deed::Listen(_) | Deed::Close(_) | Deed::Die(_) => {}
             Deed::Ready(_) => {
                 process.listens = true;
                 process.is_ready |= accepts;
             }
             Deed::Disconnect => process.has_closed_channel = true,
-            Deed::Die(exit) => {
-                process.phase = Phase::Dead;
-                process.exit = Some(exit.clone());
-                let (mourning, told_to_end) = (process.plan.mourning, process.told_to_end);
-                if !told_to_end {
-                    self.watch.excuse(whose.0, whose.1);
-                }
-                self.after(mourning, Happening::Seen(pid));
-                return;
-            }
-        }
-        if deed == Deed::Disconnect && !process.told_to_end {
-            self.watch.excuse(whose.0, whose.1);
         }
         if self.kept.is_dead {
             self.keep(Happening::Told(pid, deed));

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use forkful_simulate::{Failure, Options, Plant, Search, run, search};
+use forkful_simulate::{Counts, Failure, Options, Plant, Search, run, search};
 
 const HELP: &str = "\
 dev/simulate: the daemon's logic in simulated worlds
@@ -15,6 +15,7 @@ dev/simulate: the daemon's logic in simulated worlds
   dev/simulate --plant NAME   with a planted fault, which has to be found
   dev/simulate --plants       each planted fault, and which invariant finds it
   dev/simulate --full         with the whole trace of a failure
+  dev/simulate --fast         without shortening the trace of a failure
 ";
 
 /// The bound on a search for a planted fault.
@@ -29,7 +30,7 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let options = Options { events: 500, plant: None };
+    let options = Options { events: 500, plant: None, shortens: true };
     let mut found = Arguments { from: 0, seeds: 10_000, options, plants: false, full: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -48,6 +49,7 @@ fn arguments() -> Result<Arguments, String> {
                     Some(plant.ok_or_else(|| format!("there is no fault `{name}`; there are {}", names()))?);
             }
             "--plants" => found.plants = true,
+            "--fast" => found.options.shortens = false,
             "--full" => found.full = true,
             _ => return Err(format!("unknown option {word}\n\n{HELP}")),
         }
@@ -66,11 +68,11 @@ fn show(failure: &Failure, options: Options, full: bool) {
 }
 
 /// Plants each fault; says whether all were found.
-fn plants(events: usize) -> bool {
+fn plants(options: Options) -> bool {
     let mut all = true;
     for (plant, name, text) in Plant::ALL {
         let began = Instant::now();
-        let options = Options { events, plant: Some(plant) };
+        let options = Options { plant: Some(plant), ..options };
         let mut runs = 0;
         let found = loop {
             if began.elapsed() > PLANT_TIME {
@@ -114,17 +116,19 @@ fn main() -> ExitCode {
     // A panic of the daemon's logic is a finding, and is shown as one.
     std::panic::set_hook(Box::new(|_| ()));
     if all_plants {
-        return if plants(options.events) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return if plants(options) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let began = Instant::now();
-    let Search { runs, events, failure } = search(from..from + seeds, options, |runs, events| {
+    let told = |search: &Search| {
+        let Counts { events, of_connections } = search.counts;
         let seconds = began.elapsed().as_secs_f64();
-        println!("{runs} of {seeds} seeds, {events} events, {seconds:.1} s");
-    });
-    match failure {
+        format!("{} seeds, {events} events, {of_connections} of connections, {seconds:.1} s", search.runs)
+    };
+    let found = search(from..from + seeds, options, |search| println!("{} of {seeds}", told(search)));
+    let told = told(&found);
+    match found.failure {
         None => {
-            let seconds = began.elapsed().as_secs_f64();
-            println!("every invariant held: {runs} seeds, {events} events, {seconds:.1} s");
+            println!("every invariant held: {told}");
             ExitCode::SUCCESS
         }
         Some(failure) => {

@@ -6,6 +6,7 @@ use forkful_core::slot::{Exit, ReadySign};
 
 use crate::definition::Quality;
 use crate::dice::Dice;
+use crate::net::Port;
 
 /// The life of a process, from the order to start it.
 #[derive(Debug, Clone)]
@@ -22,6 +23,16 @@ pub(crate) struct Plan {
     /// From the stop signal to its exit; `None` ignores the signal.
     pub(crate) obeys: Option<Duration>,
     pub(crate) drains: Drains,
+    /// Where a cluster worker listens, and how long after the first of these it asks.
+    pub(crate) listens: Vec<(Duration, Port)>,
+    /// A server that it closes, how long after its start, and for how long.
+    pub(crate) closes: Option<(Duration, Port, Duration)>,
+    /// Bytes of memory: at first, and how many more each second.
+    pub(crate) memory: (u64, u64),
+    /// It ends when it cannot listen.
+    pub(crate) dies_when_refused: bool,
+    /// It closes its servers when it gets the stop signal, and ends when nothing is left.
+    pub(crate) closes_when_stopped: bool,
     /// How long the daemon takes to learn what it says.
     pub(crate) latency: Duration,
     /// How long the daemon takes to learn of its end.
@@ -49,7 +60,7 @@ const MS: Duration = Duration::from_millis(1);
 
 impl Plan {
     /// A process as it should be.
-    pub(crate) fn good(dice: &mut Dice) -> Self {
+    pub(crate) fn good(ports: &[Port], dice: &mut Dice) -> Self {
         Self {
             queued: dice.millis(0, 2),
             start: StartPlan::Runs(dice.millis(1, 3)),
@@ -60,21 +71,26 @@ impl Plan {
             disconnects: None,
             obeys: Some(dice.millis(0, 20)),
             drains: Drains::Exits(dice.millis(0, 300)),
+            listens: ports.iter().map(|port| (Duration::ZERO, *port)).collect(),
+            closes: None,
+            memory: (50, dice.below(8)),
+            dies_when_refused: false,
+            closes_when_stopped: false,
             latency: Duration::ZERO,
             mourning: MS,
         }
     }
 
     /// What a process of a version of this quality does.
-    pub(crate) fn of(quality: Quality, dice: &mut Dice) -> Self {
+    pub(crate) fn of(quality: Quality, ports: &[Port], dice: &mut Dice) -> Self {
         match quality {
-            Quality::Good if dice.percent(85) => Self::good(dice),
-            Quality::Broken => Self { ready: None, ..Self::any(dice, 70) },
-            Quality::Good | Quality::Flaky => Self::any(dice, 35),
+            Quality::Good if dice.percent(85) => Self::good(ports, dice),
+            Quality::Broken => Self { ready: None, ..Self::any(ports, dice, 70) },
+            Quality::Good | Quality::Flaky => Self::any(ports, dice, 35),
         }
     }
 
-    fn any(dice: &mut Dice, dies_percent: u64) -> Self {
+    fn any(ports: &[Port], dice: &mut Dice, dies_percent: u64) -> Self {
         let start = match dice.below(40) {
             0 => StartPlan::Hangs,
             1 | 2 => StartPlan::Refused(dice.millis(0, 20)),
@@ -88,6 +104,13 @@ impl Plan {
         };
         let exit = dice.choose(&[0, 0, 1, 3, 137, -6, -9, -11, -15]);
         let exit = if exit < 0 { Exit::Signal(-exit) } else { Exit::Code(exit) };
+        let late = |port: &Port| {
+            let after = if dice.percent(60) { Duration::ZERO } else { dice.millis(1, 3_000) };
+            (after, *port)
+        };
+        let listens: Vec<(Duration, Port)> = ports.iter().map(late).collect();
+        let closes = ports.first().filter(|_| dice.percent(15));
+        let closes = closes.map(|port| (dice.millis(0, 20_000), *port, dice.millis(0, 40_000)));
         let sign = if dice.percent(50) { ReadySign::Listening } else { ReadySign::Message };
         Self {
             queued: if dice.percent(80) { dice.millis(0, 3) } else { dice.millis(0, 100) },
@@ -102,6 +125,11 @@ impl Plan {
                 1 => Drains::Reports(dice.millis(0, 8_000)),
                 _ => Drains::Exits(dice.millis(0, 8_000)),
             },
+            listens,
+            closes,
+            memory: (50, dice.below(200)),
+            dies_when_refused: dice.percent(50),
+            closes_when_stopped: dice.percent(25),
             latency: if dice.percent(70) { Duration::ZERO } else { dice.millis(0, 200) },
             mourning: if dice.percent(80) { dice.millis(0, 10) } else { dice.millis(0, 2_000) },
         }

@@ -21,11 +21,18 @@ pub enum Plant {
     UnseenExit,
     NobodyAdopted,
     NumbersAgain,
+    RescueDropped,
+    GivenTwice,
+    MissedRoom,
+    LeavingGetsMore,
+    StuckForgotten,
+    NotTakenBack,
+    PreviousOverwritten,
 }
 
 impl Plant {
     /// All of them: name, and what goes wrong.
-    pub const ALL: [(Self, &'static str, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str, &'static str); 25] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -52,6 +59,29 @@ impl Plant {
         (Self::UnseenExit, "unseen-exit", "the end of a process is lost while no daemon is there"),
         (Self::NobodyAdopted, "nobody-adopted", "a daemon that takes over does not know the workers"),
         (Self::NumbersAgain, "numbers-again", "a daemon that takes over counts its commands from 1 again"),
+        (
+            Self::RescueDropped,
+            "rescue-dropped",
+            "a connection is lost that was taken out of a worker's queue",
+        ),
+        (
+            Self::GivenTwice,
+            "given-twice",
+            "a connection that a worker may still read, or has served, goes to another",
+        ),
+        (Self::MissedRoom, "missed-room", "nobody is told that a full channel has room again"),
+        (
+            Self::LeavingGetsMore,
+            "leaving-gets-more",
+            "the kernel is not told that a worker gets no more connections",
+        ),
+        (Self::StuckForgotten, "stuck-forgotten", "nobody looks whether a worker still owes its answer"),
+        (Self::NotTakenBack, "not-taken-back", "a step of an apply that has failed is not taken back"),
+        (
+            Self::PreviousOverwritten,
+            "previous-overwritten",
+            "the first state of a daemon replaces that of the daemon before",
+        ),
     ];
 
     pub fn name(self) -> &'static str {

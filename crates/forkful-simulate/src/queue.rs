@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use forkful_core::Time;
+use forkful_core::supervisor::AppId;
 
 use crate::machine::{Deed, Pid};
 
@@ -32,10 +33,58 @@ pub(crate) enum Happening {
     Patience(usize),
     /// The daemon of this life has read the saved state.
     Revive(u32),
+    /// The next step of an apply that a client has asked for.
+    NextStep(usize),
     /// The daemon's timer.
     Wake,
     /// Another daemon takes the place of one that has died.
     TakeOver,
+    /// A client sends its first packet.
+    Connect(u32),
+    /// A client does not wait any longer for a worker to take its connection.
+    GiveUp(u32),
+    /// A connection that a worker has ends.
+    Finish(u32),
+    /// The event loop of a worker turns.
+    Turn(Pid),
+    /// The daemon reads a worker's channel.
+    Heard(Pid),
+    /// The daemon's reactor tells what is ready of an app.
+    Ring(AppId),
+    /// The daemon's timer, for what its primaries do.
+    NetWake,
+    /// Ends of connections are told again.
+    CountCloses,
+}
+
+impl Happening {
+    /// Whether it is about connections alone.
+    pub(crate) fn is_of_connections(&self) -> bool {
+        match self {
+            Self::Connect(_)
+            | Self::GiveUp(_)
+            | Self::Finish(_)
+            | Self::Turn(_)
+            | Self::Heard(_)
+            | Self::Ring(_)
+            | Self::NetWake
+            | Self::CountCloses => true,
+            Self::Act
+            | Self::Begin(_)
+            | Self::StartOver(_)
+            | Self::GiveUpStart(_)
+            | Self::Deed(..)
+            | Self::Told(..)
+            | Self::Asked(..)
+            | Self::TakeOver
+            | Self::Seen(_)
+            | Self::Written(_)
+            | Self::Patience(_)
+            | Self::Revive(_)
+            | Self::NextStep(_)
+            | Self::Wake => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::watch::{Broken, Invariant};
 use crate::world::World;
 
 /// Steps of the script for each 100 events.
-const STEPS_PER_100: usize = 25;
+const STEPS_PER_100: usize = 35;
 /// Seeds between two reports of how far a search is.
 const REPORT_EVERY: u64 = 2_500;
 /// Runs that the shortening of a script may take.
@@ -26,6 +26,8 @@ pub struct Options {
     /// Events of a run before nothing goes wrong any more.
     pub events: usize,
     pub plant: Option<Plant>,
+    /// The script of a failure is shortened, which takes as long as a thousand runs.
+    pub shortens: bool,
 }
 
 /// A run in which an invariant was broken.
@@ -42,11 +44,19 @@ pub struct Failure {
     pub shortened: Vec<String>,
 }
 
+/// How much has happened.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    pub events: u64,
+    /// Things that happened to connections alone, which are not counted as events.
+    pub of_connections: u64,
+}
+
 /// What many seeds have come to.
 #[derive(Debug, Default)]
 pub struct Search {
     pub runs: u64,
-    pub events: u64,
+    pub counts: Counts,
     /// The failure of the lowest seed that has one.
     pub failure: Option<Box<Failure>>,
 }
@@ -63,14 +73,17 @@ fn play(seed: u64, script: &Rc<[Step]>, options: Options, traces: bool) -> (Worl
     (world, broken)
 }
 
-/// Runs one seed; yields the number of events.
-pub fn run(seed: u64, options: Options) -> Result<usize, Box<Failure>> {
+/// Runs one seed.
+pub fn run(seed: u64, options: Options) -> Result<Counts, Box<Failure>> {
     let script: Rc<[Step]> = script(seed, options.events * STEPS_PER_100 / 100).into();
     let (world, broken) = play(seed, &script, options, false);
-    let Some(broken) = broken else { return Ok(world.events) };
+    let Some(broken) = broken else {
+        return Ok(Counts { events: world.events as u64, of_connections: world.net.happened as u64 });
+    };
     let steps = world.steps;
     let (world, _) = play(seed, &script, options, true);
-    let short = shorten(seed, script[..steps].to_vec(), broken.invariant, options);
+    let short = script[..steps].to_vec();
+    let short = if options.shortens { shorten(seed, short, broken.invariant, options) } else { short };
     let steps_left = short.len();
     let (shorter, again) = play(seed, &short.into(), options, true);
     let shortened = shorter.trace.unwrap_or_default();
@@ -116,7 +129,7 @@ fn shorten(seed: u64, mut steps: Vec<Step>, invariant: Invariant, options: Optio
 }
 
 /// Runs seeds on all cores until one fails.
-pub fn search(seeds: Range<u64>, options: Options, mut progress: impl FnMut(u64, u64)) -> Search {
+pub fn search(seeds: Range<u64>, options: Options, mut progress: impl FnMut(&Search)) -> Search {
     let next = AtomicU64::new(seeds.start);
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut found = Search::default();
@@ -144,7 +157,10 @@ pub fn search(seeds: Range<u64>, options: Options, mut progress: impl FnMut(u64,
         for result in told {
             found.runs += 1;
             match result {
-                Ok(events) => found.events += events as u64,
+                Ok(Counts { events, of_connections }) => {
+                    found.counts.events += events;
+                    found.counts.of_connections += of_connections;
+                }
                 Err(failure) => {
                     if found.failure.as_ref().is_none_or(|other| failure.seed < other.seed) {
                         found.failure = Some(failure);
@@ -152,7 +168,7 @@ pub fn search(seeds: Range<u64>, options: Options, mut progress: impl FnMut(u64,
                 }
             }
             if found.runs.is_multiple_of(REPORT_EVERY) {
-                progress(found.runs, found.events);
+                progress(&found);
             }
         }
     });

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::definition::{APPS, Definition, Quality, WORKERS_MAX, name};
 use crate::dice::Dice;
+use crate::net::{Manner, Port, Rush, Trouble};
 
 /// An action, and how long after the one before it comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +39,20 @@ pub(crate) enum Action {
     Crash,
     /// The daemon dies after this many things that it does, and another one goes on.
     Die(u64),
+    /// A client has what is saved taken up.
+    Resurrect,
     /// Nothing can be written for so long.
     FillDisk(Duration),
     /// No process can be started for so long.
     RefuseStarts(Duration),
+    /// A client applies a configuration.
+    Apply { definitions: Vec<Definition>, prune: bool },
+    /// Files of an app change.
+    Touch(usize),
+    /// Clients connect.
+    Rush(Rush),
+    /// Something goes wrong with connections, channels or event loops.
+    Trouble(Trouble),
 }
 
 /// A client's command.
@@ -80,7 +91,7 @@ const STRAYS: [Stray; 5] = [Stray::Ready, Stray::Exited, Stray::Drained, Stray::
 
 /// The script of a seed.
 pub(crate) fn script(seed: u64, actions: usize) -> Vec<Step> {
-    let mut writer = Writer { dice: Dice::of(&[seed, 1]), versions: 0, seed };
+    let mut writer = Writer { dice: Dice::of(&[seed, 1]), last: [None; APPS], versions: 0, seed };
     let mut at = Duration::ZERO;
     (0..actions)
         .map(|number| {
@@ -93,6 +104,8 @@ pub(crate) fn script(seed: u64, actions: usize) -> Vec<Step> {
 
 struct Writer {
     dice: Dice,
+    /// The last definition of each app.
+    last: [Option<Definition>; APPS],
     versions: u32,
     seed: u64,
 }
@@ -118,7 +131,21 @@ impl Writer {
         let instances = 1 + self.dice.below(u64::from(WORKERS_MAX)) as u16;
         // Another shape now and then: an app changes its mode or its patience.
         let shape = if self.dice.percent(85) { self.seed } else { self.dice.bits() };
-        Definition { app, version: self.versions, quality, instances, shape }
+        let definition = Definition { app, version: self.versions, quality, instances, shape };
+        self.last[app] = Some(definition);
+        definition
+    }
+
+    /// A file that is applied again has changed in part, or in the number of workers.
+    fn definition_or_last(&mut self, app: usize) -> Definition {
+        match self.last[app] {
+            Some(last) if self.dice.percent(30) => last,
+            Some(last) if self.dice.percent(20) => {
+                let instances = 1 + self.dice.below(u64::from(WORKERS_MAX)) as u16;
+                Definition { instances, ..last }
+            }
+            Some(_) | None => self.definition(app),
+        }
     }
 
     fn app(&mut self) -> usize {
@@ -132,6 +159,18 @@ impl Writer {
     }
 
     fn action(&mut self) -> Action {
+        match self.dice.below(100) {
+            0..=21 => return Action::Rush(self.rush()),
+            22..=29 => return Action::Trouble(self.trouble()),
+            30..=33 => {
+                let apps = if self.dice.percent(70) { 0..APPS } else { 0..1 + self.app() };
+                let definitions = apps.map(|app| self.definition_or_last(app)).collect();
+                return Action::Apply { definitions, prune: self.dice.percent(25) };
+            }
+            34 | 35 => return Action::Touch(self.app()),
+            36 => return Action::Resurrect,
+            _ => {}
+        }
         match self.dice.below(100) {
             0..=9 => {
                 let (first, several) = (self.app(), self.dice.percent(30));
@@ -153,6 +192,47 @@ impl Writer {
             95 => Action::Crash,
             96 | 97 => Action::Die(self.dice.below(THINGS_MAX)),
             _ => Action::RefuseStarts(self.dice.millis(10, 5_000)),
+        }
+    }
+
+    fn rush(&mut self) -> Rush {
+        let app = self.app();
+        let port = match self.dice.below(10) {
+            0 => Port::Tcp(app, 1),
+            1 => Port::Unix(app),
+            2 if self.dice.percent(20) => Port::Common,
+            _ => Port::Tcp(app, 0),
+        };
+        let clients = match self.dice.below(200) {
+            0 => 300,
+            1..=20 => 8 + self.dice.below(20) as u32,
+            _ => 1 + self.dice.below(6) as u32,
+        };
+        let within = if self.dice.percent(70) { self.dice.millis(0, 5) } else { self.dice.millis(5, 2_000) };
+        let stays = match self.dice.below(10) {
+            0..=5 => self.dice.millis(0, 50),
+            6..=8 => self.dice.millis(50, 5_000),
+            _ => self.dice.millis(5_000, 60_000),
+        };
+        let patience =
+            if self.dice.percent(85) { self.dice.millis(500, 30_000) } else { self.dice.millis(0, 20) };
+        Rush { port, clients, within, stays, patience }
+    }
+
+    fn trouble(&mut self) -> Trouble {
+        let number = self.dice.bits();
+        match self.dice.below(20) {
+            0..=4 => Trouble::Block(number, self.dice.millis(1, 2_000)),
+            5 | 6 => Trouble::Manner(number, Manner::Refuses, self.dice.millis(1, 5_000)),
+            7 | 8 => Trouble::Manner(number, Manner::LosesHandles, self.dice.millis(1, 5_000)),
+            9..=11 => Trouble::Chatter(number, 1 + self.dice.below(12) as u32),
+            12 | 13 => Trouble::Flood(number, 1 + self.dice.below(40) as u32),
+            14 => Trouble::Nonsense(number),
+            15 => Trouble::NoDescriptors(self.dice.millis(1, 3_000)),
+            16 => Trouble::HandlesFull(self.dice.millis(1, 3_000)),
+            17 => Trouble::KernelRefuses(self.dice.millis(1, 3_000)),
+            18 => Trouble::Tears(self.dice.millis(1, 10_000)),
+            _ => Trouble::ClosesLost(self.dice.millis(1, 30_000)),
         }
     }
 
@@ -224,7 +304,16 @@ impl fmt::Display for Action {
             Self::EarlyDeadline(_) => f.write_str("an early deadline"),
             Self::Crash => f.write_str("the daemon crashes, and its workers with it"),
             Self::Die(things) => write!(f, "the daemon dies after {things} things"),
+            Self::Resurrect => f.write_str("client: resurrect"),
             Self::FillDisk(span) => write!(f, "the disk is full for {} s", span.as_secs_f64()),
+            Self::Apply { definitions, prune } => {
+                let apps: Vec<String> = definitions.iter().map(ToString::to_string).collect();
+                let rest = if *prune { ", and nothing else" } else { "" };
+                write!(f, "client: apply {}{rest}", apps.join(", "))
+            }
+            Self::Touch(app) => write!(f, "files of {} change", name(*app)),
+            Self::Rush(rush) => write!(f, "{} clients connect to {:?}", rush.clients, rush.port),
+            Self::Trouble(trouble) => write!(f, "{trouble}"),
             Self::RefuseStarts(span) => write!(f, "starts are refused for {} s", span.as_secs_f64()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::AppId;
@@ -18,12 +19,26 @@ pub enum Invariant {
     StoppedLeavesNothing,
     WaitsForSomething,
     DeadlinesKept,
+    RestartsSlowed,
+    KilledInTime,
     LateChangesNothing,
     DependenciesFirst,
     RepliesHold,
     ComesBack,
     ReadAsWritten,
     CountersKept,
+    NothingForgotten,
+    AppliesWhole,
+    StuckEnd,
+    GivenOnce,
+    NoneDropped,
+    CountersAgree,
+    GivenToReady,
+    ReadyTruly,
+    ListensTruly,
+    ChannelKept,
+    NoneWaits,
+    NeverSpins,
     ComesToRest,
     NeverPanics,
 }
@@ -45,6 +60,12 @@ impl Invariant {
             Self::StoppedLeavesNothing => "after a stop was answered, nothing runs of what was stopped",
             Self::WaitsForSomething => "a command waits only while something is on its way that answers it",
             Self::DeadlinesKept => "no deadline of a slot passes unnoticed",
+            Self::RestartsSlowed => {
+                "a worker that ends again and again is not started twice in a row without a pause"
+            }
+            Self::KilledInTime => {
+                "a process is killed when it has had its time after the stop signal, and once"
+            }
             Self::LateChangesNothing => "an event about a process that a slot does not hold changes nothing",
             Self::DependenciesFirst => {
                 "an app starts when those that it depends on are ready, and stops before them"
@@ -55,6 +76,24 @@ impl Invariant {
             Self::CountersKept => {
                 "counters of restarts and crashes go back to 0 only when somebody resets them"
             }
+            Self::NothingForgotten => "what a daemon has saved stays on disk until another one takes it up",
+            Self::AppliesWhole => "an apply makes all apps what the file says, or leaves them as they were",
+            Self::StuckEnd => "a worker whose loop stands still for longer than its limit is killed",
+            Self::GivenOnce => "no connection is given to two workers",
+            Self::NoneDropped => {
+                "no connection is dropped: it is served, closed by its client, or lost with the worker that had it"
+            }
+            Self::CountersAgree => "the counters say how many connections were handed over and lost",
+            Self::GivenToReady => "no connection is given to a worker that is not ready, or is leaving",
+            Self::ReadyTruly => "a worker counts as ready when it has told so as its app wants it",
+            Self::ListensTruly => "a worker counts as listening on what it listens on",
+            Self::ChannelKept => {
+                "one handle line at a time is unanswered in a channel, and no line is torn or follows the last"
+            }
+            Self::NoneWaits => {
+                "no connection waits while a worker with room exists, nor a line while its channel has room"
+            }
+            Self::NeverSpins => "the daemon's loop rests when there is nothing to do",
             Self::ComesToRest => {
                 "when nothing goes wrong any more, everything comes to rest in the state that was asked for"
             }
@@ -83,12 +122,26 @@ pub(crate) struct Watch {
     pub(crate) broken: Option<Broken>,
     /// Apps that have had an event since the last check.
     pub(crate) touched: BTreeSet<AppId>,
+    /// Apps whose primaries have had an event since the last check.
+    pub(crate) net_touched: BTreeSet<AppId>,
     /// Slots that have to serve while a rolling reload is under way.
     guarded: BTreeMap<AppId, BTreeSet<u16>>,
     /// The generation that each slot may start next.
     next_generation: BTreeMap<(AppId, u16), u32>,
     /// Restarts and crashes of each slot at the last check.
     counters: BTreeMap<(AppId, u16), (u32, u32)>,
+    /// A daemon has gone on from what another one has written.
+    pub(crate) was_taken_over: bool,
+    /// Effects are performed that may have been performed before.
+    pub(crate) is_again: bool,
+    /// Whether the app was in cluster mode before the step under way.
+    pub(crate) clusters: bool,
+    /// The time after a stop signal, by what the app was before the step under way.
+    pub(crate) kill_timeout: Duration,
+    /// A worker that is about to be killed because its loop stands still.
+    pub(crate) stuck: Option<(AppId, u16)>,
+    /// Starts of a slot without a pause, since somebody asked for one or a process lived long enough.
+    pub(crate) unpaused: BTreeMap<(AppId, u16), u32>,
     /// New apps whose start waits for apps that they depend on.
     pub(crate) waits_for_needed: BTreeSet<AppId>,
     /// Apps that are stopped when these do not run any more.
@@ -155,6 +208,7 @@ impl Watch {
     pub(crate) fn forget_slot(&mut self, app: AppId, slot: u16) {
         self.next_generation.remove(&(app, slot));
         self.counters.remove(&(app, slot));
+        self.unpaused.remove(&(app, slot));
         self.excuse(app, slot);
     }
 }

@@ -12,6 +12,7 @@ use crate::definition;
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::machine::{Deed, Machine, Phase, Pid};
+use crate::net::{Net, Trouble};
 use crate::plan::Plan;
 use crate::plant::Plant;
 use crate::queue::{Happening, Queue};
@@ -24,8 +25,13 @@ const PLANT_EVERY: u64 = 4;
 const READ_EVERY: usize = 32;
 /// After so long everything has come to rest; health checks go on for ever.
 const CALM: Duration = Duration::from_secs(900);
+/// A renewal that is under way then takes no longer.
+const RENEWED: Duration = Duration::from_secs(300);
 /// More events than any world takes to come to rest; reaching it means that a loop does not end.
 const CALM_EVENTS_MAX: usize = 20_000;
+/// In so long, no more than this happens to connections.
+const BUSY_SPAN: Duration = Duration::from_millis(100);
+const BUSY_MAX: usize = 20_000;
 
 /// See the module's documentation.
 pub(crate) struct World {
@@ -41,8 +47,12 @@ pub(crate) struct World {
     pub(crate) trace: Option<Vec<String>>,
     /// How many events have happened.
     pub(crate) events: usize,
+    /// How many effects of supervisors have been performed, looks apart.
+    pub(crate) notable: usize,
     /// How many steps of the script have been carried out.
     pub(crate) steps: usize,
+    /// Since when what happens to connections is counted, and how much had happened by then.
+    busy: (Time, usize),
     script: Rc<[Step]>,
     /// Counts the daemons that had to begin anew.
     pub(crate) life: u32,
@@ -52,6 +62,7 @@ pub(crate) struct World {
     queue: Queue,
     pub(crate) dice: Dice,
     seed: u64,
+    pub(crate) net: Net,
 }
 
 impl World {
@@ -67,7 +78,9 @@ impl World {
             calm: false,
             trace: traces.then(Vec::new),
             events: 0,
+            notable: 0,
             steps: 0,
+            busy: (Time::default(), 0),
             script,
             life: 0,
             daemons: 0,
@@ -75,6 +88,7 @@ impl World {
             queue: Queue::default(),
             dice: Dice::of(&[seed, 2]),
             seed,
+            net: Net::default(),
         };
         world.schedule_step();
         world
@@ -84,10 +98,12 @@ impl World {
     pub(crate) fn run(&mut self, events: usize) -> Option<Broken> {
         while self.watch.broken.is_none() && self.events < events && self.happen() {}
         self.calm = true;
+        self.release_hung();
         self.trace(|| "from now on nothing goes wrong".to_owned());
         let most = self.events + CALM_EVENTS_MAX;
         let end = self.now + CALM;
-        while self.watch.broken.is_none() && self.events < most && self.now < end && self.happen() {}
+        let goes_on = |world: &Self| world.now < end || world.now < end + RENEWED && world.renews();
+        while self.watch.broken.is_none() && self.events < most && goes_on(self) && self.happen() {}
         if self.watch.broken.is_none() {
             self.check_rest(self.events >= most);
         }
@@ -96,7 +112,8 @@ impl World {
 
     /// Something happens; false when nothing is left.
     fn happen(&mut self) -> bool {
-        loop {
+        let notable = self.notable;
+        let is_counted = loop {
             let Some((at, happening)) = self.queue.pop() else { return false };
             if at > self.now {
                 self.check_deadlines(at);
@@ -104,21 +121,32 @@ impl World {
             }
             let was_dead = self.kept.is_dead;
             let copy = happening.clone();
+            let (is_of_connections, is_wake) =
+                (happening.is_of_connections(), matches!(happening, Happening::Wake));
             if !self.handle(happening) {
                 continue;
             }
             if self.kept.is_dead && !was_dead {
                 self.untold(&copy);
             }
-            break;
+            self.net.happened += usize::from(is_of_connections);
+            break (!is_of_connections, is_wake);
+        };
+        if self.now > self.busy.0 + BUSY_SPAN {
+            self.busy = (self.now, self.net.happened);
+        } else if self.net.happened - self.busy.1 > BUSY_MAX {
+            self.watch.fail(Invariant::NeverSpins, "connections keep the daemon busy for ever");
         }
-        self.events += 1;
         if !self.kept.is_dead {
             self.turn();
         }
         if !self.kept.is_dead {
             self.check();
+            self.check_net();
         }
+        let (is_event, is_wake) = is_counted;
+        // A look at what has not changed is none.
+        self.events += usize::from(is_event && (!is_wake || self.notable > notable));
         true
     }
 
@@ -130,9 +158,18 @@ impl World {
             | Happening::Wake
             | Happening::Written(_)
             | Happening::Patience(_)
+            | Happening::NextStep(_)
             | Happening::TakeOver => {}
             Happening::Revive(life) if *life != self.life => return false,
-            Happening::Revive(_) => {}
+            Happening::Revive(_)
+            | Happening::Connect(_)
+            | Happening::GiveUp(_)
+            | Happening::Finish(_)
+            | Happening::Turn(_)
+            | Happening::Heard(_)
+            | Happening::Ring(_)
+            | Happening::NetWake
+            | Happening::CountCloses => {}
             Happening::Begin(pid)
             | Happening::StartOver(pid)
             | Happening::GiveUpStart(pid)
@@ -148,7 +185,7 @@ impl World {
             }
         }
         if let Some(trace) = &mut self.trace
-            && !matches!(happening, Happening::Act | Happening::Wake)
+            && !matches!(happening, Happening::Act | Happening::Wake | Happening::NetWake)
         {
             trace.push(format!("{:9.3} s  {happening:?}", self.now.since_start().as_secs_f64()));
         }
@@ -170,6 +207,15 @@ impl World {
             Happening::Asked(pid, daemon) => return self.on_asked(pid, daemon),
             Happening::TakeOver => self.take_over(),
             Happening::Seen(pid) => self.on_seen(pid),
+            Happening::Connect(connection) => return self.connect(connection),
+            Happening::GiveUp(connection) => return self.client_gives_up(connection),
+            Happening::Finish(connection) => return self.finish(connection),
+            Happening::Turn(pid) => return self.turn_loop(pid),
+            Happening::Heard(pid) => return self.hear(pid),
+            Happening::Ring(app) => return self.ring(app),
+            Happening::NetWake => return self.on_net_wake(),
+            Happening::CountCloses => self.count_closes(true),
+            Happening::NextStep(request) => return self.go_on_with_plan(request),
         }
         true
     }
@@ -192,6 +238,8 @@ impl World {
             // A client finds nobody, and is told so by the system.
             Action::Start { .. } | Action::Command { .. } if self.kept.is_dead => {}
             Action::Renew(..) | Action::Stray(..) | Action::EarlyDeadline(_) if self.kept.is_dead => {}
+            Action::Apply { .. } | Action::Resurrect | Action::Touch(_) if self.kept.is_dead => {}
+            Action::Trouble(Trouble::Chatter(..) | Trouble::Nonsense(_)) if self.kept.is_dead => {}
             Action::Start { definitions, wait } => self.start(definitions, *wait),
             Action::Command { verb, target, change, wait } => self.command(*verb, *target, *change, *wait),
             Action::Leave(number) => self.clients.leave(*number),
@@ -205,13 +253,24 @@ impl World {
             Action::Hang(number) => {
                 if let Some(pid) = self.machine.nth_living(*number) {
                     self.hang(pid);
+                    // Mostly somebody sees to it.
+                    if self.dice.percent(70) {
+                        let after = self.dice.millis(0, 10_000);
+                        let deed = Deed::Die(forkful_core::slot::Exit::Signal(9));
+                        self.after(after, Happening::Deed(pid, deed));
+                    }
                 }
             }
             Action::Stray(number, stray) => self.stray(*number, *stray),
             Action::EarlyDeadline(number) => self.early_deadline(*number),
             Action::Crash => self.crash(),
             Action::Die(things) => self.die_after(*things),
+            Action::Resurrect => self.resurrect(),
             Action::FillDisk(span) => self.disk.full_until = self.now + *span,
+            Action::Apply { definitions, prune } => self.apply(definitions, *prune),
+            Action::Touch(app) => self.touch_files(*app),
+            Action::Rush(rush) => self.rush(*rush),
+            Action::Trouble(trouble) => self.trouble(*trouble),
             Action::RefuseStarts(span) => self.machine.refuses_until = self.now + *span,
         }
         self.schedule_step();
@@ -237,9 +296,11 @@ impl World {
         ];
         let mut dice = Dice::of(&words);
         let spec = self.daemon.apps.get(&app).map(|entry| entry.supervisor.spec());
+        let ports =
+            spec.map(|spec| definition::ports_of(spec, self.machine.ordered() + 1)).unwrap_or_default();
         match spec.filter(|_| !self.calm) {
-            Some(spec) => Plan::of(definition::read(spec).1, &mut dice),
-            None => Plan::good(&mut dice),
+            Some(spec) => Plan::of(definition::quality_of(spec), &ports, &mut dice),
+            None => Plan::good(&ports, &mut dice),
         }
     }
 

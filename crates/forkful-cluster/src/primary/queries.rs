@@ -3,11 +3,12 @@
 use std::io;
 
 use forkful_core::Time;
-use forkful_dispatch::{Event, ListeningId, ReplyId, WorkerId};
+use forkful_core::supervisor::Sockets;
+use forkful_dispatch::{Event, Grant, ListeningId, ReplyId, WorkerId};
 use forkful_os::procinfo::open_files_limit;
 use serde_json::value::RawValue;
 
-use super::listening::{self, ListenKey, Listening, Source};
+use super::listening::{self, ListenKey, Listening};
 use super::{EINVAL, Primary, PrimaryEvent};
 use crate::channel::{Reply, worker_key};
 use crate::protocol::incoming::Query;
@@ -96,13 +97,18 @@ impl Primary {
     }
 
     fn answer_query(&mut self, id: WorkerId, held: ListeningId, ack: u64, now: Time) -> io::Result<()> {
-        let push_only = self.dispatcher.push_only(held);
-        let member = if push_only { 0 } else { self.member_for(held)? };
+        let grant = self.dispatcher.grant(held, sockets_max());
+        let grant = grant.ok_or_else(|| io::Error::from_raw_os_error(EMFILE))?;
+        let member = match grant {
+            Grant::Push | Grant::Shared => 0,
+            Grant::Own(member) => member,
+            Grant::New => self.add_member(held)?,
+        };
         let Some(listening) = self.listenings.get(&held) else { return Ok(()) };
         let Some(seq) = self.dispatcher.next_seq(id) else { return Ok(()) };
         let key = worker_key(held);
         let head = ReplyHead { key: &key, ack, data: listening.data.as_deref(), seq };
-        if push_only {
+        if grant == Grant::Push {
             let line = outgoing::reply_push(head, listening.local_address());
             self.send(id, line, now);
             self.step(Event::Held { worker: id, listening: held, member: None, reply: None }, now);
@@ -110,7 +116,7 @@ impl Primary {
         }
         let line = outgoing::reply_handle(head, outgoing::handle_kind(listening.key.kind()));
         let handle = listening.socket(member).try_clone_to_owned()?;
-        let own = matches!(listening.source, Source::Group(_)).then_some(member);
+        let own = (grant != Grant::Shared).then_some(member);
         let reply = ReplyId(self.next_reply);
         self.next_reply += 1;
         if let Some(channel) = self.channels.get_mut(&id) {
@@ -120,18 +126,9 @@ impl Primary {
         Ok(())
     }
 
-    /// A socket for a worker that is to accept by itself, made when there is no free one.
-    fn member_for(&mut self, id: ListeningId) -> io::Result<usize> {
-        if self.dispatcher.sockets() >= sockets_max() {
-            return Err(io::Error::from_raw_os_error(EMFILE));
-        }
+    /// Another socket of a group.
+    fn add_member(&mut self, id: ListeningId) -> io::Result<usize> {
         let Some(listening) = self.listenings.get_mut(&id) else { return Ok(0) };
-        if !matches!(listening.source, Source::Group(_)) {
-            return Ok(0);
-        }
-        if let Some(member) = self.dispatcher.free_member(id) {
-            return Ok(member);
-        }
         let member = listening.add_member()?;
         self.dispatcher.add_member(id);
         Ok(member)
@@ -152,6 +149,12 @@ impl Primary {
     /// [`Dispatcher::missing_of`](forkful_dispatch::Dispatcher::missing_of).
     pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<&str> {
         self.named(self.dispatcher.missing_of(new, old).into_iter())
+    }
+
+    /// What is to be known of a worker's sockets, see
+    /// [`Dispatcher::sockets_of`](forkful_dispatch::Dispatcher::sockets_of).
+    pub fn sockets_of(&self, id: WorkerId, old: Option<WorkerId>) -> Sockets {
+        self.dispatcher.sockets_of(id, old)
     }
 
     /// What a worker listens on, for people.

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{JobId, ListenFault};
+use super::{JobId, ListenFault, SlotRecord};
 use crate::slot::{Fault, Generation, Outcome, Report, Verb};
 
 /// What a driver is to do, in order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Effect {
     /// Start a process of a slot under this generation.
     Spawn(u16, Generation),
@@ -20,7 +20,7 @@ pub enum Effect {
     OpenTraffic(u16, Generation),
     /// The process gets no new connections; others empty its queue.
     CloseTraffic(u16, Generation),
-    /// Disconnect the process, so that it ends when its last request is done.
+    /// Disconnect the worker, so that it ends when its last request is done.
     Drain {
         slot: u16,
         generation: Generation,
@@ -30,7 +30,8 @@ pub enum Effect {
     /// The app has another definition: its listeners, logs and watches follow.
     Defined,
     SlotAdded(u16),
-    SlotRemoved(u16),
+    /// With what it was at last: effects of the same step that come before this one are about it.
+    SlotRemoved(u16, Box<SlotRecord>),
     /// The last slot is gone, and the app with it.
     Removed,
     /// Something has changed that is saved.
@@ -56,6 +57,9 @@ pub enum Effect {
     Observe,
     /// Ask a worker whether it is well, and send [`Event::Health`](super::Event::Health).
     AskHealth(u16, Generation),
+    /// The time of a worker that owes an answer is over: see for how long it has owed one, and send
+    /// [`Event::Silent`](super::Event::Silent), unless it has ended.
+    LookWhetherStuck(u16, Generation),
     /// A line for the log, about one slot or the app.
     Notice(Option<u16>, Notice),
 }

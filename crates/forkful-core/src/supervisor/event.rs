@@ -62,7 +62,9 @@ pub enum Event {
     Health { slot: u16, generation: Generation, answer: Result<(), String> },
     /// A worker could not be asked, since its channel is busy.
     ChannelBusy { slot: u16, generation: Generation },
-    /// The event loop of a worker has stood still.
+    /// A worker that was asked whether it is well owes an answer on its channel, since then.
+    Owes { slot: u16, generation: Generation, since: Time },
+    /// The event loop of a worker has stood still, see [`Effect::LookWhetherStuck`](super::Effect::LookWhetherStuck).
     Silent {
         slot: u16,
         generation: Generation,

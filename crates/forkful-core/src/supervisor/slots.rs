@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Answer, Asked, Effect, JobId, ListenFault, News, SlotRecord, Turn};
 use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, Ticket, Verb};
+use crate::spec::Mode;
 
 /// The time to become ready does not run while the process is still being started. When the deadline comes before the
 /// program runs, it is moved by this much.
@@ -56,6 +57,10 @@ impl Turn<'_> {
             Action::Kill(generation) => Effect::Kill(slot, generation),
             Action::OpenTraffic(generation) => Effect::OpenTraffic(slot, generation),
             Action::CloseTraffic(generation) => Effect::CloseTraffic(slot, generation),
+            Action::Drain(generation) if self.app.spec.mode == Mode::Fork => {
+                // Only a worker of the primary's can be told to finish.
+                return self.news.push_back(News::Drained(slot, generation));
+            }
             Action::Drain(generation) => Effect::Drain {
                 slot,
                 generation,
@@ -154,9 +159,8 @@ impl Turn<'_> {
     /// A deleted slot goes; with the last one the app.
     pub(super) fn remove_slot(&mut self, number: u16) {
         let Some(record) = self.app.slots.remove(&number) else { return };
-        self.app.removed.insert(number, record);
         self.effect(Effect::Changed);
-        self.effect(Effect::SlotRemoved(number));
+        self.effect(Effect::SlotRemoved(number, Box::new(record)));
         self.on_slot_gone(number);
         if self.app.slots.is_empty() {
             self.cancel_reloads(Verb::Delete);

@@ -15,6 +15,8 @@ use crate::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
 
 /// A worker whose channel is busy is asked again after this.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
+/// A worker is taken for stuck a moment later than its limit, so that a loop that turns just then is not.
+const STUCK_MARGIN: Duration = Duration::from_millis(5);
 
 /// What is kept of a slot for this.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -39,6 +41,8 @@ struct Current {
     requests: Option<u64>,
     /// Its memory at the last look.
     memory: Option<MemorySample>,
+    /// It owes an answer: when it is looked at whether it still does.
+    stuck_look: Option<Time>,
     /// The loop was found stuck, and the process is being killed for it.
     is_stuck: bool,
 }
@@ -69,10 +73,11 @@ impl SlotUpkeep {
     /// When something is due.
     pub(super) fn next_wake(&self) -> Option<Time> {
         let current = self.current.as_ref()?;
-        match current.question {
+        let question = match current.question {
             Some(question) => question.again,
-            None => current.health.as_ref()?.next_question(),
-        }
+            None => current.health.as_ref().and_then(Health::next_question),
+        };
+        question.into_iter().chain(current.stuck_look).min()
     }
 
     /// Whether a process has been asked for its health, and its answer is awaited.
@@ -125,6 +130,7 @@ impl Turn<'_> {
             question: None,
             requests: None,
             memory: None,
+            stuck_look: None,
             is_stuck: false,
         });
     }
@@ -141,6 +147,7 @@ impl Turn<'_> {
             }
         }
         self.ask_for_health(slots);
+        self.look_for_stuck(slots);
     }
 
     /// The driver has looked at the memory of the workers.
@@ -253,6 +260,30 @@ impl Turn<'_> {
                 self.renew_slot(slot, format!("{failures} health checks in a row failed: {fault}"));
             }
             Verdict::Unhealthy { .. } => {}
+        }
+    }
+
+    /// A worker owes an answer; it is looked at again when its limit is over.
+    pub(super) fn note_owes(&mut self, slot: u16, generation: Generation, since: Time) {
+        let limit = self.app.spec.health.as_ref().and_then(|check| check.stuck_limit);
+        let record = self.app.slots.get_mut(&slot);
+        if let Some(limit) = limit
+            && let Some(current) = record.and_then(|record| record.upkeep.of(generation))
+        {
+            current.stuck_look = Some((since + limit).max(self.context.now) + STUCK_MARGIN);
+        }
+    }
+
+    /// Has the workers looked at that owed an answer, and whose limit is over.
+    fn look_for_stuck(&mut self, slots: &[u16]) {
+        let now = self.context.now;
+        for slot in slots {
+            let Some(record) = self.app.slots.get_mut(slot) else { continue };
+            let Some(current) = &mut record.upkeep.current else { continue };
+            if current.stuck_look.take_if(|at| *at <= now).is_some() {
+                let generation = current.generation;
+                self.effect(Effect::LookWhetherStuck(*slot, generation));
+            }
         }
     }
 

@@ -105,6 +105,8 @@ pub fn due(renewal: &Renewal, share: f64, observed: &Observed) -> Option<Cause> 
 pub struct Pause {
     in_a_row: u32,
     until: Option<Time>,
+    /// When a fresh worker last did not become ready.
+    failed: Option<Time>,
 }
 
 impl Pause {
@@ -115,6 +117,10 @@ impl Pause {
 
     /// A renewal begins; the worker that goes has lived for `age`.
     pub fn on_renewal(&mut self, now: Time, age: Duration) {
+        // The worker stayed because the one that was to follow it failed: its age says nothing for the next one.
+        if self.failed.is_some_and(|failed| now.since(failed) <= age) {
+            return;
+        }
         if age >= TOO_SOON {
             *self = Self::default();
         } else {
@@ -124,6 +130,7 @@ impl Pause {
 
     /// The fresh worker did not become ready; the old one stays.
     pub fn on_failure(&mut self, now: Time) {
+        self.failed = Some(now);
         self.lengthen(now);
     }
 
@@ -226,6 +233,25 @@ mod tests {
         assert!((8..=14).contains(&renewals), "{renewals} in an hour");
         pause.on_renewal(at(5000), TOO_SOON);
         assert!(pause.is_over(at(5000)), "one that lived long is renewed at once the next time");
+    }
+
+    #[test]
+    fn a_worker_whose_successors_fail_is_not_renewed_without_end_however_old_it_is() {
+        let mut pause = Pause::default();
+        let (began, mut now) = (at(0), at(100));
+        let mut renewals = 0;
+        while now < at(3700) {
+            if pause.is_over(now) {
+                pause.on_renewal(now, now.since(began));
+                now = now + Duration::from_secs(2);
+                pause.on_failure(now);
+                renewals += 1;
+            }
+            now = now + Duration::from_secs(1);
+        }
+        assert!((8..=14).contains(&renewals), "{renewals} in an hour");
+        pause.on_renewal(at(9000), TOO_SOON);
+        assert!(pause.is_over(at(9000)), "the worker that goes began after the last failure");
     }
 
     #[test]

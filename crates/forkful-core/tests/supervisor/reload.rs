@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forkful_core::slot::{Fault, Generation, State, Verb};
 use forkful_core::spec::Mode;
-use forkful_core::supervisor::{Effect, Note, Notice};
+use forkful_core::supervisor::{Effect, Event, Note, Notice};
 
 use crate::driver::{Driver, settled, spawned, spec};
 
@@ -51,6 +51,19 @@ fn a_version_that_does_not_start_leaves_the_old_definition_and_the_old_workers()
     assert_eq!(settled(&effects), [job]);
     assert_eq!((runs(&driver), driver.app.spec().instances), ("old", 2));
     assert!(driver.app.slots().values().all(|record| matches!(record.slot.state, State::Online(_))));
+}
+
+#[test]
+fn a_version_that_never_listens_is_given_up_and_the_old_one_serves() {
+    let mut driver = Driver::online(version("old", 2));
+    driver.reload(Some(version("silent", 2)));
+    driver.step(Event::Runs(0, Generation(1)));
+    let effects = driver.pass(Duration::from_secs(40));
+    assert!(effects.contains(&Effect::Signal(0, Generation(1))) && spawned(&effects).is_empty());
+    driver.exit(0, Generation(1), 0);
+    assert!(!driver.app.is_reloading());
+    assert!((0..2).all(|slot| driver.app.slot(slot).unwrap().online() == Some(Generation(0))));
+    assert_eq!(runs(&driver), "old");
 }
 
 #[test]
@@ -123,4 +136,17 @@ fn deleting_the_last_slot_removes_the_app_once() {
     let effects = driver.exit(0, Generation(0), 0);
     assert_eq!(effects.iter().filter(|effect| **effect == Effect::Removed).count(), 1);
     assert!(driver.pass(Duration::from_secs(60)).is_empty());
+}
+
+#[test]
+fn a_fork_mode_worker_that_is_scaled_away_has_nothing_to_finish() {
+    let mut old = version("old", 2);
+    old.mode = Mode::Fork;
+    let (mut driver, _) = Driver::new(old);
+    for slot in 0..2 {
+        driver.said_ready(slot, Generation(0));
+    }
+    let (_, effects) = driver.scale(1);
+    assert!(effects.contains(&Effect::Signal(1, Generation(0))), "{effects:?}");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Drain { .. })));
 }

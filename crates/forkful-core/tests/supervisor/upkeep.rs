@@ -83,6 +83,26 @@ fn a_loop_that_stands_still_for_longer_than_its_limit_is_killed_once() {
 }
 
 #[test]
+fn a_worker_that_owes_an_answer_is_looked_at_when_its_limit_is_over() {
+    let mut driver = Driver::online(checked(1));
+    let looks = |effects: &[Effect]| effects.contains(&Effect::LookWhetherStuck(0, FIRST));
+    let owes = |driver: &mut Driver| {
+        let since = driver.now;
+        driver.step(Event::Owes { slot: 0, generation: FIRST, since });
+    };
+    owes(&mut driver);
+    assert!(!looks(&driver.pass(Duration::from_secs(3))));
+    assert!(looks(&driver.pass(Duration::from_millis(5))));
+    assert!(!looks(&driver.pass(Duration::from_secs(30))), "once");
+    owes(&mut driver);
+    driver.pass(Duration::from_secs(2));
+    // It has answered, and owes the next answer.
+    owes(&mut driver);
+    assert!(!looks(&driver.pass(Duration::from_secs(2))));
+    assert!(looks(&driver.pass(Duration::from_secs(2))));
+}
+
+#[test]
 fn limits_renew_one_worker_at_a_time() {
     let mut app = spec("app", 3);
     app.renewal.max_requests = Some(100);

@@ -4,7 +4,6 @@ use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{self, Generation, Report};
-use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of};
 
 use super::Engine;
@@ -44,6 +43,7 @@ impl Engine {
         let context = Context { now, others: &others, abandoned: &abandoned };
         let mut effects = std::mem::take(&mut self.inbox.effects);
         entry.supervisor.step(event, &context, &mut effects);
+        entry.note_removed(&effects);
         let holds = entry.supervisor.waits_for_others();
         self.apps.note_holds(holds);
         for effect in effects.drain(..) {
@@ -66,7 +66,7 @@ impl Engine {
             Effect::Drain { slot, generation, job } => self.drain(app, slot, generation, job, now),
             Effect::Defined => self.follow_definition(app, now),
             Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home),
-            Effect::SlotRemoved(slot) => self.apps.remove_place(app, slot, &self.logs),
+            Effect::SlotRemoved(slot, _) => self.apps.remove_place(app, slot, &self.logs),
             Effect::Removed => self.apps.remove(app),
             Effect::Changed => self.note_change(),
             Effect::Report(slot, report) => self.report(app, slot, &report, now),
@@ -76,6 +76,11 @@ impl Engine {
                 self.tell_some(app, event);
             }
             Effect::AskHealth(slot, generation) => self.ask_worker((app, slot, generation), now),
+            Effect::LookWhetherStuck(slot, generation) => {
+                let entry = self.apps.get(&app);
+                let event = entry.and_then(|entry| entry.look_whether_stuck(slot, generation, now));
+                self.tell_some(app, event);
+            }
             Effect::Notice(slot, notice) => {
                 let name = self.apps.name_of(app);
                 match slot {
@@ -110,8 +115,8 @@ impl Engine {
     fn ask_worker(&mut self, key: ProcessKey, now: Time) {
         let (starts, back) = (&mut self.starts, &self.inbox.back);
         let entry = self.apps.get_mut(key.0);
-        let event = entry.and_then(|entry| entry.ask_worker(key, starts, back, now));
-        self.tell_some(key.0, event);
+        let events = entry.map(|entry| entry.ask_worker(key, starts, back, now)).unwrap_or_default();
+        self.inbox.events.extend(events.into_iter().map(|event| (key.0, event)));
     }
 
     /// An app has another definition: its listeners, its log files and what looks after its workers follow.
@@ -153,16 +158,11 @@ impl Engine {
     }
 
     fn drain(&mut self, app: AppId, slot: u16, generation: Generation, job: Option<JobId>, now: Time) {
-        let clustered = self.apps.get(&app).is_some_and(|entry| entry.spec().mode == Mode::Cluster);
-        if clustered {
-            let mut left = Vec::new();
-            self.with_worker(app, slot, generation, |primary, worker| left = primary.drain(worker, now));
-            if let Some(job) = job {
-                let told = |address| format!("{address} is closed: the new version does not listen there");
-                self.jobs.note(job, app, left.into_iter().map(told));
-            }
-        } else {
-            self.tell(app, Event::Slot(slot, slot::Event::Drained(generation)));
+        let mut left = Vec::new();
+        self.with_worker(app, slot, generation, |primary, worker| left = primary.drain(worker, now));
+        if let Some(job) = job {
+            let told = |address| format!("{address} is closed: the new version does not listen there");
+            self.jobs.note(job, app, left.into_iter().map(told));
         }
     }
 

@@ -14,7 +14,7 @@ use forkful_core::metrics::Readings;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
-use forkful_core::supervisor::{AppSupervisor, SlotRecord};
+use forkful_core::supervisor::{AppSupervisor, Effect, SlotRecord};
 use forkful_os::cgroup::{AppGroup, WorkerGroup};
 use forkful_os::process::Child;
 
@@ -38,6 +38,8 @@ pub(crate) struct App {
     pub(crate) supervisor: AppSupervisor,
     pub(crate) primary: Primary,
     pub(crate) places: BTreeMap<u16, Place>,
+    /// Slots that are gone, and whose end is being told.
+    pub(crate) removed: BTreeMap<u16, SlotRecord>,
     pub(crate) created_at_ms: u64,
     /// Its processes by the ids of their workers.
     pub(crate) workers: Workers,
@@ -115,6 +117,18 @@ pub(crate) struct Process {
     pub(crate) reports: WorkerReports,
     /// What it expects of a primary and does not get.
     pub(crate) lacks: BTreeSet<Lack>,
+    /// It was found to owe an answer.
+    pub(crate) doubt: Option<Doubt>,
+}
+
+/// When a process was first found to owe an answer that it still owes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doubt {
+    /// Since when it owes it.
+    pub(crate) since: Time,
+    pub(crate) asked: Time,
+    /// The CPU time that it had used by then.
+    pub(crate) used: Duration,
 }
 
 /// An ended process whose tree is not gone yet.
@@ -138,15 +152,6 @@ pub(crate) enum Leave {
 pub(crate) enum Later {
     /// Look again whether a tree is gone.
     ClearTree(u16, Generation),
-    /// A worker whose loop did not turn has had its time.
-    LookStuck {
-        slot: u16,
-        generation: Generation,
-        /// Since when it is watched for this.
-        asked: Time,
-        /// The CPU time that it had used by then.
-        used: Duration,
-    },
 }
 
 impl AsRef<AppSupervisor> for App {
@@ -162,6 +167,7 @@ impl App {
             supervisor,
             primary,
             places: BTreeMap::new(),
+            removed: BTreeMap::new(),
             created_at_ms: super::clock::wall_ms(),
             workers: Workers::default(),
             upkeep: AppUpkeep::default(),
@@ -192,6 +198,16 @@ impl App {
             combined_file: files.combined,
         };
         self.places.insert(number, place);
+    }
+
+    /// Keeps the slots that are gone until the effects before their removal are told.
+    pub(crate) fn note_removed(&mut self, effects: &[Effect]) {
+        self.removed.clear();
+        for effect in effects {
+            if let Effect::SlotRemoved(slot, record) = effect {
+                self.removed.insert(*slot, (**record).clone());
+            }
+        }
     }
 
     /// What it is.
@@ -357,8 +373,10 @@ impl App {
 pub(crate) fn places_mut<'a>(
     supervisor: &'a AppSupervisor,
     places: &'a mut BTreeMap<u16, Place>,
+    removed: &'a BTreeMap<u16, SlotRecord>,
 ) -> impl Iterator<Item = (u16, &'a SlotRecord, &'a mut Place)> {
-    places.iter_mut().filter_map(|(slot, place)| Some((*slot, supervisor.last_slot(*slot)?, place)))
+    let record = |slot| supervisor.slot(slot).or_else(|| removed.get(&slot));
+    places.iter_mut().filter_map(move |(slot, place)| Some((*slot, record(*slot)?, place)))
 }
 
 /// Things to do later, in order of time.
@@ -394,7 +412,7 @@ impl Laters {
 impl Later {
     fn slot(self) -> u16 {
         match self {
-            Self::ClearTree(slot, _) | Self::LookStuck { slot, .. } => slot,
+            Self::ClearTree(slot, _) => slot,
         }
     }
 }

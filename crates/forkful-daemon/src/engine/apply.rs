@@ -8,7 +8,7 @@ use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorCode, ErrorReply, ModeKind, StartRequest,
     Verb,
 };
-use forkful_core::apply::{Action, Apply, Change, Existing, Outcome, Step, change};
+use forkful_core::apply::{Action, Apply, Became, Change, Existing, Order, Outcome, Step, Version, change};
 use forkful_core::spec::{AppSpec, RunningSince};
 use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
@@ -194,56 +194,49 @@ async fn carry_out(
             Action::Do(step) => (step, false),
             Action::Undo(step) => (step, true),
         };
-        let became = ask(engine, step, is_undo).await;
+        let became = ask(engine, &step.app, action.order(), is_undo).await;
         plan.done(judged(step, &became));
         if is_undo { undone.push(became) } else { done.push(became) }
     }
     (done, undone)
 }
 
-/// How a step went. In fork mode the old process of a worker has ended before the new one fails.
+/// How a step went.
 fn judged(step: &Step<Planned>, became: &AppOutcome) -> Outcome {
-    let replaces = matches!(step.change, Change::Reload | Change::Scale);
-    if became.ok {
-        Outcome::Done
-    } else if replaces && (!became.pm_ids.is_empty() || step.app.wanted.mode == ModeKind::Fork) {
-        Outcome::Partial
-    } else {
-        Outcome::Unchanged
-    }
+    let became = Became {
+        is_done: became.ok,
+        replaced_some: !became.pm_ids.is_empty(),
+        forks: step.app.wanted.mode == ModeKind::Fork,
+    };
+    became.outcome(step.change)
 }
 
-/// Has the engine carry out a step, or take it back, and waits for what becomes of it.
-async fn ask(engine: &mpsc::UnboundedSender<Back>, step: &Step<Planned>, is_undo: bool) -> AppOutcome {
-    let Planned { name, wanted, before } = &step.app;
+/// Has the engine carry out an order, and waits for what becomes of it.
+async fn ask(engine: &mpsc::UnboundedSender<Back>, app: &Planned, order: Order, is_undo: bool) -> AppOutcome {
+    let Planned { name, wanted, before } = app;
     let (reply, answer) = oneshot::channel();
+    let version = |version| match version {
+        Version::Wanted => Some(&**wanted),
+        Version::Before => before.as_deref(),
+    };
     let action = |verb, definition: Option<&AppDefinition>, instances| {
         let targets = vec![name.clone()];
         let definitions = definition.into_iter().cloned().collect();
         (verb, ActionRequest { targets, wait: true, instances, definitions, ..ActionRequest::default() })
     };
-    let previous = before.as_deref();
-    let (verb, request) = match (step.change, is_undo) {
-        (Change::Start, false) => {
+    let (verb, request) = match order {
+        Order::Start => {
             let request = StartRequest { apps: vec![(**wanted).clone()], wait: true, stopped: false };
-            return became(
-                name,
-                is_undo,
-                engine.send(Back::Step(Command::Start { request, reply })).is_ok(),
-                answer,
-            )
-            .await;
+            let was_sent = engine.send(Back::Step(Command::Start { request, reply })).is_ok();
+            return became(name, is_undo, was_sent, answer).await;
         }
-        // One that existed did not run before.
-        (Change::Start, true) if step.existed => action(Verb::Stop, None, None),
-        (Change::Start, true) | (Change::Remove, _) => action(Verb::Delete, None, None),
-        (Change::Scale, false) => action(Verb::Scale, None, Some(wanted.instances)),
-        (Change::Scale, true) => action(Verb::Scale, None, previous.map(|before| before.instances)),
-        (Change::Reload | Change::Keep, false) => action(Verb::Reload, Some(wanted), None),
-        (Change::Reload | Change::Keep, true) => action(Verb::Reload, previous, None),
+        Order::Stop => action(Verb::Stop, None, None),
+        Order::Delete => action(Verb::Delete, None, None),
+        Order::Scale(of) => action(Verb::Scale, None, version(of).map(|definition| definition.instances)),
+        Order::Reload(of) => action(Verb::Reload, version(of), None),
     };
-    became(name, is_undo, engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok(), answer)
-        .await
+    let was_sent = engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok();
+    became(name, is_undo, was_sent, answer).await
 }
 
 async fn became(

@@ -155,7 +155,6 @@ impl Apps {
     pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService) {
         let Some(entry) = self.get_mut(app) else { return };
         entry.later.forget(slot);
-        entry.supervisor.forget_removed(slot);
         if let Some(place) = entry.places.remove(&slot) {
             logs.forget(place.pm_id);
         }

@@ -107,6 +107,7 @@ impl Engine {
             node_version: None,
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),
+            doubt: None,
         };
         let is_alone = place.processes.is_empty();
         entry.add_process(slot, generation, process);

@@ -1,8 +1,8 @@
 //! What processes listen on: through the primary, and by themselves.
 
 use forkful_core::Time;
-use forkful_core::slot::{Generation, OwnSocket, State};
-use forkful_core::supervisor::{Event, Sockets};
+use forkful_core::slot::{Generation, OwnSocket};
+use forkful_core::supervisor::Event;
 use forkful_os::procinfo::{self, ListeningSocket};
 
 use super::app::{App, ListenFault, Process};
@@ -19,12 +19,14 @@ impl App {
         now: Time,
     ) -> Option<Event> {
         let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
-        let has_asked = self.primary.has_asked(process.worker);
-        let shares = !self.primary.listening_on(process.worker).is_empty();
-        let follows_listener = self.followed_by(slot, generation).is_some_and(|old| self.listens(old));
-        let lacks_address = self.lacks_address(slot, generation);
-        let own = if has_asked { None } else { self.own_socket_at_start(process, processes, now) };
-        let seen = Sockets { has_asked, shares, own, lacks_address, follows_listener };
+        let old = self.followed_by(slot, generation);
+        let mut seen = self.primary.sockets_of(process.worker, old.map(|old| old.worker));
+        if !seen.follows_listener {
+            seen.follows_listener = old.is_some_and(|old| own_socket(self, old).is_some());
+        }
+        if !seen.has_asked {
+            seen.own = self.own_socket_at_start(process, processes, now);
+        }
         Some(Event::Sockets(slot, generation, seen))
     }
 
@@ -48,19 +50,14 @@ impl App {
 
     /// Why successors are given up whose time is over: they listen, but not wherever the old workers do.
     pub(super) fn missing_faults(&self, now: Time) -> Vec<(u16, ListenFault)> {
-        if self.spec().readiness.wait_ready {
-            return Vec::new();
-        }
-        let due = self.supervisor.due_slots(now);
-        due.into_iter().filter_map(|slot| self.missing_fault(slot, now)).collect()
+        let late = self.supervisor.late_successors(now);
+        late.into_iter().filter_map(|late| self.missing_fault(late)).collect()
     }
 
-    fn missing_fault(&self, slot: u16, now: Time) -> Option<(u16, ListenFault)> {
-        let (record, place) = (self.supervisor.slot(slot)?, self.places.get(&slot)?);
-        let new = record.late_successor(now)?;
+    fn missing_fault(&self, (slot, new): (u16, Generation)) -> Option<(u16, ListenFault)> {
+        let place = self.places.get(&slot)?;
         let (there, missing) = (self.addresses_of(place.processes.get(&new)?), self.missing(slot, new));
-        // A listen that was refused says more.
-        if record.listen_fault.is_some() || there.is_empty() || missing.is_empty() {
+        if there.is_empty() || missing.is_empty() {
             return None;
         }
         let missing = missing.join(" and ");
@@ -79,10 +76,7 @@ impl App {
 
     /// The process that serves in a slot while this one starts to follow it.
     fn followed_by(&self, slot: u16, successor: Generation) -> Option<&Process> {
-        match &self.supervisor.slot(slot)?.slot.state {
-            State::Replacing { old, new, .. } if *new == successor => self.process(slot, old.generation),
-            _ => None,
-        }
+        self.process(slot, self.supervisor.slot(slot)?.followed_by(successor)?)
     }
 
     /// Where a successor does not listen, and the process that it follows does.
@@ -100,10 +94,6 @@ impl App {
         } else {
             Vec::new()
         }
-    }
-
-    fn listens(&self, process: &Process) -> bool {
-        self.primary.has_asked(process.worker) || own_socket(self, process).is_some()
     }
 }
 

@@ -34,21 +34,16 @@ impl Engine {
             self.supervise(app, Event::Time);
         }
         while let Some(later) = self.apps.get_mut(app).and_then(|entry| entry.later.take_due(now)) {
-            self.do_later(app, later, now);
+            self.do_later(app, later);
         }
         self.take_primary_events(app);
         let event = self.apps.get_mut(app).and_then(|entry| entry.upkeep(now));
         self.supervise_some(app, event);
     }
 
-    fn do_later(&mut self, app: AppId, later: Later, now: Time) {
+    fn do_later(&mut self, app: AppId, later: Later) {
         match later {
             Later::ClearTree(slot, generation) => self.starts.work.clear(app, slot, generation),
-            Later::LookStuck { slot, generation, asked, used } => {
-                let entry = self.apps.get(&app);
-                let event = entry.and_then(|entry| entry.look_stuck((slot, generation), asked, used, now));
-                self.supervise_some(app, event);
-            }
         }
     }
 

@@ -79,8 +79,8 @@ impl App {
             watch: spec.watch.is_some(),
             uid: launch.run_as.as_ref().map(|user| user.uid),
             workers: {
-                let Self { supervisor, places, primary, .. } = self;
-                let slots = places_mut(supervisor, places);
+                let Self { supervisor, places, removed, primary, .. } = self;
+                let slots = places_mut(supervisor, places, removed);
                 slots.map(|(_, record, place)| worker_row(record, place, primary, now)).collect()
             },
         }
@@ -103,8 +103,8 @@ impl App {
                 steered: counters.steered,
             })
             .collect();
-        let Self { supervisor, places, primary, .. } = self;
-        let workers = places_mut(supervisor, places)
+        let Self { supervisor, places, removed, primary, .. } = self;
+        let workers = places_mut(supervisor, places, removed)
             .filter(|(slot, ..)| only.is_none_or(|only| only == *slot))
             .map(|(slot, record, place)| worker_view(slot, (record, place), primary, now, logs))
             .collect();

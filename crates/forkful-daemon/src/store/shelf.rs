@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forkful_api::saved::{SAVED_FORMAT, SavedApp, SavedState, UnknownKey};
+use forkful_core::saving::is_covered;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -205,7 +206,7 @@ impl<F: Files> Shelf<F> {
     fn keep_earlier(&mut self, previous: &Path, next: &[Option<String>]) -> io::Result<()> {
         let is_covered = match self.read_patiently(previous) {
             Ok(None) => true,
-            Ok(Some(found)) => names(&found).iter().all(|name| name.is_some() && next.contains(name)),
+            Ok(Some(found)) => is_covered(&names(&found), next),
             Err(_) => false,
         };
         if is_covered {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_dispatch::{
-    Action, Channel, Chore, ConnectionId, Dispatcher, Event, Evidence, HandleLine, Kind, ListeningId,
+    Action, Channel, Chore, ConnectionId, Dispatcher, Event, Evidence, Grant, HandleLine, Kind, ListeningId,
     Message, NewListening, Outbox, ReplyId, Schedule, TakenBack, Unsent, Watch, WorkerId, Write, Wrote,
 };
 
@@ -238,18 +238,18 @@ impl World {
         if self.dispatcher.holds(id, listening) {
             return;
         }
-        if self.dispatcher.push_only(listening) {
-            self.say(worker, Item::Pushes(listening));
-            self.step(Event::Held { worker: id, listening, member: None, reply: None });
-            return;
-        }
-        let member = if self.kind.group {
-            self.dispatcher.free_member(listening).unwrap_or_else(|| {
+        let member = match self.dispatcher.grant(listening, usize::MAX).expect("there is no bound") {
+            Grant::Push => {
+                self.say(worker, Item::Pushes(listening));
+                self.step(Event::Held { worker: id, listening, member: None, reply: None });
+                return;
+            }
+            Grant::Shared => 0,
+            Grant::Own(member) => member,
+            Grant::New => {
                 self.dispatcher.add_member(listening);
                 self.addresses.get_mut(&listening).expect("is bound").add_member()
-            })
-        } else {
-            0
+            }
         };
         let reply = ReplyId(self.next_reply);
         self.next_reply += 1;

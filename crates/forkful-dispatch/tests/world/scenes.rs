@@ -141,3 +141,36 @@ fn a_worker_whose_channel_was_full_gets_what_waits_once_its_lines_have_left() {
     }
     assert!(world.clients.values().all(|fate| *fate != Fate::Waits), "{:?}", world.clients);
 }
+
+#[test]
+fn a_socket_that_could_not_be_watched_is_watched_after_a_pause() {
+    let (mut world, workers) = serving(Balance::Exact, 2);
+    workers.iter().for_each(|worker| world.step(Event::CloseTraffic(WorkerId(*worker))));
+    world.faults.kernel_refuses = true;
+    workers.iter().for_each(|worker| world.step(Event::Open(WorkerId(*worker))));
+    world.faults.kernel_refuses = false;
+    world.connect(1);
+    for _ in 0..5 {
+        turn_all(&mut world, &workers);
+        world.advance(Duration::from_millis(20));
+    }
+    assert!(world.clients.values().all(|fate| *fate != Fate::Waits), "{:?}", world.clients);
+}
+
+#[test]
+fn a_connection_that_could_not_leave_goes_to_others_once_its_worker_gets_none() {
+    let (mut world, workers) = serving(Balance::Exact, 2);
+    world.faults.handles_full = true;
+    world.connect(1);
+    world.settle();
+    // The first worker answers its probe, and is handed the connection, which cannot leave.
+    world.read_line(workers[0]);
+    world.settle();
+    world.step(Event::CloseTraffic(WorkerId(workers[0])));
+    world.faults.handles_full = false;
+    for _ in 0..5 {
+        world.advance(Duration::from_millis(5));
+        turn_all(&mut world, &workers);
+    }
+    assert_eq!([served_by(&world, workers[0]), served_by(&world, workers[1])], [0, 1]);
+}

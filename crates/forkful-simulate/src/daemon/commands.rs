@@ -12,6 +12,7 @@ use forkful_core::upkeep::{needs, order};
 
 use super::App;
 use crate::definition::{APPS, Definition, name};
+use crate::net::Primary;
 use crate::script::{Target, Verb};
 use crate::world::World;
 
@@ -23,6 +24,7 @@ impl World {
         if let Some(refusal) = self.refusal(&specs) {
             return self.reply(request, refusal);
         }
+        specs.iter().for_each(|spec| self.note_change_of(&spec.name));
         let job = self.new_job(wait.then_some(request));
         for spec in specs {
             self.create(spec, job, FirstStates::default());
@@ -34,7 +36,7 @@ impl World {
     }
 
     /// Why new apps cannot be started.
-    fn refusal(&self, specs: &[AppSpec]) -> Option<&'static str> {
+    pub(super) fn refusal(&self, specs: &[AppSpec]) -> Option<&'static str> {
         if specs.iter().any(|spec| self.daemon.is_known(&spec.name)) {
             return Some("refused: an app of this name exists");
         }
@@ -55,6 +57,7 @@ impl World {
             self.watch.waits_for_needed.insert(id);
         }
         let seed = self.daemon.chance.bits();
+        self.net.primaries.insert(id, Primary::new(spec.balance));
         self.daemon.apps.insert(id, App::new(AppSupervisor::new(spec, seed)));
         self.supervise(id, Event::Create { first, job });
     }
@@ -65,6 +68,10 @@ impl World {
         let selection = self.select(target);
         if selection.is_empty() {
             return self.reply(request, "refused: there is no such app");
+        }
+        for app in selection.keys() {
+            let name = self.daemon.apps[app].supervisor.spec().name.clone();
+            self.note_change_of(&name);
         }
         let spec = change.map(|change| Rc::new(change.spec()));
         if let Some(refusal) = self.lacks(spec.as_deref()) {
@@ -122,7 +129,12 @@ impl World {
         }
     }
 
-    fn stop_in_order(&mut self, selection: BTreeMap<AppId, Vec<u16>>, verb: slot::Verb, job: JobId) {
+    pub(super) fn stop_in_order(
+        &mut self,
+        selection: BTreeMap<AppId, Vec<u16>>,
+        verb: slot::Verb,
+        job: JobId,
+    ) {
         let chosen: Vec<AppId> = selection.keys().copied().collect();
         for (app, slots) in selection {
             let first: BTreeSet<AppId> = dependents_of(&self.daemon.apps, app, &chosen);

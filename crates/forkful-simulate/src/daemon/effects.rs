@@ -8,6 +8,8 @@ use forkful_core::supervisor::{
     Answer, AppId, AppSupervisor, Asked, Context, Effect, Event, JobId, Readiness, others_of,
 };
 
+use forkful_dispatch::Event as Input;
+
 use super::App;
 use crate::machine::{Phase, Pid, Process, Signal};
 use crate::plant::Plant;
@@ -28,12 +30,16 @@ impl World {
                 other.is_ending = false;
             }
         }
+        self.note_asked(app, &event);
+        self.daemon.has_moved |= event != Event::OthersMoved;
         let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
         let (jobs, clients, unwatched) = (&self.daemon.jobs, &self.clients, &self.daemon.unwatched);
         // Clients of a daemon before have lost their connection.
         let has_left = |id: &JobId| jobs.get(id).map_or(!unwatched.contains(id), |job| clients.has_left(job));
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
         let context = Context { now: self.now, others: &others, abandoned: &abandoned };
+        self.watch.clusters = entry.supervisor.spec().mode == Mode::Cluster;
+        self.watch.kill_timeout = entry.supervisor.policy().stop.kill_timeout;
         let was_rolling = entry.supervisor.is_rolling();
         let was_held = entry.supervisor.waits_for_others();
         let mut effects = std::mem::take(&mut self.daemon.effects);
@@ -83,6 +89,7 @@ impl World {
     }
 
     pub(super) fn perform(&mut self, app: AppId, effect: Effect) {
+        self.notable += usize::from(effect != Effect::Observe);
         match effect {
             Effect::Spawn(slot, generation) => {
                 self.spawn(app, slot, generation);
@@ -92,9 +99,11 @@ impl World {
             }
             Effect::Signal(slot, generation) => {
                 self.check_stop_order(app, slot);
+                self.note_stop_signal(app, slot, generation);
                 self.order_signal(app, slot, generation, Signal::Stop);
             }
             Effect::Kill(slot, generation) => {
+                self.check_kill(app, slot, generation);
                 if !self.plants(Plant::LostKill) {
                     self.order_signal(app, slot, generation, Signal::Kill);
                 }
@@ -111,7 +120,7 @@ impl World {
                     entry.places.insert(slot);
                 }
             }
-            Effect::SlotRemoved(slot) => {
+            Effect::SlotRemoved(slot, _) => {
                 if let Some(entry) = self.daemon.apps.get_mut(&app) {
                     entry.places.remove(&slot);
                 }
@@ -136,15 +145,15 @@ impl World {
                 }
             }
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation),
-            Effect::Observe => self.daemon.told.push_back((app, Event::Observed(Vec::new()))),
+            Effect::Observe => self.observe(app),
+            Effect::LookWhetherStuck(slot, generation) => self.look_whether_stuck(app, slot, generation),
             Effect::AskHealth(slot, generation) => self.ask_health(app, slot, generation),
-            Effect::Defined
-            | Effect::Report(..)
-            | Effect::Note(..)
-            | Effect::FinishedBefore(..)
-            | Effect::Failed(..)
-            | Effect::Reloaded(..)
-            | Effect::Notice(..) => {}
+            Effect::Defined => self.follow_definition(app),
+            Effect::Report(slot, report) => self.check_report(app, slot, &report),
+            Effect::Notice(slot, notice) => self.note_notice(app, slot, &notice),
+            Effect::Note(..) | Effect::FinishedBefore(..) => {}
+            Effect::Failed(job, ..) => self.fail_job(job),
+            Effect::Reloaded(job, result) => self.note_reloaded(job, &result),
         }
     }
 
@@ -212,6 +221,9 @@ impl World {
             self.tell_later(app, slot, slot::Event::Exited(generation, exit));
             return;
         }
+        if signal == Signal::Stop {
+            self.dispatch_for(pid, Input::Stopping);
+        }
         self.signal(pid, signal);
         if self.plants(Plant::ExitToldEarly) {
             self.tell_later(app, slot, slot::Event::Exited(generation, Exit::Code(0)));
@@ -219,18 +231,24 @@ impl World {
     }
 
     fn set_traffic(&mut self, app: AppId, slot: u16, generation: Generation, open: bool) {
-        let pid = self.daemon.pids.get(&(app, slot, generation));
-        if let Some(process) = pid.and_then(|pid| self.machine.processes.get_mut(pid)) {
+        let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() else { return };
+        if let Some(process) = self.machine.processes.get_mut(&pid) {
             process.has_traffic = open;
+            let event = if open { Input::Open } else { Input::CloseTraffic };
+            self.dispatch_for(pid, event);
+        }
+    }
+
+    /// An app has another definition: how its connections are spread follows.
+    fn follow_definition(&mut self, app: AppId) {
+        if let Some(entry) = self.daemon.apps.get(&app) {
+            let balance = entry.supervisor.spec().balance;
+            self.dispatch(app, Input::Balance(balance));
         }
     }
 
     fn order_drain(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let clustered =
-            self.daemon.apps.get(&app).is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster);
-        if !clustered {
-            self.tell_later(app, slot, slot::Event::Drained(generation));
-        } else if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
+        if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
             self.drain(pid);
         }
     }
@@ -239,6 +257,7 @@ impl World {
     fn remove_app(&mut self, app: AppId) {
         self.daemon.apps.remove(&app);
         self.forget_written(app);
+        self.drop_primary(app);
         self.watch.excuse_all(app);
         self.watch.waits_for_needed.remove(&app);
         self.watch.stops_after.remove(&app);
@@ -247,6 +266,10 @@ impl World {
     fn on_answer(&mut self, app: AppId, answer: Answer) {
         let Asked::Job(job, _) = answer.asked else { return };
         self.check_stopped(app, job, &answer);
+        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+            job.faults += usize::from(matches!(answer.outcome, Outcome::Failed(_)));
+            job.answered += 1;
+        }
         self.settled(job);
     }
 

@@ -1,6 +1,6 @@
 //! Commands under way: how many answers they are owed, and the replies to clients.
 
-use forkful_core::supervisor::{AppId, JobId};
+use forkful_core::supervisor::{AppId, JobId, ReloadResult};
 
 use crate::watch::Invariant;
 use crate::world::World;
@@ -13,6 +13,9 @@ pub(crate) struct Job {
     open: usize,
     /// How many starts had been ordered when it began.
     pub(crate) began_at: u64,
+    /// What has failed, and how many slots have answered or have a new process.
+    pub(crate) faults: usize,
+    pub(crate) answered: usize,
 }
 
 /// What clients have asked.
@@ -54,7 +57,9 @@ impl World {
     pub(super) fn new_job(&mut self, request: Option<usize>) -> JobId {
         self.daemon.next_job += 1;
         let id = JobId(self.daemon.next_job);
-        self.daemon.jobs.insert(id, Job { request, open: 0, began_at: self.machine.ordered() });
+        self.daemon
+            .jobs
+            .insert(id, Job { request, open: 0, began_at: self.machine.ordered(), faults: 0, answered: 0 });
         id
     }
 
@@ -89,10 +94,25 @@ impl World {
             self.save_changes();
         }
         for id in done {
-            let request = self.daemon.jobs.remove(&id).and_then(|job| job.request);
-            if let Some(request) = request {
+            let Some(job) = self.daemon.jobs.remove(&id) else { continue };
+            if let Some(request) = job.request {
                 self.reply_when_saved(request);
             }
+            self.end_step(id, &job);
+        }
+    }
+
+    pub(super) fn note_reloaded(&mut self, job: JobId, result: &ReloadResult) {
+        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+            job.faults += usize::from(result.failure.is_some());
+            job.answered += result.replaced.len();
+        }
+    }
+
+    /// Something that a command is about has failed.
+    pub(super) fn fail_job(&mut self, job: JobId) {
+        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+            job.faults += 1;
         }
     }
 

@@ -35,7 +35,8 @@ impl World {
     /// Hands the state over if there is something new.
     pub(super) fn save_changes(&mut self) {
         if let Some(save) = self.daemon.saving.begin() {
-            let state = State { number: save.number, taken: self.events, apps: self.state() };
+            let keep = save.keep && self.plant != Some(Plant::PreviousOverwritten);
+            let state = State { number: save.number, taken: self.events, keep, apps: self.state() };
             self.write(state);
         }
     }
@@ -108,6 +109,7 @@ impl World {
             request.has_left |= request.answers == 0;
         }
         self.machine = self.machine.reborn();
+        self.net.crash();
         let seed = self.dice.bits();
         self.life += 1;
         self.daemons += 1;
@@ -115,8 +117,27 @@ impl World {
         let broken = self.watch.broken.take();
         self.watch = Watch::default();
         self.watch.broken = broken;
-        self.daemon.saving.take_up(true);
-        self.daemon.pending.clone_from(&self.disk.state.apps);
+        self.disk.leave();
+        // A daemon that a command has begun takes nothing up until somebody asks for it.
+        if self.dice.percent(70) || self.calm {
+            self.resurrect();
+        }
+    }
+
+    /// What is saved is taken up, and belongs to this daemon from now on.
+    pub(crate) fn resurrect(&mut self) {
+        let is_own = self.daemon.saving.is_own();
+        let loaded = self.disk.newest(is_own);
+        if !is_own {
+            let is_whole = !self.disk.state.apps.is_empty();
+            self.daemon.saving.take_up(is_whole);
+        }
+        self.disk.owed.retain(|owed| loaded.iter().all(|saved| saved.spec.name != owed.spec.name));
+        for saved in loaded {
+            if !self.daemon.is_known(&saved.spec.name) {
+                self.daemon.pending.push(saved);
+            }
+        }
         self.daemon.saving.note_change();
         let after = self.dice.millis(0, 50);
         self.after(after, Happening::Revive(self.life));
@@ -126,6 +147,7 @@ impl World {
     pub(crate) fn revive(&mut self) {
         let before = self.daemon.pending.clone();
         let job = self.new_job(None);
+        before.iter().for_each(|saved| self.note_change_of(&saved.spec.name));
         for saved in &before {
             if self.daemon.find(&saved.spec.name).is_none() {
                 self.create((*saved.spec).clone(), job, saved.first.clone());

@@ -27,6 +27,8 @@ pub(crate) struct Kept {
     /// How many things the daemon does before it dies.
     dies_in: Option<u64>,
     pub(crate) is_dead: bool,
+    /// It does not die before it has handed on what its primaries have noticed, which nobody would tell it again.
+    pub(crate) is_spared: bool,
     apps: BTreeMap<AppId, Record>,
     own: Own,
     /// What nobody was there to be told.
@@ -67,6 +69,7 @@ impl World {
     /// Whether the daemon gets to do something more.
     pub(super) fn lives(&mut self) -> bool {
         match &mut self.kept.dies_in {
+            Some(_) if self.kept.is_spared => {}
             Some(0) => self.die(),
             Some(left) => *left -= 1,
             None => {}
@@ -157,7 +160,10 @@ impl World {
         let seed = self.dice.bits();
         self.daemon = Daemon::new(seed);
         self.daemon.holds_some = true;
-        self.daemon.saving.take_up(true);
+        self.daemon.has_moved = true;
+        self.net.forget_timer();
+        self.watch.was_taken_over = true;
+        self.daemon.saving.take_up(self.disk.owed.is_empty());
         self.daemon.saving.note_change();
         self.daemon.next_app = kept.own.last_app;
         self.daemon.next_job = kept.own.last_job;
@@ -222,12 +228,14 @@ impl World {
 
     /// Performs an effect that may have been performed.
     fn perform_again(&mut self, app: AppId, effect: Effect) {
+        self.watch.is_again = true;
         match effect {
             Effect::Spawn(slot, generation) if self.daemon.pids.contains_key(&(app, slot, generation)) => {}
             // The supervisor asks again by itself.
             Effect::LookAtSockets(..) | Effect::AskHealth(..) => {}
             effect => self.perform(app, effect),
         }
+        self.watch.is_again = false;
     }
 
     /// What happens while no daemon is there; false when it concerns nobody.
@@ -242,12 +250,21 @@ impl World {
             | Happening::Told(..)
             | Happening::StartOver(_)
             | Happening::GiveUpStart(_)
-            | Happening::Revive(_) => self.keep(happening),
+            | Happening::Revive(_)
+            | Happening::Heard(_)
+            | Happening::Ring(_)
+            | Happening::CountCloses => self.keep(happening),
+            Happening::Connect(connection) => return self.connect(connection),
+            Happening::GiveUp(connection) => return self.client_gives_up(connection),
+            Happening::Finish(connection) => return self.finish(connection),
+            Happening::Turn(pid) => return self.turn_loop(pid),
             // These were the daemon's own.
             Happening::Begin(_)
             | Happening::Asked(..)
             | Happening::Written(_)
             | Happening::Patience(_)
+            | Happening::NextStep(_)
+            | Happening::NetWake
             | Happening::Wake => return false,
         }
         true
@@ -268,7 +285,17 @@ impl World {
             | Happening::Asked(..)
             | Happening::Written(_)
             | Happening::Patience(_)
+            | Happening::NextStep(_)
             | Happening::Wake => {}
+            // What primaries have is kept with the channels.
+            Happening::Connect(_)
+            | Happening::GiveUp(_)
+            | Happening::Finish(_)
+            | Happening::Turn(_)
+            | Happening::Heard(_)
+            | Happening::Ring(_)
+            | Happening::NetWake
+            | Happening::CountCloses => {}
         }
     }
 
@@ -281,7 +308,7 @@ impl World {
     }
 
     fn untold_deed(&mut self, pid: Pid, deed: &Deed) {
-        if !matches!(deed, Deed::Die(_)) {
+        if !matches!(deed, Deed::Die(_)) && !self.has_channel(pid) {
             self.keep(Happening::Told(pid, deed.clone()));
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::slot::Generation;
-use forkful_core::spec::HealthProbe;
+use forkful_core::spec::{HealthCheck, HealthProbe};
 use forkful_core::supervisor::Event;
 use forkful_os::procinfo::{self, ListeningSocket};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -58,20 +58,29 @@ impl Asker {
 }
 
 impl App {
-    /// Asks a worker whether it is well. What is known at once is returned; an answer that comes later goes `back`.
+    /// Asks a worker whether it is well. What is known at once is returned; what comes later goes `back`.
     pub(in crate::engine) fn ask_worker(
         &mut self,
         key: ProcessKey,
         starts: &mut Starts,
         back: &mpsc::UnboundedSender<Back>,
         now: Time,
+    ) -> Vec<Event> {
+        let (_, slot, generation) = key;
+        let Some(check) = self.spec().health.clone() else { return Vec::new() };
+        let owes = check.stuck_limit.and_then(|_| self.ask_whether_it_turns(slot, generation, now));
+        owes.into_iter().chain(self.ask_by_probe(key, &check, starts, back, now)).collect()
+    }
+
+    fn ask_by_probe(
+        &mut self,
+        key: ProcessKey,
+        check: &HealthCheck,
+        starts: &mut Starts,
+        back: &mpsc::UnboundedSender<Back>,
+        now: Time,
     ) -> Option<Event> {
         let (_, slot, generation) = key;
-        let check = self.spec().health.clone()?;
-        let check = &check;
-        if check.stuck_limit.is_some() || matches!(check.probe, HealthProbe::Loop) {
-            self.look_whether_stuck(slot, generation, check, now);
-        }
         let answered = |answer| Some(Event::Health { slot, generation, answer });
         let asker = Asker { key, timeout: check.timeout, back: back.clone() };
         let http = match &check.probe {

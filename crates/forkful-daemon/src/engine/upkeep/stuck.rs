@@ -6,48 +6,45 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::slot::Generation;
-use forkful_core::spec::HealthCheck;
 use forkful_core::supervisor::Event;
 use forkful_os::procinfo;
 
-use super::super::app::{App, Later};
+use super::super::app::{App, Doubt};
 
-/// A moment later than the limit, so that a loop that turns just then is not taken for stuck.
-const MARGIN: Duration = Duration::from_millis(5);
 /// A process that ran for at least this share of the time was busy.
 const BUSY_SHARE: f64 = 0.5;
 
 impl App {
-    /// Asks a worker whether its loop turns; one that does not answer is looked at again when its limit is over.
-    pub(super) fn look_whether_stuck(
+    /// Asks a worker whether its loop turns; tells since when it owes an answer.
+    pub(super) fn ask_whether_it_turns(
         &mut self,
         slot: u16,
         generation: Generation,
-        check: &HealthCheck,
         now: Time,
-    ) {
-        let Some(limit) = check.stuck_limit else { return };
-        let Some(process) = self.process(slot, generation) else { return };
-        let (worker, pid) = (process.worker, process.child.pid);
-        let Some(since) = self.primary.ask_whether_it_turns(worker, now) else { return };
-        let used = procinfo::cpu_time(pid).unwrap_or_default();
-        let left = limit.saturating_sub(now.since(since));
-        self.later.plan(now + left + MARGIN, Later::LookStuck { slot, generation, asked: now, used });
+    ) -> Option<Event> {
+        let worker = self.worker(slot, generation)?;
+        let since = self.primary.ask_whether_it_turns(worker, now)?;
+        let process = self.process_of(worker)?;
+        if process.doubt.is_none_or(|doubt| doubt.since != since) {
+            let used = procinfo::cpu_time(process.child.pid).unwrap_or_default();
+            process.doubt = Some(Doubt { since, asked: now, used });
+        }
+        Some(Event::Owes { slot, generation, since })
     }
 
     /// The limit of a worker that owed an answer is over: the supervisor is told how long it has been silent.
-    pub(in crate::engine) fn look_stuck(
+    pub(in crate::engine) fn look_whether_stuck(
         &self,
-        (slot, generation): (u16, Generation),
-        asked: Time,
-        used: Duration,
+        slot: u16,
+        generation: Generation,
         now: Time,
     ) -> Option<Event> {
         let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
+        let doubt = process.doubt?;
         let (worker, pid) = (process.worker, process.child.pid);
         let silent = self.primary.owes_since(worker).map(|since| now.since(since)).unwrap_or_default();
-        let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(used);
-        let report = report(silent, ran, now.since(asked), procinfo::waits_in(pid).as_deref());
+        let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(doubt.used);
+        let report = report(silent, ran, now.since(doubt.asked), procinfo::waits_in(pid).as_deref());
         Some(Event::Silent { slot, generation, silent, report })
     }
 }

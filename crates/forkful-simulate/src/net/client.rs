@@ -1,0 +1,225 @@
+//! Connections of clients, from the first packet to their end.
+
+use std::time::Duration;
+
+use forkful_core::supervisor::AppId;
+use forkful_dispatch::ListeningId;
+
+use super::Port;
+use super::channel::Said;
+use crate::machine::{Phase, Pid};
+use crate::queue::Happening;
+use crate::watch::Invariant;
+use crate::world::World;
+
+/// A client whose first packet finds no room in a queue sends it again after this.
+const KNOCK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Workers say how many requests they have served, after so many.
+const REPORT_EVERY: u64 = 4;
+
+/// Clients that come at once, or nearly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rush {
+    pub(crate) port: Port,
+    pub(crate) clients: u32,
+    /// The time in which they come.
+    pub(crate) within: Duration,
+    /// How long a connection stays open once a worker has taken it.
+    pub(crate) stays: Duration,
+    /// How long a client waits for a worker.
+    pub(crate) patience: Duration,
+}
+
+/// A client's connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    pub(super) port: Port,
+    pub(super) place: Place,
+    stays: Duration,
+    pub(super) client_is_gone: bool,
+    /// A worker has read from it, or written to it.
+    pub(super) is_touched: bool,
+    /// The daemon holds a descriptor of it.
+    pub(super) is_held: bool,
+    /// By which address the daemon has accepted it.
+    pub(super) came_by: Option<(AppId, ListeningId)>,
+    /// The daemon counts it as lost.
+    pub(super) is_lost: bool,
+}
+
+/// Where a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The kernel has not let it in yet.
+    Knocks,
+    /// In the queue of a socket.
+    Queued(AppId, ListeningId, usize),
+    /// In the daemon, or on its way to a worker.
+    Daemon(AppId, ListeningId),
+    /// A worker has taken it.
+    Taken(Pid),
+    Ended(End),
+}
+
+/// How a connection has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Served,
+    /// Nobody listened.
+    Refused,
+    /// Its address was given up while it waited.
+    GivenUp,
+    /// The client did not wait any longer.
+    NotWaited,
+    /// Its worker ended after it had taken it.
+    WithWorker,
+    /// Its worker ended, and may have had it; the daemon has counted it.
+    Lost,
+    /// The daemon has crashed.
+    Crash,
+}
+
+impl Connection {
+    pub(super) fn crash(&mut self) {
+        self.is_held = false;
+        if !matches!(self.place, Place::Ended(_) | Place::Knocks) {
+            self.place = Place::Ended(End::Crash);
+        }
+    }
+}
+
+impl World {
+    /// Clients come.
+    pub(crate) fn rush(&mut self, rush: Rush) {
+        let Rush { port, clients, within, stays, patience } = rush;
+        for _ in 0..clients {
+            let number = self.net.connections.len() as u32;
+            self.net.connections.push(Connection {
+                port,
+                place: Place::Knocks,
+                stays,
+                client_is_gone: false,
+                is_touched: false,
+                is_held: false,
+                came_by: None,
+                is_lost: false,
+            });
+            let after = within.mul_f64(self.dice.below(1_000) as f64 / 1_000.0);
+            self.after(after, Happening::Connect(number));
+            self.after(after + patience, Happening::GiveUp(number));
+        }
+    }
+
+    /// A client sends its first packet, or sends it again; whether it still wants to.
+    pub(crate) fn connect(&mut self, number: u32) -> bool {
+        let connection = &mut self.net.connections[number as usize];
+        if connection.place != Place::Knocks || connection.client_is_gone {
+            return false;
+        }
+        let port = connection.port;
+        let found = self.net.primaries.iter_mut().find_map(|(app, primary)| {
+            let listening = primary.listening_of(port)?;
+            Some((*app, listening, primary.addresses.get_mut(&listening)?))
+        });
+        let Some((app, listening, address)) = found else {
+            connection.place = Place::Ended(End::Refused);
+            return true;
+        };
+        match address.connect(number) {
+            Some(member) => {
+                connection.place = Place::Queued(app, listening, member);
+                self.net.touched.insert(app);
+                self.wake_acceptors(app, listening, member);
+            }
+            None => self.after(KNOCK_AGAIN, Happening::Connect(number)),
+        }
+        true
+    }
+
+    /// A client does not wait any longer; whether it waited.
+    pub(crate) fn client_gives_up(&mut self, number: u32) -> bool {
+        let connection = &mut self.net.connections[number as usize];
+        if self.calm || connection.client_is_gone {
+            return false;
+        }
+        match connection.place {
+            Place::Taken(_) | Place::Ended(_) => return false,
+            Place::Knocks => connection.place = Place::Ended(End::NotWaited),
+            // Whoever holds it sees the end when it reads.
+            Place::Queued(..) | Place::Daemon(..) => {}
+        }
+        connection.client_is_gone = true;
+        true
+    }
+
+    /// A worker takes a connection.
+    pub(super) fn take(&mut self, pid: Pid, number: u32) {
+        let connection = &mut self.net.connections[number as usize];
+        if let Place::Taken(other) = connection.place {
+            let lives = |pid| self.machine.processes.get(&pid).is_some_and(|p| p.phase == Phase::Alive);
+            if connection.is_touched || lives(other) {
+                let seen = format!("connection {number} is taken by process {} and by {}", other.0, pid.0);
+                self.watch.fail(Invariant::GivenOnce, seen);
+            }
+        }
+        if let Place::Ended(end) = connection.place
+            && !matches!(end, End::GivenUp | End::Lost)
+        {
+            let seen = format!("connection {number} is taken by process {} after its end: {end:?}", pid.0);
+            self.watch.fail(Invariant::GivenOnce, seen);
+        }
+        connection.place = Place::Taken(pid);
+        connection.is_touched = true;
+        let stays = if connection.client_is_gone { Duration::ZERO } else { connection.stays };
+        if let Some(worker) = self.net.workers.get_mut(&pid) {
+            worker.open.insert(number);
+        }
+        self.after(stays, Happening::Finish(number));
+    }
+
+    /// A connection that a worker has ends; whether one had it.
+    pub(crate) fn finish(&mut self, number: u32) -> bool {
+        let connection = &mut self.net.connections[number as usize];
+        let Place::Taken(pid) = connection.place else { return false };
+        let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
+        if !worker.open.remove(&number) {
+            return false;
+        }
+        worker.served += 1;
+        let served = worker.served;
+        connection.place = Place::Ended(End::Served);
+        let app = worker.app;
+        if let Some(primary) = self.net.primaries.get_mut(&app) {
+            primary.dispatcher.connection_closed(u64::from(number));
+            self.net.touched.insert(app);
+        }
+        self.wake_loop(pid);
+        if !self.calm && served.is_multiple_of(REPORT_EVERY) {
+            self.say(pid, Said::Served(served));
+        }
+        true
+    }
+
+    /// A process has ended: its connections end with it, but for those whose answer the daemon still waits for.
+    pub(super) fn end_connections(&mut self, pid: Pid) {
+        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let app = worker.app;
+        for number in std::mem::take(&mut worker.open) {
+            let connection = &mut self.net.connections[number as usize];
+            if !connection.is_held {
+                connection.place = Place::Ended(End::WithWorker);
+            }
+            if let Some(primary) = self.net.primaries.get_mut(&app) {
+                primary.dispatcher.connection_closed(u64::from(number));
+            }
+        }
+    }
+
+    /// Clients of an address that is given up see the end of their connections.
+    pub(super) fn give_up(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        for number in numbers {
+            self.net.connections[number as usize].place = Place::Ended(End::GivenUp);
+        }
+    }
+}
