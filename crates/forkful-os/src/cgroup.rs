@@ -14,7 +14,7 @@ mod kill;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -336,10 +336,7 @@ impl Tree {
     }
 
     fn read(&self, file: &str) -> Option<String> {
-        use std::io::Read as _;
-        let mut text = String::new();
-        File::open(self.path.join(file)).ok()?.read_to_string(&mut text).ok()?;
-        Some(text)
+        crate::procinfo::read_text(self.path.join(file)).ok()
     }
 
     fn number(&self, file: &str) -> Option<u64> {

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `tcp_info` of `linux/tcp.h` up to `tcpi_bytes_sent` (Linux 4.19), which the libc crate's does not have.
 const INFO_BYTES: usize = 208;
+pub(crate) const UNACKED: usize = 24;
 const TOTAL_RETRANS: usize = 100;
 const BYTES_RECEIVED: usize = 128;
 const NOT_SENT_BYTES: usize = 144;
@@ -18,20 +19,30 @@ const CLOSE_WAIT: u8 = 8;
 /// `ENOTSUP` where the kernel does not count bytes (before 4.19, other than TCP).
 pub fn is_untouched(connection: BorrowedFd<'_>) -> io::Result<bool> {
     let unread = rustix::io::ioctl_fionread(connection)?;
-    let info = tcp_info(connection)?;
+    let info = whole_tcp_info(connection)?;
     let long = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-    let short = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
     let received = long(BYTES_RECEIVED) - u64::from(info[0] == CLOSE_WAIT).min(long(BYTES_RECEIVED));
-    Ok(received <= unread && long(BYTES_SENT) == 0 && short(NOT_SENT_BYTES) == 0)
+    Ok(received <= unread && long(BYTES_SENT) == 0 && int_at(&info, NOT_SENT_BYTES) == 0)
 }
 
 /// Segments that this end has sent again since it began to connect, SYNs among them. `ENOTSUP` as above.
 pub fn retransmits(connection: BorrowedFd<'_>) -> io::Result<u32> {
-    let info = tcp_info(connection)?;
-    Ok(info[TOTAL_RETRANS..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes)))
+    Ok(int_at(&whole_tcp_info(connection)?, TOTAL_RETRANS))
 }
 
-fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<[u8; INFO_BYTES]> {
+fn whole_tcp_info(connection: BorrowedFd<'_>) -> io::Result<[u8; INFO_BYTES]> {
+    match tcp_info(connection)? {
+        (info, INFO_BYTES) => Ok(info),
+        _ => Err(rustix::io::Errno::NOTSUP.into()),
+    }
+}
+
+pub(crate) fn int_at(info: &[u8; INFO_BYTES], at: usize) -> u32 {
+    info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+}
+
+/// As much as the kernel tells, with its length; zeros behind it.
+pub(crate) fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<([u8; INFO_BYTES], usize)> {
     let mut info = [0_u8; INFO_BYTES];
     let mut length = INFO_BYTES as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes into the buffer, which has as many.
@@ -45,8 +56,7 @@ fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<[u8; INFO_BYTES]> {
         )
     };
     match result {
-        0 if length as usize == INFO_BYTES => Ok(info),
-        0 => Err(rustix::io::Errno::NOTSUP.into()),
+        0 => Ok((info, length as usize)),
         _ => Err(io::Error::last_os_error()),
     }
 }

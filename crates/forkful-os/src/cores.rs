@@ -65,7 +65,8 @@ impl fmt::Display for CoreLimit {
 
 /// The cores that this process may use now.
 pub fn usable_cores() -> UsableCores {
-    let online = cgroup::read_text(Path::new("/sys/devices/system/cpu/online"))
+    let online = crate::procinfo::read_text("/sys/devices/system/cpu/online")
+        .ok()
         .and_then(|text| cgroup::count_list(&text));
     let affinity = affinity();
     usable_cores_under(Path::new("/"), online.or(affinity).unwrap_or(1), affinity)

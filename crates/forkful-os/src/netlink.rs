@@ -4,7 +4,7 @@
 //! `linux/unix_diag.h`; what is too short is passed over.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -35,7 +35,7 @@ const BYTES_RECEIVED_OFFSET: usize = 128;
 const ESTABLISHED: u32 = 1;
 
 /// The number of the listening state, in TCP and for unix sockets.
-pub(crate) const LISTEN: u32 = 10;
+const LISTEN: u32 = 10;
 
 /// A reply of a dump never exceeds the buffer that the kernel finds it fit to fill, 32 KiB.
 const DUMP_BUFFER_BYTES: usize = 64 * 1024;
@@ -66,35 +66,30 @@ pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
 
 /// The established connections with `port` as their own port: the socket, its peer, the bytes that it received.
 pub(crate) fn established(port: u16, mut f: impl FnMut(InetSocket, SocketAddr, u64)) -> io::Result<()> {
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        let mut request = vec![0; 56];
-        request[0] = family as u8;
-        request[1] = libc::IPPROTO_TCP as u8;
-        request[2] = 1 << (INET_DIAG_INFO - 1);
-        request[4..8].copy_from_slice(&(1_u32 << ESTABLISHED).to_ne_bytes());
-        request[8..10].copy_from_slice(&port.to_be_bytes());
-        dump(&request, |message| {
-            if let (Some(socket), Some(peer)) = (parse_inet(message), parse_peer(message)) {
-                f(socket, peer, parse_received(message).unwrap_or(0));
-            }
-        })?;
-    }
-    Ok(())
+    dump_tcp(ESTABLISHED, 1 << (INET_DIAG_INFO - 1), port, |message| {
+        if let (Some(socket), Some(peer)) = (parse_inet(message), parse_peer(message)) {
+            f(socket, peer, parse_received(message).unwrap_or(0));
+        }
+    })
 }
 
-/// All TCP sockets in the given states (a bit mask of `1 << state`), with `port` as their own port unless it is 0.
-pub(crate) fn tcp_sockets(states: u32, port: u16, mut f: impl FnMut(InetSocket)) -> io::Result<()> {
+/// All TCP listeners, with `port` as their own port unless it is 0.
+pub(crate) fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
+    let mut found = Vec::new();
+    dump_tcp(LISTEN, 0, port, |message| found.extend(parse_inet(message)))?;
+    Ok(found)
+}
+
+/// The TCP sockets in a state with that port (any: 0), each with the attributes that the mask asks for.
+fn dump_tcp(state: u32, attributes: u8, port: u16, mut f: impl FnMut(&[u8])) -> io::Result<()> {
     for family in [libc::AF_INET, libc::AF_INET6] {
         let mut request = vec![0; 56];
         request[0] = family as u8;
         request[1] = libc::IPPROTO_TCP as u8;
-        request[4..8].copy_from_slice(&states.to_ne_bytes());
+        request[2] = attributes;
+        request[4..8].copy_from_slice(&(1_u32 << state).to_ne_bytes());
         request[8..10].copy_from_slice(&port.to_be_bytes());
-        dump(&request, |message| {
-            if let Some(found) = parse_inet(message) {
-                f(found);
-            }
-        })?;
+        dump(&request, &mut f)?;
     }
     Ok(())
 }
@@ -181,14 +176,11 @@ pub(crate) fn widen_receive_buffer(socket: impl AsFd, bytes: usize) {
 
 /// An end of a connection: its port at `port`, its address at `address`.
 fn parse_end(message: &[u8], port: usize, address: usize) -> Option<SocketAddr> {
-    let port = u16::from_be_bytes(message.get(port..port + 2)?.try_into().ok()?);
+    let port = u16::from_be_bytes(*message.get(port..)?.first_chunk()?);
+    let address = message.get(address..)?;
     let ip = match i32::from(*message.first()?) {
-        libc::AF_INET => {
-            IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(message.get(address..address + 4)?).ok()?))
-        }
-        libc::AF_INET6 => {
-            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(message.get(address..address + 16)?).ok()?))
-        }
+        libc::AF_INET => IpAddr::from(*address.first_chunk::<4>()?),
+        libc::AF_INET6 => IpAddr::from(*address.first_chunk::<16>()?),
         _ => return None,
     };
     Some(SocketAddr::new(ip, port))
@@ -200,13 +192,16 @@ fn parse_peer(message: &[u8]) -> Option<SocketAddr> {
 
 /// The bytes that a connection received, by its `tcp_info`.
 fn parse_received(message: &[u8]) -> Option<u64> {
-    let mut attributes = message.get(INET_ATTRIBUTES_OFFSET..)?;
+    let info = attribute(message.get(INET_ATTRIBUTES_OFFSET..)?, INET_DIAG_INFO)?;
+    Some(u64::from_ne_bytes(*info.get(BYTES_RECEIVED_OFFSET..)?.first_chunk()?))
+}
+
+fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
         let length = usize::from(length);
         let value = attributes.get(4..length)?;
-        if kind == INET_DIAG_INFO {
-            let bytes = value.get(BYTES_RECEIVED_OFFSET..BYTES_RECEIVED_OFFSET + 8)?;
-            return Some(u64::from_ne_bytes(bytes.try_into().ok()?));
+        if kind == wanted {
+            return Some(value);
         }
         attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
@@ -224,25 +219,17 @@ fn parse_inet(message: &[u8]) -> Option<InetSocket> {
 
 fn parse_unix(message: &[u8]) -> Option<UnixSocket> {
     let inode = u32_at(message, 4)?;
-    let mut attributes = message.get(16..)?;
-    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
-        let length = usize::from(length);
-        let value = attributes.get(4..length)?;
-        if kind == UNIX_DIAG_NAME {
-            let name = value.strip_suffix(&[0]).filter(|name| !name.is_empty()).unwrap_or(value);
-            return Some(UnixSocket { name: name.to_vec(), inode: inode.into() });
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    None
+    let value = attribute(message.get(16..)?, UNIX_DIAG_NAME)?;
+    let name = value.strip_suffix(&[0]).filter(|name| !name.is_empty()).unwrap_or(value);
+    Some(UnixSocket { name: name.to_vec(), inode: inode.into() })
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
@@ -256,8 +243,7 @@ mod tests {
     fn a_listener_is_listed_with_its_cookie_and_user() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let mut found = Vec::new();
-        tcp_sockets(1 << LISTEN, addr.port(), |socket| found.push(socket)).unwrap();
+        let found = tcp_listeners(addr.port()).unwrap();
         let ours = found.iter().find(|socket| socket.local == addr).unwrap();
         assert_eq!(ours.cookie, cookie(listener.as_fd()).unwrap());
         assert_eq!(ours.uid, crate::identity::euid());

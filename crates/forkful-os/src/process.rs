@@ -26,7 +26,6 @@ pub struct SpawnPlan {
     /// All arguments, beginning with `argv[0]`.
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// Working directory.
     pub cwd: PathBuf,
     /// Becomes descriptor 0; `None` is `/dev/null`.
     pub stdin: Option<OwnedFd>,
@@ -49,7 +48,6 @@ pub struct SpawnPlan {
 pub struct RunAs {
     pub uid: u32,
     pub gid: u32,
-    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 

@@ -4,46 +4,37 @@
 //! is also open in another process would otherwise keep reporting for ever).
 
 use std::io;
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::BitOr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::time::Timespec;
 
 /// The most events that one [`Reactor::wait`] hands over, so that no wait starves what comes after it.
 pub const EVENTS_MAX: usize = 256;
 
 /// What to be told about a descriptor; combine with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interest(u32);
+pub struct Interest(EventFlags);
 
 impl Interest {
     /// Data, a connection or an end of file can be read.
-    pub const READ: Self = Self(epoll::EventFlags::IN.bits() | epoll::EventFlags::RDHUP.bits());
+    pub const READ: Self = Self(EventFlags::IN.union(EventFlags::RDHUP));
     /// There is room to write.
-    pub const WRITE: Self = Self(epoll::EventFlags::OUT.bits());
+    pub const WRITE: Self = Self(EventFlags::OUT);
     /// Report once, then stay silent until [`Reactor::modify`].
-    pub const ONESHOT: Self = Self(epoll::EventFlags::ONESHOT.bits());
+    pub const ONESHOT: Self = Self(EventFlags::ONESHOT);
     /// Report changes only, not states.
-    pub const EDGE: Self = Self(epoll::EventFlags::ET.bits());
+    pub const EDGE: Self = Self(EventFlags::ET);
     /// Nothing but hang-ups and errors, which are always reported.
-    pub const NONE: Self = Self(0);
-
-    fn flags(self) -> epoll::EventFlags {
-        epoll::EventFlags::from_bits_retain(self.0)
-    }
+    pub const NONE: Self = Self(EventFlags::empty());
 }
 
 impl BitOr for Interest {
     type Output = Self;
     fn bitor(self, rhs: Self) -> Self {
         Self(self.0 | rhs.0)
-    }
-}
-
-impl BitOrAssign for Interest {
-    fn bitor_assign(&mut self, rhs: Self) {
-        self.0 |= rhs.0;
     }
 }
 
@@ -73,15 +64,14 @@ impl Reactor {
 
     /// Watches `fd`; its events carry `token`.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), interest.0)?)
     }
 
     /// Changes what is reported of `fd`, and re-arms a one-shot.
     pub fn modify(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), interest.0)?)
     }
 
-    /// Stops watching `fd`.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
@@ -94,10 +84,7 @@ impl Reactor {
         let mut buffer = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
         let mut remaining = timeout;
         loop {
-            let timespec = remaining.map(|left| Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            });
+            let timespec = remaining.and_then(|left| Timespec::try_from(left).ok());
             match epoll::wait(&self.epoll, &mut buffer, timespec.as_ref()) {
                 Ok((ready, _)) => {
                     events.extend(ready.iter().map(to_event));
@@ -119,7 +106,7 @@ impl AsFd for Reactor {
 }
 
 fn to_event(raw: &epoll::Event) -> Event {
-    use epoll::EventFlags as F;
+    use EventFlags as F;
     let (flags, data) = (raw.flags, raw.data);
     Event {
         token: data.u64(),

@@ -24,11 +24,8 @@ impl Timer {
     pub fn set(&self, after: Option<Duration>) -> io::Result<()> {
         // Zero would mean never.
         let after = after.map_or(Duration::ZERO, |after| after.max(Duration::from_nanos(1)));
-        let it_value = Timespec {
-            tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: after.subsec_nanos().into(),
-        };
-        let value = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        let it_value = Timespec::try_from(after).map_err(io::Error::other)?;
+        let value = Itimerspec { it_interval: Timespec::default(), it_value };
         timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &value)?;
         Ok(())
     }

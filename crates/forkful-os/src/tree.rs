@@ -96,11 +96,5 @@ fn signal_members(members: Vec<Member>, sig: i32, reached: &mut HashSet<(u32, u6
 /// Whether this process has a child that is not `known`: what a dead worker leaves behind becomes our child, so that
 /// without one there is nothing to look for. True also when it cannot be told.
 pub fn has_foreign_children(known: &dyn Fn(u32) -> bool) -> bool {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return true };
-    threads.flatten().any(|thread| {
-        let children = crate::procinfo::read_text(&thread.path().join("children").to_string_lossy());
-        children.map_or(true, |text| {
-            text.split_ascii_whitespace().any(|pid| pid.parse().map_or(true, |pid| !known(pid)))
-        })
-    })
+    reap::children_by_thread().map_or(true, |children| children.into_iter().any(|pid| !known(pid)))
 }

@@ -1,13 +1,8 @@
 //! Users and groups as the system knows them, from whatever source it is told to ask (nsswitch.conf).
 
-use std::ffi::{CStr, CString, c_char};
-use std::mem::MaybeUninit;
-use std::ptr;
+use std::ffi::CString;
 
-/// Room for one entry of the user or group database; glibc asks for 1 KiB, groups of thousands for more.
-const ENTRY_BYTES: usize = 64 * 1024;
-/// The most supplementary groups of a process (`NGROUPS_MAX` of Linux).
-const GROUPS_MAX: usize = 65_536;
+use nix::unistd::{Gid, Group, Uid, getgrouplist};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -15,16 +10,26 @@ pub struct User {
     pub name: String,
     pub uid: u32,
     pub gid: u32,
-    /// Home directory.
     pub home: String,
-    /// Login shell.
     pub shell: String,
+}
+
+impl From<nix::unistd::User> for User {
+    fn from(user: nix::unistd::User) -> Self {
+        Self {
+            name: user.name,
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+            home: user.dir.to_string_lossy().into_owned(),
+            shell: user.shell.to_string_lossy().into_owned(),
+        }
+    }
 }
 
 /// The user of a name or id. An id that the system has no name for is taken as it is, with the group of the same number.
 pub fn find_user(text: &str) -> Option<User> {
-    if let Some(user) = user_by_name(text) {
-        return Some(user);
+    if let Ok(Some(user)) = nix::unistd::User::from_name(text) {
+        return Some(user.into());
     }
     let uid: u32 = text.parse().ok()?;
     let unnamed =
@@ -34,85 +39,21 @@ pub fn find_user(text: &str) -> Option<User> {
 
 /// The user of an id, when the system has a name for it.
 pub fn user_by_id(uid: u32) -> Option<User> {
-    // SAFETY: all pointers are valid for the call, and the length is the buffer's.
-    lookup_user(|entry, buffer, length, found| unsafe { libc::getpwuid_r(uid, entry, buffer, length, found) })
-}
-
-fn user_by_name(name: &str) -> Option<User> {
-    let name = CString::new(name).ok()?;
-    lookup_user(|entry, buffer, length, found| {
-        // SAFETY: all pointers are valid for the call, and the length is the buffer's.
-        unsafe { libc::getpwnam_r(name.as_ptr(), entry, buffer, length, found) }
-    })
-}
-
-fn lookup_user(
-    ask: impl FnOnce(*mut libc::passwd, *mut c_char, usize, *mut *mut libc::passwd) -> i32,
-) -> Option<User> {
-    let mut entry = MaybeUninit::<libc::passwd>::zeroed();
-    let mut buffer: Vec<c_char> = vec![0; ENTRY_BYTES];
-    let mut found: *mut libc::passwd = ptr::null_mut();
-    let failed = ask(entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found);
-    if failed != 0 || found.is_null() {
-        return None;
-    }
-    // SAFETY: the call succeeded, so the entry is filled in and its texts are in the buffer, which is still there.
-    unsafe {
-        let entry = entry.assume_init();
-        Some(User {
-            name: text_at(entry.pw_name),
-            uid: entry.pw_uid,
-            gid: entry.pw_gid,
-            home: text_at(entry.pw_dir),
-            shell: text_at(entry.pw_shell),
-        })
-    }
+    nix::unistd::User::from_uid(Uid::from_raw(uid)).ok()?.map(User::from)
 }
 
 /// The id of a group by name or id.
 pub fn find_group(text: &str) -> Option<u32> {
-    let name = CString::new(text).ok()?;
-    let mut entry = MaybeUninit::<libc::group>::zeroed();
-    let mut buffer: Vec<c_char> = vec![0; ENTRY_BYTES];
-    let mut found: *mut libc::group = ptr::null_mut();
-    // SAFETY: all pointers are valid for the call, and the length is the buffer's.
-    let failed = unsafe {
-        libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found)
-    };
-    if failed == 0 && !found.is_null() {
-        // SAFETY: the call succeeded, so the entry is filled in.
-        return Some(unsafe { entry.assume_init() }.gr_gid);
+    match Group::from_name(text) {
+        Ok(Some(group)) => Some(group.gid.as_raw()),
+        _ => text.parse().ok(),
     }
-    text.parse().ok()
 }
 
 /// All groups of a user, `gid` among them; that one alone when they cannot be told.
 pub fn groups_of(name: &str, gid: u32) -> Vec<u32> {
-    let Ok(name) = CString::new(name) else { return vec![gid] };
-    let mut groups: Vec<libc::gid_t> = vec![0; 64];
-    loop {
-        let mut count = groups.len() as i32;
-        // SAFETY: the name is a C text, and `count` says how many ids the buffer has room for.
-        let result = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
-        if result >= 0 {
-            groups.truncate(count.max(0) as usize);
-            return groups;
-        }
-        if groups.len() >= GROUPS_MAX {
-            return vec![gid];
-        }
-        groups.resize((groups.len() * 4).min(GROUPS_MAX), 0);
-    }
-}
-
-/// # Safety
-/// The pointer is null, or to a C text that lives for the call.
-unsafe fn text_at(pointer: *const c_char) -> String {
-    if pointer.is_null() {
-        return String::new();
-    }
-    // SAFETY: by this function's own condition.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+    let groups = CString::new(name).ok().and_then(|name| getgrouplist(&name, Gid::from_raw(gid)).ok());
+    groups.map_or_else(|| vec![gid], |groups| groups.into_iter().map(Gid::as_raw).collect())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const EADDRINUSE: i32 = 98;
 
 /// How many sockets one app may have.
 fn sockets_max() -> usize {
-    let limit = open_files_limit().soft.and_then(|limit| usize::try_from(limit).ok());
+    let limit = open_files_limit().current.and_then(|limit| usize::try_from(limit).ok());
     limit.map_or(usize::MAX, |limit| limit / SOCKETS_PART)
 }
 

@@ -13,7 +13,6 @@ const NO_CHANGE: u32 = u32::MAX;
 pub struct Rights {
     pub uid: u32,
     pub gid: u32,
-    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 

@@ -1,14 +1,10 @@
 //! The control groups of this process and what they say about CPUs (cgroups(7), cpuset(7), the kernel's
 //! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`).
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::CoreLimit;
-
-/// Longer than any of the files read here on a machine that works.
-const FILE_MAX: u64 = 1 << 20;
+use crate::procinfo::read_text;
 
 /// One hierarchy that this process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +21,7 @@ struct Mount {
     root: String,
     point: String,
     /// Version 1: the options, controllers among them. Version 2: none.
-    controllers: Option<Vec<String>>,
+    controllers: Vec<String>,
 }
 
 /// A group that this process is in.
@@ -38,53 +34,47 @@ pub(crate) struct OwnGroup {
 
 /// The groups that this process is in, one in each mounted hierarchy, as far as they can be seen.
 pub(crate) fn own_groups(root: &Path) -> Vec<OwnGroup> {
-    let memberships = read_text(&root.join("proc/self/cgroup")).map(|t| parse_memberships(&t));
-    let mounts = read_text(&root.join("proc/self/mountinfo")).map(|t| parse_mounts(&t));
-    let (Some(memberships), Some(mounts)) = (memberships, mounts) else { return Vec::new() };
-    let of = |membership: Membership| {
-        let mount =
-            mounts.iter().find(|mount| match (&mount.controllers, membership.controllers.first()) {
-                (None, None) => true,
-                (Some(mounted), Some(first)) => mounted.contains(first),
-                (None, Some(_)) | (Some(_), None) => false,
-            })?;
-        let (path, _) = ancestors(root, mount, &membership.path).into_iter().next()?;
-        Some(OwnGroup { controllers: membership.controllers, path })
+    let own = |(controllers, groups): (_, Vec<(PathBuf, String)>)| {
+        Some(OwnGroup { controllers, path: groups.into_iter().next()?.0 })
     };
-    memberships.into_iter().filter_map(of).collect()
+    hierarchies(root).into_iter().filter_map(own).collect()
 }
 
 /// All limits of all groups that this process is in, their ancestors included.
 pub(super) fn limits(root: &Path) -> Vec<CoreLimit> {
-    let memberships = read_text(&root.join("proc/self/cgroup")).map(|t| parse_memberships(&t));
-    let mounts = read_text(&root.join("proc/self/mountinfo")).map(|t| parse_mounts(&t));
-    let (Some(memberships), Some(mounts)) = (memberships, mounts) else { return Vec::new() };
     let mut limits = Vec::new();
-    for membership in &memberships {
-        if membership.controllers.is_empty() {
-            let mount = mounts.iter().find(|m| m.controllers.is_none());
-            for (directory, name) in mount.map(|m| ancestors(root, m, &membership.path)).unwrap_or_default() {
+    for (controllers, groups) in hierarchies(root) {
+        let has = |name: &str| controllers.iter().any(|controller| controller == name);
+        for (directory, name) in groups {
+            if controllers.is_empty() {
                 limits.extend(quota_v2(&directory, &name));
                 limits.extend(cpuset(&directory, &["cpuset.cpus.effective"], &name));
             }
-            continue;
-        }
-        for controller in &membership.controllers {
-            let has = |m: &&Mount| m.controllers.as_ref().is_some_and(|c| c.contains(controller));
-            let groups = mounts.iter().find(has).map(|m| ancestors(root, m, &membership.path));
-            for (directory, name) in groups.unwrap_or_default() {
-                match controller.as_str() {
-                    "cpu" => limits.extend(quota_v1(&directory, &name)),
-                    "cpuset" => {
-                        let files = ["cpuset.effective_cpus", "cpuset.cpus"];
-                        limits.extend(cpuset(&directory, &files, &name));
-                    }
-                    _ => {}
-                }
+            if has("cpu") {
+                limits.extend(quota_v1(&directory, &name));
+            }
+            if has("cpuset") {
+                limits.extend(cpuset(&directory, &["cpuset.effective_cpus", "cpuset.cpus"], &name));
             }
         }
     }
     limits
+}
+
+/// The mounted hierarchies that this process is in: their controllers (none: version 2), and its group with those above.
+fn hierarchies(root: &Path) -> Vec<(Vec<String>, Vec<(PathBuf, String)>)> {
+    let read = |file: &str| read_text(root.join(file)).unwrap_or_default();
+    let mounts = parse_mounts(&read("proc/self/mountinfo"));
+    let of = |membership: Membership| {
+        let first = membership.controllers.first();
+        let is_its = |mount: &&Mount| match first {
+            Some(first) => mount.controllers.contains(first),
+            None => mount.controllers.is_empty(),
+        };
+        let groups = ancestors(root, mounts.iter().find(is_its)?, &membership.path);
+        Some((membership.controllers, groups))
+    };
+    parse_memberships(&read("proc/self/cgroup")).into_iter().filter_map(of).collect()
 }
 
 /// The group's directory and those of its ancestors as far as they are mounted, with their paths in the hierarchy.
@@ -113,7 +103,7 @@ fn ancestors(root: &Path, mount: &Mount, path: &str) -> Vec<(PathBuf, String)> {
 
 /// `cpu.max`: the quota and the period in microseconds, or `max`.
 fn quota_v2(directory: &Path, name: &str) -> Option<CoreLimit> {
-    let text = read_text(&directory.join("cpu.max"))?;
+    let text = read_text(directory.join("cpu.max")).ok()?;
     let mut words = text.split_ascii_whitespace();
     let quota: f64 = words.next()?.parse().ok()?;
     let period: f64 = words.next().unwrap_or("100000").parse().ok()?;
@@ -122,7 +112,7 @@ fn quota_v2(directory: &Path, name: &str) -> Option<CoreLimit> {
 
 /// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; a negative quota is none.
 fn quota_v1(directory: &Path, name: &str) -> Option<CoreLimit> {
-    let number = |file: &str| read_text(&directory.join(file))?.trim().parse::<f64>().ok();
+    let number = |file: &str| read_text(directory.join(file)).ok()?.trim().parse::<f64>().ok();
     quota_limit(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?, name)
 }
 
@@ -132,7 +122,7 @@ fn quota_limit(quota: f64, period: f64, name: &str) -> Option<CoreLimit> {
 
 /// The first of `files` that exists and names at least one core.
 fn cpuset(directory: &Path, files: &[&str], name: &str) -> Option<CoreLimit> {
-    let cores = files.iter().find_map(|file| count_list(&read_text(&directory.join(file))?))?;
+    let cores = files.iter().find_map(|file| count_list(&read_text(directory.join(file)).ok()?))?;
     Some(CoreLimit::Cpuset { cores, cgroup: name.to_owned() })
 }
 
@@ -172,8 +162,8 @@ fn parse_mounts(text: &str) -> Vec<Mount> {
             let (root, point) = (unescape(place.next()?), unescape(place.next()?));
             let mut kind = kind.split(' ');
             let controllers = match kind.next()? {
-                "cgroup2" => None,
-                "cgroup" => Some(kind.nth(1)?.split(',').map(str::to_owned).collect()),
+                "cgroup2" => Vec::new(),
+                "cgroup" => kind.nth(1)?.split(',').map(str::to_owned).collect(),
                 _ => return None,
             };
             Some(Mount { root, point, controllers })
@@ -199,11 +189,4 @@ fn unescape(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&result).into_owned()
-}
-
-/// A small file's text; `None` where it cannot be read.
-pub(super) fn read_text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(FILE_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
 }

@@ -1,6 +1,6 @@
 //! A lock file: at most one process at a time has it, and the kernel releases it when that process dies.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -48,9 +48,8 @@ impl LockFile {
     /// Whether the process that the file names lives and has the file open: a look that keeps nobody from taking the
     /// lock. A process that got the number later does not count. What cannot be read counts as not held.
     pub fn is_held(path: &Path) -> bool {
-        let mut text = String::new();
-        let read = std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text));
-        let Some(holder) = read.ok().and_then(|_| text.trim().parse::<u32>().ok()) else { return false };
+        let text = crate::procinfo::read_text(path).unwrap_or_default();
+        let Ok(holder) = text.trim().parse::<u32>() else { return false };
         let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
         let Some(lock) = identity(path) else { return false };
         let Ok(open) = std::fs::read_dir(format!("/proc/{holder}/fd")) else { return false };
@@ -81,7 +80,7 @@ mod tests {
         let held = LockFile::acquire(&path).unwrap().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let mut text = String::new();
-        Read::read_to_string(&mut std::fs::File::open(&path).unwrap(), &mut text).unwrap();
+        std::io::Read::read_to_string(&mut std::fs::File::open(&path).unwrap(), &mut text).unwrap();
         assert_eq!(text, format!("{}\n", std::process::id()));
         assert!(LockFile::acquire(&path).unwrap().is_none());
         assert!(LockFile::is_held(&path));

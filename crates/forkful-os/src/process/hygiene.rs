@@ -13,11 +13,15 @@ pub fn prepare_long_life() -> io::Result<()> {
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES);
     }
+    ignore(libc::SIGXFSZ)
+}
+
+fn ignore(signal: i32) -> io::Result<()> {
     // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
-    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
-        return Err(io::Error::last_os_error());
+    match unsafe { libc::signal(signal, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Signals whose default action ends a process and that nobody has a reason to send to a supervisor: a mistyped `kill`,
@@ -37,20 +41,10 @@ const STRAY_SIGNALS: [i32; 9] = [
 /// Ignores signals that would end the process by their default action and mean nothing to it. To be called before
 /// handlers are installed, which then replace this for their signals.
 pub fn ignore_stray_signals() -> io::Result<()> {
-    for signal in STRAY_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
-        // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
-        if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
+    STRAY_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).try_for_each(ignore)
 }
 
 /// Has a daemon outlive the end of the terminal session that it was started from.
 pub fn ignore_hangup() -> io::Result<()> {
-    // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
-    if unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) } == libc::SIG_ERR {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    ignore(libc::SIGHUP)
 }

@@ -5,29 +5,19 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many files a process may have open; `None` is without bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFilesLimit {
-    /// The bound in force.
-    pub soft: Option<u64>,
-    /// As far as the process may raise it by itself.
-    pub hard: Option<u64>,
-}
-
 /// The limit before it was raised; what children get. Set at most once.
-static ORIGINAL: OnceLock<OpenFilesLimit> = OnceLock::new();
+static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-/// This process's limit now.
-pub fn open_files_limit() -> OpenFilesLimit {
-    let limit = getrlimit(Resource::Nofile);
-    OpenFilesLimit { soft: limit.current, hard: limit.maximum }
+/// How many files this process may have open now: the bound in force, and as far as it may raise it by itself.
+pub fn open_files_limit() -> Rlimit {
+    getrlimit(Resource::Nofile)
 }
 
 /// Raises this process's limit as far as it goes and returns the new one. Processes started by
 /// [`crate::process::spawn`] get the original soft limit back.
-pub fn raise_open_files_limit() -> io::Result<OpenFilesLimit> {
+pub fn raise_open_files_limit() -> io::Result<Rlimit> {
     let before = open_files_limit();
-    setrlimit(Resource::Nofile, Rlimit { current: before.hard, maximum: before.hard })?;
+    setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum })?;
     ORIGINAL.get_or_init(|| before);
     Ok(open_files_limit())
 }
@@ -36,7 +26,7 @@ pub fn raise_open_files_limit() -> io::Result<OpenFilesLimit> {
 pub(crate) fn original_open_files_limit() -> Option<libc::rlimit> {
     let original = ORIGINAL.get()?;
     let raw = |bound: Option<u64>| bound.unwrap_or(libc::RLIM_INFINITY);
-    Some(libc::rlimit { rlim_cur: raw(original.soft), rlim_max: raw(original.hard) })
+    Some(libc::rlimit { rlim_cur: raw(original.current), rlim_max: raw(original.maximum) })
 }
 
 #[cfg(test)]
@@ -47,9 +37,9 @@ mod tests {
     fn raising_reaches_the_hard_limit_and_remembers_the_first_soft_one() {
         let before = open_files_limit();
         let raised = raise_open_files_limit().unwrap();
-        assert_eq!(raised.soft, before.hard);
+        assert_eq!(raised.current, before.maximum);
         raise_open_files_limit().unwrap();
         let original = original_open_files_limit().unwrap();
-        assert!(before.soft.is_none_or(|soft| original.rlim_cur <= soft));
+        assert!(before.current.is_none_or(|soft| original.rlim_cur <= soft));
     }
 }

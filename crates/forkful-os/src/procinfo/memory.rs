@@ -9,7 +9,7 @@ use super::stat::read_text;
 /// Proportional set size in bytes (`/proc/PID/smaps_rollup`, Linux 4.14): summed over a tree of processes it counts
 /// nothing twice. An error where the kernel does not tell; then [`super::resident_bytes`] is what there is.
 pub fn proportional_bytes(pid: u32) -> io::Result<u64> {
-    let text = read_text(&format!("/proc/{pid}/smaps_rollup"))?;
+    let text = read_text(format!("/proc/{pid}/smaps_rollup"))?;
     let kilobytes = text
         .lines()
         .find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

@@ -9,12 +9,11 @@ use std::path::PathBuf;
 
 use super::proc_net;
 use super::stat::command_line;
-use crate::netlink::{self, InetSocket, LISTEN, UnixSocket};
+use crate::netlink::{self, InetSocket, UnixSocket};
 
 /// Where a process listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListeningSocket {
-    /// TCP.
     Tcp(SocketAddr),
     /// A unix socket; an abstract one begins with a NUL byte.
     Unix(PathBuf),
@@ -105,11 +104,7 @@ pub fn socket_inodes(pid: u32) -> io::Result<HashSet<u64>> {
 
 /// TCP listeners, by the diagnostics or, where those are missing, by the slower text files.
 fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
-    let mut found = Vec::new();
-    match netlink::tcp_sockets(1 << LISTEN, port, |socket| found.push(socket)) {
-        Ok(()) => Ok(found),
-        Err(_) => proc_net::tcp_listeners(port),
-    }
+    netlink::tcp_listeners(port).or_else(|_| proc_net::tcp_listeners(port))
 }
 
 fn unix_listeners() -> io::Result<Vec<UnixSocket>> {

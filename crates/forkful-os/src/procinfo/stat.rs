@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -55,7 +56,6 @@ impl Stat {
     }
 }
 
-/// Reads `/proc/PID/stat`.
 pub(crate) fn read_stat(pid: u32) -> io::Result<Stat> {
     let mut buffer = [0; 1024];
     let read = read_some(&format!("/proc/{pid}/stat"), &mut buffer)?;
@@ -142,7 +142,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// The whole text of a file, whatever bytes it holds.
-pub(crate) fn read_text(path: &str) -> io::Result<String> {
+pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

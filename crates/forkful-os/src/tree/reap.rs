@@ -1,14 +1,13 @@
 //! Adopting what workers leave behind: orphans become our children, and their zombies must be reaped by us.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::collections::HashSet;
+use std::io;
 use std::mem::MaybeUninit;
-use std::path::Path;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 
 use super::Snapshot;
-use std::collections::HashSet;
+use crate::procinfo::read_text;
 
 /// Makes this process the parent of all orphans below it, so that none escapes to pid 1. Not inherited by children.
 pub fn set_subreaper() -> io::Result<()> {
@@ -61,19 +60,13 @@ fn children() -> io::Result<Vec<u32>> {
     }
 }
 
-fn children_by_thread() -> io::Result<Vec<u32>> {
+pub(super) fn children_by_thread() -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task")? {
-        let text = fs_read(&thread?.path().join("children"))?;
+        let text = read_text(thread?.path().join("children"))?;
         children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }
     Ok(children)
-}
-
-fn fs_read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn reap(pid: u32) -> bool {
