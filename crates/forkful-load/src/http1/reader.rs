@@ -275,5 +275,5 @@ fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
+#[path = "reader/tests.rs"]
 mod tests;
