@@ -24,7 +24,6 @@ pub const POOL_MAX: u32 = 1024;
 pub enum Runner {
     /// `node script`, as it is.
     Plain,
-    /// Forkful's cluster.
     Forkful {
         workers: u16,
         /// How connections are spread; `None` leaves it to the app's configuration.
@@ -60,6 +59,12 @@ pub struct Arm {
     pub node: Option<PathBuf>,
     /// Which of the scripts that were named, from 0.
     pub app: usize,
+}
+
+impl Arm {
+    pub(crate) fn of(name: impl Into<String>, label: impl Into<String>, runner: Runner) -> Self {
+        Self { name: name.into(), label: label.into(), runner, pool: None, node: None, app: 0 }
+    }
 }
 
 /// What a list of arms is read against.
@@ -120,10 +125,6 @@ fn refuse(text: &str, reason: impl Into<String>) -> LabError {
     LabError::Arms { text: text.to_owned(), reason: reason.into() }
 }
 
-fn arm(name: String, label: String, runner: Runner) -> Arm {
-    Arm { name, label, runner, pool: None, node: None, app: 0 }
-}
-
 /// `1 worker`, `2 workers`.
 pub(crate) fn workers_text(workers: u16) -> String {
     forkful_core::words::count(workers.into(), "worker")
@@ -133,16 +134,14 @@ fn by_name(name: &str, defaults: Defaults) -> Option<Arm> {
     let workers = defaults.workers;
     let text = workers_text(workers);
     Some(match name {
-        "single" => arm(name.to_owned(), "one plain process".to_owned(), Runner::Plain),
-        "cluster" => arm(
-            name.to_owned(),
-            format!("Forkful cluster, {text}"),
-            Runner::Forkful { workers, balance: None },
-        ),
-        "node-cluster" => {
-            arm(name.to_owned(), format!("Node's cluster module, {text}"), Runner::NodeCluster { workers })
+        "single" => Arm::of(name, "one plain process", Runner::Plain),
+        "cluster" => {
+            Arm::of(name, format!("Forkful cluster, {text}"), Runner::Forkful { workers, balance: None })
         }
-        "pm2" => arm(name.to_owned(), format!("PM2 cluster mode, {text}"), Runner::Pm2 { workers }),
+        "node-cluster" => {
+            Arm::of(name, format!("Node's cluster module, {text}"), Runner::NodeCluster { workers })
+        }
+        "pm2" => Arm::of(name, format!("PM2 cluster mode, {text}"), Runner::Pm2 { workers }),
         _ => return None,
     })
 }
@@ -155,12 +154,12 @@ fn by_key(key: &str, value: &str, defaults: Defaults) -> Result<Arm, LabError> {
         "workers" => {
             let workers = number(&name, value, u32::from(INSTANCES_MAX))? as u16;
             let runner = Runner::Forkful { workers, balance: None };
-            Ok(arm(name, format!("Forkful cluster, {}", workers_text(workers)), runner))
+            Ok(Arm::of(name, format!("Forkful cluster, {}", workers_text(workers)), runner))
         }
         "pool" => {
             let pool = number(&name, value, POOL_MAX)?;
             let label = format!("{} with a thread pool of {pool}", workers_text(defaults.workers));
-            Ok(Arm { pool: Some(pool), ..arm(name, label, cluster) })
+            Ok(Arm { pool: Some(pool), ..Arm::of(name, label, cluster) })
         }
         "balance" => {
             let Some(balance) = Balance::named(value) else {
@@ -168,7 +167,7 @@ fn by_key(key: &str, value: &str, defaults: Defaults) -> Result<Arm, LabError> {
             };
             let runner = Runner::Forkful { workers: defaults.workers, balance: Some(balance) };
             let label = format!("{}, balance {value}", workers_text(defaults.workers));
-            Ok(arm(name, label, runner))
+            Ok(Arm::of(name, label, runner))
         }
         "node" => {
             if value.is_empty() {
@@ -176,7 +175,7 @@ fn by_key(key: &str, value: &str, defaults: Defaults) -> Result<Arm, LabError> {
             }
             let runner = if defaults.workers_given { cluster } else { Runner::Plain };
             let label = format!("{} on {value}", workers_text(runner.workers()));
-            Ok(Arm { node: Some(PathBuf::from(value)), ..arm(name, label, runner) })
+            Ok(Arm { node: Some(PathBuf::from(value)), ..Arm::of(name, label, runner) })
         }
         _ => Err(refuse(&name, "an arm can differ in workers, pool, balance or node")),
     }

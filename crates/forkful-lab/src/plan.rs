@@ -7,13 +7,13 @@ use crate::compare::{Setup, pilot::Pilot};
 use crate::measure::samples_min;
 
 /// Blocks below which a signed-rank test cannot show anything.
-pub const BLOCKS_MIN: usize = 6;
+pub(crate) const BLOCKS_MIN: usize = 6;
 
 /// The most blocks of a run, at its third look.
-pub const BLOCKS_MAX: usize = 18;
+pub(crate) const BLOCKS_MAX: usize = 18;
 
 /// The most connections that are chosen by themselves. Node's listen queue is 511.
-pub const CONNECTIONS_MAX: usize = 512;
+pub(crate) const CONNECTIONS_MAX: usize = 512;
 
 /// Connections for each worker, so that no worker goes without when they are dealt at random.
 const CONNECTIONS_PER_WORKER: usize = 32;
@@ -31,7 +31,7 @@ const MEASURED_MAX_WITHOUT_LATENCY: Duration = Duration::from_secs(2);
 const WINDOW_SHARE: f64 = 0.46;
 
 /// Shares of the weakest arm's capacity at which latency is measured.
-pub const LOADS: [f64; 2] = [0.5, 0.8];
+pub(crate) const LOADS: [f64; 2] = [0.5, 0.8];
 
 /// So many requests more than the least are planned for, because arrivals are random: with a tenth more, 999 of 1,000
 /// windows have enough.
@@ -51,10 +51,9 @@ const WARMUP_MIN: Duration = Duration::from_millis(500);
 
 /// What is known when the plan is made.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// What is left of the budget.
     pub left: Duration,
-    /// Arms.
     pub arms: usize,
     /// Starting and ending the servers of all arms once.
     pub overhead: Duration,
@@ -94,7 +93,7 @@ impl Facts {
 
 /// What is going to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// At these numbers of undisturbed blocks the result is looked at; the last is the end.
     pub looks: Vec<usize>,
     /// Full load before each trial's windows, not counted, in the mean over all arms.
@@ -113,27 +112,26 @@ pub struct Plan {
 
 impl Plan {
     /// The most undisturbed blocks.
-    pub fn blocks_max(&self) -> usize {
+    pub(crate) fn blocks_max(&self) -> usize {
         self.looks.last().copied().unwrap_or(BLOCKS_MIN)
     }
 
     /// One trial in the mean: an arm in a block, without starting and ending it.
-    pub fn trial(&self) -> Duration {
+    pub(crate) fn trial(&self) -> Duration {
         self.warmup + self.window + 2 * self.latency_window
     }
 
     /// What an arm gets of the warm-up that it needs.
-    pub fn warmed(&self, needed: Duration) -> Duration {
+    pub(crate) fn warmed(&self, needed: Duration) -> Duration {
         needed.mul_f64(self.warmth).max(needed.min(WARMUP_MIN))
     }
 
-    pub fn block(&self) -> Duration {
+    pub(crate) fn block(&self) -> Duration {
         self.takes / self.blocks_max().max(1) as u32
     }
 }
 
-/// Makes the plan.
-pub fn plan(facts: &Facts) -> Plan {
+pub(crate) fn plan(facts: &Facts) -> Plan {
     let needed = facts.warmup;
     let warmth = warmth(facts);
     let facts = &Facts { warmup: needed.mul_f64(warmth), ..*facts };
@@ -179,7 +177,7 @@ pub fn plan(facts: &Facts) -> Plan {
 
 /// The refusal of a budget that its user gave and that the plan exceeds, with the least budget that would do. The pilot
 /// takes more of a larger budget, up to `pilot_share`.
-pub fn too_small(budget: Duration, spent: Duration, takes: Duration, pilot_share: f64) -> LabError {
+pub(crate) fn too_small(budget: Duration, spent: Duration, takes: Duration, pilot_share: f64) -> LabError {
     const STEP_S: u64 = 5;
     let enough = (spent + takes).max(takes.div_f64(1.0 - pilot_share));
     LabError::Plan {
@@ -212,7 +210,7 @@ fn repeats(facts: &Facts) -> usize {
 }
 
 /// Blocks that are repeated at most where a user wants so many; otherwise the budget is their end.
-pub fn repeats_max(blocks: usize) -> usize {
+pub(crate) fn repeats_max(blocks: usize) -> usize {
     blocks / 2
 }
 
@@ -261,7 +259,7 @@ fn shares(measured: Duration, with_latency: bool) -> (Duration, Duration) {
 
 /// The window in which the highest percentile can be told that can be told within `bearable`: at all of these rates if
 /// there is time for it, and otherwise at the highest. Zero where there is no time for any.
-pub fn telling_window(rates: &[f64], bearable: Duration) -> Duration {
+pub(crate) fn telling_window(rates: &[f64], bearable: Duration) -> Duration {
     let slowest_first = [rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max)];
     TAILS
         .iter()
@@ -272,7 +270,7 @@ pub fn telling_window(rates: &[f64], bearable: Duration) -> Duration {
 }
 
 /// The budget, in whole minutes up to an hour, that makes windows long enough for a 99th percentile at the highest rate.
-pub fn budget_for_p99(facts: &Facts) -> Option<Duration> {
+pub(crate) fn budget_for_p99(facts: &Facts) -> Option<Duration> {
     const MINUTES_MAX: u64 = 60;
     /// What the pilot and repeated blocks take of a budget.
     const PILOT_SHARE: f64 = 0.1;
@@ -285,7 +283,7 @@ pub fn budget_for_p99(facts: &Facts) -> Option<Duration> {
 }
 
 /// Percentiles that tell about the tail, best first.
-pub const TAILS: [f64; 3] = [99.0, 95.0, 90.0];
+pub(crate) const TAILS: [f64; 3] = [99.0, 95.0, 90.0];
 
 /// So long that requests enough for this percentile come.
 fn telling(percentile: f64, rate: f64) -> Option<Duration> {
@@ -296,47 +294,51 @@ fn telling(percentile: f64, rate: f64) -> Option<Duration> {
 
 /// Connections of the closed loop: enough that no worker runs dry, few enough that a request at the weakest arm, which
 /// answers `weakest` a second, does not wait for more than a quarter of a window. The same for all arms.
-pub fn connections(workers_max: u16, weakest: f64, window: Duration) -> usize {
+pub(crate) fn connections(workers_max: u16, weakest: f64, window: Duration) -> usize {
     let workers = usize::from(workers_max.max(1));
     let bearable = (weakest * window.as_secs_f64() / 4.0) as usize;
     bearable.min(workers * CONNECTIONS_PER_WORKER).max(2 * workers).min(CONNECTIONS_MAX)
 }
 
 /// Refuses numbers that make no experiment.
-pub fn check(budget: Duration, blocks: Option<usize>, connections: Option<usize>) -> Result<(), LabError> {
-    let refuse = |reason: String, hint: &'static str| Err(LabError::Plan { reason, hint });
-    if budget < Duration::from_secs(5) {
-        return refuse(
+pub(crate) fn check(
+    budget: Duration,
+    blocks: Option<usize>,
+    connections: Option<usize>,
+) -> Result<(), LabError> {
+    let blocks = blocks.unwrap_or(BLOCKS_MIN);
+    let connections = connections.unwrap_or(1);
+    let refusals = [
+        (
+            budget < Duration::from_secs(5),
             format!("a budget of {budget:?} is no time to measure anything"),
             "`--budget 60s` is the default",
-        );
-    }
-    if budget > Duration::from_secs(24 * 3600) {
-        return refuse(
+        ),
+        (
+            budget > Duration::from_secs(24 * 3600),
             format!("a budget of {} s is more than a day", budget.as_secs()),
             "`--budget 10m` is long",
-        );
-    }
-    match blocks {
-        Some(blocks) if blocks < 2 => {
-            return refuse(
-                format!("{blocks} blocks have no spread to tell"),
-                "`--blocks 6` is the least that proves something",
-            );
-        }
-        Some(blocks) if blocks > 1000 => {
-            return refuse(format!("{blocks} blocks are more than 1000"), "`--blocks 18` is many");
-        }
-        _ => {}
-    }
-    match connections {
-        Some(0) => {
-            refuse("0 connections send nothing".to_owned(), "leave `--connections` out, or give at least 1")
-        }
-        Some(many) if many > 20_000 => {
-            refuse(format!("{many} connections are more than 20000"), "`--connections 512` is many")
-        }
-        _ => Ok(()),
+        ),
+        (
+            blocks < 2,
+            format!("{blocks} blocks have no spread to tell"),
+            "`--blocks 6` is the least that proves something",
+        ),
+        (blocks > 1000, format!("{blocks} blocks are more than 1000"), "`--blocks 18` is many"),
+        (
+            connections == 0,
+            "0 connections send nothing".to_owned(),
+            "leave `--connections` out, or give at least 1",
+        ),
+        (
+            connections > 20_000,
+            format!("{connections} connections are more than 20000"),
+            "`--connections 512` is many",
+        ),
+    ];
+    match refusals.into_iter().find(|(is_refused, ..)| *is_refused) {
+        Some((_, reason, hint)) => Err(LabError::Plan { reason, hint }),
+        None => Ok(()),
     }
 }
 

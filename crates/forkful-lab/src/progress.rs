@@ -15,13 +15,3 @@ pub trait Observer {
     /// A sentence worth knowing, without a full stop.
     fn note(&mut self, text: &str);
 }
-
-/// Nobody listens.
-#[derive(Debug, Default)]
-pub struct Silent;
-
-impl Observer for Silent {
-    fn stage(&mut self, _stage: &Stage) {}
-
-    fn note(&mut self, _text: &str) {}
-}

@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 
 use forkful_core::spec::AppSpec;
 use forkful_load::StopHandle;
+use forkful_os::process::Exit;
 use tempfile::TempDir;
 
 use crate::LabError;
 use crate::arms::Arm;
 use crate::target::Target;
-use launch::{Launched, lines_from_end};
+use launch::{Launched, Manager, lines_from_end};
 use probe::NoAnswer;
 use tree::Tree;
-pub use tree::TreeUse;
+pub(crate) use tree::TreeUse;
 
 /// Pause between two looks for readiness.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -57,33 +58,22 @@ impl Options<'_> {
     }
 }
 
-/// How a server's processes are told to end.
-#[derive(Debug)]
-enum Backend {
-    /// A process of ours, by signal.
-    Child,
-    /// A private daemon, by its own command.
-    Forkful { program: PathBuf, env: std::collections::BTreeMap<String, String> },
-    /// A private PM2, by its own command.
-    Pm2 { program: PathBuf, env: std::collections::BTreeMap<String, String> },
-}
-
 /// A running server. Dropping it ends all of its processes.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     started_in: Duration,
     first_answer: Duration,
     ignores_port: bool,
     tree: Tree,
-    backend: Backend,
+    manager: Option<Manager>,
     scratch: TempDir,
     stop: StopHandle,
 }
 
 impl Server {
     /// Starts a server and waits until it answers the target with a good status.
-    pub fn start(options: &StartOptions<'_>) -> Result<Self, LabError> {
+    pub(crate) fn start(options: &StartOptions<'_>) -> Result<Self, LabError> {
         let begun = Instant::now();
         let scratch = tempfile::Builder::new()
             .prefix("forkful-lab-")
@@ -93,14 +83,14 @@ impl Server {
         let options = Options { start: *options, scratch: &directory };
         let port = options.port.map_or_else(free_port, Ok)?;
         let command = launch::Command::of(&options, port)?;
-        let Launched { tree, backend, ready_file } = launch::launch(&options, &command)?;
+        let Launched { tree, manager, ready_file } = launch::launch(&options, &command)?;
         let mut server = Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             started_in: Duration::ZERO,
             first_answer: Duration::ZERO,
             ignores_port: false,
             tree,
-            backend,
+            manager,
             scratch,
             stop: options.stop.clone(),
         };
@@ -109,32 +99,32 @@ impl Server {
         Ok(server)
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// From the start of its processes to its first answer.
-    pub fn started_in(&self) -> Duration {
+    pub(crate) fn started_in(&self) -> Duration {
         self.started_in
     }
 
     /// How long its first answer took, alone on the machine and without any warm-up.
-    pub fn first_answer(&self) -> Duration {
+    pub(crate) fn first_answer(&self) -> Duration {
         self.first_answer
     }
 
     /// It listens on another port than `PORT` says.
-    pub fn ignores_port(&self) -> bool {
+    pub(crate) fn ignores_port(&self) -> bool {
         self.ignores_port
     }
 
     /// CPU and memory of its whole tree, manager included. Memory costs milliseconds and is 0 unless asked for.
-    pub fn used(&self, with_memory: bool) -> TreeUse {
+    pub(crate) fn used(&self, with_memory: bool) -> TreeUse {
         self.tree.used(with_memory)
     }
 
     /// The last lines of its output.
-    pub fn tail(&self) -> Vec<String> {
+    pub(crate) fn tail(&self) -> Vec<String> {
         let mut logs: Vec<PathBuf> = vec![self.scratch.path().join("output.log")];
         if let Ok(entries) = fs_err::read_dir(self.scratch.path().join("logs")) {
             logs.extend(entries.flatten().map(|entry| entry.path()));
@@ -183,22 +173,16 @@ impl Server {
     }
 
     fn must_live(&self, options: &Options<'_>) -> Result<(), LabError> {
-        if !matches!(self.backend, Backend::Child) {
+        if self.manager.is_some() {
             return Ok(());
         }
-        match self.tree.root().try_wait(false) {
-            Ok(Some(exit)) => {
-                let how = match exit {
-                    forkful_os::process::Exit::Code(code) => format!("with exit code {code}"),
-                    forkful_os::process::Exit::Signal(signal, _) => {
-                        format!("by {}", forkful_core::signals::words(signal))
-                    }
-                };
-                let what = format!("the app ended {how} before it listened on a port");
-                Err(LabError::Failed { arm: options.arm.name.clone(), what, tail: tail_of(options) })
-            }
-            _ => Ok(()),
-        }
+        let Ok(Some(exit)) = self.tree.root().try_wait(false) else { return Ok(()) };
+        let how = match exit {
+            Exit::Code(code) => format!("with exit code {code}"),
+            Exit::Signal(signal, _) => format!("by {}", forkful_core::signals::words(signal)),
+        };
+        let what = format!("the app ended {how} before it listened on a port");
+        Err(LabError::Failed { arm: options.arm.name.clone(), what, tail: tail_of(options) })
     }
 
     fn first_request(&mut self, options: &Options<'_>) -> Result<(), LabError> {
@@ -231,14 +215,14 @@ impl Server {
 
     fn end(&mut self) {
         let known = self.tree.members();
-        match &self.backend {
+        match &self.manager {
             // It may have ended by itself.
-            Backend::Child => drop(self.tree.root().signal(TERMINATE)),
-            manager => manager.end(self.scratch.path(), &self.stop),
+            None => drop(self.tree.root().signal(TERMINATE)),
+            Some(manager) => manager.end(self.scratch.path(), &self.stop),
         }
         self.tree.wait_gone(Instant::now() + END_GRACE, &self.stop);
         self.tree.kill(&known);
-        if matches!(self.backend, Backend::Child) {
+        if self.manager.is_none() {
             // A zombie otherwise, until we end ourselves.
             drop(self.tree.root().try_wait(true));
         }
@@ -253,7 +237,7 @@ impl Drop for Server {
 
 /// What a server is started from.
 #[derive(Debug, Clone, Copy)]
-pub struct StartOptions<'a> {
+pub(crate) struct StartOptions<'a> {
     pub app: &'a AppSpec,
     /// How it is run.
     pub arm: &'a Arm,

@@ -87,14 +87,9 @@ pub fn pilot_arms(cores: u16, workers: Option<&[u16]>) -> Vec<Arm> {
 fn arm(candidate: Candidate) -> Arm {
     let Candidate { workers, pool } = candidate;
     let name = workers_text(workers);
-    Arm {
-        name: if pool == 0 { name } else { format!("{name}, pool {pool}") },
-        label: String::new(),
-        runner: Runner::Forkful { workers, balance: None },
-        pool: (pool > 0).then_some(pool),
-        node: None,
-        app: 0,
-    }
+    let name = if pool == 0 { name } else { format!("{name}, pool {pool}") };
+    let runner = Runner::Forkful { workers, balance: None };
+    Arm { pool: (pool > 0).then_some(pool), ..Arm::of(name, "", runner) }
 }
 
 /// What was measured of a candidate beside its throughput.

@@ -38,35 +38,19 @@ pub struct Setting {
 
 impl Setting {
     pub(super) fn single() -> Arm {
-        Arm {
-            name: "single".to_owned(),
-            label: "one plain process".to_owned(),
-            runner: Runner::Plain,
-            pool: None,
-            node: None,
-            app: 0,
-        }
+        Arm::of("single", "one plain process", Runner::Plain)
     }
 
     /// Forkful's cluster of so many workers.
     pub(super) fn cluster(name: &str, workers: u16) -> Arm {
         let label = format!("Forkful, {}", crate::arms::workers_text(workers));
-        Arm {
-            name: name.to_owned(),
-            label,
-            runner: Runner::Forkful { workers, balance: None },
-            ..Self::single()
-        }
+        Arm::of(name, label, Runner::Forkful { workers, balance: None })
     }
 
     /// Node's own cluster module, which hands connections round.
     pub(super) fn node_cluster(&self) -> Arm {
-        Arm {
-            name: "node-cluster".to_owned(),
-            label: format!("Node's cluster module, {} workers", self.workers),
-            runner: Runner::NodeCluster { workers: self.workers },
-            ..Self::single()
-        }
+        let label = format!("Node's cluster module, {} workers", self.workers);
+        Arm::of("node-cluster", label, Runner::NodeCluster { workers: self.workers })
     }
 }
 

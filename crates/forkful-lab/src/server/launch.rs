@@ -11,9 +11,9 @@ use forkful_os::process::{SpawnPlan, spawn};
 use rustix::fs::{Mode, OFlags};
 use serde_json::json;
 
+use super::Options;
 use super::program::Run;
 use super::tree::{Tree, kill_marked};
-use super::{Backend, Options};
 use crate::LabError;
 use crate::arms::Runner;
 
@@ -32,10 +32,19 @@ const KILL_TIMEOUT_MS: u64 = 1000;
 /// How long a manager may take to end itself and its apps.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Started processes.
+/// A private manager (a daemon of ours, PM2), which is told by its own command.
+#[derive(Debug)]
+pub(super) struct Manager {
+    program: PathBuf,
+    env: BTreeMap<String, String>,
+    /// The variable that says where it keeps its things.
+    home: &'static str,
+}
+
 pub(super) struct Launched {
     pub(super) tree: Tree,
-    pub(super) backend: Backend,
+    /// `None`: a process of ours, which is told by signal.
+    pub(super) manager: Option<Manager>,
     /// Exists when all workers listen; `None` when the start itself has waited for that.
     pub(super) ready_file: Option<PathBuf>,
 }
@@ -119,7 +128,7 @@ fn plain(options: &Options<'_>, command: &Command, argv: Vec<String>) -> Result<
         groups: None,
     };
     let child = spawn(plan).map_err(|source| LabError::Spawn { arm: options.arm.name.clone(), source })?;
-    Ok(Launched { tree: Tree::of_child(child), backend: Backend::Child, ready_file: None })
+    Ok(Launched { tree: Tree::of_child(child), manager: None, ready_file: None })
 }
 
 /// Appended to, so that an app that truncates nothing cannot fill the disk with holes.
@@ -168,16 +177,9 @@ fn forkful(
     let config = options.scratch.join("app.json");
     let text = config_text(options.app, command, workers, balance, options.start_timeout);
     fs_err::write(&config, text).map_err(LabError::system("cannot write the app's configuration"))?;
-    // From here on there may be a daemon to end, whatever happens.
-    let backend = Backend::Forkful { program: options.forkful.to_owned(), env };
-    let started = start_forkful(options, &backend, &config);
-    match started {
-        Ok(tree) => Ok(Launched { tree, backend, ready_file: None }),
-        Err(error) => {
-            backend.end(options.scratch, options.stop);
-            Err(error)
-        }
-    }
+    let manager = Manager { program: options.forkful.to_owned(), env, home: "FORKFUL_HOME" };
+    let started = start_forkful(options, &manager, &config);
+    manager.launched(options, started)
 }
 
 fn config_text(
@@ -206,19 +208,9 @@ fn config_text(
     json!({ "apps": [app] }).to_string()
 }
 
-fn start_forkful(options: &Options<'_>, backend: &Backend, config: &Path) -> Result<Tree, LabError> {
-    let Backend::Forkful { program, env } = backend else { unreachable!("made by the caller") };
+fn start_forkful(options: &Options<'_>, manager: &Manager, config: &Path) -> Result<Tree, LabError> {
     let run = |args: &[&str], timeout: Duration| {
-        let run = Run {
-            program,
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-            env,
-            cwd: options.scratch,
-            scratch: options.scratch,
-            timeout,
-            stop: options.stop,
-            is_stopped: StopHandle::is_stopped,
-        };
+        let run = Run { timeout, ..manager.run(args, options.scratch, options.stop) };
         run.finish().map_err(|source| options.command_failed("forkful", source))
     };
     let config = config.to_string_lossy();
@@ -276,16 +268,12 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
         args.push("--".to_owned());
         args.extend(command.args.iter().cloned());
     }
-    let backend = Backend::Pm2 { program: program.clone(), env: env.clone() };
+    let manager = Manager { program, env, home: "PM2_HOME" };
     let run = Run {
-        program: &program,
         args,
-        env: &env,
         cwd: &command.cwd,
-        scratch: options.scratch,
         timeout: options.start_timeout + END_TIMEOUT,
-        stop: options.stop,
-        is_stopped: StopHandle::is_stopped,
+        ..manager.run(&[], options.scratch, options.stop)
     };
     let started =
         run.finish().map_err(|source| options.command_failed("pm2 start", source)).and_then(|said| {
@@ -297,13 +285,7 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
             let pid = pid.trim().parse().unwrap_or(0);
             Tree::of_pid(pid).map_err(LabError::system("PM2's daemon has ended"))
         });
-    match started {
-        Ok(tree) => Ok(Launched { tree, backend, ready_file: None }),
-        Err(error) => {
-            backend.end(options.scratch, options.stop);
-            Err(error)
-        }
-    }
+    manager.launched(options, started)
 }
 
 /// PM2 beside the app, in a directory above it, or in `PATH`.
@@ -315,28 +297,39 @@ fn find_pm2(cwd: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-impl Backend {
-    /// Tells a manager to end its apps and itself. What is left after that is killed by the caller.
-    pub(super) fn end(&self, scratch: &Path, stop: &StopHandle) {
-        let (program, env, home) = match self {
-            Self::Child => return,
-            Self::Forkful { program, env } => (program, env, "FORKFUL_HOME"),
-            Self::Pm2 { program, env } => (program, env, "PM2_HOME"),
-        };
-        let run = Run {
-            program,
-            args: vec!["kill".to_owned()],
-            env,
+impl Manager {
+    /// Its own command, bounded as its end is.
+    fn run<'a>(&'a self, args: &[&str], scratch: &'a Path, stop: &'a StopHandle) -> Run<'a> {
+        Run {
+            program: &self.program,
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: &self.env,
             cwd: scratch,
             scratch,
             timeout: END_TIMEOUT,
-            // It must be ended also, and above all, after an interruption.
             stop,
-            is_stopped: StopHandle::is_at_once,
-        };
+            is_stopped: StopHandle::is_stopped,
+        }
+    }
+
+    /// There may be a daemon to end, whatever became of the start.
+    fn launched(self, options: &Options<'_>, started: Result<Tree, LabError>) -> Result<Launched, LabError> {
+        match started {
+            Ok(tree) => Ok(Launched { tree, manager: Some(self), ready_file: None }),
+            Err(error) => {
+                self.end(options.scratch, options.stop);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells it to end its apps and itself. What is left after that is killed by the caller.
+    pub(super) fn end(&self, scratch: &Path, stop: &StopHandle) {
+        // It must be ended also, and above all, after an interruption.
+        let run = Run { is_stopped: StopHandle::is_at_once, ..self.run(&["kill"], scratch, stop) };
         // When even this fails, its processes are killed; so is a daemon that came up too late to be told.
         drop(run.finish());
-        kill_marked(home, &env[home]);
+        kill_marked(self.home, &self.env[self.home]);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Candidates side by side in throughput, latency and memory: which percentile compares them, and who is beaten in all
 //! three. Pure.
 
+use std::cmp::Ordering;
+
 use crate::document::CandidateDocument;
 
 /// A percentile of the table.
@@ -35,20 +37,14 @@ enum AtLoad {
 }
 
 impl AtLoad {
-    fn is_better(self, other: Self) -> bool {
+    /// `Less` is the better one; `None` where nobody knows.
+    fn against(self, other: Self) -> Option<Ordering> {
         match (self, other) {
-            (Self::Ms(a), Self::Ms(b)) => a < b,
-            (Self::Ms(_) | Self::Unknown, Self::CannotCarry) => true,
-            (Self::Ms(_), Self::Unknown) | (Self::Unknown, Self::Ms(_) | Self::Unknown) => false,
-            (Self::CannotCarry, _) => false,
-        }
-    }
-
-    fn is_equal(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Ms(a), Self::Ms(b)) => a.total_cmp(&b).is_eq(),
-            (Self::Unknown, Self::Unknown) | (Self::CannotCarry, Self::CannotCarry) => true,
-            (Self::Ms(_) | Self::Unknown | Self::CannotCarry, _) => false,
+            (Self::Ms(a), Self::Ms(b)) => Some(a.total_cmp(&b)),
+            (Self::Unknown, Self::Unknown) | (Self::CannotCarry, Self::CannotCarry) => Some(Ordering::Equal),
+            (_, Self::CannotCarry) => Some(Ordering::Less),
+            (Self::CannotCarry, _) => Some(Ordering::Greater),
+            (Self::Ms(_), Self::Unknown) | (Self::Unknown, Self::Ms(_)) => None,
         }
     }
 }
@@ -69,9 +65,11 @@ pub(super) fn mark_pareto(table: &mut [CandidateDocument]) {
         })
         .collect();
     let beats = |one: &(f64, AtLoad, u64), other: &(f64, AtLoad, u64)| {
-        let is_better = one.1.is_better(other.1);
-        let is_no_worse = one.0 >= other.0 && one.2 <= other.2 && (is_better || one.1.is_equal(other.1));
-        is_no_worse && (one.0 > other.0 || one.2 < other.2 || is_better)
+        let Some(at_load) = one.1.against(other.1) else { return false };
+        one.0 >= other.0
+            && one.2 <= other.2
+            && at_load.is_le()
+            && (one.0 > other.0 || one.2 < other.2 || at_load.is_lt())
     };
     for (index, row) in table.iter_mut().enumerate() {
         row.pareto = !figures.iter().any(|other| beats(other, &figures[index]));
