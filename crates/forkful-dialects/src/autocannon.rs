@@ -23,7 +23,6 @@ pub(crate) const TOOL: Tool = Tool {
 /// A command line of autocannon.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Autocannon {
-    /// Complete URLs.
     urls: Vec<String>,
     /// `-c`.
     connections: u64,

@@ -35,7 +35,6 @@ pub struct Tool {
     pub parse: fn(&[String], &Surroundings) -> Result<Box<dyn Dialect>, Printed>,
 }
 
-/// All tools.
 pub static TOOLS: [Tool; 5] = [ab::TOOL, siege::TOOL, loadtest::TOOL, autocannon::TOOL, wrk::TOOL];
 
 /// A command line of a tool, understood.
@@ -84,7 +83,6 @@ pub trait Dialect: Debug {
 
 /// What a command line may look at beside itself.
 pub struct Surroundings<'a> {
-    /// Reads a file.
     pub read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
     /// Reads a variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,

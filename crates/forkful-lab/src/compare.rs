@@ -23,7 +23,6 @@ use crate::arms::Arm;
 use crate::document::{CompareDocument, Heading, PlanDocument};
 use crate::plan::{self, Facts, Plan};
 use crate::progress::{Observer, Stage};
-use crate::server::StartOptions;
 use crate::target::Target;
 use forkful_core::random::Random;
 use pilot::Pilot;
@@ -67,18 +66,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn start_options<'a>(&'a self, arm: &'a Arm) -> StartOptions<'a> {
-        StartOptions {
-            app: &self.apps[arm.app],
-            arm,
-            target: &self.target,
-            forkful: &self.forkful,
-            port: self.port,
-            start_timeout: self.start_timeout,
-            stop: &self.stop,
-        }
-    }
-
     pub(crate) fn workers_max(&self) -> u16 {
         self.arms.iter().map(|arm| arm.runner.workers()).max().unwrap_or(1)
     }
@@ -102,7 +89,6 @@ impl Block {
     }
 }
 
-/// Runs the comparison.
 pub fn compare(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocument, LabError> {
     compared(setup, observer).map_err(|error| error.unless_stopped(&setup.stop))
 }

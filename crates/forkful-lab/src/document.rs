@@ -48,7 +48,6 @@ pub struct Machine {
     /// Cores that may be used.
     pub cores: u16,
     pub cpu: String,
-    /// Kernel release.
     pub kernel: String,
     /// Version of Node.js.
     pub node: String,
@@ -76,13 +75,11 @@ pub struct CompareDocument {
     /// Whether the figures can be trusted.
     pub trustworthy: bool,
     pub plan: PlanDocument,
-    /// Each arm's figures.
     pub arms: Vec<ArmDocument>,
     /// Each arm against the baseline.
     pub comparisons: Vec<Comparison>,
     /// The search for saturation: points of all arms.
     pub capacity: Vec<CapacityPoint>,
-    /// Each block.
     pub blocks: Vec<BlockDocument>,
     /// Why to trust, or not.
     pub trust: Trust,
@@ -133,7 +130,6 @@ pub struct ArmDocument {
     pub start_ms: f64,
     /// Requests that were answered in windows.
     pub requests: u64,
-    /// Requests that failed.
     pub errors: Errors,
     /// At equal rates, open loop: times since each request was due.
     pub latency: Vec<Latency>,
@@ -152,7 +148,6 @@ pub struct Rate {
     pub blocks: Vec<f64>,
 }
 
-/// Failed requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Errors {
     pub total: u64,
@@ -167,15 +162,12 @@ pub struct Latency {
     pub load: f64,
     /// Requests per second that were offered; at saturation, that were answered.
     pub rate: f64,
-    /// Values.
     pub samples: u64,
     /// Requests without an answer when the waiting ended: more than 1 % of them leave no 99th percentile.
     pub unfinished: u64,
     /// The arm could not keep up with the rate: there is no steady state that percentiles could describe.
     pub overloaded: bool,
-    /// Mean.
     pub mean_ms: Option<f64>,
-    /// Median.
     pub p50_ms: Option<f64>,
     /// Percentiles; `null` where there are too few samples to tell.
     pub p90_ms: Option<f64>,
@@ -183,7 +175,6 @@ pub struct Latency {
     pub p99_ms: Option<f64>,
     /// 99.9th.
     pub p999_ms: Option<f64>,
-    /// Longest.
     pub max_ms: Option<f64>,
     /// `[percentile, milliseconds]`, blocks merged.
     pub spectrum: Vec<[f64; 2]>,
@@ -214,13 +205,11 @@ pub struct PlainRatio {
 /// Latency of an arm against the baseline's.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct LatencyRatios {
-    /// Medians.
     pub p50: Option<PercentileRatio>,
     /// 90th percentiles, where no higher one has requests enough in every window for an interval.
     pub p90: Option<PercentileRatio>,
     /// 95th percentiles, where the 99th has none.
     pub p95: Option<PercentileRatio>,
-    /// 99th percentiles.
     pub p99: Option<PercentileRatio>,
     /// Why there is no 99th percentile, or none with an interval.
     pub p99_reason: Option<String>,
@@ -239,7 +228,6 @@ pub struct PercentileRatio {
     pub baseline_ms: Option<f64>,
     /// The arm's, blocks merged.
     pub arm_ms: Option<f64>,
-    /// In a word.
     pub verdict: Word,
 }
 
@@ -248,11 +236,9 @@ pub struct PercentileRatio {
 pub struct Comparison {
     pub baseline: String,
     pub arm: String,
-    /// Requests per second.
     pub throughput: Ratio,
     /// CPU time for one request.
     pub cpu_per_request: Ratio,
-    /// Memory.
     pub memory: PlainRatio,
     /// Times at equal rates.
     pub latency: LatencyRatios,
@@ -262,18 +248,14 @@ pub struct Comparison {
     pub more_blocks: Option<usize>,
     /// No difference: the largest that could hide, in percent.
     pub hidden_percent: Option<f64>,
-    /// In a sentence.
     pub sentence: String,
 }
 
 /// One point of the search for saturation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CapacityPoint {
-    /// Arm.
     pub arm: String,
-    /// Connections.
     pub connections: usize,
-    /// Answers per second.
     pub per_second: f64,
     /// Median of the response time.
     pub p50_ms: f64,
@@ -311,7 +293,6 @@ pub struct TrialDocument {
 /// Percentiles of one window at a rate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TrialLatency {
-    /// Median.
     pub p50_ms: Option<f64>,
     /// 99th; `null` below 1,000 samples.
     pub p99_ms: Option<f64>,
@@ -320,7 +301,6 @@ pub struct TrialLatency {
 /// Whether figures can be trusted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Trust {
-    /// In one sentence.
     pub text: String,
     /// Whether the load generator was the bottleneck.
     pub generator_saturated: bool,
@@ -477,7 +457,6 @@ pub struct UslDocument {
     pub pool: u32,
     /// Workers at the law's peak; `null` when it has none.
     pub peak: Option<f64>,
-    /// In words.
     pub sentence: String,
     /// `[workers, requests per second]`.
     pub curve: Vec<[f64; 2]>,

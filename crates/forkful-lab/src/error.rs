@@ -77,7 +77,6 @@ pub enum LabError {
     #[error("{arm}: {failed} of {total} requests failed: {cause}{}", tail_text(.tail))]
     Errors {
         arm: String,
-        /// Failed requests.
         failed: u64,
         total: u64,
         /// The most frequent cause, in words.
@@ -143,6 +142,12 @@ impl LabError {
     /// The interruption itself, when there was one: what fails while everything is being ended is no news.
     pub(crate) fn unless_stopped(self, stop: &StopHandle) -> Self {
         if stop.is_stopped() { Self::Interrupted } else { self }
+    }
+
+    /// A closure for `map_err` on a load that was put on an arm.
+    pub(crate) fn load(arm: &str) -> impl FnOnce(LoadError) -> Self + use<> {
+        let arm = arm.to_owned();
+        move |source| Self::Load { arm, source }
     }
 
     /// A closure for `map_err` on file and process operations.

@@ -1,14 +1,14 @@
 //! One window of load on one server, with what the server's tree and the machine did meanwhile.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use forkful_load::{Arrivals, Load, Plan, Report, Reuse, Stop, StopHandle, Think, Threads, run};
+use forkful_load::{Arrivals, Load, LoadError, Plan, Report, Reuse, Stop, Think, Threads, run};
 
 use crate::LabError;
-use crate::server::Server;
+use crate::arms::Arm;
+use crate::compare::Setup;
+use crate::server::{Server, StartOptions};
 use crate::statistics::steadiness::MachineUse;
-use crate::target::Target;
 
 /// Answers to the last requests of a window are awaited for so long, and no longer than the window itself took.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
@@ -26,10 +26,10 @@ const LEAD_IN_MIN: Duration = Duration::from_millis(200);
 const LEAD_IN_MAX: Duration = Duration::from_secs(2);
 
 /// Samples below which a 99th percentile is no figure but a guess.
-pub const P99_SAMPLES_MIN: u64 = 1_000;
+pub(crate) const P99_SAMPLES_MIN: u64 = 1_000;
 
 /// Samples below which a percentile is no figure but a guess: ten of them lie beyond it.
-pub fn samples_min(percentile: f64) -> u64 {
+pub(crate) fn samples_min(percentile: f64) -> u64 {
     match percentile {
         p if p > 99.0 => 10_000,
         p if p > 95.0 => P99_SAMPLES_MIN,
@@ -39,24 +39,17 @@ pub fn samples_min(percentile: f64) -> u64 {
     }
 }
 
-/// Who is asked, how, and who may end it.
-#[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
-    pub server: &'a Server,
-    /// The arm's name, for messages.
-    pub arm: &'a str,
-    pub target: &'a Target,
-    /// Whether connections are kept.
-    pub keep_alive: bool,
-    /// Threads of the generator; `None` for its own choice.
-    pub threads: Option<usize>,
-    /// Ends it early.
-    pub stop: &'a StopHandle,
+/// A running server of an arm, and the request that is repeated.
+#[derive(Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) arm: &'a Arm,
+    pub(crate) server: Server,
 }
 
 /// What a window brought.
 #[derive(Debug)]
-pub struct Window {
+pub(crate) struct Window {
     /// Everything that the generator saw.
     pub report: Report,
     /// CPU of the server's whole tree from before the first connection to after the last answer.
@@ -66,32 +59,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// Answers per second.
-    pub fn per_second(&self) -> f64 {
+    pub(crate) fn per_second(&self) -> f64 {
         self.report.per_second()
     }
 
     /// Requests that the server has worked for, those of before and after the clock included.
-    pub fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         requests(&self.report)
-    }
-
-    /// CPU time of the server for one request; `None` when there was none.
-    pub fn cpu_per_request(&self) -> Option<Duration> {
-        let requests = self.requests();
-        (requests > 0).then(|| self.server_cpu.div_f64(requests as f64))
-    }
-
-    /// Cores that the generator used.
-    pub fn generator_cores(&self) -> f64 {
-        let seconds = self.report.elapsed.as_secs_f64();
-        if seconds > 0.0 { self.report.cpu_seconds / seconds } else { 0.0 }
-    }
-
-    /// Cores that the server used.
-    pub fn server_cores(&self) -> f64 {
-        let per_request = self.cpu_per_request().unwrap_or_default().as_secs_f64();
-        per_request * self.per_second()
     }
 
     /// Takes the CPU time of servers that waited beside this window for the experiment's own, too: an app that polls uses some
@@ -102,77 +76,116 @@ impl Window {
     }
 
     /// The busiest thread of the generator, 0 to 1.
-    pub fn generator_busy(&self) -> f64 {
+    pub(crate) fn generator_busy(&self) -> f64 {
         self.report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max)
     }
 }
 
-/// A closed loop with so many connections.
-pub fn closed(subject: &Subject<'_>, connections: usize, duration: Duration) -> Result<Window, LabError> {
-    closed_after(subject, connections, Duration::ZERO, duration)
-}
+impl<'a> Subject<'a> {
+    /// Starts the server of an arm.
+    pub(crate) fn start(setup: &'a Setup, arm: &'a Arm) -> Result<Self, LabError> {
+        let server = Server::start(&StartOptions {
+            app: &setup.apps[arm.app],
+            arm,
+            target: &setup.target,
+            forkful: &setup.forkful,
+            port: setup.port,
+            start_timeout: setup.start_timeout,
+            stop: &setup.stop,
+        })?;
+        Ok(Self { setup, arm, server })
+    }
 
-/// The same, counted from when the loop has run for `lead_in`.
-pub fn closed_after(
-    subject: &Subject<'_>,
-    connections: usize,
-    lead_in: Duration,
-    duration: Duration,
-) -> Result<Window, LabError> {
-    let mut plan = plan(subject, duration)?;
-    plan.connections = connections;
-    plan.warmup = lead_in;
-    plan.load = Load::Closed { think: Think::None };
-    window(subject, &plan)
+    /// A closed loop with so many connections.
+    pub(crate) fn closed(&self, connections: usize, duration: Duration) -> Result<Window, LabError> {
+        self.closed_after(connections, Duration::ZERO, duration)
+    }
+
+    /// The same, counted from when the loop has run for `lead_in`.
+    pub(crate) fn closed_after(
+        &self,
+        connections: usize,
+        lead_in: Duration,
+        duration: Duration,
+    ) -> Result<Window, LabError> {
+        let mut plan = self.plan(duration)?;
+        plan.connections = connections;
+        plan.warmup = lead_in;
+        plan.load = Load::Closed { think: Think::None };
+        self.window(&plan)
+    }
+
+    /// An open loop at so many requests per second, arriving independently of each other and of the answers, counted from
+    /// when all of its connections have been taken.
+    pub(crate) fn open(&self, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
+        let mut plan = self.plan(duration)?;
+        plan.warmup = LEAD_IN_MIN;
+        plan.drain = duration.clamp(DRAIN_MIN, DRAIN_MAX);
+        // Kept connections are opened before the clock runs; more are made when all are busy.
+        plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
+        plan.load =
+            Load::Open { rate, connections_max: OPEN_CONNECTIONS_MAX, arrivals: Arrivals::Poisson { seed } };
+        self.window(&plan)
+    }
+
+    fn plan(&self, duration: Duration) -> Result<Plan, LabError> {
+        let mut plan = self.setup.target.plan(self.server.address()).map_err(self.load_failed())?;
+        plan.stop = Stop::Duration(duration);
+        plan.drain = duration.min(DRAIN_MAX);
+        // What the generator chooses by itself is no part of a difference between two arms.
+        plan.gathering = false;
+        plan.reuse = Reuse::keep_alive(self.setup.keep_alive);
+        if let Some(threads) = self.setup.threads {
+            plan.threads = Threads::Count(threads);
+        }
+        Ok(plan)
+    }
+
+    fn window(&self, plan: &Plan) -> Result<Window, LabError> {
+        let stop = &self.setup.stop;
+        let before = self.server.used(false);
+        let report = run(plan, &mut |_| {}, stop).map_err(self.load_failed())?;
+        let server_cpu = self.server.used(false).cpu_since(&before);
+        if stop.is_stopped() {
+            return Err(LabError::Interrupted);
+        }
+        self.must_be_right(&report)?;
+        let machine = machine_use(&report, server_cpu.mul_f64(counted_share(&report)));
+        Ok(Window { report, server_cpu, machine })
+    }
+
+    /// Refuses a window in which requests failed: their times and rates would be those of errors.
+    fn must_be_right(&self, report: &Report) -> Result<(), LabError> {
+        const SHARE_MAX: f64 = 0.01;
+        let failed = report.errors_total();
+        let total = report.counts.started.max(1);
+        if failed as f64 / total as f64 <= SHARE_MAX {
+            return Ok(());
+        }
+        let worst = report.errors.iter().max_by_key(|error| error.count);
+        let mut cause = worst.map_or_else(String::new, |error| error.cause.words().to_owned());
+        let wrong: Vec<String> = report
+            .statuses
+            .iter()
+            .filter(|(status, _)| !self.setup.target.accepts(*status))
+            .map(|(status, count)| format!("{count} times status {status}"))
+            .collect();
+        if !wrong.is_empty() {
+            cause = wrong.join(", ");
+        }
+        Err(LabError::Errors { arm: self.arm.name.clone(), failed, total, cause, tail: self.server.tail() })
+    }
+
+    fn load_failed(&self) -> impl FnOnce(LoadError) -> LabError {
+        LabError::load(&self.arm.name)
+    }
 }
 
 /// How long a closed loop is empty at its beginning: until the first answers of all connections are there, fewer come
 /// than ever after. A window that counts this time finds a throughput that is too low, and "grows".
-pub fn lead_in(connections: usize, per_second: f64) -> Duration {
+pub(crate) fn lead_in(connections: usize, per_second: f64) -> Duration {
     let answer = if per_second > 0.0 { connections as f64 / per_second } else { 0.0 };
     Duration::from_secs_f64((LEAD_IN_ANSWERS * answer).min(LEAD_IN_MAX.as_secs_f64())).max(LEAD_IN_MIN)
-}
-
-/// An open loop at so many requests per second, arriving independently of each other and of the answers, counted from
-/// when all of its connections have been taken.
-pub fn open(subject: &Subject<'_>, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
-    let mut plan = plan(subject, duration)?;
-    plan.warmup = LEAD_IN_MIN;
-    plan.drain = duration.clamp(DRAIN_MIN, DRAIN_MAX);
-    // Kept connections are opened before the clock runs; more are made when all are busy.
-    plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
-    plan.load =
-        Load::Open { rate, connections_max: OPEN_CONNECTIONS_MAX, arrivals: Arrivals::Poisson { seed } };
-    window(subject, &plan)
-}
-
-fn plan(subject: &Subject<'_>, duration: Duration) -> Result<Plan, LabError> {
-    let address: SocketAddr = subject.server.address();
-    let mut plan = subject.target.plan(address).map_err(|source| load_error(subject, source))?;
-    plan.stop = Stop::Duration(duration);
-    plan.drain = duration.min(DRAIN_MAX);
-    // What the generator chooses by itself is no part of a difference between two arms.
-    plan.gathering = false;
-    plan.reuse = if subject.keep_alive { Reuse::Always } else { Reuse::Never };
-    if let Some(threads) = subject.threads {
-        plan.threads = Threads::Count(threads);
-    }
-    Ok(plan)
-}
-
-fn window(subject: &Subject<'_>, plan: &Plan) -> Result<Window, LabError> {
-    if subject.stop.is_stopped() {
-        return Err(LabError::Interrupted);
-    }
-    let before = subject.server.used(false);
-    let report = run(plan, &mut |_| {}, subject.stop).map_err(|source| load_error(subject, source))?;
-    let after = subject.server.used(false);
-    if subject.stop.is_stopped() {
-        return Err(LabError::Interrupted);
-    }
-    let server_cpu = after.cpu_since(&before);
-    let machine = machine_use(&report, server_cpu.mul_f64(counted_share(&report)));
-    Ok(Window { report, server_cpu, machine })
 }
 
 /// All that was answered. Answers to requests of the lead-in that came after the end are in no figure of the window:
@@ -185,10 +198,6 @@ fn requests(report: &Report) -> u64 {
 fn counted_share(report: &Report) -> f64 {
     let counted = (report.counts.completed + report.counts.carried_in) as f64;
     if counted > 0.0 { counted / requests(report) as f64 } else { 1.0 }
-}
-
-fn load_error(subject: &Subject<'_>, source: forkful_load::LoadError) -> LabError {
-    LabError::Load { arm: subject.arm.to_owned(), source }
 }
 
 fn machine_use(report: &Report, server_cpu: Duration) -> MachineUse {
@@ -204,30 +213,8 @@ fn machine_use(report: &Report, server_cpu: Duration) -> MachineUse {
     }
 }
 
-/// Refuses a window in which requests failed: their times and rates would be those of errors.
-pub fn must_be_right(subject: &Subject<'_>, report: &Report) -> Result<(), LabError> {
-    const SHARE_MAX: f64 = 0.01;
-    let failed = report.errors_total();
-    let total = report.counts.started.max(1);
-    if failed as f64 / total as f64 <= SHARE_MAX {
-        return Ok(());
-    }
-    let worst = report.errors.iter().max_by_key(|error| error.count);
-    let mut cause = worst.map_or_else(String::new, |error| error.cause.words().to_owned());
-    let wrong: Vec<String> = report
-        .statuses
-        .iter()
-        .filter(|(status, _)| !subject.target.accepts(*status))
-        .map(|(status, count)| format!("{count} times status {status}"))
-        .collect();
-    if !wrong.is_empty() {
-        cause = wrong.join(", ");
-    }
-    Err(LabError::Errors { arm: subject.arm.to_owned(), failed, total, cause, tail: subject.server.tail() })
-}
-
 /// A percentile in milliseconds, if there are samples enough for it to mean something.
-pub fn percentile_ms(histogram: &forkful_load::Histogram, percentile: f64) -> Option<f64> {
+pub(crate) fn percentile_ms(histogram: &forkful_load::Histogram, percentile: f64) -> Option<f64> {
     (histogram.len() >= samples_min(percentile))
         .then(|| histogram.value_at_quantile(percentile / 100.0) as f64 / 1e6)
 }
@@ -235,11 +222,11 @@ pub fn percentile_ms(histogram: &forkful_load::Histogram, percentile: f64) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forkful_load::new_histogram;
+    use forkful_load::Histogram;
 
     #[test]
     fn a_percentile_needs_samples_enough() {
-        let mut histogram = new_histogram();
+        let mut histogram = Histogram::default();
         for value in 1..=999_u64 {
             histogram.record(value * 1_000_000).unwrap();
         }
@@ -248,7 +235,7 @@ mod tests {
         histogram.record(1_000_000_000).unwrap();
         assert!(percentile_ms(&histogram, 99.0).is_some());
         assert_eq!(percentile_ms(&histogram, 99.9), None);
-        assert_eq!(percentile_ms(&new_histogram(), 50.0), None);
+        assert_eq!(percentile_ms(&Histogram::default(), 50.0), None);
         assert_eq!([50.0, 90.0, 95.0, 97.5, 99.0, 99.9].map(samples_min), [1, 100, 200, 1000, 1000, 10_000]);
     }
 

@@ -58,7 +58,6 @@ pub enum LoadError {
     /// More connections than descriptors.
     #[error("{connections} connections need {needed} open files, but only {limit} are allowed")]
     Descriptors {
-        /// Connections asked for.
         connections: usize,
         /// Descriptors that they need, with those of the engine.
         needed: u64,

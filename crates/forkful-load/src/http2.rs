@@ -69,7 +69,7 @@ impl Engine {
         let tasks = LocalSet::new();
         tasks.block_on(&runtime, pacing::open_first(&context));
         let failure = context.first_failure.borrow_mut().take();
-        let opened = context.recorder.borrow().connections.opened;
+        let opened = context.recorder.borrow().report.connections.opened;
         // The receiver outlives all threads; if it is gone, nobody wants to know.
         let _ = updates.send(Update::Ready { opened, failure });
         context.begin(shared.wait_for_start());
@@ -118,7 +118,9 @@ async fn drive(context: &Rc<Context>) {
 
 /// Lets go of all connections and gives them the time to tell the server.
 async fn farewell(context: &Rc<Context>) {
-    context.leave_all();
+    for place in context.places.borrow().iter() {
+        place.leave(context, None);
+    }
     let all_gone = async {
         while context.drivers.get() > 0 {
             context.changed.notified().await;
@@ -135,9 +137,9 @@ fn finish(context: &Rc<Context>, drained_at: Nanos) -> Outcome {
     let mut thread = context.meter.borrow().facts();
     let mut recorder = context.take_recorder();
     thread.connections = context.places.borrow().len() as u64;
-    thread.completed = recorder.counts.completed;
+    thread.completed = recorder.report.counts.completed;
     recorder.first_response = context.first_response.borrow_mut().take();
-    recorder.connections.streams = context.streams_reached() as u64;
+    recorder.report.connections.streams = context.streams.get() as u64;
     let workers = context.workers.borrow().as_slice().to_vec();
     Outcome {
         facts: Facts { recorder, workers },

@@ -53,7 +53,7 @@ pub use plan::{
 };
 pub use progress::{Phase, Progress, StopHandle};
 pub use report::facts::{
-    Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Host, Kernel, Report, RequestFacts,
-    Sample, ThreadFacts, Window, Worker, new_histogram,
+    Bytes, Connections, Counts, FirstResponse, Histogram, Host, Kernel, Report, RequestFacts, Sample,
+    ThreadFacts, Window, Worker,
 };
 pub use run::run;

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::plan::Plan;
-use crate::recorder::{Recorder, record_nanos};
+use crate::recorder::Recorder;
 use crate::report::facts::ThreadFacts;
 use crate::shared::{Times, Totals, Update};
 
@@ -19,7 +19,7 @@ pub(crate) struct Gauges {
 }
 
 /// When windows end, and what a thread knows of itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Meter {
     times: Times,
     window: Nanos,
@@ -41,23 +41,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// Before the start.
     pub(crate) fn idle() -> Self {
-        Self {
-            times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
-            window: NEVER,
-            window_end: NEVER,
-            window_index: 0,
-            measuring: false,
-            cpu_at_window: 0.0,
-            window_began: 0,
-            cpu_at_measure: 0.0,
-            switches_at_measure: 0,
-            busy_max: 0.0,
-            wakes: 0,
-            events: 0,
-            pauses: 0,
-            open_max: 0,
-            ended: None,
-        }
+        Self { times: Times::UNKNOWN, window: NEVER, window_end: NEVER, ..Self::default() }
     }
 
     pub(crate) fn begin(&mut self, now: Nanos, times: Times, plan: &Plan) {
@@ -85,7 +69,7 @@ impl Meter {
         if self.measuring {
             self.wakes += 1;
             self.events += events as u64;
-            record_nanos(&mut recorder.residency, residency);
+            recorder.report.residency.note(residency);
         }
     }
 
@@ -134,7 +118,7 @@ impl Meter {
         }
         self.end(now);
         self.send(now, recorder, gauges, updates);
-        recorder.connections.reached = self.open_max;
+        recorder.report.connections.reached = self.open_max;
     }
 
     pub(crate) fn facts(&self) -> ThreadFacts {
@@ -145,12 +129,11 @@ impl Meter {
             cpu_seconds,
             busy: if wall > 0.0 { cpu_seconds / wall } else { 0.0 },
             busy_max: self.busy_max,
-            connections: 0,
-            completed: 0,
             wakes: self.wakes,
             events: self.events,
             pauses: self.pauses,
             involuntary_switches: involuntary_switches().saturating_sub(self.switches_at_measure),
+            ..ThreadFacts::default()
         }
     }
 
@@ -160,11 +143,11 @@ impl Meter {
         window.open_connections = gauges.open;
         window.backlog = gauges.backlog;
         let totals = Totals {
-            started: recorder.counts.started,
-            completed: recorder.counts.completed,
-            failed: recorder.counts.failed,
+            started: recorder.report.counts.started,
+            completed: recorder.report.counts.completed,
+            failed: recorder.report.counts.failed,
             errors: recorder.errors_total(),
-            opened: recorder.connections.opened,
+            opened: recorder.report.connections.opened,
         };
         let update = Update::Window { thread: gauges.thread, measured: self.measuring, window, totals };
         // Waits while the display is slow: the queue holds minutes, and nothing may be lost.

@@ -195,7 +195,6 @@ pub enum Load {
 /// Pause of a connection between an answer and its next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
-    /// None.
     None,
     /// Always the same.
     Fixed(Duration),

@@ -26,9 +26,7 @@ pub struct Progress {
     pub elapsed: Duration,
     /// Part of the measurement that is done, 0 to 1, by time or by requests, whichever the plan stops at.
     pub done: f64,
-    /// Requests started.
     pub started: u64,
-    /// Complete answers.
     pub completed: u64,
     /// Requests that ended without a complete answer.
     pub failed: u64,
@@ -44,7 +42,6 @@ pub struct Progress {
     pub answered: u64,
     /// Their response times together: means of any stretch are differences of these two.
     pub response_sum: Duration,
-    /// Open connections.
     pub open_connections: u64,
     /// Open loop: requests that should have started and have not. 0 in a closed loop.
     pub backlog: u64,

@@ -9,10 +9,7 @@ use std::time::Duration;
 use crate::cause::{ErrorCause, ErrorExample};
 use crate::clock::{NEVER, Nanos};
 use crate::coarse::{Coarse, Sparse};
-use crate::report::facts::{
-    Bytes, Connections, Counts, FirstResponse, HISTOGRAM_MAX, Histogram, Report, RequestFacts, Sample,
-    new_histogram,
-};
+use crate::report::facts::{FirstResponse, Histogram, Report, RequestFacts, Sample};
 use crate::workers::NO_WORKER;
 
 pub(crate) use merge::{Facts, merged};
@@ -84,22 +81,12 @@ pub(crate) struct Recorder {
     pub(crate) end: Nanos,
     /// Requests whose response, total, service and first byte are one and the same: almost all of a closed loop.
     simple: Histogram,
-    response: Histogram,
-    total: Histogram,
-    service: Histogram,
-    first_byte: Histogram,
-    pub(crate) connect: Histogram,
-    slip: Histogram,
-    pub(crate) residency: Histogram,
+    /// This thread's part of the report: counts, times of the other requests, bytes, connections, samples.
+    pub(crate) report: Report,
     unread: Nanos,
-    censored: Histogram,
-    pub(crate) counts: Counts,
-    warmup: Counts,
     statuses: Box<[u64; STATUSES]>,
     errors: [u64; ErrorCause::ALL.len()],
     examples: Vec<(ErrorCause, ErrorExample)>,
-    pub(crate) bytes: Bytes,
-    pub(crate) connections: Connections,
     workers: Vec<(u64, u64)>,
     requests: Vec<RequestCounts>,
     pub(crate) first_response: Option<(Nanos, FirstResponse)>,
@@ -107,7 +94,6 @@ pub(crate) struct Recorder {
     /// Body lengths that differ from this thread's first answer, by length; bounded.
     lengths: Vec<(u64, u64)>,
     other_lengths: u64,
-    samples: Vec<Sample>,
     sample_every: u64,
     sample_in: u64,
     window: ThreadWindow,
@@ -134,23 +120,12 @@ impl Recorder {
         Self {
             options,
             end: NEVER,
-            simple: new_histogram(),
-            response: new_histogram(),
-            total: new_histogram(),
-            service: new_histogram(),
-            first_byte: new_histogram(),
-            connect: new_histogram(),
-            slip: new_histogram(),
-            residency: new_histogram(),
+            simple: Histogram::default(),
+            report: Report::default(),
             unread: 0,
-            censored: new_histogram(),
-            counts: Counts::default(),
-            warmup: Counts::default(),
             statuses: Box::new([0; STATUSES]),
             errors: [0; ErrorCause::ALL.len()],
             examples: Vec::new(),
-            bytes: Bytes::default(),
-            connections: Connections::default(),
             workers: Vec::new(),
             requests: (0..options.requests)
                 .map(|index| RequestCounts { times: with_times(index), ..RequestCounts::default() })
@@ -159,7 +134,6 @@ impl Recorder {
             first_body: None,
             lengths: Vec::new(),
             other_lengths: 0,
-            samples: Vec::new(),
             sample_every: 1,
             sample_in: 1,
             window: ThreadWindow::default(),
@@ -178,10 +152,10 @@ impl Recorder {
     pub(crate) fn started(&mut self, measured: bool, request: u16) {
         self.window.started += 1;
         if measured {
-            self.counts.started += 1;
+            self.report.counts.started += 1;
             self.requests[usize::from(request)].started += 1;
         } else {
-            self.warmup.started += 1;
+            self.report.warmup.started += 1;
         }
     }
 
@@ -189,8 +163,8 @@ impl Recorder {
     #[inline]
     pub(crate) fn sent(&mut self, measured: bool, bytes: usize, body_bytes: usize) {
         if measured {
-            self.bytes.sent += bytes as u64;
-            self.bytes.sent_bodies += body_bytes as u64;
+            self.report.bytes.sent += bytes as u64;
+            self.report.bytes.sent_bodies += body_bytes as u64;
         }
     }
 
@@ -199,7 +173,7 @@ impl Recorder {
     pub(crate) fn received(&mut self, measured: bool, bytes: usize) {
         self.window.received += bytes as u64;
         if measured {
-            self.bytes.received += bytes as u64;
+            self.report.bytes.received += bytes as u64;
         }
     }
 
@@ -216,21 +190,21 @@ impl Recorder {
             return;
         }
         if now < self.end {
-            self.counts.completed += 1;
+            self.report.counts.completed += 1;
             self.last_end = self.last_end.max(now);
         } else {
-            self.counts.late += 1;
+            self.report.counts.late += 1;
         }
         if timing.intended == timing.sent && timing.first_byte == now {
-            record(&mut self.simple, response);
+            self.simple.note(response);
         } else {
-            record(&mut self.response, response);
-            record(&mut self.total, now - timing.begun);
-            record(&mut self.service, now - timing.sent);
-            record(&mut self.first_byte, timing.first_byte.saturating_sub(timing.sent));
+            self.report.response.note(response);
+            self.report.total.note(now - timing.begun);
+            self.report.service.note(now - timing.sent);
+            self.report.first_byte.note(timing.first_byte.saturating_sub(timing.sent));
         }
         self.statuses[usize::from(ending.status)] += 1;
-        self.bytes.received_bodies += ending.body_bytes;
+        self.report.bytes.received_bodies += ending.body_bytes;
         if self.first_body != Some(ending.body_bytes) {
             self.other_length(ending.body_bytes);
         }
@@ -242,7 +216,7 @@ impl Recorder {
         if let Some(times) = &mut request.times {
             times.record(response);
         }
-        self.counts.interim += u64::from(ending.interim);
+        self.report.counts.interim += u64::from(ending.interim);
         if let Some(cause) = ending.wrong {
             request.errors += 1;
             self.count_error(cause, now, || match cause {
@@ -264,18 +238,18 @@ impl Recorder {
     /// A request ended without a complete answer.
     pub(crate) fn failed(&mut self, timing: &Timing, cause: ErrorCause, detail: &str, now: Nanos) {
         if !timing.measured {
-            self.warmup.failed += 1;
+            self.report.warmup.failed += 1;
             return;
         }
-        self.counts.failed += 1;
+        self.report.counts.failed += 1;
         self.last_end = now.min(self.end);
         self.requests[usize::from(timing.request)].errors += 1;
         let response = now.saturating_sub(timing.intended);
         if cause.is_timeout() {
-            record(&mut self.response, response);
-            record(&mut self.total, now.saturating_sub(timing.begun));
+            self.report.response.note(response);
+            self.report.total.note(now.saturating_sub(timing.begun));
             if timing.sent > 0 {
-                record(&mut self.service, now.saturating_sub(timing.sent));
+                self.report.service.note(now.saturating_sub(timing.sent));
             }
         }
         self.count_error(cause, now, || detail.to_owned());
@@ -292,17 +266,17 @@ impl Recorder {
     /// An open loop's request left, so long after it was meant to.
     pub(crate) fn slipped(&mut self, timing: &Timing, slip: Nanos) {
         if timing.measured {
-            record(&mut self.slip, slip);
+            self.report.slip.note(slip);
         }
     }
 
     /// A request was still under way when the drain ended.
     pub(crate) fn unfinished(&mut self, timing: &Timing, now: Nanos) {
         if timing.measured {
-            self.counts.unfinished += 1;
-            record(&mut self.censored, now.saturating_sub(timing.intended));
+            self.report.counts.unfinished += 1;
+            self.report.censored.note(now.saturating_sub(timing.intended));
         } else {
-            self.warmup.unfinished += 1;
+            self.report.warmup.unfinished += 1;
         }
     }
 
@@ -320,10 +294,10 @@ impl Recorder {
     #[cold]
     fn completed_warmup(&mut self, _ending: &Ending, now: Nanos) {
         if now < self.options.measure_from {
-            self.warmup.completed += 1;
+            self.report.warmup.completed += 1;
         } else {
-            self.warmup.late += 1;
-            self.counts.carried_in += u64::from(now < self.end);
+            self.report.warmup.late += 1;
+            self.report.counts.carried_in += u64::from(now < self.end);
         }
     }
 
@@ -368,9 +342,9 @@ impl Recorder {
         if self.sample_in > 0 {
             return;
         }
-        if self.samples.len() >= Report::SAMPLES_MAX / self.options.threads.max(1) {
+        if self.report.samples.len() >= Report::SAMPLES_MAX / self.options.threads.max(1) {
             let mut index = 0;
-            self.samples.retain(|_| {
+            self.report.samples.retain(|_| {
                 index += 1;
                 index % 2 == 1
             });
@@ -378,18 +352,8 @@ impl Recorder {
         }
         self.sample_in = self.sample_every;
         let at = Duration::from_nanos(intended.saturating_sub(self.options.measure_from));
-        self.samples.push(Sample { at, response: Duration::from_nanos(response), status });
+        self.report.samples.push(Sample { at, response: Duration::from_nanos(response), status });
     }
-}
-
-#[inline]
-fn record(histogram: &mut Histogram, value: Nanos) {
-    histogram.saturating_record(value.clamp(1, HISTOGRAM_MAX.as_nanos() as u64));
-}
-
-/// Adds a value to a histogram of another owner.
-pub(crate) fn record_nanos(histogram: &mut Histogram, value: Nanos) {
-    record(histogram, value);
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ fn thread_of<'s>(
         return Ok(Box::new(move || engine.run()));
     }
     let engine = Engine::new(shared, index, updates);
-    let engine = engine.map_err(|error| LoadError::System { what: "epoll", source: error.into() })?;
+    let engine = engine.map_err(|source| LoadError::System { what: "epoll", source })?;
     Ok(Box::new(move || engine.run()))
 }
 
@@ -144,7 +144,7 @@ impl<'c> Conductor<'c> {
                 windows: vec![crate::recorder::ThreadWindow::default(); threads],
                 ..Live::default()
             },
-            times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
+            times: Times::UNKNOWN,
             before: Snapshot::default(),
             after: None,
             stopped_early: false,
@@ -343,7 +343,7 @@ impl<'c> Conductor<'c> {
         report.stopped_early = self.stopped_early;
         report.connections.asked = plan.connections as u64;
         report.connections.reached =
-            outcomes.iter().map(|outcome| outcome.facts.recorder.connections.reached).sum();
+            outcomes.iter().map(|outcome| outcome.facts.recorder.report.connections.reached).sum();
         report.unsent = outcomes.iter().map(|outcome| outcome.unsent).sum();
         report.offered = outcomes.iter().map(|outcome| outcome.offered).sum();
         report.threads = outcomes.iter().map(|outcome| outcome.thread).collect();
@@ -377,7 +377,7 @@ impl<'c> Conductor<'c> {
 fn ended_by_requests(plan: &Plan, outcomes: &[Outcome]) -> Option<Nanos> {
     let Stop::Requests(requests) = plan.stop else { return None };
     let counts = |pick: fn(&crate::Counts) -> u64| {
-        outcomes.iter().map(|outcome| pick(&outcome.facts.recorder.counts)).sum::<u64>()
+        outcomes.iter().map(|outcome| pick(&outcome.facts.recorder.report.counts)).sum::<u64>()
     };
     let in_time = counts(|counts| counts.started - counts.late - counts.unfinished);
     (in_time == requests).then(|| last_end(outcomes))

@@ -1,8 +1,8 @@
 //! What the threads of a run share. Nothing of it is touched for each request: numbers of requests are claimed in
 //! blocks, the rest is read.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::clock::{Clock, NEVER, Nanos};
 use crate::compiled::Compiled;
@@ -77,11 +77,16 @@ impl Numbers {
 }
 
 /// The moments of a run, fixed once all threads are ready.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) start: Nanos,
     pub(crate) ramp_end: Nanos,
     pub(crate) measure_from: Nanos,
+}
+
+impl Times {
+    /// Before they are fixed.
+    pub(crate) const UNKNOWN: Self = Self { start: NEVER, ramp_end: NEVER, measure_from: NEVER };
 }
 
 /// What all threads see.
@@ -92,11 +97,9 @@ pub(crate) struct Shared {
     pub(crate) numbers: Numbers,
     /// End of the measurement; set once the start is known, and earlier by whoever ends the run.
     end: AtomicU64,
-    times: Mutex<Option<Times>>,
-    started: Condvar,
-    /// The threads may close their connections and end.
-    released: Mutex<bool>,
-    may_end: Condvar,
+    times: OnceLock<Times>,
+    /// Set when the threads may close their connections and end.
+    released: OnceLock<()>,
 }
 
 impl Shared {
@@ -108,10 +111,8 @@ impl Shared {
             warmup_numbers: Numbers::new(WARMUP_NUMBERS, u64::MAX, threads),
             numbers: Numbers::new(0, limit, threads),
             end: AtomicU64::new(NEVER),
-            times: Mutex::new(None),
-            started: Condvar::new(),
-            released: Mutex::new(false),
-            may_end: Condvar::new(),
+            times: OnceLock::new(),
+            released: OnceLock::new(),
         }
     }
 
@@ -136,34 +137,24 @@ impl Shared {
         self.end.fetch_min(at, Ordering::Relaxed);
     }
 
-    /// Lets the threads begin.
+    /// Lets the threads begin, unless they have.
     pub(crate) fn start(&self, times: Times) {
-        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
-        self.started.notify_all();
+        self.times.get_or_init(|| times);
     }
 
     /// Lets the threads end.
     pub(crate) fn release(&self) {
-        *self.released.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.may_end.notify_all();
+        self.released.get_or_init(|| ());
     }
 
     /// Waits for [`Shared::release`]: connections are kept until somebody has had a last look at them.
     pub(crate) fn wait_for_release(&self) {
-        let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.may_end.wait_while(released, |released| !*released);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.released.wait();
     }
 
     /// Waits for [`Shared::start`].
     pub(crate) fn wait_for_start(&self) -> Times {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(times) = *times {
-                return times;
-            }
-            times = self.started.wait(times).unwrap_or_else(PoisonError::into_inner);
-        }
+        *self.times.wait()
     }
 }
 

@@ -34,7 +34,6 @@ impl Attempts {
         (!is_over).then(|| window.ends - now)
     }
 
-    /// Counts a failure.
     pub(crate) fn failed(&mut self, client: IpAddr, now: Instant) {
         let client = network(client);
         if !self.by_client.contains_key(&client) && self.by_client.len() >= CLIENTS_MAX {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forkful_load::{Histogram, new_histogram};
+use forkful_load::Histogram;
 
 use super::pilot::Pilot;
 use super::trial::is_seen;
@@ -140,11 +140,11 @@ fn latencies(trials: &[&Trial]) -> Vec<Latency> {
     let rates = trials.iter().map(|trial| trial.at_rates.len()).min().unwrap_or(0);
     (0..rates)
         .map(|index| {
-            let merged = merge(trials.iter().map(|trial| &trial.at_rates[index].response));
+            let merged = Histogram::of_all(trials.iter().map(|trial| &trial.at_rates[index].sums.response));
             let first = &trials[0].at_rates[index];
             let overloaded = trials.iter().filter(|trial| trial.at_rates[index].overloaded).count();
             // One slow moment in one block is no overload of the arm.
-            let unfinished = trials.iter().map(|trial| trial.at_rates[index].unfinished).sum();
+            let unfinished = trials.iter().map(|trial| trial.at_rates[index].sums.unfinished).sum();
             Latency {
                 overloaded: 2 * overloaded > trials.len(),
                 ..latency(first.load, first.rate, &merged, unfinished)
@@ -154,17 +154,9 @@ fn latencies(trials: &[&Trial]) -> Vec<Latency> {
 }
 
 fn service_time(trials: &[&Trial]) -> Option<Latency> {
-    let merged = merge(trials.iter().map(|trial| &trial.service));
+    let merged = Histogram::of_all(trials.iter().map(|trial| &trial.service));
     let rate = mean(&trials.iter().map(|trial| trial.per_second).collect::<Vec<_>>());
     (!merged.is_empty()).then(|| latency(1.0, rate, &merged, 0))
-}
-
-fn merge<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {
-    let mut merged = new_histogram();
-    for histogram in histograms {
-        merged.add(histogram).expect("all histograms of the engine have the same bounds");
-    }
-    merged
 }
 
 /// A merged distribution as the document has it.
@@ -276,10 +268,10 @@ fn why_no_interval(blocks: &[Block], arms: [usize; 2], index: usize) -> String {
         || arms.into_iter().flat_map(|arm| trials(blocks, arm)).filter_map(|trial| trial.at_rates.get(index));
     if counting(blocks).count() < 2 {
         "one block has no spread to tell".to_owned()
-    } else if windows().any(|at| !is_seen(99.0, at.unfinished, &at.response)) {
+    } else if windows().any(|at| !is_seen(99.0, at.sums.unfinished, &at.sums.response)) {
         "more than 1 % of the requests of a window had no answer when the waiting ended".to_owned()
     } else {
-        let fewest = windows().map(|at| at.response.len()).min().unwrap_or(0);
+        let fewest = windows().map(|at| at.sums.response.len()).min().unwrap_or(0);
         format!("too few requests, {fewest} in a window where {P99_SAMPLES_MIN} are needed")
     }
 }
@@ -294,8 +286,8 @@ fn percentile_ratio(
 ) -> Option<PercentileRatio> {
     let merged = |arm: usize| {
         let mine: Vec<&Trial> = trials(blocks, arm).filter(|trial| trial.at_rates.len() > index).collect();
-        let all = merge(mine.iter().map(|trial| &trial.at_rates[index].response));
-        let unfinished = mine.iter().map(|trial| trial.at_rates[index].unfinished).sum();
+        let all = Histogram::of_all(mine.iter().map(|trial| &trial.at_rates[index].sums.response));
+        let unfinished = mine.iter().map(|trial| trial.at_rates[index].sums.unfinished).sum();
         is_seen(percentile, unfinished, &all).then(|| percentile_ms(&all, percentile)).flatten()
     };
     let (baseline_ms, arm_ms) = (merged(arms[0])?, merged(arms[1])?);

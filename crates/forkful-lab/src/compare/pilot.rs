@@ -9,7 +9,6 @@ use crate::document::CapacityPoint;
 use crate::measure::{self, Subject, Window};
 use crate::plan;
 use crate::progress::{Observer, Stage};
-use crate::server::Server;
 use crate::statistics::steadiness::{MachineUse, disturbance};
 
 /// Load until the first look at whether the code is compiled, and between two looks.
@@ -119,7 +118,6 @@ impl Pilot {
     }
 }
 
-/// Runs it.
 pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, LabError> {
     let mut quiet = Quiet::default();
     let mut pilot = Pilot {
@@ -165,17 +163,10 @@ fn one(
     quiet: &mut Quiet,
 ) -> Result<(), LabError> {
     let begun = Instant::now();
-    let server = Server::start(&setup.start_options(arm))?;
+    let subject = Subject::start(setup, arm)?;
     let started = begun.elapsed();
+    let server = &subject.server;
     pilot.ignores_port |= server.ignores_port();
-    let subject = Subject {
-        server: &server,
-        arm: &arm.name,
-        target: &setup.target,
-        keep_alive: setup.keep_alive,
-        threads: setup.threads,
-        stop: &setup.stop,
-    };
     // The first answer is a cold one; a warm one is quicker, so that this is careful.
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
@@ -184,13 +175,12 @@ fn one(
     let (needed, steady) =
         warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2), steps_max, quiet)?;
     pilot.warmups.push(needed);
-    let alone = measure::closed(&subject, 1, stretched(ALONE, 2))?;
+    let alone = subject.closed(1, stretched(ALONE, 2))?;
     let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
     pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
     for connections in counts {
         let lead_in = measure::lead_in(connections, steady);
-        let window = measure::closed_after(&subject, connections, lead_in, stretched(POINT, 4))?;
-        measure::must_be_right(&subject, &window.report)?;
+        let window = subject.closed_after(connections, lead_in, stretched(POINT, 4))?;
         let quantile_ms = |quantile| window.report.response.value_at_quantile(quantile) as f64 / 1e6;
         pilot.curve.push(CapacityPoint {
             arm: arm.name.clone(),
@@ -206,7 +196,7 @@ fn one(
         }
     }
     let ending = Instant::now();
-    drop(server);
+    drop(subject);
     pilot.overhead += started + ending.elapsed();
     Ok(())
 }
@@ -227,8 +217,7 @@ fn warm_up(
 ) -> Result<(Duration, f64), LabError> {
     let mut rates = Vec::new();
     loop {
-        let window = measure::closed(subject, connections, step)?;
-        measure::must_be_right(subject, &window.report)?;
+        let window = subject.closed(connections, step)?;
         quiet.saw(&window);
         rates.push(window.per_second());
         // A route that takes seconds is not made faster by a compiler.

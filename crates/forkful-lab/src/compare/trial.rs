@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use forkful_load::{Histogram, Report, new_histogram};
+use forkful_load::Histogram;
 
 use super::Setup;
 use super::overload::Supply;
@@ -69,24 +69,15 @@ pub(crate) struct Trial {
 pub(crate) struct AtRate {
     pub(crate) load: f64,
     pub(crate) rate: f64,
-    pub(crate) response: Histogram,
-    /// How late requests were sent: that time is in the response times.
-    pub(crate) slip: Histogram,
-    /// Requests without an answer when the waiting ended. They would all be slow ones.
-    pub(crate) unfinished: u64,
     pub(crate) overloaded: bool,
-    completed: u64,
-    errors: BTreeMap<String, u64>,
-    machine: MachineUse,
-    listen_overflows: u64,
-    throttled: Duration,
+    pub(crate) sums: Sums,
 }
 
 impl AtRate {
     /// A percentile in milliseconds, if it can be told.
     pub(crate) fn percentile_ms(&self, percentile: f64) -> Option<f64> {
-        is_seen(percentile, self.unfinished, &self.response)
-            .then(|| measure::percentile_ms(&self.response, percentile))
+        is_seen(percentile, self.sums.unfinished, &self.sums.response)
+            .then(|| measure::percentile_ms(&self.sums.response, percentile))
             .flatten()
     }
 }
@@ -101,7 +92,6 @@ pub(crate) fn is_seen(percentile: f64, unfinished: u64, response: &Histogram) ->
     unfinished == 0 || 100.0 * unfinished_share(unfinished, response) <= 100.0 - percentile
 }
 
-/// Runs one arm.
 pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Trial, LabError> {
     let mut trials = run_trials(setup, &[(arm, plan.warmup)], plan, &mut |_| {})?;
     Ok(trials.remove(0))
@@ -118,15 +108,13 @@ pub(crate) fn run_trials(
     let mut turns = Vec::new();
     for (arm, warmup) in arms {
         began(arm);
-        let mut turn =
-            Turn { setup, arm, server: Server::start(&setup.start_options(arm))?, lead_in: Duration::ZERO };
-        let warm = turn.right(measure::closed(&turn.subject(), plan.connections, *warmup)?)?;
-        turn.lead_in = measure::lead_in(plan.connections, warm.per_second());
-        turns.push(turn);
+        let subject = Subject::start(setup, arm)?;
+        let warm = subject.closed(plan.connections, *warmup)?;
+        turns.push(Turn { subject, lead_in: measure::lead_in(plan.connections, warm.per_second()) });
     }
     let lead_in = turns.iter().map(|turn| turn.lead_in).max().unwrap_or_default();
     let full = alternate(&turns, plan.window, 2 * lead_in, began, |turn, slice, _| {
-        measure::closed_after(&turn.subject(), plan.connections, turn.lead_in, slice)
+        turn.subject.closed_after(plan.connections, turn.lead_in, slice)
     })?;
     let mut at_rates: Vec<Vec<AtRate>> = arms.iter().map(|_| Vec::new()).collect();
     if !plan.latency_window.is_zero() && plan.weakest > 0.0 {
@@ -134,10 +122,10 @@ pub(crate) fn run_trials(
             let rate = plan.weakest * load;
             let windows =
                 alternate(&turns, plan.latency_window, 2 * lead_in, began, |turn, slice, number| {
-                    measure::open(&turn.subject(), rate, slice, plan.seed.wrapping_add(u64::from(number)))
+                    turn.subject.open(rate, slice, plan.seed.wrapping_add(u64::from(number)))
                 })?;
             for (found, windows) in at_rates.iter_mut().zip(windows) {
-                found.push(at_rate(load, rate, windows));
+                found.push(at_rate(load, rate, &windows));
             }
         }
     }
@@ -161,11 +149,11 @@ fn alternate(
             places.reverse();
         }
         for place in places {
-            began(turns[place].arm);
+            began(turns[place].subject.arm);
             let beside = Beside::begin(turns, place);
             let mut window = measure(&turns[place], window / slices, number)?;
             beside.end(&mut window);
-            windows[place].push(turns[place].right(window)?);
+            windows[place].push(window);
         }
     }
     Ok(windows)
@@ -180,7 +168,8 @@ struct Beside<'a> {
 impl<'a> Beside<'a> {
     fn begin(turns: &'a [Turn<'_>], measured: usize) -> Self {
         let others = turns.iter().enumerate().filter(|(place, _)| *place != measured);
-        let waiting = others.map(|(_, turn)| (&turn.server, turn.server.used(false))).collect();
+        let waiting =
+            others.map(|(_, turn)| (&turn.subject.server, turn.subject.server.used(false))).collect();
         Self { waiting, since: Instant::now() }
     }
 
@@ -199,37 +188,22 @@ fn slices(window: Duration, slice_min: Duration, arms: usize) -> u32 {
 
 /// A running arm of a block.
 struct Turn<'a> {
-    setup: &'a Setup,
-    arm: &'a Arm,
-    server: Server,
+    subject: Subject<'a>,
     lead_in: Duration,
 }
 
 impl Turn<'_> {
-    fn subject(&self) -> Subject<'_> {
-        Subject {
-            server: &self.server,
-            arm: &self.arm.name,
-            target: &self.setup.target,
-            keep_alive: self.setup.keep_alive,
-            threads: self.setup.threads,
-            stop: &self.setup.stop,
-        }
-    }
-
-    fn right(&self, window: Window) -> Result<Window, LabError> {
-        measure::must_be_right(&self.subject(), &window.report)?;
-        Ok(window)
-    }
-
     fn trial(&self, plan: &TrialPlan, full: &[Window], at_rates: Vec<AtRate>) -> Trial {
-        let used = self.server.used(true);
+        let server = &self.subject.server;
+        let used = server.used(true);
         let sums = Sums::of(full);
+        let others = || at_rates.iter().map(|found| &found.sums);
         let seconds = sums.elapsed.as_secs_f64();
-        let per_second = if seconds > 0.0 { sums.completed as f64 / seconds } else { 0.0 };
-        let little = little(per_second, &sums, plan.connections);
-        let mut errors = sums.errors;
-        for (cause, count) in at_rates.iter().flat_map(|found| &found.errors) {
+        // Those under way at the beginning belong to it as those under way at the end do not.
+        let completed = sums.completed + sums.carried_in;
+        let per_second = if seconds > 0.0 { completed as f64 / seconds } else { 0.0 };
+        let mut errors = sums.errors.clone();
+        for (cause, count) in others().flat_map(|found| &found.errors) {
             *errors.entry(cause.clone()).or_default() += count;
         }
         let cpu_per_request = (sums.requests > 0).then(|| sums.server_cpu.div_f64(sums.requests as f64));
@@ -241,36 +215,42 @@ impl Turn<'_> {
             generator_busy: full.iter().map(Window::generator_busy).sum::<f64>() / full.len().max(1) as f64,
             memory_bytes: used.memory_bytes,
             processes: used.processes(),
-            started_in: self.server.started_in(),
-            ignores_port: self.server.ignores_port().then(|| self.server.address().port()),
-            requests: sums.completed + at_rates.iter().map(|found| found.completed).sum::<u64>(),
+            started_in: server.started_in(),
+            ignores_port: server.ignores_port().then(|| server.address().port()),
+            requests: completed + others().map(|found| found.completed).sum::<u64>(),
             errors,
             timeline: timeline(full),
             // Apart, so that neither hides what happened to the other.
             disturbance: disturbance(&sums.machine).or_else(|| {
                 let mut at_rates_machine = MachineUse::default();
-                at_rates.iter().for_each(|found| at_rates_machine.add(&found.machine));
+                others().for_each(|found| at_rates_machine.add(&found.machine));
                 disturbance(&at_rates_machine)
             }),
-            little,
+            little: little(per_second, &sums, plan.connections),
             listen_overflows: sums.listen_overflows
-                + at_rates.iter().map(|found| found.listen_overflows).sum::<u64>(),
-            throttled: sums.throttled + at_rates.iter().map(|found| found.throttled).sum::<Duration>(),
-            service: sums.service,
+                + others().map(|found| found.listen_overflows).sum::<u64>(),
+            throttled: sums.throttled + others().map(|found| found.throttled).sum::<Duration>(),
+            service: sums.response,
             at_rates,
         }
     }
 }
 
-/// What all slices of an arm brought together.
-struct Sums {
+/// What slices of an arm brought together: those at saturation, or those at one rate.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sums {
     elapsed: Duration,
     completed: u64,
+    carried_in: u64,
     requests: u64,
+    /// Requests without an answer when the waiting ended. They would all be slow ones.
+    pub(crate) unfinished: u64,
     server_cpu: Duration,
     generator_cpu: f64,
     machine: MachineUse,
-    service: Histogram,
+    pub(crate) response: Histogram,
+    /// How late requests were sent: that time is in the response times.
+    pub(crate) slip: Histogram,
     unread: Duration,
     errors: BTreeMap<String, u64>,
     listen_overflows: u64,
@@ -279,31 +259,23 @@ struct Sums {
 
 impl Sums {
     fn of(windows: &[Window]) -> Self {
-        let mut sums = Self {
-            elapsed: Duration::ZERO,
-            completed: 0,
-            requests: 0,
-            server_cpu: Duration::ZERO,
-            generator_cpu: 0.0,
-            machine: MachineUse::default(),
-            service: new_histogram(),
-            unread: Duration::ZERO,
-            errors: BTreeMap::new(),
-            listen_overflows: 0,
-            throttled: Duration::ZERO,
-        };
+        let mut sums = Self::default();
         for window in windows {
             let report = &window.report;
             sums.elapsed += report.elapsed;
-            // Those under way at the beginning belong to it as those under way at the end do not.
-            sums.completed += report.counts.completed + report.counts.carried_in;
+            sums.completed += report.counts.completed;
+            sums.carried_in += report.counts.carried_in;
             sums.requests += window.requests();
+            sums.unfinished += report.counts.unfinished;
             sums.server_cpu += window.server_cpu;
             sums.generator_cpu += report.cpu_seconds;
             sums.machine.add(&window.machine);
-            add(&mut sums.service, &report.response);
+            sums.response.merge(&report.response);
+            sums.slip.merge(&report.slip);
             sums.unread += report.unread;
-            count_errors(&mut sums.errors, report);
+            for error in &report.errors {
+                *sums.errors.entry(error.cause.words().to_owned()).or_default() += error.count;
+            }
             sums.listen_overflows += report.kernel.listen_overflows.unwrap_or(0);
             sums.throttled += report.host.throttled.unwrap_or_default();
         }
@@ -311,46 +283,11 @@ impl Sums {
     }
 }
 
-fn add(sum: &mut Histogram, other: &Histogram) {
-    sum.add(other).expect("histograms of the engine have the same bounds");
-}
-
 /// What the slices at one rate brought together.
-pub(crate) fn at_rate(load: f64, rate: f64, windows: Vec<Window>) -> AtRate {
-    let mut found = AtRate {
-        load,
-        rate,
-        response: new_histogram(),
-        slip: new_histogram(),
-        unfinished: 0,
-        overloaded: false,
-        completed: 0,
-        errors: BTreeMap::new(),
-        machine: MachineUse::default(),
-        listen_overflows: 0,
-        throttled: Duration::ZERO,
-    };
+pub(crate) fn at_rate(load: f64, rate: f64, windows: &[Window]) -> AtRate {
     let mut supply = Supply::default();
-    for window in windows {
-        let report = window.report;
-        add(&mut found.response, &report.response);
-        add(&mut found.slip, &report.slip);
-        count_errors(&mut found.errors, &report);
-        found.machine.add(&window.machine);
-        found.unfinished += report.counts.unfinished;
-        found.completed += report.counts.completed;
-        found.listen_overflows += report.kernel.listen_overflows.unwrap_or(0);
-        found.throttled += report.host.throttled.unwrap_or_default();
-        supply.add(&report);
-    }
-    found.overloaded = supply.is_overloaded();
-    found
-}
-
-fn count_errors(errors: &mut BTreeMap<String, u64>, report: &Report) {
-    for error in &report.errors {
-        *errors.entry(error.cause.words().to_owned()).or_default() += error.count;
-    }
+    windows.iter().for_each(|window| supply.add(&window.report));
+    AtRate { load, rate, overloaded: supply.is_overloaded(), sums: Sums::of(windows) }
 }
 
 /// The slices one after the other.
@@ -371,15 +308,17 @@ fn timeline(windows: &[Window]) -> Vec<[f64; 2]> {
 /// X · R ÷ c, which is 1 when the accounts are right and all connections were always busy. R is an answer's time, and how
 /// long it lay unread.
 fn little(per_second: f64, sums: &Sums, connections: usize) -> Option<f64> {
-    let answers = sums.service.len();
+    let answers = sums.response.len();
     (answers > 0 && connections > 0).then(|| {
-        let each = sums.service.mean() / 1e9 + sums.unread.as_secs_f64() / answers as f64;
+        let each = sums.response.mean() / 1e9 + sums.unread.as_secs_f64() / answers as f64;
         per_second * each / connections as f64
     })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use forkful_load::Report;
+
     use super::*;
 
     /// An undisturbed trial that answered 1,000 requests a second, with these windows at rates.
@@ -396,7 +335,7 @@ pub(crate) mod tests {
             ignores_port: None,
             requests: 1_000,
             errors: BTreeMap::new(),
-            service: new_histogram(),
+            service: Histogram::default(),
             at_rates,
             timeline: Vec::new(),
             disturbance: None,
@@ -419,10 +358,10 @@ pub(crate) mod tests {
             let machine = MachineUse { capacity: Duration::from_secs(1), ..MachineUse::default() };
             Window { report, server_cpu: Duration::ZERO, machine }
         };
-        let found = at_rate(0.5, 100.0, vec![window(100, 1), window(100, 0)]);
-        assert_eq!((found.unfinished, found.slip.len(), found.listen_overflows), (1, 200, 4));
-        assert_eq!(found.throttled, Duration::from_millis(60));
-        assert_eq!(found.machine.capacity, Duration::from_secs(2));
+        let found = at_rate(0.5, 100.0, &[window(100, 1), window(100, 0)]);
+        assert_eq!((found.sums.unfinished, found.sums.slip.len(), found.sums.listen_overflows), (1, 200, 4));
+        assert_eq!(found.sums.throttled, Duration::from_millis(60));
+        assert_eq!(found.sums.machine.capacity, Duration::from_secs(2));
         assert!(!found.overloaded);
     }
 
@@ -430,7 +369,7 @@ pub(crate) mod tests {
     fn littles_law_finds_the_connections_again() {
         let mut sums = Sums::of(&[]);
         assert_eq!(little(0.0, &sums, 64), None);
-        sums.service.record_n(60_000_000, 1000).unwrap();
+        sums.response.record_n(60_000_000, 1000).unwrap();
         sums.unread = Duration::from_secs(4);
         assert!((little(1000.0, &sums, 64).unwrap() - 1.0).abs() < 0.01);
     }

@@ -19,7 +19,6 @@ const LITTLE_MAX: f64 = 0.05;
 /// Fewer answers in a window make the throughput a matter of one more or less.
 const ANSWERS_FEW: f64 = 50.0;
 
-/// Looks at everything.
 pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comparison) -> Trust {
     let trials: Vec<(usize, &Trial)> =
         counting(blocks).flat_map(|block| block.trials.iter().enumerate()).collect();

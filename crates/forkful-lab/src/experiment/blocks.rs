@@ -1,14 +1,15 @@
 //! Arms measured in interleaved blocks of random order, each on a server of its own: what is between two arms of a
 //! block is their difference, not the hour of the day.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use forkful_core::spec::AppSpec;
 use forkful_load::report::Check;
-use forkful_load::{Histogram, Phase, Plan, Progress, Report, Stop, StopHandle, new_histogram, run};
+use forkful_load::{Histogram, Phase, Plan, Progress, Report, Stop, StopHandle, run};
 use serde_json::{Value, json};
 
-use super::document::number;
+use super::document::{Document, number};
 use super::figures::{self, Latency};
 use super::observe::{self, Observer, Watched, now_ms};
 use super::remaining::{Remaining, words};
@@ -104,15 +105,7 @@ fn one(
     let cpu = server.used(false).cpu_since(&before);
     let answers = report.counts.completed + report.counts.late;
     if answers == 0 {
-        let cause = figures::error_words([&report]);
-        let total = report.counts.started;
-        return Err(LabError::Errors {
-            arm: arm.name.clone(),
-            failed: total,
-            total,
-            cause,
-            tail: server.tail(),
-        });
+        return Err(unanswered(arm, &report, &server));
     }
     Ok(Measured {
         block,
@@ -155,7 +148,25 @@ fn watched(
     if stop.is_stopped() {
         return Err(LabError::Interrupted);
     }
-    outcome.map_err(|source| LabError::Load { arm: arm.name.clone(), source })
+    outcome.map_err(LabError::load(&arm.name))
+}
+
+/// A load on a path of a server.
+pub(super) fn load(address: impl Display, path: &str) -> Result<Plan, LabError> {
+    Plan::get(&format!("http://{address}{path}")).map_err(LabError::load("the load"))
+}
+
+/// Requests without whose answers there is nothing to tell.
+pub(super) fn unanswered(arm: &Arm, report: &Report, server: &Server) -> LabError {
+    let total = report.counts.started;
+    let without_answer = total.saturating_sub(report.counts.completed + report.counts.late);
+    LabError::Errors {
+        arm: arm.name.clone(),
+        failed: without_answer.max(report.errors_total()),
+        total,
+        cause: figures::error_words([report]),
+        tail: server.tail(),
+    }
 }
 
 /// Starts the experiment's app as an arm, watched.
@@ -215,11 +226,7 @@ impl Series {
 
     /// Response times of all blocks together.
     pub(super) fn merged(&self) -> Histogram {
-        let mut all = new_histogram();
-        for measured in &self.measured {
-            all.add(&measured.report.response).expect("all histograms have the same bounds");
-        }
-        all
+        Histogram::of_all(self.measured.iter().map(|measured| &measured.report.response))
     }
 
     fn errors(&self) -> u64 {
@@ -227,7 +234,7 @@ impl Series {
     }
 
     /// A row of the table of arms.
-    pub(super) fn row(&self) -> Value {
+    fn row(&self) -> Value {
         json!({
             "name": self.arm.name,
             "what": self.arm.label,
@@ -244,8 +251,17 @@ impl Series {
     }
 }
 
+/// Adds what every such measurement shows: a row for each arm, drawings, checks.
+pub(super) fn show(document: &mut Document, series: &[Series], connections: usize) {
+    document.arms = series.iter().map(Series::row).collect();
+    document.plots.extend(plots(series));
+    for check in checks(series, connections) {
+        document.check(check);
+    }
+}
+
 /// Drawings that every such measurement has: blocks, differences, spectrum, shares of workers, how busy their loops were.
-pub(super) fn plots(series: &[Series]) -> Vec<Value> {
+fn plots(series: &[Series]) -> Vec<Value> {
     let mut plots = vec![blocks_plot(series)];
     plots.extend(ratios_plot(series));
     let spectra: Vec<Value> =
@@ -352,7 +368,7 @@ fn loops_plot(series: &[Series]) -> Option<Value> {
 }
 
 /// Looks at the whole measurement.
-pub(super) fn checks(series: &[Series], connections: usize) -> Vec<Check> {
+fn checks(series: &[Series], connections: usize) -> Vec<Check> {
     let reports = || series.iter().flat_map(|one| one.measured.iter().map(|measured| &measured.report));
     let busiest = reports().map(figures::generator_busy).fold(0.0, f64::max);
     let errors: u64 = reports().map(Report::errors_total).sum();

@@ -1,6 +1,7 @@
 //! From the load engine's reports to figures and drawings.
 
 use forkful_load::report::Check;
+use forkful_load::report::spread::samples_min;
 use forkful_load::{Histogram, Report};
 use serde_json::{Value, json};
 
@@ -17,7 +18,6 @@ const LITTLE_TOLERANCE: f64 = 0.10;
 const SPECTRUM: [f64; 15] =
     [0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.9, 99.95, 99.99, 99.999, 100.0];
 
-/// Latencies in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Latency {
     pub(super) mean: f64,
@@ -51,11 +51,6 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// So many samples that ten lie beyond a percentile; any number where half of them do.
-fn samples_beyond(percentile: f64) -> u64 {
-    if percentile <= 50.0 { 1 } else { (1_000.0 / (100.0 - percentile)).round() as u64 }
-}
-
 /// A time, or why there is none.
 pub(super) fn time_or_few(milliseconds: Option<f64>) -> String {
     milliseconds.map_or_else(|| "unknown (too few requests)".to_owned(), time)
@@ -66,7 +61,7 @@ pub(super) fn spectrum(name: &str, histogram: &Histogram) -> Value {
     let samples = histogram.len();
     let points: Vec<Value> = SPECTRUM
         .iter()
-        .filter(|percentile| **percentile >= 100.0 || samples >= samples_beyond(**percentile))
+        .filter(|percentile| **percentile >= 100.0 || samples >= samples_min(**percentile / 100.0))
         .map(|percentile| {
             json!([percentile / 100.0, milliseconds(histogram.value_at_percentile(*percentile))])
         })
@@ -112,7 +107,6 @@ pub(super) fn generator_check(busiest: f64) -> Check {
         })
 }
 
-/// Whether requests failed.
 pub(super) fn errors_check(errors: u64, requests: u64, words: &str) -> Check {
     Check::judged("Requests that failed", Some(errors == 0))
         .found(format!("{errors} of {requests}"), "none")
@@ -152,7 +146,7 @@ mod tests {
 
     #[test]
     fn percentiles_need_samples() {
-        let mut histogram = forkful_load::new_histogram();
+        let mut histogram = forkful_load::Histogram::default();
         let shares = |histogram: &Histogram| -> Vec<f64> {
             let series = spectrum("one", histogram);
             let points = series["points"].as_array().unwrap();
@@ -183,7 +177,7 @@ mod tests {
         histogram.record(1_000_000).unwrap();
         assert_eq!(shares(&histogram).last_chunk::<2>(), Some(&[0.99, 1.0]), "a thousand carry p99");
         assert!(Latency::of(&histogram).tail().starts_with("p99 "));
-        assert_eq!([50.0, 90.0, 95.0, 99.0, 99.9].map(samples_beyond), [1, 100, 200, 1_000, 10_000]);
+        assert_eq!([0.5, 0.9, 0.95, 0.99, 0.999].map(samples_min), [1, 100, 200, 1_000, 10_000]);
     }
 
     #[test]

@@ -64,12 +64,8 @@ pub(super) fn run(
     let series = blocks::measure(&task, setting, say)?;
     let mut document = Document::new(description);
     describe(&mut document, &beside, &series, block);
-    document.arms = series.iter().map(Series::row).collect();
     document.plots = beside_plots(&beside, block);
-    document.plots.extend(blocks::plots(&series));
-    for check in blocks::checks(&series, connections) {
-        document.check(check);
-    }
+    blocks::show(&mut document, &series, connections);
     let failed: u64 = beside.iter().map(|one| one.report.errors_total()).sum();
     let asked: u64 = beside.iter().map(|one| one.report.counts.started).sum();
     document.check(figures::errors_check(
@@ -84,19 +80,14 @@ pub(super) fn run(
     Ok(document)
 }
 
-fn load_failed(arm: &Arm) -> impl FnOnce(forkful_load::LoadError) -> LabError {
-    let arm = arm.name.clone();
-    move |source| LabError::Load { arm, source }
-}
-
 fn beside_blocked(setting: &Setting, arm: Arm, block: Duration) -> Result<Beside, LabError> {
     let observer = Observer::new(false)?;
     let server = blocks::start(setting, &arm, &Target::get("/fast"), &observer)?;
     // One worker of a cluster stays free; a single process has only itself.
     let blocked = (arm.runner.workers() - 1).max(1);
     warm(&server, &arm, setting)?;
-    let slow = slow_plan(&server, blocked, block).map_err(load_failed(&arm))?;
-    let fast = steady_plan(&server, block).map_err(load_failed(&arm))?;
+    let slow = slow_plan(&server, blocked, block)?;
+    let fast = steady_plan(&server, block)?;
     let (stop, burnt_arm) = (setting.stop.clone(), arm.clone());
     let burning = std::thread::spawn(move || blocks::perform(&slow, &burnt_arm, &stop));
     let begun = Instant::now();
@@ -107,9 +98,7 @@ fn beside_blocked(setting: &Setting, arm: Arm, block: Duration) -> Result<Beside
     let burnt = burning.join().expect("a load does not panic")?;
     let report = report?;
     if burnt.counts.completed + burnt.counts.late == 0 {
-        let cause = figures::error_words([&burnt]);
-        let (failed, total) = (burnt.counts.failed, burnt.counts.started);
-        return Err(LabError::Errors { arm: arm.name, failed, total, cause, tail: server.tail() });
+        return Err(blocks::unanswered(&arm, &burnt, &server));
     }
     Ok(Beside { blocked, latency: Latency::of(&report.response), report, arm })
 }
@@ -122,8 +111,8 @@ fn warm(server: &Server, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
     Ok(())
 }
 
-fn slow_plan(server: &Server, blocked: u16, block: Duration) -> Result<Plan, forkful_load::LoadError> {
-    let mut plan = Plan::get(&format!("http://{}/delay?ms={}", server.address(), block.as_millis()))?;
+fn slow_plan(server: &Server, blocked: u16, block: Duration) -> Result<Plan, LabError> {
+    let mut plan = blocks::load(server.address(), &format!("/delay?ms={}", block.as_millis()))?;
     plan.connections = usize::from(blocked);
     plan.stop = Stop::Requests(u64::from(blocked));
     plan.reuse = Reuse::Never;
@@ -131,8 +120,8 @@ fn slow_plan(server: &Server, blocked: u16, block: Duration) -> Result<Plan, for
     Ok(plan)
 }
 
-fn steady_plan(server: &Server, block: Duration) -> Result<Plan, forkful_load::LoadError> {
-    let mut plan = Plan::get(&format!("http://{}/fast", server.address()))?;
+fn steady_plan(server: &Server, block: Duration) -> Result<Plan, LabError> {
+    let mut plan = blocks::load(server.address(), "/fast")?;
     plan.connections = 4;
     plan.load = Load::Open { rate: RATE, connections_max: CONNECTIONS_MAX, arrivals: Arrivals::Even };
     plan.stop = Stop::Duration(block.mul_f64(0.9));
@@ -144,8 +133,7 @@ fn steady_plan(server: &Server, block: Duration) -> Result<Plan, forkful_load::L
 
 /// As `ab -n requests -c connections`: a connection for each request.
 fn short_connections(address: &str, requests: u64, connections: usize) -> Result<Plan, LabError> {
-    let mut plan = Plan::get(&format!("http://{address}/fast"))
-        .map_err(|source| LabError::Load { arm: "the load".to_owned(), source })?;
+    let mut plan = blocks::load(address, "/fast")?;
     plan.connections = connections;
     plan.stop = Stop::Requests(requests);
     plan.reuse = Reuse::Never;

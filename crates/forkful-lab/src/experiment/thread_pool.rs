@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use forkful_load::report::Check;
-use forkful_load::{Arrivals, Load, LoadError, Plan, Report, Reuse, Stop, StopHandle, Think, run as load};
+use forkful_load::{Arrivals, Load, Plan, Report, Reuse, Stop, StopHandle, Think, run as load};
 use serde_json::{Value, json};
 
 use super::blocks;
@@ -132,9 +132,8 @@ fn one(case: &'static Case, setting: &Setting, rounds: u64) -> Result<Outcome, L
     let mut app = setting.app.clone();
     app.launch.env.insert("ROUNDS".to_owned(), rounds.to_string());
     let server = blocks::start_app(&app, setting, &arm, &Target::get("/fast"), &observer)?;
-    let failed = |source: LoadError| LabError::Load { arm: arm.name.clone(), source };
-    let keys = keys_plan(&server, case.requests).map_err(failed)?;
-    let fast = fast_plan(&server).map_err(failed)?;
+    let keys = keys_plan(&server, case.requests)?;
+    let fast = fast_plan(&server)?;
     warm(&server, &arm, setting)?;
     let enough = StopHandle::new();
     let ended = enough.clone();
@@ -143,12 +142,10 @@ fn one(case: &'static Case, setting: &Setting, rounds: u64) -> Result<Outcome, L
     let report = blocks::perform(&keys, &arm, &setting.stop);
     let end = now_ms();
     enough.stop();
-    let fast_report = aside.join().expect("a load does not panic").map_err(failed)?;
+    let fast_report = aside.join().expect("a load does not panic").map_err(LabError::load(&arm.name))?;
     let report = report?;
     if report.counts.completed < case.requests {
-        let cause = figures::error_words([&report]);
-        let (failed, total) = (report.counts.failed, report.counts.started);
-        return Err(LabError::Errors { arm: arm.name.clone(), failed, total, cause, tail: server.tail() });
+        return Err(blocks::unanswered(&arm, &report, &server));
     }
     let looks = observer.seen_whole(begun, end).into_iter().flat_map(|watched| watched.looks).collect();
     Ok(Outcome {
@@ -165,19 +162,18 @@ fn one(case: &'static Case, setting: &Setting, rounds: u64) -> Result<Outcome, L
 /// A few requests to every worker: what is compiled and started at first is not what is asked for.
 fn warm(server: &Server, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
     let workers = u64::from(arm.runner.workers());
-    let failed = |source: LoadError| LabError::Load { arm: arm.name.clone(), source };
-    let mut fast = fast_plan(server).map_err(failed)?;
+    let mut fast = fast_plan(server)?;
     fast.load = Load::Closed { think: Think::None };
     fast.connections = workers as usize;
     fast.reuse = Reuse::Never;
     fast.stop = Stop::Requests(workers * 20);
     blocks::perform(&fast, arm, &setting.stop)?;
-    blocks::perform(&keys_plan(server, workers).map_err(failed)?, arm, &setting.stop)?;
+    blocks::perform(&keys_plan(server, workers)?, arm, &setting.stop)?;
     Ok(())
 }
 
-fn keys_plan(server: &Server, requests: u64) -> Result<Plan, LoadError> {
-    let mut plan = Plan::get(&format!("http://{}/", server.address()))?;
+fn keys_plan(server: &Server, requests: u64) -> Result<Plan, LabError> {
+    let mut plan = blocks::load(server.address(), "/")?;
     plan.connections = requests as usize;
     plan.stop = Stop::Requests(requests);
     plan.reuse = Reuse::Never;
@@ -185,8 +181,8 @@ fn keys_plan(server: &Server, requests: u64) -> Result<Plan, LoadError> {
     Ok(plan)
 }
 
-fn fast_plan(server: &Server) -> Result<Plan, LoadError> {
-    let mut plan = Plan::get(&format!("http://{}/fast", server.address()))?;
+fn fast_plan(server: &Server) -> Result<Plan, LabError> {
+    let mut plan = blocks::load(server.address(), "/fast")?;
     plan.connections = 2;
     plan.load = Load::Open { rate: FAST_RATE, connections_max: 64, arrivals: Arrivals::Even };
     plan.stop = Stop::Duration(FAST_BOUND);

@@ -121,11 +121,7 @@ pub(super) fn run(
     let series = blocks::measure(&task, setting, say)?;
     let mut document = Document::new(description);
     describe(&mut document, shape, &series, stop);
-    document.arms = series.iter().map(Series::row).collect();
-    document.plots = blocks::plots(&series);
-    for check in blocks::checks(&series, connections) {
-        document.check(check);
-    }
+    blocks::show(&mut document, &series, connections);
     document.plan = json!({
         "path": shape.path, "connections": connections, "kept_connections": shape.kept, "blocks": task.blocks,
         "length": match stop { Stop::Requests(n) => counted(n, "request"), Stop::Duration(d) => time(d.as_secs_f64() * 1000.0) },
@@ -151,8 +147,7 @@ fn connections(shape: &Shape, stop: Stop) -> usize {
 }
 
 fn plan(shape: &Shape, address: &str, stop: Stop, connections: usize) -> Result<Plan, LabError> {
-    let mut plan = Plan::get(&format!("http://{address}{}", shape.path))
-        .map_err(|source| LabError::Load { arm: "the load".to_owned(), source })?;
+    let mut plan = blocks::load(address, shape.path)?;
     plan.connections = connections;
     plan.stop = stop;
     plan.reuse = if shape.kept { Reuse::Always } else { Reuse::Never };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_load::report::Check;
-use forkful_load::{Plan, Reuse, Stop, StopHandle};
+use forkful_load::{Reuse, Stop, StopHandle};
 use serde_json::{Value, json};
 
 use super::blocks;
@@ -71,9 +71,9 @@ pub(super) fn run(
     Ok(document)
 }
 
-fn address(server: &Server, block: Duration, tab: usize, is_same_address: bool) -> String {
+fn path(block: Duration, tab: usize, is_same_address: bool) -> String {
     let tab = if is_same_address { 1 } else { tab };
-    format!("http://{}/delay?ms={}&tab={tab}", server.address(), block.as_millis())
+    format!("/delay?ms={}&tab={tab}", block.as_millis())
 }
 
 fn tabs(
@@ -90,7 +90,8 @@ fn tabs(
     };
     let mut browser = Browser::start(program, stop.clone()).map_err(failed())?;
     *version = Some(browser.version().map_err(failed())?);
-    let addresses = [1, 2].map(|tab| address(server, block, tab, is_same_address));
+    let addresses =
+        [1, 2].map(|tab| format!("http://{}{}", server.address(), path(block, tab, is_same_address)));
     let bound = block * 4 + Duration::from_secs(30);
     let mut visits: Vec<Visit> = browser.open_at_once(&addresses, bound).map_err(failed())?;
     if let Some(wrong) = visits.iter().find(|visit| !visit.text.starts_with("burnt")) {
@@ -106,8 +107,7 @@ fn tabs(
 }
 
 fn connections(server: &Server, arm: &Arm, block: Duration, setting: &Setting) -> Result<Vec<f64>, LabError> {
-    let failed = |source| LabError::Load { arm: arm.name.clone(), source };
-    let mut plan = Plan::get(&address(server, block, 1, true)).map_err(failed)?;
+    let mut plan = blocks::load(server.address(), &path(block, 1, true))?;
     plan.connections = 2;
     plan.stop = Stop::Requests(2);
     plan.reuse = Reuse::Never;
@@ -115,11 +115,10 @@ fn connections(server: &Server, arm: &Arm, block: Duration, setting: &Setting) -
     let report = blocks::perform(&plan, arm, &setting.stop)?;
     let waits = figures::each_response(&report);
     if waits.len() == 2 && report.errors_total() == 0 {
-        return Ok(waits);
+        Ok(waits)
+    } else {
+        Err(blocks::unanswered(arm, &report, server))
     }
-    let cause = figures::error_words([&report]);
-    let (failed, total) = (report.errors_total(), report.counts.started);
-    Err(LabError::Errors { arm: arm.name.clone(), failed, total, cause, tail: server.tail() })
 }
 
 fn describe(document: &mut Document, outcomes: &[Outcome], block: Duration, version: Option<&str>) {

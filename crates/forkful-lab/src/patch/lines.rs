@@ -16,15 +16,12 @@ pub(super) struct Grammar {
     has_blocks: bool,
 }
 
-/// YAML.
 pub(super) const YAML: Grammar =
     Grammar { separator: ":", object: |key, value| format!("{{ {key}: {value} }}"), has_blocks: true };
 
-/// TOML.
 pub(super) const TOML: Grammar =
     Grammar { separator: "=", object: |key, value| format!("{{ {key} = {value} }}"), has_blocks: false };
 
-/// Makes the change.
 pub(super) fn edit(text: &str, app: &AppOptions, change: Change, grammar: &Grammar) -> Option<String> {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let line_of = |key: &str| app.origin.as_ref()?.keys.get(key)?.at.map(|at| at.line - 1);

@@ -28,7 +28,7 @@ pub(crate) struct Tree {
 
 /// CPU and memory of a tree at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TreeUse {
+pub(crate) struct TreeUse {
     /// CPU time so far, by process.
     pub cpu: BTreeMap<u32, Duration>,
     /// Memory, shared pages counted once.
@@ -37,14 +37,13 @@ pub struct TreeUse {
 
 impl TreeUse {
     /// CPU time between an earlier look and this one. A process that ended in between takes its time with it.
-    pub fn cpu_since(&self, earlier: &Self) -> Duration {
+    pub(crate) fn cpu_since(&self, earlier: &Self) -> Duration {
         let of =
             |pid: &u32, now: &Duration| now.saturating_sub(earlier.cpu.get(pid).copied().unwrap_or_default());
         self.cpu.iter().map(|(pid, now)| of(pid, now)).sum()
     }
 
-    /// Number of processes.
-    pub fn processes(&self) -> usize {
+    pub(crate) fn processes(&self) -> usize {
         self.cpu.len()
     }
 }

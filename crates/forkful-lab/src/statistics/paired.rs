@@ -9,26 +9,24 @@ use super::student;
 
 /// A ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
+pub(crate) struct Interval {
     pub ratio: f64,
     /// Lower and upper end.
     pub bounds: [f64; 2],
 }
 
 impl Interval {
-    /// Lower end.
-    pub fn low(&self) -> f64 {
+    pub(crate) fn low(&self) -> f64 {
         self.bounds[0]
     }
 
-    /// Upper end.
-    pub fn high(&self) -> f64 {
+    pub(crate) fn high(&self) -> f64 {
         self.bounds[1]
     }
 }
 
 /// The logarithm of each block's ratio. Blocks in which either value is not a positive number have none.
-pub fn log_ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Vec<f64> {
+pub(crate) fn log_ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Vec<f64> {
     pairs
         .into_iter()
         .filter(|(baseline, arm)| is_usable(*baseline) && is_usable(*arm))
@@ -41,12 +39,12 @@ fn is_usable(value: f64) -> bool {
 }
 
 /// The mean; 0 of nothing.
-pub fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
 /// The standard deviation of a sample (divided by n − 1); 0 below two values.
-pub fn deviation(values: &[f64]) -> f64 {
+pub(crate) fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
@@ -56,20 +54,20 @@ pub fn deviation(values: &[f64]) -> f64 {
 }
 
 /// Half the width of Student's interval of the mean; `None` below two values.
-pub fn half_width(values: &[f64], confidence: f64) -> Option<f64> {
+pub(crate) fn half_width(values: &[f64], confidence: f64) -> Option<f64> {
     let factor = student::two_sided(confidence, values.len())?;
     Some(factor * deviation(values) / (values.len() as f64).sqrt())
 }
 
 /// The ratio and Student's interval from logarithms; `None` below two blocks.
-pub fn t_interval(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
+pub(crate) fn t_interval(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
     let half = half_width(log_ratios, confidence)?;
     let mean = mean(log_ratios);
     Some(Interval { ratio: mean.exp(), bounds: [(mean - half).exp(), (mean + half).exp()] })
 }
 
 /// The geometric mean of positive values with Student's interval; a single value has no width to tell.
-pub fn geometric(values: &[f64], confidence: f64) -> Option<Interval> {
+pub(crate) fn geometric(values: &[f64], confidence: f64) -> Option<Interval> {
     let logs: Vec<f64> = values.iter().filter(|value| is_usable(**value)).map(|value| value.ln()).collect();
     t_interval(&logs, confidence)
 }
@@ -77,7 +75,7 @@ pub fn geometric(values: &[f64], confidence: f64) -> Option<Interval> {
 /// The Hodges–Lehmann ratio (median of the Walsh averages) with the signed-rank interval of at least this confidence.
 ///
 /// `None` when there are too few blocks for that confidence: 6 are needed for 95 %.
-pub fn hodges_lehmann(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
+pub(crate) fn hodges_lehmann(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
     let n = log_ratios.len();
     if n == 0 {
         return None;
@@ -100,7 +98,7 @@ pub fn hodges_lehmann(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
 
 /// The two-sided p-value of Wilcoxon's signed-rank test that the median ratio is 1; exact when there are no ties.
 /// 1 when no block differs.
-pub fn signed_rank_p(log_ratios: &[f64]) -> f64 {
+pub(crate) fn signed_rank_p(log_ratios: &[f64]) -> f64 {
     let mut values: Vec<f64> = log_ratios.iter().copied().filter(|value| *value != 0.0).collect();
     if values.is_empty() {
         return 1.0;

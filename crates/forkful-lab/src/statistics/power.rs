@@ -3,26 +3,26 @@
 use super::student;
 
 /// The share of experiments that are to find a difference that exists.
-pub const POWER: f64 = 0.8;
+pub(crate) const POWER: f64 = 0.8;
 
 /// The most blocks that are ever counted; what needs more cannot be told on this machine.
-pub const BLOCKS_MAX: usize = 1000;
+pub(crate) const BLOCKS_MAX: usize = 1000;
 
 /// The smallest difference, as a logarithm, that this many blocks find with [`POWER`], when the blocks' log ratios
 /// deviate by `spread`. `None` below two blocks.
-pub fn detectable(spread: f64, blocks: usize, confidence: f64) -> Option<f64> {
+pub(crate) fn detectable(spread: f64, blocks: usize, confidence: f64) -> Option<f64> {
     let factor = student::two_sided(confidence, blocks)? + student::quantile(POWER, blocks as f64 - 1.0);
     Some(factor * spread / (blocks as f64).sqrt())
 }
 
 /// The smallest difference, as a logarithm, that this many blocks tell to be more than `band` (relative) with [`POWER`]: the
 /// whole interval must lie beyond the band, and that is so much harder than to leave out 1.
-pub fn tellable(spread: f64, blocks: usize, confidence: f64, band: f64) -> Option<f64> {
+pub(crate) fn tellable(spread: f64, blocks: usize, confidence: f64, band: f64) -> Option<f64> {
     Some(band.ln_1p() + detectable(spread, blocks, confidence)?)
 }
 
 /// The number of blocks that find a difference of `effect` (a logarithm) with [`POWER`]; `None` above [`BLOCKS_MAX`].
-pub fn needed_blocks(spread: f64, effect: f64, confidence: f64) -> Option<usize> {
+pub(crate) fn needed_blocks(spread: f64, effect: f64, confidence: f64) -> Option<usize> {
     let is_enough =
         |blocks: usize| detectable(spread, blocks, confidence).is_some_and(|found| found <= effect.abs());
     if !is_enough(BLOCKS_MAX) {

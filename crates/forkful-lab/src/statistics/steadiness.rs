@@ -6,24 +6,24 @@ use std::time::Duration;
 use super::paired::{Interval, t_interval};
 
 /// A drift below this does not matter.
-pub const DRIFT_MIN: f64 = 0.02;
+pub(crate) const DRIFT_MIN: f64 = 0.02;
 
 /// The hypervisor may take this share of the cores' time before a block counts as disturbed.
-pub const STOLEN_MAX: f64 = 0.01;
+pub(crate) const STOLEN_MAX: f64 = 0.01;
 
 /// Processes that are none of the experiment's may take this share.
-pub const FOREIGN_MAX: f64 = 0.05;
+pub(crate) const FOREIGN_MAX: f64 = 0.05;
 
 /// The change from the first third of a window to its last, as a ratio over several windows with a 95 % interval.
 ///
 /// Each window is a list of rates at equal distances; those with fewer than three values are left out.
-pub fn drift(windows: &[Vec<f64>]) -> Option<Interval> {
+pub(crate) fn drift(windows: &[Vec<f64>]) -> Option<Interval> {
     let changes: Vec<f64> = windows.iter().filter_map(|rates| change_over_thirds(rates)).collect();
     t_interval(&changes, super::verdict::CONFIDENCE)
 }
 
 /// Whether the drift is certain and large enough to matter: still warming up, or throttled.
-pub fn is_drifting(drift: &Interval) -> bool {
+pub(crate) fn is_drifting(drift: &Interval) -> bool {
     let is_certain = drift.low() > 1.0 || drift.high() < 1.0;
     is_certain && (drift.ratio - 1.0).abs() > DRIFT_MIN
 }
@@ -41,7 +41,7 @@ fn change_over_thirds(rates: &[f64]) -> Option<f64> {
 
 /// What the machine's cores did during a window, in CPU time of all cores together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MachineUse {
+pub(crate) struct MachineUse {
     /// Wall time × cores.
     pub capacity: Duration,
     /// Time that the cores worked for anybody on this machine.
@@ -54,7 +54,7 @@ pub struct MachineUse {
 
 impl MachineUse {
     /// Another window's, too.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.capacity += other.capacity;
         self.busy += other.busy;
         self.stolen += other.stolen;
@@ -64,7 +64,7 @@ impl MachineUse {
 
 /// Why a block does not count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Disturbance {
+pub(crate) enum Disturbance {
     /// The host took this share of the cores' time.
     Stolen(f64),
     /// Other processes took this share.
@@ -81,7 +81,7 @@ impl std::fmt::Display for Disturbance {
 }
 
 /// Applies the rule to one window.
-pub fn disturbance(used: &MachineUse) -> Option<Disturbance> {
+pub(crate) fn disturbance(used: &MachineUse) -> Option<Disturbance> {
     if used.capacity.is_zero() {
         return None;
     }

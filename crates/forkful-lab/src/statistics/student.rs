@@ -72,14 +72,14 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// The probability that a t-distributed value with `freedom` degrees of freedom is at most `t`.
-pub fn probability(t: f64, freedom: f64) -> f64 {
+pub(crate) fn probability(t: f64, freedom: f64) -> f64 {
     let tail = 0.5 * incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t));
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
 /// The value that a t-distributed one with `freedom` degrees of freedom does not exceed with `probability`
 /// (between 0 and 1, both excluded).
-pub fn quantile(probability: f64, freedom: f64) -> f64 {
+pub(crate) fn quantile(probability: f64, freedom: f64) -> f64 {
     if probability < 0.5 {
         return -quantile(1.0 - probability, freedom);
     }
@@ -101,7 +101,7 @@ pub fn quantile(probability: f64, freedom: f64) -> f64 {
 
 /// The factor of a two-sided interval: how many standard errors a mean of `blocks` values may be off with this
 /// confidence. `None` below 2 blocks.
-pub fn two_sided(confidence: f64, blocks: usize) -> Option<f64> {
+pub(crate) fn two_sided(confidence: f64, blocks: usize) -> Option<f64> {
     (blocks >= 2).then(|| quantile(f64::midpoint(confidence, 1.0), blocks as f64 - 1.0))
 }
 

@@ -10,12 +10,11 @@ use serde::Serialize;
 const STEPS_MAX: usize = 200;
 
 /// Distinct worker counts below which three parameters explain anything.
-pub const COUNTS_MIN: usize = 3;
+pub(crate) const COUNTS_MIN: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     pub workers: f64,
-    /// Requests per second.
     pub throughput: f64,
     /// One divided by the variance of the throughput; any common factor does not matter.
     pub weight: f64,
@@ -25,9 +24,7 @@ pub struct Point {
 pub struct Usl {
     /// Throughput of one worker.
     pub lambda: f64,
-    /// Contention.
     pub sigma: f64,
-    /// Coherency.
     pub kappa: f64,
     /// The share of the points' variance that the law explains.
     pub r_squared: f64,
@@ -50,7 +47,7 @@ impl Usl {
 
 /// Fits the law to all blocks; `None` with fewer than [`COUNTS_MIN`] worker counts, or when a value is no positive
 /// number.
-pub fn fit(points: &[Point]) -> Option<Usl> {
+pub(crate) fn fit(points: &[Point]) -> Option<Usl> {
     let mut counts: Vec<u64> = points.iter().map(|point| point.workers.to_bits()).collect();
     counts.sort_unstable();
     counts.dedup();

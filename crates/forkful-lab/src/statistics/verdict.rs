@@ -20,7 +20,7 @@ use super::power;
 use crate::plan::BLOCKS_MIN;
 
 /// Confidence of the intervals that reports print.
-pub const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// What can be said about an arm against its baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -53,7 +53,7 @@ impl Word {
 
 /// Which direction is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
+pub(crate) enum Better {
     /// Throughput.
     Higher,
     /// Latency, CPU, memory.
@@ -61,7 +61,7 @@ pub enum Better {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Which direction is good.
     pub better: Better,
     /// Relative differences up to this do not matter.
@@ -74,24 +74,24 @@ pub struct Rule {
 
 impl Rule {
     /// For requests per second: ±2 %, resolvable ±5 %.
-    pub fn throughput(looks: usize) -> Self {
+    pub(crate) fn throughput(looks: usize) -> Self {
         Self { better: Better::Higher, band: 0.02, resolvable: 0.05, looks }
     }
 
     /// For latency percentiles, which vary more and matter in larger steps: ±10 %, resolvable ±25 %.
-    pub fn latency(looks: usize) -> Self {
+    pub(crate) fn latency(looks: usize) -> Self {
         Self { better: Better::Lower, band: 0.10, resolvable: 0.25, looks }
     }
 
     /// Confidence of the interval that decides.
-    pub fn deciding_confidence(&self) -> f64 {
+    pub(crate) fn deciding_confidence(&self) -> f64 {
         1.0 - (1.0 - CONFIDENCE) / self.looks.max(1) as f64
     }
 }
 
 /// What the blocks so far say.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     pub word: Word,
     /// The interval that decided; `None` below two blocks.
     pub deciding: Option<Interval>,
@@ -109,7 +109,7 @@ impl Judgement {
 }
 
 /// Judges the log ratios of the undisturbed blocks.
-pub fn judge(log_ratios: &[f64], rule: &Rule, is_last_look: bool) -> Judgement {
+pub(crate) fn judge(log_ratios: &[f64], rule: &Rule, is_last_look: bool) -> Judgement {
     let confidence = rule.deciding_confidence();
     let Some(interval) = t_interval(log_ratios, confidence) else {
         return Judgement {

@@ -7,7 +7,6 @@ pub(super) enum Align {
     Right,
 }
 
-/// Rows of cells.
 #[derive(Debug)]
 pub(super) struct Columns<const N: usize> {
     aligns: [Align; N],
@@ -20,7 +19,6 @@ impl<const N: usize> Columns<N> {
         Self { aligns: titles.map(|(_, align)| align), rows: vec![titles.map(|(title, _)| title.to_owned())] }
     }
 
-    /// Adds a row.
     pub(super) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells);
     }

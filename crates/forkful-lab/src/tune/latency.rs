@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use super::{LOAD, RACE_SHARE, Raced, TuneSetup, arm, warmup};
 use crate::LabError;
 use crate::compare::{TrialPlan, at_rate};
-use crate::measure::{self, Subject};
+use crate::measure::Subject;
 use crate::plan::telling_window;
 use crate::progress::{Observer, Stage};
-use crate::server::Server;
 
 /// Length of a window at least.
 pub(super) const WINDOW_MIN: Duration = Duration::from_millis(1500);
@@ -51,19 +50,10 @@ pub(super) fn measure(
             text: format!("latency at equal load: {}", arm.name),
             done: RACE_SHARE + (1.0 - RACE_SHARE) * place as f64 / count as f64,
         });
-        let server = Server::start(&tune.setup.start_options(&arm))?;
-        let subject = Subject {
-            server: &server,
-            arm: &arm.name,
-            target: &tune.setup.target,
-            keep_alive: tune.setup.keep_alive,
-            threads: tune.setup.threads,
-            stop: &tune.setup.stop,
-        };
-        measure::closed(&subject, trial.connections, warmup(tune, candidate, trial))?;
-        let measured = measure::open(&subject, best * LOAD, window, tune.setup.seed)?;
-        measure::must_be_right(&subject, &measured.report)?;
-        let found = at_rate(LOAD, best * LOAD, vec![measured]);
+        let subject = Subject::start(&tune.setup, &arm)?;
+        subject.closed(trial.connections, warmup(tune, candidate, trial))?;
+        let measured = subject.open(best * LOAD, window, tune.setup.seed)?;
+        let found = at_rate(LOAD, best * LOAD, &[measured]);
         raced.costs[index].carries = !found.overloaded;
         raced.costs[index].at_load = Some(found);
     }

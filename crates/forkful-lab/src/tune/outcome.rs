@@ -344,7 +344,7 @@ fn disturbances(trust: &mut Trust, raced: &Raced) {
 /// Too few requests for a 99th percentile.
 fn few_samples(trust: &mut Trust, raced: &Raced) {
     let measured = raced.costs.iter().filter_map(|cost| cost.at_load.as_ref());
-    let fewest = measured.filter(|found| !found.overloaded).map(|found| found.response.len()).min();
+    let fewest = measured.filter(|found| !found.overloaded).map(|found| found.sums.response.len()).min();
     if let Some(fewest) = fewest.filter(|fewest| *fewest < P99_SAMPLES_MIN) {
         let text = format!(
             "a window at 70 % load has only {fewest} requests, too few for a 99th percentile ({P99_SAMPLES_MIN}); a larger \

@@ -101,7 +101,6 @@ impl Race {
         (0..self.entries.len()).filter(|index| self.entries[*index].dropped.is_none()).collect()
     }
 
-    /// Rounds so far.
     pub(crate) fn rounds(&self) -> usize {
         self.rounds
     }

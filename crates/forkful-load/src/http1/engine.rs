@@ -16,12 +16,15 @@ mod pacing;
 mod ticking;
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
+use forkful_os::timer::Timer;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::Timespec;
 
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos};
@@ -61,7 +64,7 @@ pub(crate) struct Engine<'s> {
     shared: &'s Shared,
     index: usize,
     epoll: OwnedFd,
-    timer: OwnedFd,
+    timer: Timer,
     /// When the timer is set to go off.
     timer_at: Nanos,
     connections: Vec<Connection>,
@@ -92,13 +95,10 @@ pub(crate) struct Engine<'s> {
 }
 
 impl<'s> Engine<'s> {
-    pub(crate) fn new(shared: &'s Shared, index: usize, updates: SyncSender<Update>) -> Result<Self, Errno> {
+    pub(crate) fn new(shared: &'s Shared, index: usize, updates: SyncSender<Update>) -> io::Result<Self> {
         let compiled = &shared.compiled;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = rustix::time::timerfd_create(
-            TimerfdClockId::Monotonic,
-            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
-        )?;
+        let timer = Timer::new()?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER_TOKEN), flags)?;
         let connections_max = share(compiled.connections_max() as u64, index, compiled.threads) as usize;
@@ -120,7 +120,7 @@ impl<'s> Engine<'s> {
             cache: HeadCache::new(compiled.plan.worker_header.as_deref()),
             ticks: Ticks::idle(),
             gathering: Gathering::never(),
-            times: Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER },
+            times: Times::UNKNOWN,
             scratch: Vec::new(),
             plain: Vec::new(),
             lingering: VecDeque::new(),
@@ -140,7 +140,7 @@ impl<'s> Engine<'s> {
         self.open_first(&mut buffer, &mut events);
         let failure = self.first_failure.take();
         // The receiver outlives all threads; if it is gone, nobody wants to know.
-        let _ = self.updates.send(Update::Ready { opened: self.recorder.connections.opened, failure });
+        let _ = self.updates.send(Update::Ready { opened: self.recorder.report.connections.opened, failure });
         self.begin(self.shared.wait_for_start());
         let mut told = false;
         while !self.is_done() {
@@ -204,8 +204,7 @@ impl<'s> Engine<'s> {
             return Some(timespec(0));
         }
         if due != self.timer_at && due != NEVER {
-            let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(due - now) };
-            if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_err() {
+            if self.timer.set(Some(Duration::from_nanos(due - now))).is_err() {
                 // Rounded up, or it would turn in vain within the last millisecond.
                 return Some(timespec((due - now).div_ceil(1_000_000) * 1_000_000));
             }
@@ -266,7 +265,7 @@ impl<'s> Engine<'s> {
         let (offered, started) = self.pacing.offered(until);
         let mut thread = self.ticks.meter.facts();
         thread.connections = self.connections.len() as u64;
-        thread.completed = self.recorder.counts.completed;
+        thread.completed = self.recorder.report.counts.completed;
         self.note_first_response();
         self.shared.wait_for_release();
         Outcome {

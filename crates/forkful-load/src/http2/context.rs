@@ -49,7 +49,7 @@ pub(super) struct Context {
     /// Connections that are not quite gone.
     pub(super) drivers: Cell<u64>,
     /// Least streams that a connection may have, of those that were made.
-    streams: Cell<usize>,
+    pub(super) streams: Cell<usize>,
     pub(super) workers: RefCell<WorkerNames>,
     pub(super) first_failure: RefCell<Option<(ErrorCause, String)>>,
     pub(super) first_response: RefCell<Option<(Nanos, FirstResponse)>>,
@@ -81,7 +81,7 @@ impl Context {
             recorder: RefCell::new(Recorder::new(options)),
             meter: RefCell::new(Meter::idle()),
             rolled_at: Cell::default(),
-            times: Cell::new(Times { start: NEVER, ramp_end: NEVER, measure_from: NEVER }),
+            times: Cell::new(Times::UNKNOWN),
             schedule: RefCell::default(),
             started: Cell::default(),
             claims: Cell::default(),
@@ -183,21 +183,6 @@ impl Context {
     /// Bytes that are read or written now count.
     pub(super) fn is_measured(&self, now: Nanos) -> bool {
         now >= self.times.get().measure_from
-    }
-
-    /// A connection may have so many requests under way.
-    pub(super) fn saw_streams(&self, streams: usize) {
-        self.streams.set(self.streams.get().min(streams));
-    }
-
-    pub(super) fn streams_reached(&self) -> usize {
-        self.streams.get()
-    }
-
-    pub(super) fn leave_all(&self) {
-        for place in self.places.borrow().iter() {
-            place.leave(self, None);
-        }
     }
 
     /// The counts, at the end.

@@ -64,7 +64,7 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
         let timing = &mut request.timing;
         if fault.connection {
             if place.leave(context, Some(&link)) {
-                context.recorder.borrow_mut().connections.closed_by_server += 1;
+                context.recorder.borrow_mut().report.connections.closed_by_server += 1;
             }
             // The connection's own end says more than that it ended.
             let end = link.end.borrow().clone();
@@ -82,7 +82,7 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
         }
         request.retried = true;
         (timing.sent, timing.first_byte) = (0, 0);
-        context.recorder.borrow_mut().counts.stale_retries += u64::from(timing.measured);
+        context.recorder.borrow_mut().report.counts.stale_retries += u64::from(timing.measured);
     }
 }
 
@@ -206,7 +206,7 @@ fn answered(context: &Context, request: &Started, answer: &Answer) {
     };
     let mut recorder = context.recorder.borrow_mut();
     if link.answers.get() > 0 {
-        recorder.connections.reused += 1;
+        recorder.report.connections.reused += 1;
     }
     link.answers.set(link.answers.get().saturating_add(1));
     link.idle_since.set(at);

@@ -64,7 +64,7 @@ impl Link {
             context.meter.borrow_mut().opened(in_use);
         }
         let to_connect = raw.tcp().map_or(0, retransmits);
-        context.recorder.borrow_mut().connections.syn_retransmits += to_connect;
+        context.recorder.borrow_mut().report.connections.syn_retransmits += to_connect;
         let (io, tls) = match &context.shared.compiled.tls {
             None => (raw, None),
             Some((config, name)) => {
@@ -206,7 +206,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         if self.context.is_measured(self.context.now()) {
             let again = self.io.tcp().map_or(0, retransmits).saturating_sub(self.to_connect);
-            self.context.recorder.borrow_mut().connections.retransmits += again;
+            self.context.recorder.borrow_mut().report.connections.retransmits += again;
         }
     }
 }

@@ -68,7 +68,7 @@ async fn open_some(
                 break;
             }
             // When nothing at all works, three attempts tell as much as a thousand.
-            let connections = context.recorder.borrow().connections;
+            let connections = context.recorder.borrow().report.connections;
             if connections.opened == 0
                 && opening.get() == 0
                 && connections.failed >= u64::from(OPENING_ATTEMPTS)

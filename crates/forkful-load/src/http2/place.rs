@@ -11,7 +11,6 @@ use super::link::Link;
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
 use crate::http1::engine::retry_pause;
-use crate::recorder::record_nanos;
 
 #[derive(Default)]
 pub(super) struct Place {
@@ -97,7 +96,7 @@ impl Place {
                     let result = driver.drive().await;
                     *driven.end.borrow_mut() = result.err();
                     if place.leave(&context, Some(&driven)) {
-                        context.recorder.borrow_mut().connections.closed_by_server += 1;
+                        context.recorder.borrow_mut().report.connections.closed_by_server += 1;
                     }
                     context.drivers.set(context.drivers.get() - 1);
                     context.changed.notify_one();
@@ -195,10 +194,10 @@ impl Attempt<'_> {
         place.link.replace(Some(Rc::clone(link)));
         context.open.set(context.open.get() + 1);
         context.meter.borrow_mut().opened(context.open.get());
-        context.saw_streams(link.streams());
+        context.streams.set(context.streams.get().min(link.streams()));
         let mut recorder = context.recorder.borrow_mut();
-        recorder.connections.opened += 1;
-        record_nanos(&mut recorder.connect, context.now().saturating_sub(self.since));
+        recorder.report.connections.opened += 1;
+        recorder.report.connect.note(context.now().saturating_sub(self.since));
         drop(recorder);
         place.tell(context);
     }
@@ -214,7 +213,7 @@ impl Attempt<'_> {
         place.failures.set(place.failures.get().saturating_add(1));
         place.attempts.set(place.attempts.get() + 1);
         place.not_before.set(context.now() + retry_pause(place.failures.get()));
-        context.recorder.borrow_mut().connections.failed += 1;
+        context.recorder.borrow_mut().report.connections.failed += 1;
         context.first_failure.borrow_mut().get_or_insert_with(|| (fault.cause, fault.detail.clone()));
         place.failure.replace(Some(fault));
         place.tell(context);

@@ -24,30 +24,31 @@ pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]
     report.first_response =
         parts.first().and_then(|part| part.recorder.first_response.clone()).map(|(_, first)| first);
     for Facts { recorder, workers } in parts {
-        add_counts(&mut report.counts, &recorder.counts);
-        add_counts(&mut report.warmup, &recorder.warmup);
+        let part = &recorder.report;
+        add_counts(&mut report.counts, &part.counts);
+        add_counts(&mut report.warmup, &part.warmup);
         for (sum, count) in statuses.iter_mut().zip(recorder.statuses.iter()) {
             *sum += count;
         }
         add_errors(&mut report.errors, &recorder);
         add_histograms(&mut report, &recorder);
-        report.bytes.sent += recorder.bytes.sent;
-        report.bytes.sent_bodies += recorder.bytes.sent_bodies;
-        report.bytes.received += recorder.bytes.received;
-        report.bytes.received_bodies += recorder.bytes.received_bodies;
-        report.connections.opened += recorder.connections.opened;
-        report.connections.failed += recorder.connections.failed;
-        report.connections.closed_by_server += recorder.connections.closed_by_server;
-        report.connections.reused += recorder.connections.reused;
-        report.connections.retransmits += recorder.connections.retransmits;
-        report.connections.syn_retransmits += recorder.connections.syn_retransmits;
-        report.connections.streams = match (report.connections.streams, recorder.connections.streams) {
+        report.bytes.sent += part.bytes.sent;
+        report.bytes.sent_bodies += part.bytes.sent_bodies;
+        report.bytes.received += part.bytes.received;
+        report.bytes.received_bodies += part.bytes.received_bodies;
+        report.connections.opened += part.connections.opened;
+        report.connections.failed += part.connections.failed;
+        report.connections.closed_by_server += part.connections.closed_by_server;
+        report.connections.reused += part.connections.reused;
+        report.connections.retransmits += part.connections.retransmits;
+        report.connections.syn_retransmits += part.connections.syn_retransmits;
+        report.connections.streams = match (report.connections.streams, part.connections.streams) {
             (0, streams) | (streams, 0) => streams,
             (one, other) => one.min(other),
         };
         report.length_differs += recorder.lengths_other_than(first_body);
         add_workers(&mut report.workers, &recorder, &workers);
-        report.samples.extend(&recorder.samples);
+        report.samples.extend(&part.samples);
         add_requests(&mut report.requests, recorder);
     }
     if let [only] = report.requests.as_mut_slice() {
@@ -97,23 +98,22 @@ fn add_errors(errors: &mut Vec<ErrorCount>, recorder: &Recorder) {
     }
 }
 
-fn add(sum: &mut Histogram, part: &Histogram) {
-    sum.add(part).expect("all histograms have the same bounds");
-}
-
-fn add_histograms(report: &mut Report, recorder: &Recorder) {
-    for sum in [&mut report.response, &mut report.total, &mut report.service, &mut report.first_byte] {
-        add(sum, &recorder.simple);
+fn add_histograms(sum: &mut Report, recorder: &Recorder) {
+    let part = &recorder.report;
+    for (sum, part) in [
+        (&mut sum.response, &part.response),
+        (&mut sum.total, &part.total),
+        (&mut sum.service, &part.service),
+        (&mut sum.first_byte, &part.first_byte),
+    ] {
+        sum.merge(&recorder.simple);
+        sum.merge(part);
     }
-    add(&mut report.response, &recorder.response);
-    add(&mut report.total, &recorder.total);
-    add(&mut report.service, &recorder.service);
-    add(&mut report.first_byte, &recorder.first_byte);
-    add(&mut report.connect, &recorder.connect);
-    add(&mut report.slip, &recorder.slip);
-    add(&mut report.residency, &recorder.residency);
-    report.unread += Duration::from_nanos(recorder.unread);
-    add(&mut report.censored, &recorder.censored);
+    sum.connect.merge(&part.connect);
+    sum.slip.merge(&part.slip);
+    sum.residency.merge(&part.residency);
+    sum.censored.merge(&part.censored);
+    sum.unread += Duration::from_nanos(recorder.unread);
 }
 
 fn add_workers(workers: &mut Vec<Worker>, recorder: &Recorder, names: &[String]) {
@@ -147,9 +147,8 @@ fn add_requests(requests: &mut [RequestFacts], recorder: Recorder) {
 
 impl RequestFacts {
     fn named(name: String) -> Self {
-        // Two digits are all that the coarse counts give; a small histogram grows with its largest value.
-        let response = Histogram::new(2).expect("two digits are valid");
-        Self { name, started: 0, completed: 0, errors: 0, response }
+        // Two digits are all that the coarse counts give.
+        Self { name, started: 0, completed: 0, errors: 0, response: Histogram::small() }
     }
 }
 
@@ -163,6 +162,6 @@ impl Recorder {
         // This thread's first answer was another one than the run's: all but those of the run's first length.
         let same =
             self.lengths.iter().find(|(length, _)| Some(*length) == first).map_or(0, |(_, count)| *count);
-        self.counts.completed + self.counts.late - same
+        self.report.counts.completed + self.report.counts.late - same
     }
 }

@@ -7,7 +7,6 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// In order.
     Fine,
     /// Worth knowing; the numbers hold.
     Note,
@@ -80,7 +79,6 @@ impl Check {
         Self { value: value.into(), limit: limit.into(), ..self }
     }
 
-    /// What it means.
     #[must_use]
     pub fn means(self, meaning: impl Into<String>) -> Self {
         Self { meaning: meaning.into(), ..self }

@@ -2,6 +2,7 @@
 //!
 //! Times in histograms are nanoseconds. Nothing is rounded but by the histograms: three significant digits.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,20 +10,60 @@ use serde::Serialize;
 use super::json;
 use crate::cause::{ErrorCause, ErrorCount};
 
-/// Nanoseconds, three significant digits, fixed memory.
-pub type Histogram = hdrhistogram::Histogram<u64>;
-
 /// The longest time that a histogram tells apart; longer ones count as this.
-pub const HISTOGRAM_MAX: Duration = Duration::from_secs(3_600);
+const HISTOGRAM_MAX: Duration = Duration::from_secs(3_600);
 
-/// An empty histogram of times from 1 ns to [`HISTOGRAM_MAX`]; about 270 KB.
-pub fn new_histogram() -> Histogram {
-    Histogram::new_with_bounds(1, HISTOGRAM_MAX.as_nanos() as u64, 3)
-        .expect("1 ns to 1 h at 3 digits are valid bounds")
+/// Times from 1 ns to an hour, three significant digits, in fixed memory of about 270 KB.
+#[derive(Debug, Clone)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+impl Histogram {
+    /// Two digits, which grows with its largest value.
+    pub(crate) fn small() -> Self {
+        Self(hdrhistogram::Histogram::new(2).expect("two digits are valid"))
+    }
+
+    /// All of these together.
+    pub fn of_all<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        parts.into_iter().for_each(|part| all.merge(part));
+        all
+    }
+
+    /// Adds the values of another one.
+    pub fn merge(&mut self, other: &Self) {
+        self.add(&other.0).expect("all histograms of times have the same bounds");
+    }
+
+    #[inline]
+    pub(crate) fn note(&mut self, nanoseconds: u64) {
+        self.saturating_record(nanoseconds.clamp(1, HISTOGRAM_MAX.as_nanos() as u64));
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        let histogram = hdrhistogram::Histogram::new_with_bounds(1, HISTOGRAM_MAX.as_nanos() as u64, 3);
+        Self(histogram.expect("1 ns to 1 h at 3 digits are valid bounds"))
+    }
+}
+
+impl Deref for Histogram {
+    type Target = hdrhistogram::Histogram<u64>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Histogram {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 /// The raw facts of a run. Ramp and warm-up are not in it, but for [`Report::warmup`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Report {
     /// `raw epoll, HTTP/1.1` or `h2, HTTP/2`: which engine did it.
     pub engine: &'static str,
@@ -55,9 +96,7 @@ pub struct Report {
     pub slip: Histogram,
     /// Requests that were under way when the drain ended: their age, a lower bound of their response time.
     pub censored: Histogram,
-    /// Bytes.
     pub bytes: Bytes,
-    /// Connections.
     pub connections: Connections,
     /// The measurement in windows of equal length (the last may be shorter), at most [`Report::WINDOWS_MAX`].
     pub windows: Vec<Window>,
@@ -107,41 +146,7 @@ impl Report {
 
     /// A report in which nothing happened: what an engine fills, and what a test starts from.
     pub fn empty(engine: &'static str) -> Self {
-        Self {
-            engine,
-            elapsed: Duration::ZERO,
-            stopped_early: false,
-            counts: Counts::default(),
-            warmup: Counts::default(),
-            statuses: Vec::new(),
-            errors: Vec::new(),
-            response: new_histogram(),
-            total: new_histogram(),
-            service: new_histogram(),
-            first_byte: new_histogram(),
-            connect: new_histogram(),
-            slip: new_histogram(),
-            censored: new_histogram(),
-            bytes: Bytes::default(),
-            connections: Connections::default(),
-            windows: Vec::new(),
-            threads: Vec::new(),
-            cpu_seconds: 0.0,
-            residency: new_histogram(),
-            unread: Duration::ZERO,
-            events_per_wake: 0.0,
-            unsent: 0,
-            offered: 0,
-            kernel: Kernel::default(),
-            host: Host::default(),
-            workers: Vec::new(),
-            requests: Vec::new(),
-            first_response: None,
-            length_differs: 0,
-            samples: Vec::new(),
-            drained: Duration::ZERO,
-            memory_bytes: (0, 0),
-        }
+        Self { engine, ..Self::default() }
     }
 
     /// Complete answers per second of the measurement.
@@ -178,7 +183,7 @@ impl Report {
 
 /// Requests by their end. `started = completed + failed + late + unfinished`, to the request, and equals what the
 /// server received where every request reached it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// The engine turned to so many: it connected or wrote for them.
     pub started: u64,
@@ -195,15 +200,14 @@ pub struct Counts {
     /// Sent once more on a new connection, because the server had closed an idle one just before. Not errors.
     pub stale_retries: u64,
     /// Interim (1xx) answers that were passed over.
+    #[serde(skip)]
     pub interim: u64,
 }
 
 /// Bytes of HTTP, without TLS, TCP and IP, within the measurement and its drain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
-    /// Requests.
     pub sent: u64,
-    /// Bodies of requests.
     #[serde(skip)]
     pub sent_bodies: u64,
     /// Answers, complete or not.
@@ -222,7 +226,6 @@ pub struct Connections {
     pub reached: u64,
     /// Made in all.
     pub opened: u64,
-    /// Attempts that failed.
     pub failed: u64,
     /// Requests that were sent on a connection that had answered one before.
     pub reused: u64,
@@ -246,17 +249,13 @@ pub struct Window {
     pub start: Duration,
     #[serde(rename = "length_s", serialize_with = "json::seconds")]
     pub length: Duration,
-    /// Requests started.
     #[serde(skip)]
     pub started: u64,
-    /// Complete answers.
     pub completed: u64,
     /// The same for each thread of the generator.
     #[serde(skip)]
     pub completed_by_thread: Vec<u64>,
-    /// Errors.
     pub errors: u64,
-    /// Bytes received.
     #[serde(skip)]
     pub received: u64,
     /// Median of the response times, within 2 %; `None` without an answer.
@@ -290,11 +289,9 @@ pub struct ThreadFacts {
     #[serde(serialize_with = "json::number")]
     pub busy_max: f64,
     pub connections: u64,
-    /// Complete answers.
     pub completed: u64,
     /// Wake-ups with events.
     pub wakes: u64,
-    /// Events.
     pub events: u64,
     /// Pauses to let answers gather.
     pub pauses: u64,
@@ -349,7 +346,6 @@ pub struct Host {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
     pub name: String,
-    /// Complete answers.
     pub requests: u64,
     /// Connections on which its first answer came within the measurement.
     pub connections: u64,

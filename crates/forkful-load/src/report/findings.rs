@@ -41,7 +41,6 @@ pub struct Workers {
 pub struct WorkerShare {
     /// Slot, pid, or what its header said.
     pub name: String,
-    /// Process.
     pub pid: Option<u32>,
     /// Requests that it answered.
     pub requests: Option<u64>,

@@ -59,11 +59,8 @@ pub fn samples_min(quantile: f64) -> u64 {
 /// Mean, deviation and extremes, in nanoseconds; all 0 without a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
-    /// Samples.
     pub count: u64,
-    /// Mean.
     pub mean: f64,
-    /// Standard deviation.
     pub deviation: f64,
     pub min: u64,
     pub max: u64,
@@ -97,7 +94,6 @@ pub fn at(histogram: &Histogram, quantile: f64) -> u64 {
     if histogram.is_empty() { 0 } else { histogram.value_at_quantile(quantile).min(histogram.max()) }
 }
 
-/// Nanoseconds as milliseconds.
 pub fn ms(nanoseconds: f64) -> f64 {
     nanoseconds / 1e6
 }
@@ -164,7 +160,7 @@ mod tests {
     use super::*;
 
     fn histogram(values: impl IntoIterator<Item = u64>) -> Histogram {
-        let mut histogram = Histogram::new(3).unwrap();
+        let mut histogram = Histogram::default();
         for value in values {
             histogram.record(value).unwrap();
         }

@@ -139,7 +139,7 @@ fn the_summary_has_the_verdict_first_and_fits_fifteen_lines() {
     ]
     .map(|(cause, count)| ErrorCount { cause, count, examples: Vec::new() })
     .to_vec();
-    told.report.response = crate::new_histogram();
+    told.report.response = crate::Histogram::default();
     told.report.response.record_n(1_000_000, 900).unwrap();
     told.expectations = vec!["p50<20ms"];
     assert_snapshot!(told.summary(), @"

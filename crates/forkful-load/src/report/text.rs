@@ -17,13 +17,11 @@ const THREADS_SHOWN_MAX: usize = 10;
 /// What a piece of the report is, for whoever colours it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is.
     Plain,
     /// A heading or a main number.
     Strong,
     /// Beside the point.
     Faint,
-    /// In order.
     Good,
     /// Take note.
     Bad,

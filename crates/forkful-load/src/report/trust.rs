@@ -17,7 +17,6 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Judges a run.
     pub fn of(plan: &Plan, report: &Report) -> Self {
         let checks = [
             generator::cpu(report),
@@ -71,7 +70,6 @@ impl Trust {
         self.checks.iter().filter(move |check| check.level() == level)
     }
 
-    /// In one sentence.
     pub fn sentence(&self) -> String {
         let meanings =
             |level| self.at(level).map(|check| check.meaning.as_str()).collect::<Vec<_>>().join("; ");

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use forkful_load::Histogram;
 use forkful_load::report::spread::three_digits;
 use forkful_load::report::{Check, Level};
-use forkful_load::{Histogram, new_histogram};
 
 use super::{Block, counting};
 use crate::compare::trial::{AtRate, unfinished_share};
@@ -51,22 +51,16 @@ fn found(blocks: &[Block], arm: usize, name: &str, rate: usize) -> Option<Found>
         .filter_map(|block| block.trials.get(arm)?.at_rates.get(rate))
         .filter(|at| !at.overloaded)
         .collect();
-    let response = merged(windows.iter().map(|at| &at.response));
-    let slip = merged(windows.iter().map(|at| &at.slip));
+    let response = Histogram::of_all(windows.iter().map(|at| &at.sums.response));
+    let slip = Histogram::of_all(windows.iter().map(|at| &at.sums.slip));
     let slip_max = SLIP_SHARE_MAX * response.value_at_quantile(0.5) as f64;
     Some(Found {
         arm: name.to_owned(),
         load: windows.first()?.load,
-        unfinished: unfinished_share(windows.iter().map(|at| at.unfinished).sum(), &response),
+        unfinished: unfinished_share(windows.iter().map(|at| at.sums.unfinished).sum(), &response),
         slip: slip.value_at_quantile(0.99) as f64,
         slip_max: slip_max.max(SLIP_MAX.as_nanos() as f64),
     })
-}
-
-fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {
-    let mut all = new_histogram();
-    histograms.for_each(|one| all.add(one).expect("histograms of the engine have the same bounds"));
-    all
 }
 
 fn slip(trust: &mut Trust, found: &[Found]) {
@@ -115,7 +109,7 @@ fn unfinished(trust: &mut Trust, found: &[Found]) {
 /// Too few requests for an interval of the 99th percentile, with the budget that would have enough.
 pub(super) fn samples(trust: &mut Trust, blocks: &[Block], budget: Duration, facts: &Facts) {
     let highest = |block: &Block| -> Vec<u64> {
-        block.trials.iter().filter_map(|trial| Some(trial.at_rates.last()?.response.len())).collect()
+        block.trials.iter().filter_map(|trial| Some(trial.at_rates.last()?.sums.response.len())).collect()
     };
     let fewest = counting(blocks).flat_map(highest).min();
     let Some(fewest) = fewest.filter(|fewest| *fewest < P99_SAMPLES_MIN) else { return };

@@ -37,7 +37,7 @@ fn too_few_requests_for_a_99th_percentile_are_told() {
         report.counts.completed = samples;
         report.response.record_n(4_000_000, samples).unwrap();
         let window = Window { report, server_cpu: Duration::ZERO, machine: MachineUse::default() };
-        Costs { at_load: Some(at_rate(0.7, 100.0, vec![window])), carries: true, ..Costs::default() }
+        Costs { at_load: Some(at_rate(0.7, 100.0, &[window])), carries: true, ..Costs::default() }
     };
     let told = |costs: Vec<Costs>| trust(&raced(0, costs), 2).notes.pop().map(|note| note.text);
     assert_eq!(told(vec![with(1_000), Costs::default()]), None);

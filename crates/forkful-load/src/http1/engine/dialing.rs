@@ -11,7 +11,6 @@ use crate::cause::ErrorCause;
 use crate::clock::{Nanos, nanos};
 use crate::network::{Dial, connect_cause, words};
 use crate::plan::{Load, Reuse};
-use crate::recorder::record_nanos;
 use crate::schedule::share;
 use crate::tls;
 
@@ -52,7 +51,7 @@ impl Engine<'_> {
                 self.connect(next, now);
                 if self.connections[next].stage == Stage::Closed {
                     // Failed at once; when nothing at all works, three attempts tell as much as a thousand.
-                    let none = self.recorder.connections.opened == 0 && opening == 0;
+                    let none = self.recorder.report.connections.opened == 0 && opening == 0;
                     if none && attempts >= OPENING_ATTEMPTS {
                         return;
                     }
@@ -164,9 +163,9 @@ impl Engine<'_> {
         connection.idle_since = now;
         self.open += 1;
         self.ticks.meter.opened(self.open);
-        self.recorder.connections.opened += 1;
-        record_nanos(&mut self.recorder.connect, now - since);
-        self.recorder.connections.syn_retransmits += connection.new_retransmits();
+        self.recorder.report.connections.opened += 1;
+        self.recorder.report.connect.note(now - since);
+        self.recorder.report.connections.syn_retransmits += connection.new_retransmits();
         if connection.under_way.is_empty() {
             self.queue_idle(index);
         } else {
@@ -187,7 +186,7 @@ impl Engine<'_> {
         if connecting {
             connection.failures = connection.failures.saturating_add(1);
             pause = retry_pause(connection.failures);
-            self.recorder.connections.failed += 1;
+            self.recorder.report.connections.failed += 1;
             if self.first_failure.is_none() {
                 self.first_failure = Some((cause, detail.to_owned()));
             }
@@ -215,14 +214,14 @@ impl Engine<'_> {
             return self.fail(index, cause, &detail, now);
         }
         let Some(first) = connection.under_way.front().copied() else {
-            self.recorder.connections.closed_by_server += 1;
+            self.recorder.report.connections.closed_by_server += 1;
             self.leave(index, now, true);
             return self.freed_after_idle_close(index);
         };
         let untouched = connection.reader.is_at_start();
         if !cut && let Ok(answer) = connection.reader.end_of_input() {
             connection.under_way.pop_front();
-            self.recorder.connections.closed_by_server += 1;
+            self.recorder.report.connections.closed_by_server += 1;
             self.answered(index, first, answer, now);
             if !self.connections[index].under_way.is_empty() {
                 return self.fail(index, ErrorCause::ClosedBeforeAnswer, "", now);
@@ -251,9 +250,9 @@ impl Engine<'_> {
         for pending in &mut connection.under_way {
             pending.retried = true;
             pending.timing.sent = 0;
-            self.recorder.counts.stale_retries += u64::from(pending.timing.measured);
+            self.recorder.report.counts.stale_retries += u64::from(pending.timing.measured);
         }
-        self.recorder.connections.closed_by_server += 1;
+        self.recorder.report.connections.closed_by_server += 1;
         self.connect(index, now);
     }
 
@@ -291,9 +290,9 @@ impl Engine<'_> {
         }
         let again = connection.new_retransmits();
         if connection.stage != Stage::Open {
-            self.recorder.connections.syn_retransmits += again;
+            self.recorder.report.connections.syn_retransmits += again;
         } else if now > self.times.measure_from {
-            self.recorder.connections.retransmits += again;
+            self.recorder.report.connections.retransmits += again;
         }
     }
 

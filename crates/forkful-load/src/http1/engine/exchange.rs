@@ -67,7 +67,7 @@ impl Engine<'_> {
                         // What ended with this answer is ended before the next request goes out on it.
                         if more && ended && self.peer_ended(index) {
                             self.connections[index].ends = true;
-                            self.recorder.connections.closed_by_server += 1;
+                            self.recorder.report.connections.closed_by_server += 1;
                         }
                         if more {
                             self.go_on(index, now);
@@ -152,7 +152,7 @@ impl Engine<'_> {
         self.under_way -= 1;
         self.gathering.answers += 1;
         if connection.answers > 0 {
-            self.recorder.connections.reused += 1;
+            self.recorder.report.connections.reused += 1;
         }
         connection.answers += 1;
         connection.idle_since = now;
@@ -426,7 +426,7 @@ impl Engine<'_> {
                 // The end came with the answer: it is ended before the next request goes out on it.
                 Ok(0) if came && self.connections[index].under_way.is_empty() => {
                     self.connections[index].ends = true;
-                    self.recorder.connections.closed_by_server += 1;
+                    self.recorder.report.connections.closed_by_server += 1;
                     break;
                 }
                 Ok(0) => return self.closed(index, None, now),

@@ -49,7 +49,6 @@ pub(super) fn drift(report: &Report) -> Option<Check> {
     )
 }
 
-/// Mean and variance.
 fn moments(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;

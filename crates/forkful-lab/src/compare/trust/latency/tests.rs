@@ -21,7 +21,7 @@ fn report() -> Report {
 
 fn trial_of(report: Report) -> Trial {
     let window = Window { report, server_cpu: Duration::ZERO, machine: MachineUse::default() };
-    trial(vec![at_rate(0.8, 2_000.0, vec![window])])
+    trial(vec![at_rate(0.8, 2_000.0, &[window])])
 }
 
 /// Two blocks of two arms; the second arm is changed in the second block.
