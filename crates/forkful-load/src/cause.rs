@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
+
+use crate::report::json;
+
 /// The causes with their keys and words, each in one place.
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident, $key:literal, $words:literal;)*) => {
@@ -162,9 +166,10 @@ pub struct ErrorCount {
 }
 
 /// One occurrence of an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorExample {
     /// Since the clock of the measurement started.
+    #[serde(rename = "at_s", serialize_with = "json::seconds")]
     pub at: Duration,
     /// What was seen: the first bytes, the status, the error of the system, the reason of the TLS library.
     pub detail: String,

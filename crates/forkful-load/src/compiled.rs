@@ -1,6 +1,7 @@
 //! A plan that was checked, with everything computed that can be computed before the clock starts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -94,99 +95,76 @@ fn threads(plan: &Plan) -> usize {
     wanted.min(plan.connections)
 }
 
+/// Refuses what makes no load; the first fault that is found is told.
 fn check(plan: &Plan) -> Result<(), LoadError> {
-    let bad = |field, reason: String| Err(LoadError::Plan { field, reason });
-    let count = plan.requests.len();
-    if count == 0 || count > REQUESTS_MAX {
-        return bad("requests", format!("must be 1 to {REQUESTS_MAX}, not {count}"));
+    let is_http2 = plan.http == HttpVersion::Http2;
+    let together = if is_http2 { "streams" } else { "pipelined requests" };
+    let threads = if let Threads::Count(threads) = plan.threads { threads } else { 1 };
+    let (requests, duration) = match plan.stop {
+        Stop::Requests(requests) => (requests, Duration::MAX),
+        Stop::Duration(duration) => (u64::MAX, duration),
+    };
+    let is_open = matches!(plan.load, Load::Open { .. });
+    let (think, rate, connections_max) = match plan.load {
+        Load::Closed { think } => (think, 1.0, plan.connections),
+        Load::Open { rate, connections_max, .. } => (Think::None, rate, connections_max),
+    };
+    let is_weighted = matches!(plan.order, Order::Weighted { .. });
+    let longer = || "must be longer than nothing".to_owned();
+    let bounded = |field: &'static str, most: usize, given: usize| {
+        (given == 0 || given > most, field, format!("must be 1 to {most}, not {given}"))
+    };
+    let faults = [
+        bounded("requests", REQUESTS_MAX, plan.requests.len()),
+        (
+            is_weighted && plan.requests.iter().all(|request| request.weight == 0),
+            "weights",
+            "are all 0, so nothing would be sent".to_owned(),
+        ),
+        (plan.connections == 0, "connections", "must be at least 1, not 0".to_owned()),
+        bounded("threads", THREADS_MAX, threads),
+        bounded(together, PIPELINING_MAX, plan.pipelining),
+        (requests == 0, "requests", "to send must be at least 1, not 0".to_owned()),
+        (duration.is_zero(), "duration", longer()),
+        (
+            !is_open && requests < plan.connections as u64,
+            "requests",
+            format!(
+                "to send ({requests}) are fewer than connections ({}): some would have nothing to do",
+                plan.connections
+            ),
+        ),
+        (plan.timeout.is_zero(), "timeout", longer()),
+        (plan.window.is_zero(), "window", longer()),
+        (plan.reuse == Reuse::Requests(0), "requests per connection", "must be at least 1, not 0".to_owned()),
+        (
+            think != Think::None && plan.pipelining > 1,
+            together,
+            "and think time exclude each other".to_owned(),
+        ),
+        (
+            !(rate.is_finite() && rate > 0.0 && rate <= 1e9),
+            "rate",
+            format!("must be above 0 and at most 1,000,000,000 per second, not {rate}"),
+        ),
+        (
+            connections_max < plan.connections,
+            "connections",
+            format!("to begin with ({}) are more than their bound ({connections_max})", plan.connections),
+        ),
+        (
+            is_open && plan.pipelining > 1 && !is_http2,
+            together,
+            "need a closed loop: a rate decides when a request starts".to_owned(),
+        ),
+        (
+            plan.reuse == Reuse::Never && plan.pipelining > 1,
+            together,
+            "need connections that are kept".to_owned(),
+        ),
+    ];
+    if let Some((_, field, reason)) = faults.into_iter().find(|(is_fault, ..)| *is_fault) {
+        return Err(LoadError::Plan { field, reason });
     }
-    if matches!(plan.order, Order::Weighted { .. }) && plan.requests.iter().all(|request| request.weight == 0)
-    {
-        return bad("weights", "are all 0, so nothing would be sent".to_owned());
-    }
-    if plan.http == HttpVersion::Http2 {
-        crate::http2::check(plan)?;
-    }
-    if plan.connections == 0 {
-        return bad("connections", "must be at least 1, not 0".to_owned());
-    }
-    if let Threads::Count(threads) = plan.threads
-        && (threads == 0 || threads > THREADS_MAX)
-    {
-        return bad("threads", format!("must be 1 to {THREADS_MAX}, not {threads}"));
-    }
-    if plan.pipelining == 0 || plan.pipelining > PIPELINING_MAX {
-        return bad(together(plan), format!("must be 1 to {PIPELINING_MAX}, not {}", plan.pipelining));
-    }
-    match plan.stop {
-        Stop::Requests(0) => return bad("requests", "to send must be at least 1, not 0".to_owned()),
-        Stop::Duration(duration) if duration.is_zero() => {
-            return bad("duration", "must be longer than nothing".to_owned());
-        }
-        Stop::Requests(requests)
-            if matches!(plan.load, Load::Closed { .. }) && requests < plan.connections as u64 =>
-        {
-            return bad(
-                "requests",
-                format!(
-                    "to send ({requests}) are fewer than connections ({}): some would have nothing to do",
-                    plan.connections
-                ),
-            );
-        }
-        _ => {}
-    }
-    if plan.timeout.is_zero() {
-        return bad("timeout", "must be longer than nothing".to_owned());
-    }
-    if plan.window.is_zero() {
-        return bad("window", "must be longer than nothing".to_owned());
-    }
-    if plan.reuse == Reuse::Requests(0) {
-        return bad("requests per connection", "must be at least 1, not 0".to_owned());
-    }
-    check_load(plan)
-}
-
-/// What several requests under way on one connection are called.
-fn together(plan: &Plan) -> &'static str {
-    if plan.http == HttpVersion::Http2 { "streams" } else { "pipelined requests" }
-}
-
-fn check_load(plan: &Plan) -> Result<(), LoadError> {
-    let bad = |field, reason: String| Err(LoadError::Plan { field, reason });
-    match plan.load {
-        Load::Closed { think } => {
-            if think != Think::None && plan.pipelining > 1 {
-                return bad(together(plan), "and think time exclude each other".to_owned());
-            }
-        }
-        Load::Open { rate, connections_max, .. } => {
-            if !(rate.is_finite() && rate > 0.0 && rate <= 1e9) {
-                return bad(
-                    "rate",
-                    format!("must be above 0 and at most 1,000,000,000 per second, not {rate}"),
-                );
-            }
-            if connections_max < plan.connections {
-                return bad(
-                    "connections",
-                    format!(
-                        "to begin with ({}) are more than their bound ({connections_max})",
-                        plan.connections
-                    ),
-                );
-            }
-            if plan.pipelining > 1 && plan.http != HttpVersion::Http2 {
-                return bad(
-                    together(plan),
-                    "need a closed loop: a rate decides when a request starts".to_owned(),
-                );
-            }
-        }
-    }
-    if plan.reuse == Reuse::Never && plan.pipelining > 1 {
-        return bad(together(plan), "need connections that are kept".to_owned());
-    }
-    Ok(())
+    if is_http2 { crate::http2::check(plan) } else { Ok(()) }
 }

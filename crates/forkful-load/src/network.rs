@@ -57,24 +57,22 @@ impl Address {
         Ok(Self::Tcp(*chosen))
     }
 
-    /// Begins a connection.
     pub(crate) fn dial(&self) -> Result<Dial, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (socket, result) = match self {
-            Self::Tcp(address) => {
-                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-                sockopt::set_tcp_nodelay(&socket, true)?;
-                let result = connect(&socket, address);
-                (socket, result)
-            }
-            Self::Unix(address) => {
-                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-                let result = connect(&socket, address);
-                (socket, result)
-            }
+        let family = match self {
+            Self::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Self::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Self::Unix(_) => AddressFamily::UNIX,
         };
-        match result {
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let connecting = match self {
+            Self::Tcp(address) => {
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                connect(&socket, address)
+            }
+            Self::Unix(address) => connect(&socket, address),
+        };
+        match connecting {
             Ok(()) => Ok(Dial::Open(socket)),
             Err(Errno::INPROGRESS) => Ok(Dial::Pending(socket)),
             Err(error) => Err(error),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
+
 use crate::LoadError;
 
 /// An `http` or `https` URL.
@@ -40,7 +42,8 @@ impl Url {
         let (userinfo, authority) = match authority.rsplit_once('@') {
             Some((userinfo, authority)) => {
                 let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-                (Some((percent_decoded(user), percent_decoded(password))), authority)
+                let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+                (Some((decoded(user), decoded(password))), authority)
             }
             None => (None, authority),
         };
@@ -96,26 +99,6 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), String> {
         },
     };
     Ok((host.to_owned(), port))
-}
-
-fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
-        match hex.and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) if bytes[at] == b'%' => {
-                out.push(byte);
-                at += 3;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

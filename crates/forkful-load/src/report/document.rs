@@ -12,8 +12,8 @@ use super::json;
 use super::plot::{Plot, plots, spectrum};
 use super::threshold::Judgement;
 use crate::{
-    Bytes, Connections, ErrorCause, ErrorCount, Histogram, Host, Kernel, Load, Report, RequestFacts, Stop,
-    ThreadFacts, Window,
+    Bytes, Connections, Counts, ErrorCause, ErrorCount, ErrorExample, Histogram, Host, Kernel, Load, Report,
+    RequestFacts, Stop, ThreadFacts, Window,
 };
 
 /// The version of the document.
@@ -82,15 +82,10 @@ struct PlanDocument {
 
 #[derive(Debug, Serialize)]
 struct Requests {
-    completed: u64,
+    #[serde(flatten)]
+    counts: Counts,
     #[serde(serialize_with = "json::number")]
     per_second: f64,
-    started: u64,
-    failed: u64,
-    late: u64,
-    unfinished: u64,
-    carried_in: u64,
-    stale_retries: u64,
     warmup: u64,
     offered: u64,
     unsent: u64,
@@ -128,14 +123,7 @@ struct ErrorsByCause<'a> {
     words: &'static str,
     hint: Option<&'static str>,
     count: u64,
-    examples: Vec<Example<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Example<'a> {
-    #[serde(serialize_with = "json::number")]
-    at_s: f64,
-    detail: &'a str,
+    examples: &'a [ErrorExample],
 }
 
 #[derive(Debug, Serialize)]
@@ -222,7 +210,13 @@ impl<'a> Document<'a> {
             plan: plan(findings),
             duration_s: seconds,
             stopped_early: report.stopped_early,
-            requests: requests(report),
+            requests: Requests {
+                counts: report.counts,
+                per_second: report.per_second(),
+                warmup: report.warmup.completed,
+                offered: report.offered,
+                unsent: report.unsent,
+            },
             latency_ms: &report.response,
             latency_meaning: findings.latency_meaning(),
             spectrum: spectrum(&report.response),
@@ -290,23 +284,6 @@ fn plan(findings: &Findings) -> PlanDocument {
     }
 }
 
-fn requests(report: &Report) -> Requests {
-    let counts = report.counts;
-    Requests {
-        completed: counts.completed,
-        per_second: report.per_second(),
-        started: counts.started,
-        failed: counts.failed,
-        late: counts.late,
-        unfinished: counts.unfinished,
-        carried_in: counts.carried_in,
-        stale_retries: counts.stale_retries,
-        warmup: report.warmup.completed,
-        offered: report.offered,
-        unsent: report.unsent,
-    }
-}
-
 fn errors(report: &Report) -> Errors<'_> {
     let total = report.errors_total();
     let ended = report.counts.completed + report.counts.failed + report.counts.late;
@@ -320,15 +297,12 @@ fn errors(report: &Report) -> Errors<'_> {
 }
 
 fn cause(error: &ErrorCount) -> ErrorsByCause<'_> {
-    let examples = error.examples.iter();
     ErrorsByCause {
         cause: error.cause.key(),
         words: error.cause.words(),
         hint: error.cause.hint(),
         count: error.count,
-        examples: examples
-            .map(|example| Example { at_s: example.at.as_secs_f64(), detail: &example.detail })
-            .collect(),
+        examples: &error.examples,
     }
 }
 

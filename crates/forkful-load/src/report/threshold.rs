@@ -1,5 +1,6 @@
 //! What is expected of a run: `p99<20ms`, `errors<0.1%`, `rps>1000`. Reading such a sentence, and judging it.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,18 +9,20 @@ use serde::Serialize;
 use super::spread::{Percentile, duration, thousands};
 use crate::{ErrorCause, Histogram, Report};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Threshold {
     text: String,
     metric: Metric,
-    comparison: Comparison,
+    /// What the value is to be, against the limit.
+    wanted: Ordering,
+    or_equal: bool,
     /// Nanoseconds, a number, or a share from 0 to 1.
     limit: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 enum Metric {
-    Latency(Phase, Statistic),
+    Latency(fn(&Report) -> &Histogram, Statistic),
     Rate,
     Requests,
     Errors,
@@ -29,28 +32,12 @@ enum Metric {
     StatusShare(u16),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Phase {
-    Response,
-    Service,
-    FirstByte,
-    Connect,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 enum Statistic {
     Mean,
     Min,
     Max,
     Percentile(Percentile),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
 }
 
 /// How an expectation came out.
@@ -87,30 +74,23 @@ impl FromStr for Threshold {
         let at = text
             .find(['<', '>'])
             .ok_or_else(|| bad("write it like p99<20ms, errors<0.1% or rps>1000".to_owned()))?;
-        let (name, rest) = (text[..at].trim(), &text[at..]);
-        let (comparison, value) = if let Some(value) = rest.strip_prefix("<=") {
-            (Comparison::LessOrEqual, value)
-        } else if let Some(value) = rest.strip_prefix(">=") {
-            (Comparison::GreaterOrEqual, value)
-        } else if let Some(value) = rest.strip_prefix('<') {
-            (Comparison::Less, value)
-        } else {
-            (Comparison::Greater, &rest[1..])
-        };
+        let (name, value) = (text[..at].trim(), &text[at + 1..]);
+        let wanted = if text[at..].starts_with('<') { Ordering::Less } else { Ordering::Greater };
+        let (or_equal, value) = value.strip_prefix('=').map_or((false, value), |value| (true, value));
         let metric = metric(name).ok_or_else(|| bad(format!("there is no `{name}`; there are {METRICS}")))?;
         let (metric, limit) = limit(metric, value.trim()).map_err(bad)?;
-        Ok(Self { text: text.to_owned(), metric, comparison, limit })
+        Ok(Self { text: text.to_owned(), metric, wanted, or_equal, limit })
     }
 }
 
 fn metric(name: &str) -> Option<Metric> {
     let name = name.to_ascii_lowercase();
-    let (phase, statistic) = match name.split_once('.') {
-        Some(("latency" | "response" | "total", statistic)) => (Phase::Response, statistic),
-        Some(("service", statistic)) => (Phase::Service, statistic),
-        Some(("first_byte" | "ttfb", statistic)) => (Phase::FirstByte, statistic),
-        Some(("connect", statistic)) => (Phase::Connect, statistic),
-        _ => (Phase::Response, name.as_str()),
+    let (phase, statistic): (fn(&Report) -> &Histogram, _) = match name.split_once('.') {
+        Some(("latency" | "response" | "total", statistic)) => (|report| &report.response, statistic),
+        Some(("service", statistic)) => (|report| &report.service, statistic),
+        Some(("first_byte" | "ttfb", statistic)) => (|report| &report.first_byte, statistic),
+        Some(("connect", statistic)) => (|report| &report.connect, statistic),
+        _ => (|report| &report.response, name.as_str()),
     };
     let statistic = match statistic {
         "mean" | "avg" | "average" => Some(Statistic::Mean),
@@ -171,11 +151,9 @@ impl Threshold {
     /// Whether a run kept it.
     pub fn judge(&self, report: &Report) -> Judgement {
         let value = self.value(report);
-        let kept = value.map(|value| match self.comparison {
-            Comparison::Less => value < self.limit,
-            Comparison::LessOrEqual => value <= self.limit,
-            Comparison::Greater => value > self.limit,
-            Comparison::GreaterOrEqual => value >= self.limit,
+        let kept = value.map(|value| {
+            let is = value.total_cmp(&self.limit);
+            is == self.wanted || (self.or_equal && is == Ordering::Equal)
         });
         let (found, value) = match (self.metric, value) {
             (Metric::Latency(..), Some(value)) => (duration(value), Some(value / 1e6)),
@@ -185,7 +163,7 @@ impl Threshold {
             (Metric::Rate, Some(value)) => (format!("{value:.1}"), Some(value)),
             (_, Some(value)) => (thousands(value as u64), Some(value)),
             (Metric::Latency(phase, Statistic::Percentile(percentile)), None) => {
-                let (have, need) = (histogram(report, phase).len(), percentile.samples_min);
+                let (have, need) = (phase(report).len(), percentile.samples_min);
                 (format!("too few samples: {} of {}", thousands(have), thousands(need)), None)
             }
             (_, None) => ("nothing was measured".to_owned(), None),
@@ -198,10 +176,10 @@ impl Threshold {
         let share = |count: u64| (ended > 0).then(|| count as f64 / ended as f64);
         match self.metric {
             Metric::Latency(phase, statistic) => {
-                let histogram = histogram(report, phase);
+                let histogram = phase(report);
                 let some = (!histogram.is_empty()).then_some(histogram);
                 match statistic {
-                    Statistic::Mean => some.map(Histogram::mean),
+                    Statistic::Mean => some.map(|histogram| histogram.mean()),
                     Statistic::Min => some.map(|histogram| histogram.min() as f64),
                     Statistic::Max => some.map(|histogram| histogram.max() as f64),
                     Statistic::Percentile(percentile) => percentile.of(histogram).map(|value| value as f64),
@@ -215,15 +193,6 @@ impl Threshold {
             Metric::Status(class) => Some(report.status_class(class) as f64),
             Metric::StatusShare(class) => share(report.status_class(class)),
         }
-    }
-}
-
-fn histogram(report: &Report, phase: Phase) -> &Histogram {
-    match phase {
-        Phase::Response => &report.response,
-        Phase::Service => &report.service,
-        Phase::FirstByte => &report.first_byte,
-        Phase::Connect => &report.connect,
     }
 }
 
