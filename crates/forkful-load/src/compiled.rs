@@ -95,6 +95,11 @@ fn threads(plan: &Plan) -> usize {
     wanted.min(plan.connections)
 }
 
+/// Whether a number is a fault, and how it is told.
+fn bounded(field: &'static str, most: usize, given: usize) -> (bool, &'static str, String) {
+    (given == 0 || given > most, field, format!("must be 1 to {most}, not {given}"))
+}
+
 /// Refuses what makes no load; the first fault that is found is told.
 fn check(plan: &Plan) -> Result<(), LoadError> {
     let is_http2 = plan.http == HttpVersion::Http2;
@@ -111,9 +116,6 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     };
     let is_weighted = matches!(plan.order, Order::Weighted { .. });
     let longer = || "must be longer than nothing".to_owned();
-    let bounded = |field: &'static str, most: usize, given: usize| {
-        (given == 0 || given > most, field, format!("must be 1 to {most}, not {given}"))
-    };
     let faults = [
         bounded("requests", REQUESTS_MAX, plan.requests.len()),
         (
