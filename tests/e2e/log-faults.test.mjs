@@ -97,6 +97,7 @@ test('a disk that is full, and then is not', async (t) => {
   await app.unharmed();
   await app.forkful.ok(['flush', 'app']);
   await arrivesAgain(app, 'third');
+  await waitUntil('the end of the fault to be told', () => app.told(AGAIN).length > 0);
   assert.equal(app.told(AGAIN).length, 1);
   await app.unharmed();
 });
@@ -139,6 +140,7 @@ test('a file in place of the log folder: lines are counted until it is gone', as
   assert.equal(app.told(NOT_WRITTEN).length, 1);
   rmSync(app.logs);
   await arrivesAgain(app, 'third');
+  await waitUntil('the end of the fault to be told', () => app.told(AGAIN).length > 0);
   assert.equal(app.told(AGAIN).length, 1);
   await app.unharmed();
 });
