@@ -1,7 +1,6 @@
 //! Runs of seeds, and what is shown of one that has failed: a script from which every step is gone that is not needed
 //! for the failure (delta debugging: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -20,8 +19,6 @@ const STEPS_PER_100: usize = 35;
 const REPORT_EVERY: u64 = 2_500;
 /// Runs that the shortening of a script may take.
 const SHORTENING_RUNS_MAX: usize = 2_000;
-/// Events of these runs, those of connections included: a run that never comes to rest has many.
-const SHORTENING_EVENTS_MAX: usize = 1_000_000;
 
 /// How runs are made.
 #[derive(Debug, Clone, Copy)]
@@ -103,19 +100,16 @@ pub fn run(seed: u64, options: Options) -> Result<Counts, Box<Failure>> {
 
 /// Leaves out steps, in ever smaller pieces, as long as the same invariant is broken without them.
 fn shorten(seed: u64, mut steps: Vec<Step>, invariant: Invariant, options: Options) -> Vec<Step> {
-    let events = Cell::new(0);
     let fails = |steps: &[Step]| {
-        let (world, broken) = play(seed, &steps.into(), options, false);
-        events.set(events.get() + world.events + world.net.happened);
+        let (_, broken) = play(seed, &steps.into(), options, false);
         broken.is_some_and(|broken| broken.invariant == invariant)
     };
     let mut runs = 0;
-    let goes_on = |runs| runs < SHORTENING_RUNS_MAX && events.get() < SHORTENING_EVENTS_MAX;
     let mut piece = steps.len().div_ceil(2);
-    while piece > 0 && goes_on(runs) {
+    while piece > 0 && runs < SHORTENING_RUNS_MAX {
         let mut at = 0;
         let mut any = false;
-        while at < steps.len() && goes_on(runs) {
+        while at < steps.len() && runs < SHORTENING_RUNS_MAX {
             let end = (at + piece).min(steps.len());
             let without = [&steps[..at], &steps[end..]].concat();
             runs += 1;
