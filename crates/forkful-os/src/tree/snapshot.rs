@@ -161,6 +161,7 @@ fn hold(found: &Stat) -> Option<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::wait_until;
 
     fn process(pid: u32, parent: u32, group: u32, session: u32) -> Stat {
         Stat { pid, state: b'S', parent, group, session, threads: 1, start_time: u64::from(pid) * 10 }
@@ -205,7 +206,8 @@ mod tests {
             let snapshot = Snapshot::take(&HashSet::new()).unwrap();
             snapshot.with_variable("FORKFUL_TEST_MARK", value).iter().map(|member| member.pid).collect()
         };
-        assert_eq!(found(&value), [child.id()]);
+        // The kernel lets go of who has started it a moment before the environment can be read.
+        wait_until("it is found", || found(&value) == [child.id()]);
         assert_eq!(found("of-nobody"), [0; 0]);
         child.kill().unwrap();
         child.wait().unwrap();
