@@ -1,7 +1,7 @@
 //! The checks after each event, and at the end.
 
 use forkful_core::slot::{Event, Generation, ReadySign, State, Verb};
-use forkful_core::supervisor::{AppId, SlotRecord};
+use forkful_core::supervisor::{AppId, Event as AppEvent, SlotRecord};
 
 use crate::machine::Phase;
 use crate::script::Stray;
@@ -153,15 +153,21 @@ impl World {
         if record.slot.generations().any(|held| held == generation) {
             generation = Generation(u32::MAX);
         }
+        let of_slot = |event| AppEvent::Slot(slot, event);
         let event = match stray {
-            Stray::Ready => Event::Ready(generation, ReadySign::Message),
-            Stray::Exited => Event::Exited(generation, forkful_core::slot::Exit::Code(0)),
-            Stray::Drained => Event::Drained(generation),
-            Stray::Disconnected => Event::Disconnected(generation),
-            Stray::Greeted => Event::Greeted(generation),
+            Stray::Ready => of_slot(Event::Ready(generation, ReadySign::Message)),
+            Stray::Exited => of_slot(Event::Exited(generation, forkful_core::slot::Exit::Code(0))),
+            Stray::Drained => of_slot(Event::Drained(generation)),
+            Stray::Disconnected => of_slot(Event::Disconnected(generation)),
+            Stray::Greeted => of_slot(Event::Greeted(generation)),
+            Stray::Unhealthy => {
+                let online = record.online().filter(|online| !record.upkeep.is_asked(*online));
+                let answer = Err("late".to_owned());
+                AppEvent::Health { slot, generation: online.unwrap_or(generation), answer }
+            }
         };
         let told = format!("{event:?}");
-        self.feed(app, slot, event);
+        self.supervise(app, event);
         let after = self.daemon.apps.get(&app).map(|entry| entry.supervisor.slots());
         if after != Some(&before) {
             let seen = format!("worker {slot}: {told} about {:?}", before[&slot]);
@@ -172,7 +178,7 @@ impl World {
     /// A supervisor is told that time has passed, though nothing is due.
     pub(crate) fn early_deadline(&mut self, number: u64) {
         if let Some((app, _)) = self.nth_slot(number) {
-            self.supervise(app, forkful_core::supervisor::Event::Time);
+            self.supervise(app, AppEvent::Time);
         }
     }
 

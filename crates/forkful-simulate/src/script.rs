@@ -82,12 +82,15 @@ pub(crate) enum Stray {
     Drained,
     Disconnected,
     Greeted,
+    /// The answer to a health check that is not awaited.
+    Unhealthy,
 }
 
 /// What a daemon does before it dies, at most: some events and their effects.
 const THINGS_MAX: u64 = 40;
 
-const STRAYS: [Stray; 5] = [Stray::Ready, Stray::Exited, Stray::Drained, Stray::Disconnected, Stray::Greeted];
+const STRAYS: [Stray; 6] =
+    [Stray::Ready, Stray::Exited, Stray::Drained, Stray::Disconnected, Stray::Greeted, Stray::Unhealthy];
 
 /// The script of a seed.
 pub(crate) fn script(seed: u64, actions: usize) -> Vec<Step> {

@@ -66,7 +66,9 @@ impl Invariant {
             Self::KilledInTime => {
                 "a process is killed when it has had its time after the stop signal, and once"
             }
-            Self::LateChangesNothing => "an event about a process that a slot does not hold changes nothing",
+            Self::LateChangesNothing => {
+                "an event about a process that a slot does not hold, or an answer that it does not await, changes nothing"
+            }
             Self::DependenciesFirst => {
                 "an app starts when those that it depends on are ready, and stops before them"
             }

@@ -81,7 +81,7 @@ impl SlotUpkeep {
     }
 
     /// Whether a process has been asked for its health, and its answer is awaited.
-    pub(super) fn is_asked(&self, generation: Generation) -> bool {
+    pub fn is_asked(&self, generation: Generation) -> bool {
         let current = self.current.as_ref().filter(|current| current.generation == generation);
         current.is_some_and(|current| current.question.is_some_and(|question| question.again.is_none()))
     }
@@ -238,14 +238,16 @@ impl Turn<'_> {
         }
     }
 
-    /// A health check has an answer, or what was wrong.
+    /// A health check has an answer, or what was wrong. An answer that is not awaited says nothing: its question was about
+    /// another definition of the app, or it has been answered.
     pub(super) fn on_health(&mut self, slot: u16, generation: Generation, answer: Result<(), String>) {
         let now = self.context.now;
         let Some(check) = self.app.spec.health.clone() else { return };
         let is_reloading = self.app.is_reloading();
         let Some(record) = self.app.slots.get_mut(&slot) else { return };
         let may_renew = record.upkeep.pause.is_over(now) && !is_reloading;
-        let Some(current) = record.upkeep.of(generation) else { return };
+        let is_asked = record.upkeep.is_asked(generation);
+        let Some(current) = record.upkeep.of(generation).filter(|_| is_asked) else { return };
         current.question = None;
         let Some(health) = &mut current.health else { return };
         match health.on_answer(&check, now, answer) {

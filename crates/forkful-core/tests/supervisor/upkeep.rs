@@ -33,12 +33,14 @@ fn fails(driver: &mut Driver) -> Vec<Effect> {
 
 #[test]
 fn failed_checks_in_a_row_replace_the_worker_and_the_next_renewal_waits() {
-    let mut driver = Driver::online(checked(1));
+    let mut spec = checked(1);
+    spec.health.as_mut().unwrap().interval = Duration::from_secs(1);
+    let mut driver = Driver::online(spec);
     assert_eq!(asked(&driver.pass(Duration::from_secs(5))), 1);
     let effects = fails(&mut driver);
     let failing = Notice::HealthCheckFailed { failures: 1, most: 2, fault: "status 503".to_owned() };
     assert_eq!(effects, [Effect::Notice(Some(0), failing)]);
-    assert_eq!(asked(&driver.pass(Duration::from_secs(10))), 1);
+    assert_eq!(asked(&driver.pass(Duration::from_secs(1))), 1);
     let effects = fails(&mut driver);
     assert_eq!(spawned(&effects), [(0, 1)]);
     assert!(
@@ -47,8 +49,31 @@ fn failed_checks_in_a_row_replace_the_worker_and_the_next_renewal_waits() {
     );
     // The fresh worker fails: the old one serves on, and is not replaced again at once.
     driver.exit(0, Generation(1), 1);
-    driver.pass(Duration::from_secs(1));
-    assert!(spawned(&fails(&mut driver)).is_empty() && spawned(&fails(&mut driver)).is_empty());
+    for _ in 0..4 {
+        assert_eq!(asked(&driver.pass(Duration::from_secs(1))), 1);
+        assert!(spawned(&fails(&mut driver)).is_empty());
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_changes_nothing() {
+    let mut driver = Driver::online(checked(1));
+    let refused = |driver: &mut Driver| {
+        let before = driver.app.clone();
+        assert!(fails(driver).is_empty() && driver.app == before);
+    };
+    refused(&mut driver);
+    assert_eq!(asked(&driver.pass(Duration::from_secs(5))), 1);
+    assert_eq!(fails(&mut driver).len(), 1);
+    refused(&mut driver);
+    // The worker could not be asked yet.
+    driver.pass(Duration::from_secs(10));
+    driver.step(Event::ChannelBusy { slot: 0, generation: FIRST });
+    refused(&mut driver);
+    // The question was about another definition.
+    assert_eq!(asked(&driver.pass(Duration::from_millis(20))), 1);
+    driver.reload(Some(checked(2)));
+    refused(&mut driver);
 }
 
 #[test]
