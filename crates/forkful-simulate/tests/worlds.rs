@@ -1,11 +1,24 @@
-//! A few seeds in each run of the tests, and every planted fault; `dev/simulate` runs thousands.
+//! A few seeds in each run of the tests, and every planted fault; `dev/simulate` runs thousands, and `dev/simulate --plants`
+//! searches for each fault from the first seed on. A seed takes 0.1 s here, ten times as long as there.
 
 use forkful_simulate::{Options, Plant, run};
 
 const OPTIONS: Options = Options { events: 500, plant: None, shortens: false };
-const SEEDS: u64 = 100;
-/// Seeds in which a planted fault has to be found; most of them are found by the first few.
+const SEEDS: u64 = 40;
+/// Seeds in which a planted fault has to be found.
 const PLANT_SEEDS: u64 = 1_000;
+/// Where the search for a fault begins that the first few seeds do not find. When the scripts of seeds change, another seed
+/// may find it: the test then takes longer and prints which.
+const SEARCH_FROM: [(Plant, u64); 8] = [
+    (Plant::UnwrittenEffects, 13),
+    (Plant::UnwrittenField, 7),
+    (Plant::UnseenExit, 17),
+    (Plant::NumbersAgain, 7),
+    (Plant::RescueDropped, 38),
+    (Plant::MissedRoom, 57),
+    (Plant::StuckForgotten, 255),
+    (Plant::NotTakenBack, 14),
+];
 
 #[test]
 fn every_invariant_holds() {
@@ -19,7 +32,7 @@ fn every_invariant_holds() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let events = |seed| run(seed, OPTIONS).map_err(|failure| failure.broken).unwrap();
-    assert!((0..20).all(|seed| events(seed) == events(seed)));
+    assert!((0..5).all(|seed| events(seed) == events(seed)));
     let options = Options { plant: Some(Plant::LostExit), ..OPTIONS };
     let trace = || (0..SEEDS).find_map(|seed| run(seed, options).err()).unwrap().trace;
     assert_eq!(trace(), trace());
@@ -29,7 +42,8 @@ fn the_same_seed_gives_the_same_run() {
 fn each_planted_fault_is_found() {
     for (plant, name, _) in Plant::ALL {
         let options = Options { plant: Some(plant), ..OPTIONS };
-        let failure = (0..PLANT_SEEDS).find_map(|seed| run(seed, options).err());
+        let from = SEARCH_FROM.iter().find(|(rare, _)| *rare == plant).map_or(0, |(_, seed)| *seed);
+        let failure = (from..from + PLANT_SEEDS).find_map(|seed| run(seed, options).err());
         let failure = failure.unwrap_or_else(|| panic!("{name} was not found by {PLANT_SEEDS} seeds"));
         println!("{name}: seed {}, {} steps: {}", failure.seed, failure.steps_left, failure.broken.invariant);
         assert!(failure.steps_left <= failure.steps);
