@@ -120,6 +120,11 @@ impl Listening {
         }
     }
 
+    /// When the queues are looked at next.
+    pub(crate) fn next_look(&self) -> Option<Time> {
+        self.sampling_until.filter(|_| self.suspicion.needs_samples()).map(|_| self.next_sample)
+    }
+
     pub(crate) fn is_tcp(&self) -> bool {
         self.kind == Kind::Tcp
     }

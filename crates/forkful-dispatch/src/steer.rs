@@ -3,7 +3,8 @@
 //! In direct mode the daemon does nothing per connection. What it does: while traffic flows, it
 //! samples the length of each queue every [`SAMPLE_EVERY`]. A queue that stays filled gets its worker
 //! probed; a worker that does not answer leaves the kernel's choice, and what waits in its queue goes
-//! to others. No traffic: no timer; the first connection after a pause wakes the daemon once.
+//! to others. No traffic: no timer; the first connection after a pause wakes the daemon once. While
+//! nobody could be suspected, because there is one worker only or none answers, no queue is looked at.
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::action::{Action, Later, Outbox, Steer, Watch};
 use crate::dispatcher::Dispatcher;
 use crate::handover::ACCEPT_PAUSE;
 use crate::id::{ListeningId, WorkerId};
+use crate::listening::Listening;
 use crate::worker::Schedule;
 
 /// Between two looks at the queues: a fraction of the delay that the promise allows (5 ms).
@@ -168,14 +170,14 @@ impl Dispatcher {
     }
 
     pub(crate) fn next_sample(&self) -> Option<Time> {
-        self.listenings.values().filter(|l| l.sampling_until.is_some()).map(|l| l.next_sample).min()
+        self.listenings.values().filter_map(Listening::next_look).min()
     }
 
     pub(crate) fn sample_queues(&mut self, now: Time, out: &mut Outbox) {
         let mut next = ListeningId(0);
         while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
             next = id.next();
-            if listening.sampling_until.is_none() || listening.next_sample > now {
+            if listening.next_look().is_none_or(|at| at > now) {
                 continue;
             }
             if samples(listening.dispatch) {
@@ -204,7 +206,7 @@ impl Dispatcher {
         let mut actions = Vec::new();
         for member in listening.members.iter().skip(1) {
             let Some(owner) = member.owner else { continue };
-            active |= member.queue > 0 || listening.suspicion.is_suspect(owner);
+            active |= member.queue > 0;
             actions.extend(listening.suspicion.on_sample(now, owner, member.queue));
         }
         actions.extend(listening.suspicion.on_time(now));

@@ -117,6 +117,13 @@ impl<Id: Copy + Eq> Suspicion<Id> {
         self.find(id).is_some_and(|position| !self.workers[position].is_trusted())
     }
 
+    /// Whether a look at the queues can lead to anything: there are others to compare with, and somebody has no probe under
+    /// way. Otherwise only an answer can.
+    pub fn needs_samples(&self) -> bool {
+        let is_unasked = |worker: &Watched<Id>| matches!(worker.state, State::Trusted { .. });
+        self.workers.len() > 1 && self.workers.iter().any(is_unasked)
+    }
+
     /// A worker's queue held `waiting` connections just now.
     pub fn on_sample(&mut self, now: Time, id: Id, waiting: u32) -> Option<Action<Id>> {
         let position = self.find(id)?;

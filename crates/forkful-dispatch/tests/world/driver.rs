@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) clients: BTreeMap<u32, Fate>,
     pub(crate) faults: Faults,
     kind: NewListening,
+    /// How often queues were looked at.
+    pub(crate) looks: usize,
     next_worker: u32,
     next_reply: u64,
 }
@@ -59,6 +61,7 @@ impl World {
             clients: BTreeMap::new(),
             faults: Faults::default(),
             kind: NewListening { kind, group: !unix && balance != Balance::Shared },
+            looks: 0,
             next_worker: 1,
             next_reply: 0,
         }
@@ -114,6 +117,7 @@ impl World {
                 }
             }
             Action::ReadQueues(listening) => {
+                self.looks += 1;
                 for member in 1..self.addresses[&listening].queues.len() {
                     let length = self.addresses[&listening].queues[member].len() as u32;
                     self.feed(Event::Queue { listening, member, length });

@@ -82,6 +82,30 @@ fn a_queue_of_a_stuck_worker_is_rescued() {
 }
 
 #[test]
+fn queues_are_not_looked_at_while_nobody_could_be_suspected() {
+    for count in [1, 3] {
+        let (mut world, workers) = serving(Balance::Direct, count);
+        world.connect(6);
+        // None of the loops turns.
+        world.advance(Duration::from_secs(1));
+        let looks = world.looks;
+        world.advance(Duration::from_secs(3600));
+        assert_eq!(world.looks, looks, "{count} workers");
+        // Another one comes, or one of them goes on.
+        let well = if count == 1 { world.spawn(true, false) } else { workers[0] };
+        for _ in 0..60 {
+            turn_all(&mut world, &[well]);
+            world.advance(Duration::from_millis(1));
+        }
+        assert_eq!(served_by(&world, well), 6, "{count} workers");
+        world.advance(Duration::from_secs(1));
+        let looks = world.looks;
+        world.advance(Duration::from_secs(3600));
+        assert_eq!(world.looks, looks, "the others hang, and there is no traffic");
+    }
+}
+
+#[test]
 fn what_waits_for_its_turn_in_the_channel_of_a_worker_that_leaves_goes_to_others() {
     let (mut world, workers) = serving(Balance::Exact, 2);
     world.connect(2);
