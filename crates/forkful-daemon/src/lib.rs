@@ -38,6 +38,8 @@ pub mod server;
 mod service_environment;
 mod starter;
 mod store;
+#[cfg(test)]
+mod testing;
 mod wait;
 mod watch;
 mod worker_message;

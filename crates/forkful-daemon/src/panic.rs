@@ -72,6 +72,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::testing::alone_with_children;
 
     /// Says to a process of this test that it is to panic.
     const PANICS: &str = "FORKFUL_TEST_PANICS";
@@ -93,6 +94,7 @@ mod tests {
         }
         let own = std::env::current_exe().expect("this test has a file");
         let name = "panic::tests::a_panic_in_any_thread_is_told_with_its_place_and_ends_the_process";
+        let _alone = alone_with_children();
         let output = Command::new(own)
             .args(["--exact", name, "--nocapture"])
             .env(PANICS, "1")
@@ -125,6 +127,7 @@ mod tests {
                 .env(PANICS, "1")
                 .stdout(Stdio::null())
                 .stderr(stderr);
+            let _alone = alone_with_children();
             let status = command.status().expect("this test can be run");
             assert_eq!(status.signal(), Some(SIGABRT));
         }

@@ -165,10 +165,12 @@ mod tests {
     fn code_that_was_forgotten_is_less_memory_and_runs_as_before() {
         let hot: Vec<String> =
             (0..1000).map(|n| format!("{n:x} {:?}", std::time::Duration::from_millis(n))).collect();
-        let before = mapped_file_bytes();
-        let given_back = forget_code();
-        assert!(given_back > 0);
-        assert!(mapped_file_bytes() < before, "{before} before");
+        // Other tests touch code meanwhile.
+        crate::testing::wait_until("it is less memory", || {
+            let before = mapped_file_bytes();
+            assert!(forget_code() > 0);
+            mapped_file_bytes() < before
+        });
         let again: Vec<String> =
             (0..1000).map(|n| format!("{n:x} {:?}", std::time::Duration::from_millis(n))).collect();
         assert_eq!(again, hot);

@@ -126,10 +126,7 @@ mod tests {
             let output = Output::of(writer.as_fd()).unwrap();
             drop(reader);
             // A child of another test holds the reader too, from its fork to its exec.
-            while output.write(b"y") == Ok(1) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            assert_eq!(output.write(b"y"), Err(Errno::PIPE), "its reader is gone");
+            crate::testing::wait_until("its reader is gone", || output.write(b"y") == Err(Errno::PIPE));
         }
     }
 

@@ -124,7 +124,7 @@ mod tests {
 
     use crate::testing::wait_until;
 
-    const SOON: Option<Duration> = Some(Duration::from_secs(5));
+    const SOON: Option<Duration> = Some(Duration::from_secs(60));
 
     fn tokens(reactor: &Reactor, timeout: Option<Duration>) -> Vec<Event> {
         let mut events = Vec::new();

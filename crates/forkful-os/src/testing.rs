@@ -2,16 +2,16 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use forkful_testkit::wait_until;
+pub(crate) use forkful_testkit::{wait_until, write_executable};
 
 use crate::process::{Child, Exit, SpawnPlan, spawn};
 use crate::reactor::{Interest, Reactor};
 
 /// Longer than anything here takes on a loaded machine.
-pub(crate) const BOUND: Duration = Duration::from_secs(20);
+pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
 /// A child that is killed and reaped when the test is over, however it ends.
 pub(crate) struct Guarded(pub(crate) Child);
@@ -82,13 +82,4 @@ pub(crate) fn wait_exit(child: &Child) -> Exit {
     let mut events = Vec::new();
     reactor.wait(&mut events, Some(BOUND)).unwrap();
     child.try_wait(false).unwrap().expect("ended within the bound")
-}
-
-/// Writes an executable file, by way of a child: a descriptor of our own that is open for writing could be in the
-/// hands of another test's child at the moment of execution, which is `ETXTBSY`.
-pub(crate) fn write_executable(path: &Path, text: &str) {
-    let path = path.to_str().unwrap();
-    let script = r#"printf %s "$TEXT" > "$FILE" && chmod 755 "$FILE""#;
-    let (child, _output) = start_shell(script, &[("TEXT", text), ("FILE", path), ("PATH", "/usr/bin:/bin")]);
-    assert_eq!(wait_exit(&child.0), Exit::Code(0));
 }

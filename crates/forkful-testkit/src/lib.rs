@@ -4,8 +4,10 @@
 //! Both try the same inputs in each run. A failure of [`fuzz`] names its seed; `FORKFUL_FUZZ_SEED` begins elsewhere, and
 //! with `FORKFUL_FUZZ_SECONDS` it goes on for that long. It is no library for programs.
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,6 +37,23 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Writes a program that can be executed at once.
+///
+/// A shell writes it: a descriptor of this process that is open for writing is, for a moment, also held by each child that
+/// another test starts, and the kernel executes no file that somebody may write to (`ETXTBSY`).
+///
+/// # Panics
+/// When the file cannot be written.
+#[track_caller]
+pub fn write_executable(path: &Path, text: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"cat > "$0" && chmod 755 "$0""#]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().expect("there is a shell");
+    let sent = shell.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
+    let written = sent.is_some_and(|sent| sent.is_ok()) && shell.wait().is_ok_and(|status| status.success());
+    assert!(written, "{} cannot be written", path.display());
 }
 
 /// A small generator of numbers that look random (xorshift).

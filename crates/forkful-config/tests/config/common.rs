@@ -1,7 +1,6 @@
 //! What the tests share: a directory to put files into, a context, and ways to show results.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use forkful_config::{
@@ -34,8 +33,8 @@ impl Place {
 
     /// Writes a file that may be executed.
     pub(crate) fn program(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.file(name, text);
-        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = self.file(name, "");
+        forkful_testkit::write_executable(&path, text);
         path
     }
 

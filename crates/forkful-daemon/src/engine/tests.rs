@@ -18,7 +18,7 @@ use crate::command::Verb;
 use forkful_api::types::{ActionReply, ActionRequest};
 
 /// How long processes of this machine may take for what they do at once.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An engine, and what it would be told by others.
 struct World {
@@ -136,10 +136,9 @@ pub(super) fn spec(name: &str, command: &[&str], instances: u16) -> AppSpec {
     spec
 }
 
-/// One test at a time: the loop reaps every child of this process that is not its own.
+/// One test at a time.
 fn locally(test: impl Future<Output = ()>) {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = crate::testing::alone_with_children();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, test);
 }

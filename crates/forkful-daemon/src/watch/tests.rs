@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(60);
 
 fn begin(root: &Path, polling: Option<Duration>) -> (Watcher, mpsc::Receiver<News>) {
     let watch = Watch {
@@ -52,14 +52,15 @@ fn a_changed_file_is_told_and_what_does_not_count_is_not() {
         let (_watcher, news) = begin(&root, polling);
         let file = root.join("app.js");
         assert_eq!(written_until_told(&file, &news), std::slice::from_ref(&file));
-        while news.recv_timeout(Duration::from_millis(300)).is_ok() {}
         std::fs::write(root.join("own.log"), "a line").expect("written");
         std::fs::create_dir(root.join("node_modules")).expect("made");
         std::fs::write(root.join("node_modules/m.js"), "").expect("written");
         std::fs::read(&file).expect("read");
         let other = root.join("other.js");
         std::fs::write(&other, "").expect("written");
-        assert_eq!(next(&news), [other]);
+        // What was written before may be told late.
+        let told = std::iter::repeat_with(|| next(&news)).flatten().find(|path| *path != file);
+        assert_eq!(told, Some(other));
     }
 }
 

@@ -1,10 +1,9 @@
 //! HTTP/2 servers that misbehave, down to single frames: each gets its name in the report, nothing hangs.
 
 use std::io::Read;
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::support::{Peer, Server, ok};
+use crate::support::{Peer, Server, ok, port_of_nobody};
 use forkful_load::{
     Arrivals, ErrorCause, HttpVersion, Load, LoadError, Plan, Report, Stop, StopHandle, Think, Threads, run,
 };
@@ -143,7 +142,7 @@ fn what_is_no_server_of_http_2_is_named() {
 
 #[test]
 fn nobody_there() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_held, port) = port_of_nobody();
     let mut plan = Plan::get(&format!("http://127.0.0.1:{port}/")).unwrap();
     plan.http = HttpVersion::Http2;
     let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err();

@@ -1,9 +1,8 @@
 //! Servers that misbehave: each gets its name in the report, nothing hangs, nothing panics.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::support::{Peer, Server, ok};
+use crate::support::{Peer, Server, ok, port_of_nobody};
 use forkful_load::{
     BodyCheck, ErrorCause, LoadError, Plan, Report, Request, Reuse, Stop, StopHandle, Threads, run,
 };
@@ -190,7 +189,7 @@ fn a_body_that_is_not_the_expected_one() {
 
 #[test]
 fn nobody_there() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_held, port) = port_of_nobody();
     for reuse in [Reuse::Always, Reuse::Never] {
         let mut plan = Plan::get(&format!("http://127.0.0.1:{port}/")).unwrap();
         plan.reuse = reuse;

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 pub(crate) use forkful_testkit::wait_until;
+use rustix::net::{AddressFamily, SocketType};
 
 /// What a server saw.
 #[derive(Default)]
@@ -76,6 +78,14 @@ impl Server {
     pub(crate) fn connections(&self) -> u64 {
         self.seen.connections.load(Ordering::SeqCst)
     }
+}
+
+/// A port at which nobody listens, and which nobody else gets as long as its socket is held.
+pub(crate) fn port_of_nobody() -> (OwnedFd, u16) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    (socket, address.port())
 }
 
 /// Closed until it is opened, once.

@@ -85,10 +85,12 @@ mod tests {
 
     #[test]
     fn ipv6_only_leaves_the_ipv4_port_free() {
-        let only = bind_tcp_shared("[::]:0".parse().unwrap(), true, 16).unwrap();
-        let port = local_addr(only.as_fd()).unwrap().port();
-        let v4 = bind_tcp_shared(SocketAddr::from(([127, 0, 0, 1], port)), false, 16).unwrap();
-        drop((only, v4));
+        // Somebody else may have the IPv4 port.
+        crate::testing::wait_until("the IPv4 port is free", || {
+            let only = bind_tcp_shared("[::]:0".parse().unwrap(), true, 16).unwrap();
+            let port = local_addr(only.as_fd()).unwrap().port();
+            bind_tcp_shared(SocketAddr::from(([127, 0, 0, 1], port)), false, 16).is_ok()
+        });
         let dual = bind_tcp_shared("[::]:0".parse().unwrap(), false, 16).unwrap();
         let port = local_addr(dual.as_fd()).unwrap().port();
         TcpStream::connect(("127.0.0.1", port)).unwrap();

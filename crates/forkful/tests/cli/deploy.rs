@@ -1,10 +1,10 @@
 //! Deployments over git, to this machine and through `ssh`. The host's own `ssh` and `sshd` are
 //! tested in `tests/e2e/deploy.test.mjs`; here a program of that name shows what it was asked for.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::sandbox::{Sandbox, exists};
+use forkful_testkit::write_executable;
 use insta::assert_snapshot;
 
 /// A sandbox with a repository `origin.git`, a clone of it in `work/app`, and a target.
@@ -249,8 +249,7 @@ fn several_hosts_are_reached_by_ssh_with_the_targets_options() {
                case \"$*\" in *ann@gone*) echo 'connect to host gone port 2222: refused' >&2; exit 255;; esac\n\
                case \"$*\" in *ann@one*) export AS=one; there=/there;; *) export AS=two; there=/there2;; esac\n\
                sed \"s|/there|$there|\" | /bin/sh -c \"$last\"\n";
-    fs_err::write(bin.join("ssh"), ssh).unwrap();
-    fs_err::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_executable(&bin.join("ssh"), ssh);
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let sorted = |told: String| {
         let mut lines: Vec<&str> = told.lines().collect();
@@ -299,8 +298,7 @@ fn a_script_comes_to_a_host_with_a_terminal_in_a_file_that_is_gone_afterwards() 
                export TMPDIR=\"$(dirname \"$0\")/../tmp\"\n\
                case \" $*\" in *' -tt '*) [ -z \"$(cat)\" ] || exit 9;; esac\n\
                exec /bin/sh -c \"$last\"\n";
-    fs_err::write(bin.join("ssh"), ssh).unwrap();
-    fs_err::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_executable(&bin.join("ssh"), ssh);
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     assert_snapshot!(shop.deploy_with(&["live", "setup"], &path), @"
     exit: 0

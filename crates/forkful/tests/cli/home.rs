@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::thread::JoinHandle;
@@ -114,8 +114,11 @@ fn a_stale_socket_is_no_daemon() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.home()).unwrap();
     set_mode(&sandbox, 0o700);
-    drop(UnixListener::bind(sandbox.home().join("forkful.sock")).unwrap());
-    assert!(exists(&sandbox.home().join("forkful.sock")));
+    let socket = sandbox.home().join("forkful.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    // A child that another test is starting may hold a copy for a moment.
+    forkful_testkit::wait_until("nobody listens", || UnixStream::connect(&socket).is_err());
+    assert!(exists(&socket));
     assert_snapshot!(sandbox.transcript(&["ping"]), @"
     exit: 4
     --- stderr

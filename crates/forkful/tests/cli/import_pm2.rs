@@ -39,8 +39,7 @@ fn nothing_runs_twice_while_pm2_runs() {
     let bin = sandbox.work().join("bin");
     fs_err::create_dir(&bin).unwrap();
     let fake = bin.join("pm2");
-    fs_err::write(&fake, format!("#!/bin/sh\ncat {work}/list.json\n")).unwrap();
-    fs_err::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    forkful_testkit::write_executable(&fake, &format!("#!/bin/sh\ncat {work}/list.json\n"));
     let import = |args: &[&str]| {
         let mut command = sandbox.command(&["import", "pm2"]);
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());

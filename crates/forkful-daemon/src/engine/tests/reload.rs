@@ -44,7 +44,7 @@ impl World {
                 if let Some(argument) = line.split('\0').nth(1) {
                     return argument.to_owned();
                 }
-                assert!(begin.elapsed() < Duration::from_secs(10), "the command line of {pid}: {line:?}");
+                assert!(begin.elapsed() < PATIENCE, "the command line of {pid}: {line:?}");
                 std::thread::yield_now();
             }
         };

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::logs::file::{Appended, Incident, Limits, LogFile, Now, RETRY_EVERY, Surroundings, WriteFault};
 use crate::logs::space::Space;
+use crate::testing::alone_with_children;
 
 /// A file, with all that it needs.
 pub(super) struct Lone {
@@ -126,6 +127,7 @@ fn devices_take_lines_and_a_fifo_without_a_reader_is_a_fault_and_no_wait() {
     null.append(&[b"two\n"], now + RETRY_EVERY).unwrap();
     null.file.truncate(now).unwrap();
     let fifo = folder.path().join("fifo");
+    let _alone = alone_with_children();
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let (mut file, fault) = Lone::open(&fifo, Limits::NONE, now);
     assert!(fault.is_some());
@@ -174,6 +176,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_disk_that_fills_keeps_whole_lines_and_takes_more_when_there_is_room() {
     // Who may not mount sees a full disk in `disk::a_full_disk_drops_…`, though none that fills within a line.
+    let _alone = alone_with_children();
     let Some(disk) = SmallDisk::mount() else { return };
     let (path, ballast) = (disk.folder.join("log"), disk.folder.join("ballast"));
     fs_err::write(&ballast, vec![0; 40 << 10]).unwrap();

@@ -154,10 +154,16 @@ fn a_dual_stack_group_steers_clients_of_both_families() {
 
 #[test]
 fn ipv6_only_groups_leave_ipv4_alone() {
-    let mut group = TcpGroup::bind("[::]:0".parse().unwrap(), true, 16).unwrap();
-    group.add_member().unwrap();
+    let mut found = None;
+    wait_until("a port of IPv6 that nobody has in IPv4", || {
+        let mut group = TcpGroup::bind("[::]:0".parse().unwrap(), true, 16).unwrap();
+        group.add_member().unwrap();
+        let other = SocketAddr::from(([127, 0, 0, 1], group.local_addr().port()));
+        found = bind_tcp_shared(other, false, 16).ok().map(|other| (group, other));
+        found.is_some()
+    });
+    let (group, other) = found.unwrap();
     let port = group.local_addr().port();
-    let other = bind_tcp_shared(SocketAddr::from(([127, 0, 0, 1], port)), false, 16).unwrap();
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     wait_until("the other listener has it", || queue_length(other.as_fd()).unwrap() == 1);
 }
