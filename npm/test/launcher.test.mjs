@@ -82,7 +82,7 @@ test('a signal that comes while the native program is started is handed on', asy
       return child;
     };
     require(process.env.LAUNCHER)`;
-  const ended = spawnSync(process.execPath, ['-e', early, 'stay'], { env: { ...env, FORKFUL_BIN: standIn, LAUNCHER }, encoding: 'utf8', timeout: 60_000 });
+  const ended = spawnSync(process.execPath, ['-e', early, 'stay'], { env: { ...env, FORKFUL_BIN: standIn, LAUNCHER }, encoding: 'utf8', timeout: 180_000 });
   assert.match(ended.stdout, /handed on/, ended.stderr);
 });
 

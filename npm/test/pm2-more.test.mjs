@@ -18,7 +18,7 @@ function run(box, body) {
     const APP = ${JSON.stringify(APP)};
     (async () => { ${body} })();
   `);
-  const ended = spawnSync(process.execPath, [path], { cwd: box.directory, env: box.env, encoding: 'utf8', timeout: 120_000 });
+  const ended = spawnSync(process.execPath, [path], { cwd: box.directory, env: box.env, encoding: 'utf8', timeout: 300_000 });
   assert.equal(ended.status, 0, `${ended.signal ?? ''}${ended.stdout}${ended.stderr}`);
   return ended.stdout;
 }

@@ -152,7 +152,9 @@ for (const balance of ['auto', 'exact']) {
   test(`balance ${balance}: ${KEPT} kept connections are spread after each reload, and no request fails`, async (t) => {
     const forkful = await sandbox(t);
     const port = await freePort();
-    await forkful.start(slowAtFirst, { name: 'app', options: ['--balance', balance], env: { PORT: String(port), EXPRESS } });
+    await forkful.start(slowAtFirst, { name: 'app', options: ['--balance', balance, '--listen-timeout', '100s'], env: { PORT: String(port), EXPRESS } });
+    // On a busy machine a start ends before the app listens.
+    await waitUntil('the app to serve', async () => (await get(port)).status === 200);
     const loads = [startLoad({ port, keeping: KEPT, expect: /^\d+$/ }), startLoad({ port, closing: 6, expect: /^\d+$/ })];
     t.after(() => Promise.all(loads.map((load) => load.stop())));
     let spread = '';

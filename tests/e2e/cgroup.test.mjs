@@ -85,7 +85,7 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   assert.match(stdout, /memory_max +200/);
   const [worker] = await forkful.jlist('limited');
   process.kill(worker.pid, 'SIGUSR2');
-  await waitUntil('the next worker', async () => { const [now] = await forkful.jlist('limited'); return now.pid > 0 && now.pid !== worker.pid; }, 30_000);
+  await waitUntil('the next worker', async () => { const [now] = await forkful.jlist('limited'); return now.pid > 0 && now.pid !== worker.pid; });
   const app = JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0];
   assert.match(app.workers[0].last_exit, /SIGKILL: the kernel killed it: its app had used all of its `memory_max` of 209715200 bytes/);
   assert.ok(app.usage.out_of_memory_kills >= 1);

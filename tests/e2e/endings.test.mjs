@@ -9,8 +9,6 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-const SETTLED_MS_MAX = 30_000;
-
 describe('endings', { concurrency: 3 }, () => {
   /** @type {import('./lib/sandbox.mjs').Sandbox} */
   let forkful;
@@ -34,7 +32,7 @@ describe('endings', { concurrency: 3 }, () => {
   const until = (name, what, holds) => waitUntil(what, async () => {
     const now = await worker(name);
     return holds(now) && now;
-  }, SETTLED_MS_MAX);
+  });
   const remove = (name) => forkful.ok(['delete', name]);
 
   test('a crash at start: the command says so at once, with the last words, and then it is given up', async () => {

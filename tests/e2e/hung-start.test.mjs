@@ -13,6 +13,7 @@ import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const NODE = nodeBinary(NEWEST);
+const ROUNDS_MAX = 5;
 
 test('an app whose directory hangs delays no other app, no command, and fails with its name', async (t) => {
   let mounted = '';
@@ -44,30 +45,26 @@ test('an app whose directory hangs delays no other app, no command, and fails wi
     await forkful.ok(['reload', 'serving']);
     assert.ok((await forkful.jlist('serving')).every(({ pid }) => pid > 0 && !before.includes(pid)));
   };
-  const useMuch = async () => {
-    for (let round = 0; round < 20; round += 1) await use();
-    await reload();
-  };
-  const begun = performance.now();
-  await useMuch();
-  const aloneMs = performance.now() - begun;
   server = openSync('/dev/fuse', 'r+');
   const { status, stderr } = spawnSync('mount', ['-i', '-t', 'fuse', '-o', 'fd=3,rootmode=40000,user_id=0,group_id=0', 'none', folder],
     { stdio: ['ignore', 'ignore', 'pipe', server] });
   if (status !== 0) return t.skip(String(stderr));
   mounted = folder;
 
-  const restart = forkful.spawn(['start', 'hung']);
-  await waitUntil('the start to be under way', async () => (await forkful.jlist('hung'))[0].pm2_env.status === 'launching');
   const daemon = await forkful.daemonPid();
-  // The start has not been answered yet, so that it hangs.
-  await use();
-  assert.equal(restart.child.exitCode, null, 'the app answers, and so does the daemon, while the start hangs');
-  await useMuch();
-  // It is given up after 10 s; a machine that takes long for all this anyway says nothing.
-  if (aloneMs < 2000) assert.equal(restart.child.exitCode, null, 'the other start still hangs');
+  // The start is given up after 10 s, which may be too short for all this on a busy machine: then it is tried again.
+  let start;
+  for (let round = 1; !start; round += 1) {
+    assert.ok(round <= ROUNDS_MAX, 'other apps and commands are served while the start hangs');
+    const hanging = forkful.spawn(['start', 'hung']);
+    await waitUntil('the start to be under way', async () => (await forkful.jlist('hung'))[0].pm2_env.status === 'launching');
+    await use();
+    await reload();
+    if ((await forkful.jlist('hung'))[0].pm2_env.status === 'launching' && hanging.child.exitCode === null) start = hanging;
+    else await hanging.outcome;
+  }
 
-  const outcome = await restart.outcome;
+  const outcome = await start.outcome;
   assert.notEqual(outcome.code, 0);
   assert.match(outcome.stderr + outcome.stdout, new RegExp(`cannot enter the working directory ${folder}: no answer within 10 s`));
   assert.equal(await forkful.daemonPid(), daemon);

@@ -53,7 +53,7 @@ const AGAIN = /is written again; \d+ lines were dropped meanwhile/;
 const arrivesAgain = (app, word) => waitUntil('lines in the file again', async () => {
   await app.write(word);
   return app.lines(word) > 0;
-}, 20_000);
+});
 
 /** From here on every line of a word is in the file, or counted. */
 const allAreKnown = (app, word, before, count = LINES) => waitUntil('every line to be written or counted', async () =>
@@ -197,7 +197,7 @@ test('50 workers that print without a newline take less than 64 MB of the daemon
   await waitUntil('every byte to be printed', () => {
     most = Math.max(most, anonymous(daemon));
     return workers.every(isThrough);
-  }, 120_000);
+  });
   most = Math.max(most, anonymous(daemon));
   t.diagnostic(`at most ${most} bytes`);
   assert.ok(most < 64_000_000, `the daemon took ${most} bytes`);

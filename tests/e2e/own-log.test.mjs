@@ -11,16 +11,13 @@ import { NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** A bound for what takes milliseconds, on a machine that is busy. */
-const SOON_MS = 30_000;
-
 const APP = () => { setInterval(() => {}, 1000); };
 
 /** Kills a worker of a script and waits for the next one. */
 async function nextAfterKill(forkful, script) {
-  const worker = await waitUntil('a worker', () => forkful.control.living(script)[0], SOON_MS);
+  const worker = await waitUntil('a worker', () => forkful.control.living(script)[0]);
   process.kill(worker.pid, 'SIGKILL');
-  return waitUntil('the next worker', () => forkful.control.living(script).find(({ pid }) => pid !== worker.pid), SOON_MS);
+  return waitUntil('the next worker', () => forkful.control.living(script).find(({ pid }) => pid !== worker.pid));
 }
 
 test('a daemon whose home is on a full disk restarts workers, starts others and obeys', async (t) => {
@@ -55,7 +52,7 @@ test('a daemon whose home is on a full disk restarts workers, starts others and 
   await waitUntil('what was dropped to be told', () =>
     /^\S+Z forkful: \d+ messages? could not be written to this log and were dropped$/m.test(readFileSync(join(forkful.home, 'daemon.log'), 'utf8')));
   process.kill(daemon, 'SIGTERM');
-  await waitUntil('the daemon to obey', () => forkful.processes(forkful.directory).every(({ pid }) => pid !== daemon), SOON_MS);
+  await waitUntil('the daemon to obey', () => forkful.processes(forkful.directory).every(({ pid }) => pid !== daemon));
 });
 
 /** A pipe's writing end, for a child that shall block if it writes; `fill` leaves no room in it. */

@@ -83,7 +83,7 @@ async function underLoad(t, body, { major, options = ['--listen-timeout', '100s'
       const { counts: { success }, failed } = loads[0];
       const isLong = performance.now() - begun > STEP_MS_MAX && success >= before + STEP_REQUESTS_MIN;
       return success >= count || isLong || failed > 0;
-    }, 120_000);
+    });
   };
   const pids = async () => (await forkful.jlist('app')).map(({ pid }) => String(pid));
   /** Waits until each of these has answered, unless a request has failed: then `settle` says so. */

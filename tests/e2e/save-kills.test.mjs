@@ -16,8 +16,9 @@ const SEED = Number(process.env.SAVE_KILLS_SEED ?? Date.now() % 1_000_000);
 const APPS = 20;
 /** Changes that are under way at the same time. */
 const CLIENTS = 3;
-/** A kill comes at most so long after the changes have begun. */
-const KILL_MS_MAX = 120;
+/** A kill comes after fewer changes than this have been answered, and a moment. */
+const ANSWERS_MAX = 8;
+const KILL_MS_MAX = 20;
 /** Apps that come and go, so that there is something to save. */
 const CHANGING_MAX = 12;
 
@@ -122,6 +123,8 @@ test(`${KILLS} kills of a daemon that saves: no app is lost, none is doubled`, a
       // Which change was cut off is known by its name's state.
       while (!ends) await change().catch((error) => { if (!ends) throw error; unanswered += 1; });
     });
+    const enough = answered + Math.floor(random() * ANSWERS_MAX);
+    await waitUntil('changes to be answered', () => answered >= enough);
     await new Promise((resolve) => { setTimeout(resolve, random() * KILL_MS_MAX); });
     ends = true;
     daemon.child.kill('SIGKILL');

@@ -48,10 +48,12 @@ describe('the control socket', () => {
     client.socket.setEncoding('utf8').on('data', (text) => { client.text += text; });
     return client;
   };
-  const works = async () => {
+  // A command gives up after 10 s, in which a busy machine may not have answered all that was asked before.
+  const works = () => waitUntil('commands to be served', async () => {
     const apps = JSON.parse((await forkful.ok(['list', '--json'])).stdout).apps;
     assert.deepEqual(apps.map(({ definition }) => definition.name), ['app']);
-  };
+    return true;
+  });
   const residentMiB = async () => Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${await forkful.daemonPid()}/status`, 'utf8'))?.[1]) / 1024;
   const release = async () => {
     const all = [...open];
@@ -116,7 +118,7 @@ describe('the control socket', () => {
   test('serves a thousand clients at once', async () => {
     const clients = await Promise.all(Array.from({ length: 1000 }, async () => listen(await connect())));
     for (const client of clients) client.socket.write(LIST);
-    await waitUntil('all answers', () => clients.every(({ text }) => text.includes('"app"')), 30_000);
+    await waitUntil('all answers', () => clients.every(({ text }) => text.includes('"app"')));
     assert.ok(clients.every(({ text, ended }) => text.startsWith('HTTP/1.1 200') && !ended));
     await works();
     // The same connections again.
@@ -124,7 +126,7 @@ describe('the control socket', () => {
       client.text = '';
       client.socket.write(LIST);
     }
-    await waitUntil('all answers', () => clients.every(({ text }) => text.includes('"app"')), 30_000);
+    await waitUntil('all answers', () => clients.every(({ text }) => text.includes('"app"')));
     await release();
   });
 
@@ -146,7 +148,7 @@ describe('the control socket', () => {
     const slow = await Promise.all(Array.from({ length: 300 }, async (_, number) => {
       const client = await connect();
       client.socket.pause();
-      client.socket.write(number % 2 ? 'GET /v1/logs?follow=true HTTP/1.1\r\nhost: x\r\n\r\n' : LIST.repeat(500));
+      client.socket.write(number % 2 ? 'GET /v1/logs?follow=true HTTP/1.1\r\nhost: x\r\n\r\n' : LIST.repeat(200));
       return client;
     }));
     await worker.run(() => { for (let n = 0; n < 20_000; n += 1) require('fs').writeSync(1, `${'x'.repeat(999)}\n`); });
@@ -161,7 +163,7 @@ describe('the control socket', () => {
         return client;
       })));
     }
-    await waitUntil('the others to be answered', () => others.every(({ text, ended }) => text.includes('"app"') || ended), 120_000);
+    await waitUntil('the others to be answered', () => others.every(({ text, ended }) => text.includes('"app"') || ended));
     assert.ok(others.every(({ ended }) => !ended), 'it is the slow ones that make room');
     for (const client of slow) client.socket.resume();
     await waitUntil('some of the slow ones to have been dropped', () => slow.some(({ ended }) => ended));

@@ -10,8 +10,6 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-const RENEWAL_MS_MAX = 30_000;
-
 /** Answers with its pid; `/grow` keeps memory, `/sick` makes `/health` fail, `/block` never turns again. */
 function server({ require, report }) {
   const kept = [];
@@ -48,11 +46,11 @@ describe('upkeep', { concurrency: 4 }, () => {
 
   /** Waits until one of the workers is another process. */
   const replaced = (app, worker) => waitUntil(`worker ${worker.slot} of ${app.name} to be replaced`, () =>
-    app.living().find(({ slot, pid }) => slot === worker.slot && pid !== worker.pid), RENEWAL_MS_MAX);
+    app.living().find(({ slot, pid }) => slot === worker.slot && pid !== worker.pid));
 
   /** Asks until a certain worker has answered. */
   const reach = (app, worker, path) => waitUntil(`an answer of ${worker.pid}`, async () =>
-    (await get(app.port, path)).body === String(worker.pid), RENEWAL_MS_MAX);
+    (await get(app.port, path)).body === String(worker.pid));
 
   const describeJson = async (name) => JSON.parse((await forkful.ok(['describe', name, '--json'])).stdout).apps[0];
 
@@ -92,7 +90,7 @@ describe('upkeep', { concurrency: 4 }, () => {
       assert.equal(status, 200);
       answers.add(Number(body));
       return [...answers].filter((pid) => !before.includes(pid)).length >= 2;
-    }, RENEWAL_MS_MAX);
+    });
     await forkful.ok(['delete', 'requests']);
   });
 
@@ -111,12 +109,12 @@ describe('upkeep', { concurrency: 4 }, () => {
       require('fs').appendFileSync(require('path').join(__dirname, 'runs'), 'x');
     });
     const { readFileSync } = await import('node:fs');
-    await waitUntil('a third run', () => readFileSync(join(job.directory, 'runs'), 'utf8').length >= 3, RENEWAL_MS_MAX);
+    await waitUntil('a third run', () => readFileSync(join(job.directory, 'runs'), 'utf8').length >= 3);
     await forkful.ok(['stop', 'clock']);
     await waitUntil('none', () => app.living().length === 0);
     const [stopped] = await forkful.jlist('clock');
     await waitUntil('another run of the job', ((runs) => () =>
-      readFileSync(join(job.directory, 'runs'), 'utf8').length > runs + 1)(readFileSync(join(job.directory, 'runs'), 'utf8').length), RENEWAL_MS_MAX);
+      readFileSync(join(job.directory, 'runs'), 'utf8').length > runs + 1)(readFileSync(join(job.directory, 'runs'), 'utf8').length));
     assert.equal(stopped.pm2_env.status, 'stopped');
     assert.equal(app.living().length, 0, 'what somebody has stopped stays stopped');
     await forkful.ok(['delete', 'clock', 'job']);
@@ -177,7 +175,7 @@ describe('upkeep', { concurrency: 4 }, () => {
     const good = (await app.workers()).map(({ pid }) => pid).toSorted();
     const text = 'throw new Error("a broken version")';
     writeFileSync(app.script, text);
-    await waitUntil('the failure', async () => (await forkful.ok(['logs', 'watched', '--nostream', '--err'])).stdout.includes('a broken version'), RENEWAL_MS_MAX);
+    await waitUntil('the failure', async () => (await forkful.ok(['logs', 'watched', '--nostream', '--err'])).stdout.includes('a broken version'));
     assert.deepEqual((await app.workers()).map(({ pid }) => pid).toSorted(), good);
     await forkful.ok(['delete', 'watched']);
   });

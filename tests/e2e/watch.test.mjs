@@ -11,7 +11,6 @@ import { waitUntil } from './lib/wait.mjs';
 
 const FOLDERS = 200;
 const FILES = 100;
-const SEEN_MS_MAX = 30_000;
 
 test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
   const forkful = await sandbox(t);
@@ -40,7 +39,7 @@ test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
     await waitUntil(`${what} to be seen`, async () => {
       change();
       return (await worker()).pid !== pid;
-    }, SEEN_MS_MAX);
+    });
     await waitUntil('the reload to be over', async () => (await worker()).pm2_env.status === 'online');
   };
   await seen('the first change', () => appendFileSync(join(folder(0), 'file-0.js'), '// more\n'));
@@ -66,7 +65,7 @@ test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
     await new Promise((resolve) => setTimeout(resolve, 300));
     quiet = await restarts();
     return quiet === before;
-  }, SEEN_MS_MAX);
+  });
   for (const name of ['node_modules/m/index.js', '.git/HEAD', 'build/out.js', 'src/part-0/folder-1/x.tmp', '.env']) writeFileSync(join(root, name), 'x');
   // A later change that counts is one reload, and the only one: what came before it was not.
   await seen('one that counts', () => appendFileSync(join(folder(50), 'file-50.js'), '// more\n'));
@@ -77,5 +76,5 @@ test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
     if (/folder-50/.test(JSON.parse(stdout).apps[0].workers[0].renewed)) return true;
     appendFileSync(join(folder(50), 'file-50.js'), '// more\n');
     return false;
-  }, SEEN_MS_MAX);
+  });
 });

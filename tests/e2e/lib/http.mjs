@@ -7,7 +7,7 @@ import net from 'node:net';
 import { waitUntil } from './wait.mjs';
 
 /** No answer of a test server takes longer, where a test does not say so. */
-const ANSWER_MS_MAX = 60_000;
+const ANSWER_MS_MAX = 180_000;
 
 /**
  * One request on a connection of its own.

@@ -4,7 +4,7 @@
 import net from 'node:net';
 
 /** A request without an answer for this long counts as a timeout. */
-const ANSWER_MS_MAX = 60_000;
+const ANSWER_MS_MAX = 180_000;
 
 /** A load that nobody stops, because its test has failed, ends by itself after this long. */
 const LOAD_MS_MAX = 900_000;
