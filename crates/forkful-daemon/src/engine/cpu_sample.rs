@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_os::procinfo;
 
 /// The last sample of a CPU time, and the share between it and the one before.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,6 +28,17 @@ impl CpuSample {
     /// Whether the last sample is old enough for another one.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         now.since(self.at) >= Self::PAUSE_MIN
+    }
+
+    /// Looks at a process and takes a sample when one is due. A process that is younger than that has no share yet: it may
+    /// have used more CPU time before its start was noted than since.
+    pub(crate) fn look(&mut self, pid: u32, spawned: Time, now: Time) {
+        self.follow(pid, spawned);
+        if self.is_due(now)
+            && let Ok(used) = procinfo::cpu_time(pid)
+        {
+            self.take(used, now);
+        }
     }
 
     /// Takes a sample: the share of one core since the last one.
@@ -54,5 +66,16 @@ mod tests {
         assert!((sample.percent - 200.0).abs() < 0.1, "{sample:?}");
         sample.follow(8, at(2400));
         assert_eq!((sample.percent, sample.at), (0.0, at(2400)));
+    }
+
+    #[test]
+    fn a_process_of_a_few_milliseconds_has_no_share_yet() {
+        let at = |ms| Time::default() + Duration::from_millis(ms);
+        let (mut sample, own) = (CpuSample::default(), std::process::id());
+        assert!(procinfo::cpu_time(own).unwrap() > Duration::ZERO);
+        sample.look(own, at(1000), at(1001));
+        assert!(sample.percent.total_cmp(&0.0).is_eq(), "{sample:?}");
+        sample.look(own, at(1000), at(1500));
+        assert!(sample.percent > 0.0, "{sample:?}");
     }
 }

@@ -10,7 +10,6 @@ use forkful_os::procinfo;
 
 use super::app::{App, Place, places_mut, public_definition};
 use super::apps::Apps;
-use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::groups::worker_usage;
 use crate::logs::LogService;
@@ -127,7 +126,7 @@ fn worker_row(record: &SlotRecord, place: &mut Place, primary: &Primary, now: Ti
     let spawned = place.current(record).map(|process| process.spawned);
     let (cpu_percent, memory_bytes) = match (pid, spawned) {
         (Some(pid), Some(spawned)) => {
-            sample_cpu(&mut place.cpu, pid, spawned, now);
+            place.cpu.look(pid, spawned, now);
             (place.cpu.percent, procinfo::resident_bytes(pid).unwrap_or(0))
         }
         _ => (0.0, 0),
@@ -200,16 +199,6 @@ fn worker_view(
             .and_then(|process| process.node_version)
             .map(|version| version.to_string()),
         reports: place.current(record).map(|process| process.reports.clone()).unwrap_or_default(),
-    }
-}
-
-fn sample_cpu(sample: &mut CpuSample, pid: u32, spawned: forkful_core::Time, now: forkful_core::Time) {
-    sample.follow(pid, spawned);
-    let is_first = sample.at == spawned;
-    if (is_first || sample.is_due(now))
-        && let Ok(used) = procinfo::cpu_time(pid)
-    {
-        sample.take(used, now);
     }
 }
 
