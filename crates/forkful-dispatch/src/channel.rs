@@ -121,9 +121,9 @@ struct Unanswered {
     line: HandleLine,
     since: Time,
     delivery: Delivery,
-    /// Since the line was sent, the worker has written more than was read at once. Then it may keep answers
+    /// When, since the line was sent, the worker last had written more than was read at once. Then it may keep answers
     /// back until there is room; otherwise it writes them before it does anything with a handle.
-    crowded: bool,
+    crowded: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Room {
 
 impl Unanswered {
     fn new(line: HandleLine, since: Time) -> Self {
-        Self { line, since, delivery: Delivery::Unwritten, crowded: false }
+        Self { line, since, delivery: Delivery::Unwritten, crowded: None }
     }
 }
 
@@ -246,9 +246,9 @@ impl Channel {
     }
 
     /// More came in than is read at once.
-    pub fn crowd(&mut self) {
+    pub fn crowd(&mut self, now: Time) {
         if let Some(unanswered) = &mut self.unanswered {
-            unanswered.crowded = true;
+            unanswered.crowded = Some(now);
         }
     }
 
@@ -349,6 +349,12 @@ impl Channel {
         self.unanswered.as_ref().map(|line| line.since).into_iter().chain(self.room.since()).min()
     }
 
+    /// The same, but not before the worker last had sent more than was read at once: its answer may be behind that.
+    pub(crate) fn silent_since(&self) -> Option<Time> {
+        let crowded = self.unanswered.as_ref().and_then(|unanswered| unanswered.crowded);
+        self.waiting_since().map(|since| crowded.map_or(since, |at| since.max(at)))
+    }
+
     /// The line that awaits its answer.
     pub(crate) fn in_flight(&self) -> Option<HandleLine> {
         self.unanswered.as_ref().map(|unanswered| unanswered.line)
@@ -425,8 +431,8 @@ impl Channel {
         match (is_closed, crowded) {
             (false, _) => Evidence::Unread(pushed),
             // Without a crowd the missing answer is proof.
-            (true, false) => Evidence::None,
-            (true, true) => Evidence::Traffic(pushed.connection),
+            (true, None) => Evidence::None,
+            (true, Some(_)) => Evidence::Traffic(pushed.connection),
         }
     }
 

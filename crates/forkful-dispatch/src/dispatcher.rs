@@ -279,9 +279,9 @@ impl Dispatcher {
         self.workers.iter().filter(|(_, worker)| worker.agent).map(|(id, _)| *id)
     }
 
-    /// Since when the worker owes an answer, if it does.
+    /// Since when the worker owes an answer, if it does; it is not counted while other messages of the worker are read.
     pub fn owes_since(&self, worker: WorkerId) -> Option<Time> {
-        self.channel(worker)?.waiting_since()
+        self.channel(worker)?.silent_since()
     }
 
     /// What new connections of an address do now, and its counters.

@@ -16,7 +16,7 @@ impl Primary {
         if received.more
             && let Some(state) = self.dispatcher.channel_mut(id)
         {
-            state.crowd();
+            state.crowd(now);
         }
         if received.app_spoke {
             self.dispatcher.spoke(id, now);

@@ -59,7 +59,7 @@ impl Primary {
         self.dispatcher.shares_tcp(id)
     }
 
-    /// Since when the worker owes an answer, if it does.
+    /// Since when the worker owes an answer, if it does; it is not counted while other messages of the worker are read.
     pub fn owes_since(&self, id: WorkerId) -> Option<Time> {
         self.dispatcher.owes_since(id)
     }

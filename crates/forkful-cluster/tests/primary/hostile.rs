@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forkful_cluster::PrimaryEvent;
+use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
 use serde_json::{Value, json};
 
@@ -213,6 +213,25 @@ fn a_chatty_worker_does_not_starve_the_others() {
         clients.iter_mut().all(|client| !client.read().is_empty())
     });
     beside.hostile_is_heard();
+}
+
+#[test]
+fn a_worker_that_floods_its_channel_owes_no_answer_until_the_flood_is_read() {
+    let (mut world, workers, _) = serving(Balance::Exact, 1);
+    let worker = WorkerId(workers[0]);
+    let line = format!("{}\n", json!({ "type": "log", "data": "x".repeat(1000) }));
+    // Its answer is behind what it says.
+    world.block(workers[0]);
+    world.primary.ask_whether_it_turns(worker, world.now).expect("an answer is owed");
+    for _ in 0..10 {
+        world.worker(workers[0]).say_bytes(line.repeat(60).as_bytes());
+        world.advance(Duration::from_millis(100));
+        let since = world.primary.owes_since(worker).expect("an answer is owed");
+        assert!(world.now.since(since) <= Duration::from_millis(100));
+    }
+    world.advance(Duration::from_secs(3));
+    let since = world.primary.owes_since(worker).expect("an answer is owed");
+    assert!(world.now.since(since) >= Duration::from_secs(3));
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl World {
             Step::Kill(at) => self.on_worker(*at, Self::kill),
             Step::GiveUp(at) => self.on_worker(*at, Self::give_up),
             Step::Crowd(at) => self.on_worker(*at, |world, worker| {
-                world.dispatcher.channel_mut(WorkerId(worker)).unwrap().crowd();
+                world.dispatcher.channel_mut(WorkerId(worker)).unwrap().crowd(world.now);
             }),
             Step::Open(at) => self.on_event(*at, Event::Open),
             Step::CloseTraffic(at) => self.on_event(*at, Event::CloseTraffic),

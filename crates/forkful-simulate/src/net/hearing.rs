@@ -46,7 +46,7 @@ impl World {
         let (said, more) = worker.channel.hear(LINES_PER_TURN);
         let is_over = worker.has_closed && worker.channel.said.is_empty();
         if more && let Some(state) = primary.dispatcher.channel_mut(worker_of(pid)) {
-            state.crowd();
+            state.crowd(self.now);
         }
         for said in said {
             self.trace(|| format!("    process {} says {said:?}", pid.0));
