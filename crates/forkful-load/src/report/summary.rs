@@ -6,7 +6,7 @@ use super::check::Level;
 use super::findings::Findings;
 use super::spread::{Percentile, duration, thousands};
 use super::text::{Tone, decimals, mark};
-use crate::ErrorCause;
+use crate::{ErrorCause, Report};
 
 const STRING: &str = "a String takes everything";
 
@@ -59,16 +59,27 @@ fn verdict(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String 
     }
 }
 
+/// The number of errors beside that of the requests that ended, those after the time was up included.
+pub(super) fn share_of_errors(report: &Report) -> String {
+    let (total, late) = (report.errors_total(), report.counts.late);
+    // Bytes that nobody asked for are an error without a request.
+    let ended = (report.counts.completed + report.counts.failed + late).max(total);
+    let share = super::trust::percent(total as f64 / ended.max(1) as f64);
+    let after = if late > 0 {
+        format!("; includes {} answers after the end", thousands(late))
+    } else {
+        String::new()
+    };
+    format!("{} of {} requests ({share}{after})", thousands(total), thousands(ended))
+}
+
 fn errors(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Vec<String> {
     let report = findings.report;
     let total = report.errors_total();
     if total == 0 {
         return vec![format!("Errors    {}", paint(Tone::Good, "none"))];
     }
-    let ended = (report.counts.completed + report.counts.failed + report.counts.late).max(1);
-    let share = super::trust::percent(total as f64 / ended as f64);
-    let mut lines =
-        vec![format!("Errors    {}", paint(Tone::Bad, &format!("{} ({share})", thousands(total))))];
+    let mut lines = vec![format!("Errors    {}", paint(Tone::Bad, &share_of_errors(report)))];
     let mut causes: Vec<_> = report.errors.iter().collect();
     causes.sort_by_key(|error| std::cmp::Reverse(error.count));
     for error in causes.iter().take(CAUSES_MAX) {

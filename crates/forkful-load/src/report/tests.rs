@@ -125,7 +125,7 @@ fn the_summary_has_the_verdict_first_and_fits_fifteen_lines() {
     Requests  2,000 requests/s   20,000 answers in 10.0 s
     p50       10.9 ms
     p99       20.7 ms
-    Errors    114 (0.57 %)
+    Errors    114 of 20,064 requests (0.57 %; includes 50 answers after the end)
            100  unexpected status: 500
             14  reset before an answer
 
@@ -150,7 +150,7 @@ fn the_summary_has_the_verdict_first_and_fits_fifteen_lines() {
     Requests  2,000 requests/s   20,000 answers in 10.0 s
     p50       1.00 ms
     p99       – (too few answers: it takes 1,000)
-    Errors    20,067 (100 %)
+    Errors    20,067 of 20,067 requests (100 %; includes 50 answers after the end)
         20,050  unexpected status: 404
             14  connection refused
                 hint: is the server running, and on this port?

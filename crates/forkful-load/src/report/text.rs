@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::check::Level;
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
+use super::summary::share_of_errors;
 use super::threshold::Judgement;
 use super::trust::percent;
 use crate::{Histogram, Load, Report, ThreadFacts};
@@ -162,16 +163,12 @@ impl Page<'_> {
     }
 
     fn errors(&mut self, report: &Report) {
-        let total = report.errors_total();
-        if total == 0 {
+        if report.errors_total() == 0 {
             let none = self.paint(Tone::Good, "none");
             self.line(format_args!("Errors       {none}"));
             return;
         }
-        let ended = (report.counts.completed + report.counts.failed + report.counts.late).max(1);
-        let share = 100.0 * total as f64 / ended as f64;
-        let share = if share < 0.01 { "less than 0.01 %".to_owned() } else { format!("{share:.2} %") };
-        let head = self.paint(Tone::Bad, &format!("{} ({share})", thousands(total)));
+        let head = self.paint(Tone::Bad, &share_of_errors(report));
         self.line(format_args!("Errors       {head}"));
         for error in &report.errors {
             self.line(format_args!("  {:>10}  {}", thousands(error.count), error.cause.words()));
