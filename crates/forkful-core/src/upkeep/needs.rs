@@ -46,7 +46,7 @@ impl NeedsFault {
         match self {
             Self::Missing { needed, .. } => Some(format!("start `{needed}` first, or in the same file")),
             Self::Deleted { app, needed } => {
-                Some(format!("keep `{needed}` in the file, or take it out of `depends_on` of `{app}` first"))
+                Some(format!("delete `{app}` too, or take `{needed}` out of its `depends_on` first"))
             }
             Self::Circle(_) => None,
         }
@@ -108,7 +108,7 @@ mod tests {
     fn an_app_that_others_need_is_not_deleted_unless_they_are_or_need_it_no_more() {
         let existing: List<'_> = &[("db", &[]), ("web", &["db"])];
         let fault = "`web` depends on `db`, which would be deleted; \
-            keep `db` in the file, or take it out of `depends_on` of `web` first";
+            delete `web` too, or take `db` out of its `depends_on` first";
         assert_eq!(told(existing, &[("other", &[])], &["db"]).unwrap(), fault, "it is not in the request");
         assert_eq!(told(existing, &[("web", &["db"])], &["db"]).unwrap(), fault);
         assert_eq!(told(existing, &[("web", &[])], &["db"]), None);

@@ -65,7 +65,7 @@ impl Plans {
         if dry_run {
             return answer(reply, Ok(ApplyReply { plan: told, apps: Vec::new(), undone: Vec::new() }));
         }
-        let names = match self.claim(&plan) {
+        let names = match self.claim(&plan, roster) {
             Ok(names) => names,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
@@ -79,7 +79,7 @@ impl Plans {
     }
 
     /// Notes which apps a plan changes, so that no other plan changes them before this one has ended.
-    fn claim(&mut self, plan: &Apply<Planned>) -> Result<BTreeSet<String>, ErrorReply> {
+    fn claim(&mut self, plan: &Apply<Planned>, roster: Roster<'_>) -> Result<BTreeSet<String>, ErrorReply> {
         // An app that stays as it is counts too: it may have been judged in the middle of the other plan.
         let taken: Vec<String> = plan
             .steps()
@@ -87,8 +87,13 @@ impl Plans {
             .filter(|step| self.names.contains(&step.app.name))
             .map(|step| format!("`{}`", step.app.name))
             .collect();
-        if !taken.is_empty() {
-            let error = format!("another `apply` is changing {}", taken.join(", "));
+        let busy = plan.steps().iter().find_map(|step| roster.busy(&step.app.name));
+        let error = if taken.is_empty() {
+            busy
+        } else {
+            Some(format!("another `apply` is changing {}", taken.join(", ")))
+        };
+        if let Some(error) = error {
             let hint = "wait until it has ended, and apply the file again".to_owned();
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
@@ -124,13 +129,27 @@ impl Roster<'_> {
         Ok(Apply::new(changes.chain(removals)))
     }
 
-    /// The apps of the same namespaces that are not wanted.
+    /// What another command is doing to an app at this moment, so that no plan can be made for it.
+    fn busy(self, name: &str) -> Option<String> {
+        let app = &self.apps.get(&self.find(name)?)?.supervisor;
+        let doing = match (app.is_reloading(), app.is_ending()) {
+            (true, _) => "reloaded",
+            (false, true) => "stopped or deleted",
+            (false, false) => return None,
+        };
+        Some(format!("`{name}` is being {doing}"))
+    }
+
+    /// The apps of the same namespaces that are not wanted, each before those that it depends on.
     fn removals(self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
         let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.namespace).collect();
         let names: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.name).collect();
         let existing = self.apps.values().map(App::spec);
-        existing
-            .filter(|spec| namespaces.contains(&spec.namespace) && !names.contains(&spec.name))
+        let is_gone = |spec: &&AppSpec| namespaces.contains(&spec.namespace) && !names.contains(&spec.name);
+        let mut gone: Vec<&AppSpec> = existing.filter(is_gone).collect();
+        order::sort_by_needs(&mut gone, |spec| order::needs_of(spec));
+        gone.into_iter()
+            .rev()
             .map(|spec| {
                 let definition = Box::new(AppDefinition::from(spec));
                 let name = definition.name.clone();

@@ -115,6 +115,11 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
+        if verb == Verb::Delete
+            && let Err(refusal) = self.apps.check_deletion(&selection)
+        {
+            return answer(reply, Err(refusal));
+        }
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
         self.jobs.note_all_known(job, forgotten);

@@ -10,6 +10,7 @@ use forkful_core::upkeep::{needs, order};
 use super::app::AppId;
 use super::apps::Apps;
 use super::commands::refuse;
+use super::targets::Selection;
 
 impl Apps {
     /// Whether apps can be started or get another definition while others are deleted, as far as they depend on each
@@ -22,6 +23,16 @@ impl Apps {
         let existing = self.values().map(|entry| order::needs_of(entry.spec()));
         needs::check(existing, wanted.map(order::needs_of), deleted)
             .map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), fault.hint()))
+    }
+
+    /// Whether workers may be deleted: no app that stays may depend on an app that goes as a whole.
+    pub(crate) fn check_deletion(&self, selection: &Selection) -> Result<(), ErrorReply> {
+        let whole = selection.iter().filter_map(|(app, slots)| {
+            self.get(app)
+                .filter(|entry| entry.places.len() == slots.len())
+                .map(|entry| entry.spec().name.to_string())
+        });
+        self.check_needs(std::iter::empty(), &whole.collect())
     }
 
     /// The same apps, each after those that it depends on.

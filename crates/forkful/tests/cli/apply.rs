@@ -145,7 +145,7 @@ fn an_app_that_another_one_depends_on_is_not_pruned() {
             "{}",
             stderr(&failed)
         );
-        assert!(stderr(&failed).contains("hint: keep `db` in the file"), "{}", stderr(&failed));
+        assert!(stderr(&failed).contains("hint: delete `web` too"), "{}", stderr(&failed));
     }
     assert_eq!(running(&sandbox).len(), 2);
 }

@@ -72,14 +72,43 @@ fn an_app_that_others_depend_on_is_not_pruned() {
         let applying = world.apply(&file, true);
         let refusal = world.turn_until_applied(applying).await.unwrap_err();
         assert_eq!(refusal.error, "`web` depends on `db`, which would be deleted");
-        let hint = "keep `db` in the file, or take it out of `depends_on` of `web` first";
+        let hint = "delete `web` too, or take `db` out of its `depends_on` first";
         assert_eq!(refusal.hint.as_deref(), Some(hint));
         assert_eq!(world.engine.apps.len(), 2);
+        // Both can go, the one that needs the other first.
+        let applying = world.apply(&[spec("new", SLEEP, 1)], true);
+        let names =
+            world.turn_until_applied(applying).await.unwrap().apps.into_iter().map(|app| (app.name, app.ok));
+        let expected = ["new", "web", "db"].map(|name| (name.to_owned(), true));
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        world.engine.start_now(vec![spec("db", SLEEP, 1), needing("web", &["db"])]);
+        world.turn_until_answered().await;
         // With it goes what needs it, and what needs it no more does not hold it.
         let applying = world.apply(&[spec("web", SLEEP, 1)], true);
         assert!(world.turn_until_applied(applying).await.unwrap().apps.iter().all(|app| app.ok));
         assert_eq!(world.engine.apps.len(), 1);
         world.close().await;
+    });
+}
+
+#[test]
+fn an_app_that_others_depend_on_is_not_deleted_without_them() {
+    locally(async {
+        let mut world = World::new();
+        world.engine.start_now(vec![spec("db", SLEEP, 2), needing("web", &["db"])]);
+        world.turn_until_answered().await;
+        let refusal = world.action(Verb::Delete, "db").try_recv().unwrap().unwrap_err();
+        assert_eq!(refusal.error, "`web` depends on `db`, which would be deleted");
+        let hint = "delete `web` too, or take `db` out of its `depends_on` first";
+        assert_eq!(refusal.hint.as_deref(), Some(hint));
+        // One of its two workers may go.
+        world.action(Verb::Delete, "0");
+        world.turn_until_answered().await;
+        assert_eq!(world.engine.apps.len(), 2);
+        let targets = vec!["db".to_owned(), "web".to_owned()];
+        world.ask(Verb::Delete, ActionRequest { targets, ..request("all") });
+        world.turn_until_answered().await;
+        assert!(world.engine.apps.is_empty());
     });
 }
 
@@ -104,6 +133,32 @@ fn a_restart_or_reload_with_a_definition_needs_the_apps_that_it_depends_on() {
         world.ask(Verb::Reload, defining(&both));
         world.turn_until_answered().await;
         assert_eq!(world.engine.apps[&app].spec().depends_on.len(), 1);
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_app_that_is_reloaded_or_deleted_at_that_moment_is_not_applied() {
+    locally(async {
+        let mut world = World::new();
+        world.start("web", SLEEP, 1);
+        world.turn_until_answered().await;
+        for (verb, told) in
+            [(Verb::Reload, "`web` is being reloaded"), (Verb::Delete, "`web` is being stopped or deleted")]
+        {
+            world.action(verb, "web");
+            for specs in [[spec("web", SLEEP, 2)], [spec("web", SLEEP, 1)], [spec("other", SLEEP, 1)]] {
+                let refusal = world.apply(&specs, true).try_recv().unwrap().unwrap_err();
+                assert_eq!(refusal.error, told);
+                assert_eq!(
+                    refusal.hint.as_deref(),
+                    Some("wait until it has ended, and apply the file again")
+                );
+            }
+            world.turn_until_answered().await;
+            let applying = world.apply(&[spec("web", SLEEP, 1)], true);
+            assert!(world.turn_until_applied(applying).await.unwrap().apps.iter().all(|app| app.ok));
+        }
         world.close().await;
     });
 }
