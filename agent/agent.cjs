@@ -312,8 +312,9 @@ function graceOf(wish) {
 }
 
 /**
- * What is measured, by the names of `crates/forkful-core/src/metrics.rs`. Each function begins to measure; what it gives has
- * `read(seconds)`, the values since the last call so many seconds ago (0 at the beginning), and `end()`.
+ * What is measured, by the names of `crates/forkful-core/src/metrics.rs`. Each function begins to measure and returns an
+ * object. Its `read(seconds)` returns the values since the previous `read`, where `seconds` is the time since then (0 for
+ * the first call). Its `end()`, if there is one, stops measuring.
  * @type {((clocks: any) => { read(seconds: number): Record<string, number>, end?(): void })[]}
  */
 const METERS = [

@@ -126,7 +126,7 @@ async function connections(arm, count, { workers, seconds, rests }) {
 
 let hosts = 0;
 
-/** Connections for one request each that the daemon hands over: so many a second, or from so many clients without a pause. */
+/** Measures the daemon while it hands connections over. Each connection carries one request; `load` gives their rate or number. */
 async function handedOver(load, { workers, seconds }) {
   return withArm('forkful-exact', { workers }, async (server) => {
     const daemon = daemonOf(server, server.listCommand[0]);

@@ -63,7 +63,7 @@ pub enum Action<T> {
     Undo(Step<T>),
 }
 
-/// A definition of an app: the one of the file, or the one that it had before the plan.
+/// Which definition of an app is meant: `Wanted` is what the file says, `Before` is what the app had when the plan began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     Wanted,

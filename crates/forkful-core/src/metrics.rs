@@ -130,7 +130,7 @@ impl fmt::Debug for Readings {
 }
 
 impl Readings {
-    /// Takes a value by its name. One of a metric that is not known, and one that cannot be, are left out.
+    /// Stores the value of the metric with this name. It ignores unknown names, and values outside of the metric's range.
     pub fn take(&mut self, name: &str, value: f64) {
         let row = METRICS.iter().position(|metric| metric.name == name);
         if let Some((row, place)) = row.and_then(|row| Some((METRICS.get(row)?, self.0.get_mut(row)?)))

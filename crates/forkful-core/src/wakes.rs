@@ -31,7 +31,8 @@ impl<K: Copy + Ord> Wakes<K> {
         }
     }
 
-    /// Asks those that may have changed; `wake` is nothing for one that is gone or wants nothing.
+    /// Calls `wake` for each thing that may have changed, to learn when it is due next. `wake` returns `None` for a thing
+    /// that no longer exists or is not due at any time.
     pub fn refresh(&mut self, mut wake: impl FnMut(K) -> Option<Time>) {
         for key in self.changed.drain(..) {
             self.asked += 1;

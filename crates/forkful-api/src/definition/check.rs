@@ -51,7 +51,7 @@ impl Check<'_> {
         Ok(PathBuf::from(value))
     }
 
-    /// A duration, where it is given, of at least so many milliseconds.
+    /// Refuses a duration of less than `least_ms` milliseconds; `None` is accepted.
     pub(super) fn within(
         &self,
         field: &'static str,

@@ -83,7 +83,7 @@ impl SlotRecord {
         }
     }
 
-    /// Whether this process is started to replace one that still serves.
+    /// Whether this process was started to replace another one of its slot that is still serving.
     fn follows(&self, generation: Generation) -> bool {
         matches!(&self.slot.state, State::Replacing { new, .. } if *new == generation)
     }

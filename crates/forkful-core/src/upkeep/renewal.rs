@@ -117,7 +117,7 @@ impl Pause {
 
     /// A renewal begins; the worker that goes has lived for `age`.
     pub fn on_renewal(&mut self, now: Time, age: Duration) {
-        // The worker stayed because the one that was to follow it failed: its age says nothing for the next one.
+        // The worker is old only because its replacement did not become ready. That does not show that workers live long.
         if self.failed.is_some_and(|failed| now.since(failed) <= age) {
             return;
         }

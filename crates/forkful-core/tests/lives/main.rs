@@ -10,7 +10,7 @@ use forkful_core::spec::{Mode, Readiness, RestartDelay, RestartPolicy, StopPolic
 use machine::{Machine, Plan};
 use proptest::prelude::*;
 
-/// Long enough to see what a crash loop comes to.
+/// How long a crash loop is simulated: long enough to see how fast the restarts come.
 const LOOPING: Duration = Duration::from_secs(60);
 
 fn millis(range: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {

@@ -1,5 +1,5 @@
-//! What is written of a supervisor, and what a reader makes of bytes that are not what was written. That the supervisor
-//! that was read goes on as the one that was written is tested by every other test here: see [`Driver::step`].
+//! A snapshot of a supervisor: what is written, and how damaged bytes are refused. Every other test here also checks that a
+//! supervisor continues in the same way after it was written and read again: see [`Driver::step`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -121,13 +121,13 @@ pub(crate) struct Process {
     pub(crate) doubt: Option<Doubt>,
 }
 
-/// When a process was first found to owe an answer that it still owes.
+/// A process that did not answer a ping in time, as it was when this was first noticed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doubt {
-    /// Since when it owes it.
+    /// When the unanswered ping was sent.
     pub(crate) since: Time,
     pub(crate) asked: Time,
-    /// The CPU time that it had used by then.
+    /// CPU time that the process had used when this was noticed.
     pub(crate) used: Duration,
 }
 

@@ -206,7 +206,8 @@ impl SaveTicket {
 /// Variables of a shell that an app had, is likely to need, and does not have.
 fn missing_variables(spec: &AppSpec) -> Option<String> {
     let launch = &spec.launch;
-    // Both are in order, so that one walk over both tells what is missing: each list of apps asks for this.
+    // Both lists of names are sorted, so one pass over both finds the missing names. This must be fast: `list` calls it for
+    // each app.
     let mut kept = launch.env.keys().peekable();
     let is_missing = |name: &&String| {
         while kept.next_if(|kept| kept < name).is_some() {}
