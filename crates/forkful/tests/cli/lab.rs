@@ -208,7 +208,8 @@ fn has_its_tail(latency: &serde_json::Value) {
         return;
     }
     let reason = latency["p99_reason"].as_str().unwrap_or_default();
-    let reasons = ["too few requests", "more than 1 %", "do not both keep up"];
+    // On a busy machine the budget may have no room for latencies.
+    let reasons = ["too few requests", "more than 1 %", "do not both keep up", "latency was not measured"];
     assert!(reasons.iter().any(|known| reason.contains(known)), "{latency}");
     assert_eq!(latency["p99"]["ci95"], serde_json::Value::Null, "{latency}");
 }
