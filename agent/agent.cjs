@@ -16,6 +16,9 @@
 // Other modules are loaded when they are needed.
 const diagnostics = require('diagnostics_channel');
 
+/** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
+const CLUSTER = 'NODE_CLUSTER';
+
 /** The version of the protocol in README.md. */
 const PROTOCOL = 1;
 
@@ -63,6 +66,9 @@ let reporter;
 /** @type {Mover | undefined} Made when connections are counted. */
 let mover;
 
+/** @type {Loans | undefined} In a process whose sockets the primary lends. */
+let loans;
+
 /**
  * Runs a step of ours so that its failure is never the app's.
  * @param {(...values: any[]) => void} step
@@ -78,12 +84,20 @@ function guarded(step) {
 }
 
 /**
+ * Sends a message to the primary.
+ * @param {Record<string, unknown>} message
+ */
+function post(message) {
+  // With a callback, a closed channel is reported there instead of being thrown or emitted.
+  if (process.connected) send.call(process, message, undefined, undefined, () => {});
+}
+
+/**
  * Sends a message of ours to the primary.
  * @param {Record<string, unknown>} message
  */
 function tell(message) {
-  // With a callback, a closed channel is reported there instead of being thrown or emitted.
-  if (process.connected) send.call(process, { cmd: COMMAND, ...message }, undefined, undefined, () => {});
+  post({ cmd: COMMAND, ...message });
 }
 
 /** What an object of Node's holds under a symbol of that description; undefined when there is none. */
@@ -131,6 +145,140 @@ function watchSession(session) {
   sessions.add(session);
   session.once('close', () => sessions.delete(session));
   if (drain) announce(session);
+}
+
+/** The option of a listen by which the app shares its port itself (`reusePort`): libuv's UV_TCP_REUSEPORT. */
+const FLAG_REUSEPORT = 2;
+
+/** A socket that the primary has not lent by then is opened by the process itself. */
+const LOAN_MS_MAX = 5000;
+
+/**
+ * The listening sockets of a process that is no worker of a cluster (fork mode). The primary opens them and lends them, so
+ * that they stay open between two processes and that a successor can have them beside this one. The app notices nothing:
+ * what the primary does not lend, the process opens itself, with the errors of its own `listen`.
+ */
+class Loans {
+  constructor() {
+    this.last = 0;
+    /** What the primary has not answered, by its number. @type {Map<number, Awaited>} */
+    this.asked = new Map();
+    /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
+    this.lent = new Map();
+  }
+
+  /** Takes the place of what `listen` calls at its end; the address is resolved by then. */
+  watch() {
+    const { prototype } = require('net').Server;
+    this.listen = prototype._listen2;
+    if (typeof this.listen !== 'function') return;
+    const loans = this;
+    prototype._listen2 = function (...args) {
+      return loans.ask(this, args) ? undefined : loans.listen.apply(this, args);
+    };
+  }
+
+  /** Asks for the socket of a server that begins to listen; whether it does so by our answer. */
+  ask(server, args) {
+    const [address, port, addressType, backlog, fd, flags = 0] = args;
+    // A random port is one for each process, and an abstract socket has no file that would stay.
+    const isLent = port > 0 || (port === -1 && !address.startsWith('\0'));
+    if (!isLent || server._handle || fd >= 0 || flags & FLAG_REUSEPORT || drain || !process.connected) return false;
+    const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
+    this.last += 1;
+    const awaited = new Awaited(this, server, args, place);
+    this.asked.set(this.last, awaited);
+    server._handle = awaited;
+    post({ cmd: CLUSTER, act: 'queryServer', seq: this.last, index: 0, backlog, data: null, ...place });
+    return true;
+  }
+
+  /** A message of the primary's to a worker. */
+  hear(message, handle) {
+    if (message.ack !== undefined) {
+      const awaited = this.asked.get(message.ack);
+      if (awaited) this.asked.delete(message.ack);
+      const isGranted = handle && message.errno === 0;
+      if (isGranted) this.keep(message.key, handle);
+      if (awaited) awaited.settle(isGranted ? handle : null);
+      else if (isGranted) handle.close();
+    } else if (message.act === 'newconn') {
+      const server = this.lent.get(message.key);
+      post({ cmd: CLUSTER, ack: message.seq, accepted: server !== undefined });
+      if (server) server.onconnection(0, handle);
+      else handle?.close();
+    } else if (message.act === 'disconnect' && !drain) {
+      // The socket is one that its successor has as well.
+      begin(GRACE_MS, true);
+      drain.stopListening(null);
+    }
+  }
+
+  /** The primary is told when the app closes a socket. */
+  keep(key, handle) {
+    const { close } = handle;
+    this.lent.set(key, handle);
+    handle.close = (...args) => {
+      if (this.lent.delete(key)) post({ cmd: CLUSTER, act: 'close', key });
+      return close.apply(handle, args);
+    };
+  }
+}
+
+/** Stands for a server's handle until the primary has answered: the app may ask for the address, or close the server. */
+class Awaited {
+  constructor(loans, server, args, place) {
+    Object.assign(this, { loans, server, args, place, mode: 0 });
+    // It also keeps the process alive, as a socket would.
+    this.timeout = timer(guarded(() => this.settle(null)), LOAN_MS_MAX);
+    this.scope = new (require('async_hooks').AsyncResource)('FORKFULLISTEN');
+    if (place.port < 0) this.getsockname = undefined;
+  }
+
+  getsockname(out) {
+    const { address, port, addressType } = this.place;
+    const family = address === null || addressType === 6 ? 'IPv6' : 'IPv4';
+    Object.assign(out, { address: address ?? '::', family, port });
+    return 0;
+  }
+
+  ref() { this.timeout.ref(); }
+
+  unref() { this.timeout.unref(); }
+
+  hasRef() { return this.timeout.hasRef(); }
+
+  fchmod(mode) {
+    this.mode = mode;
+    return 0;
+  }
+
+  close(callback) {
+    clearTimeout(this.timeout);
+    if (typeof callback === 'function') process.nextTick(callback);
+  }
+
+  /** Goes on with the listen: on the handle that was lent, or on one of the process's own. */
+  settle(handle) {
+    clearTimeout(this.timeout);
+    const { loans, server, args, place, mode } = this;
+    if (server._handle !== this) {
+      // The app has closed the server meanwhile.
+      handle?.close();
+      return;
+    }
+    server._handle = handle;
+    if (handle && args[0] === null) {
+      // As Node.js names it.
+      const found = {};
+      handle.getsockname(found);
+      args[0] = found.address;
+      args[2] = found.family === 'IPv6' ? 6 : 4;
+    }
+    this.scope.runInAsyncScope(loans.listen, server, ...args);
+    if (mode && server._handle) server._handle.fchmod(mode);
+    if (handle && server._handle === handle) post({ cmd: CLUSTER, act: 'listening', ...place });
+  }
 }
 
 /** One drain: from the primary's message to our answer. */
@@ -190,12 +338,15 @@ class Drain {
     timer(() => immediate(this.sweep), SWEEP_MS).unref();
   }
 
-  /** Stops listening where nobody of the app will listen again; open connections stay. @param {unknown[]} places */
+  /**
+   * Stops listening where nobody of the app will listen again; open connections stay.
+   * @param {unknown[] | null} places null is everywhere
+   */
   stopListening(places) {
     for (const server of servers) {
       const address = server.listening && server.address();
       const place = address && (typeof address === 'string' ? address : String(address.port));
-      if (!places.includes(place) || !server._handle) continue;
+      if (places && !places.includes(place) || !server._handle) continue;
       this.hasClosed = true;
       server._handle.close();
     }
@@ -497,8 +648,9 @@ function move(wish) {
 }
 
 /** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
-function onInternalMessage(message) {
+function onInternalMessage(message, handle) {
   if (!message) return;
+  if (loans && message.cmd === CLUSTER) return loans.hear(message, handle);
   if (message.cmd === COMMAND && message.act === 'drain') {
     begin(graceOf(message.grace_ms), true);
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
@@ -507,7 +659,7 @@ function onInternalMessage(message) {
   if (message.cmd === COMMAND && message.act === 'count') (mover ??= new Mover()).count();
   if (message.cmd === COMMAND && message.act === 'move') move(message.connections);
   // Node closes idle connections itself now; all that is left is to mark the responses.
-  if (message.cmd === 'NODE_CLUSTER' && message.act === 'disconnect') begin(0, false);
+  if (message.cmd === CLUSTER && message.act === 'disconnect') begin(0, false);
 }
 
 /** Takes ourselves out of what the app's own child processes would be started with. */
@@ -544,6 +696,7 @@ function watchServers() {
 // Taken now, because an app may replace them later (test doubles, APM tools).
 const send = process.send;
 const timer = setTimeout;
+const { resolve } = require('path');
 const immediate = setImmediate;
 const ticks = setInterval;
 const clearTicks = clearInterval;
@@ -597,6 +750,12 @@ guarded(() => {
   requestStart = held('http.server.request.start');
   watchServers();
   process.on('internalMessage', guarded(onInternalMessage));
+  if (process.env.FORKFUL_LENDS) {
+    // Not for the app's own children.
+    delete process.env.FORKFUL_LENDS;
+    loans = new Loans();
+    guarded(() => loans.watch())();
+  }
   guarded(watchWorkers)();
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move'], node: process.versions.node });
 })();

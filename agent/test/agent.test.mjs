@@ -258,6 +258,69 @@ for (const major of MAJORS) {
       }
     });
 
+    test('a plain process is lent its socket, serves connections that are handed over, and tells of its close', async (t) => {
+      const script = join(directory, `lent-${major}.cjs`);
+      await writeFile(script, `
+        const server = require('http').createServer((_request, response) => response.end('of the app'));
+        server.listen(1, () => process.send({ address: server.address(), lends: process.env.FORKFUL_LENDS }));
+        process.send({ early: [server.listening, server.address()] });
+        process.on('message', () => server.close(() => process.disconnect()));
+      `);
+      const ours = net.createServer().listen(0, '127.0.0.1');
+      await once(ours, 'listening');
+      const worker = launch(t, major, script, [], { FORKFUL_LENDS: '1' });
+      const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
+      assert.deepEqual([query.address, query.port, query.addressType], [null, 1, 4]);
+      assert.deepEqual((await worker.heard('what it sees meanwhile', (m) => m.early)).early, [true, { address: '::', family: 'IPv6', port: 1 }]);
+      worker.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: 0, key: 'k', seq: 0 }, ours._handle);
+      const { address, lends } = await worker.heard('its address', (m) => m.address);
+      assert.deepEqual([address, lends], [ours.address(), undefined]);
+      await waitUntil('the word that it listens', () => worker.internal.find((m) => m.act === 'listening'));
+
+      // A connection that the primary has accepted.
+      const other = net.createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
+      await once(other, 'listening');
+      const answer = new Promise((resolve, reject) => {
+        http.get({ port: other.address().port, host: '127.0.0.1', headers: { connection: 'close' } }, (response) => response.setEncoding('utf8').on('data', resolve)).on('error', reject);
+      });
+      const [socket] = await once(other, 'connection');
+      worker.child.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'k', seq: 7 }, socket._handle);
+      assert.equal(await within('the answer', answer), 'of the app');
+      assert.deepEqual(worker.internal.find((m) => m.ack === 7)?.accepted, true);
+      socket.destroy();
+      other.close();
+
+      worker.child.send('close');
+      await waitUntil('the word that it has closed', () => worker.internal.find((m) => m.act === 'close' && m.key === 'k'));
+      assert.deepEqual(await within('the exit', worker.exited), [0, null]);
+      ours.close();
+    });
+
+    test('what a primary refuses, or says nothing of, a plain process opens itself', async (t) => {
+      const script = join(directory, `refused-${major}.cjs`);
+      await writeFile(script, `
+        const server = require('http').createServer((_request, response) => response.end('of the app'));
+        server.on('error', (error) => process.send({ error: error.message }));
+        server.listen(Number(process.argv[2]), '127.0.0.1', () => process.send({ address: server.address() }));
+        process.on('message', () => server.close(() => process.disconnect()));
+      `);
+      const taken = net.createServer().listen(0, '127.0.0.1');
+      await once(taken, 'listening');
+      const { port } = taken.address();
+      const one = launch(t, major, script, [String(port)], { FORKFUL_LENDS: '1' });
+      const query = await waitUntil('a query', () => one.internal.find((m) => m.act === 'queryServer'));
+      one.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: -98, key: 'none', seq: 0 });
+      const { error } = await one.heard('the error', (m) => m.error);
+      assert.equal(error, `listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
+      taken.close();
+      await once(taken, 'close');
+      const other = launch(t, major, script, [String(port)], { FORKFUL_LENDS: '1' });
+      assert.equal((await other.heard('its address', (m) => m.address)).address.port, port);
+      other.child.send('close');
+      assert.deepEqual(await within('the exit', other.exited), [0, null]);
+      assert.equal(other.internal.some((m) => m.act === 'close' || m.act === 'listening'), false);
+    });
+
     test('a script that has nothing to do ends', async (t) => {
       const script = join(directory, `ends-${major}.cjs`);
       await writeFile(script, `

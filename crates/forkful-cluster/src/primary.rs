@@ -63,6 +63,8 @@ pub struct PrimaryConfig {
     pub token_base: u64,
     /// Whose the files of unix sockets are: the workers' user, when that is not the daemon's own.
     pub owner: Option<Owner>,
+    /// Whether an address is one slot's alone: its processes are no workers of a cluster.
+    pub lends: bool,
     /// Lower ports are refused, as the kernel refuses them to the workers' user; 0 refuses none.
     pub lowest_port: u16,
 }
@@ -102,6 +104,8 @@ pub enum PrimaryEvent {
         /// The port, if there is one.
         port: Option<Port>,
     },
+    /// Its agent has nothing left to finish.
+    Drained(WorkerId),
     /// Its channel is closed: the process is about to exit, or has left the cluster.
     Disconnected(WorkerId),
     /// prom-client has asked for the workers of a primary in it, and got none.
@@ -246,7 +250,8 @@ impl Primary {
     }
 
     /// Another owner for the files of unix sockets, and another lowest port, for what is bound from now on.
-    pub fn set_owner(&mut self, owner: Option<Owner>, lowest_port: u16) {
+    pub fn set_owner(&mut self, owner: Option<Owner>, lowest_port: u16, lends: bool) {
+        self.config.lends = lends;
         self.config.owner = owner;
         self.config.lowest_port = lowest_port;
     }

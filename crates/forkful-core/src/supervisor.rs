@@ -27,7 +27,7 @@ mod slots;
 mod takeover;
 mod upkeep;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,9 @@ pub struct SlotRecord {
     awaited: Option<Awaited>,
     /// It has answered that it is deleted, and goes with the same event.
     is_gone: bool,
+    /// Processes in fork mode that listen on sockets of the primary's, which a successor can be given too.
+    #[serde(default)]
+    shares: BTreeSet<Generation>,
 }
 
 /// A refused listen, in words.
@@ -307,6 +310,11 @@ impl SlotRecord {
             State::Replacing { old, new, .. } if *new == successor => Some(old.generation),
             _ => None,
         }
+    }
+
+    /// Whether the process that is online, if there is one, listens on sockets that its successor can be given beside it.
+    fn shares_its_sockets(&self) -> bool {
+        self.online().is_none_or(|generation| self.shares.contains(&generation))
     }
 
     fn late_successor(&self, now: Time) -> Option<Generation> {

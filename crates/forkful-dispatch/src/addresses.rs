@@ -40,6 +40,13 @@ impl Dispatcher {
         self.workers.get(&worker).is_some_and(|worker| worker.holds.contains_key(&listening))
     }
 
+    /// Whether workers of other slots hold an address.
+    pub fn is_of_others(&self, worker: WorkerId, listening: ListeningId) -> bool {
+        let slot = self.workers.get(&worker).map(|worker| worker.slot);
+        let others = self.workers.values().filter(|other| Some(other.slot) != slot);
+        others.into_iter().any(|other| other.holds.contains_key(&listening))
+    }
+
     /// Addresses that a worker holds and has not reported yet, as long as they are bound.
     pub fn unreported(&self, worker: WorkerId) -> impl Iterator<Item = ListeningId> {
         let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);

@@ -128,7 +128,12 @@ class Client {
       if (answer.closes || !this.keepAlive || this.mayBeQuiet()) this.drop(socket);
     }
     this.waiting = false;
-    this.next();
+    const { pauseMs } = this.load.options;
+    if (!pauseMs) return this.next();
+    setTimeout(() => {
+      if (this.socket && this.mayBeQuiet()) this.drop(this.socket);
+      this.next();
+    }, pauseMs);
   }
 
   /** The connection is gone: a failed request if one was under way, else none of the server's faults. */
@@ -197,8 +202,8 @@ class Load {
 
 /**
  * Starts a load: `closing` clients that connect anew for each request, `keeping` ones that keep their
- * connection for as long as the server does.
- * @typedef {{ port: number, path?: string, closing?: number, keeping?: number, expect?: RegExp }} Options
+ * connection for as long as the server does. `pauseMs` is between an answer and the next request of its client.
+ * @typedef {{ port: number, path?: string, closing?: number, keeping?: number, pauseMs?: number, expect?: RegExp }} Options
  * @param {Options} options
  */
 export function startLoad(options) {

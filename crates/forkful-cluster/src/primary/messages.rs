@@ -63,7 +63,10 @@ impl Primary {
             Incoming::HandleAck => Event::HandleTaken(worker),
             Incoming::HandleNack => Event::HandleMissed(worker),
             Incoming::Agent(AgentMessage::Count(connections)) => Event::Counted { worker, connections },
-            Incoming::Agent(AgentMessage::Drained) => Event::Drained(worker),
+            Incoming::Agent(AgentMessage::Drained) => {
+                self.events.push_back(PrimaryEvent::Drained(worker));
+                Event::Drained(worker)
+            }
         };
         self.step(event, now);
     }

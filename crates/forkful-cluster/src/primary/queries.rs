@@ -71,8 +71,11 @@ impl Primary {
     fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> io::Result<ListeningId> {
         let key = ListenKey::of(query);
         let found = match self.by_key.get(&key).copied() {
-            // By the same worker.
-            Some(found) if self.dispatcher.holds(id, found) => {
+            // By the same worker, or by a process that has no part in it.
+            Some(found)
+                if self.dispatcher.holds(id, found)
+                    || self.config.lends && self.dispatcher.is_of_others(id, found) =>
+            {
                 return Err(io::Error::from_raw_os_error(EADDRINUSE));
             }
             Some(found) => found,

@@ -48,7 +48,8 @@ impl World {
     /// `counts_closes`: whether the primary is told of closed connections.
     pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
         let reactor = Rc::new(Reactor::new().unwrap());
-        let config = PrimaryConfig { balance, token_base: 5 << TOKEN_BITS, owner: None, lowest_port: 0 };
+        let config =
+            PrimaryConfig { balance, token_base: 5 << TOKEN_BITS, owner: None, lends: false, lowest_port: 0 };
         Self {
             primary: Primary::new(config, Rc::clone(&reactor), counts_closes),
             reactor,
@@ -63,7 +64,7 @@ impl World {
 
     /// Ports below are refused from now on.
     pub(crate) fn refuse_ports_below(&mut self, port: u16) {
-        self.primary.set_owner(None, port);
+        self.primary.set_owner(None, port, false);
     }
 
     /// A worker whose process has started; it has said `online`, and gets no traffic yet.

@@ -15,7 +15,7 @@ impl State {
     /// A process says hello: the app's own code begins. When staying alive is all that is asked of it, its time counts
     /// from here, so that one that fails at once is seen to fail however long the runtime took to begin.
     pub(super) fn greet(&mut self, process: Generation, now: Time, policy: &Policy) {
-        if policy.announces() {
+        if policy.announces() || matches!(self, Self::Replacing { .. }) {
             return;
         }
         if let Some((begun, ready_by)) = self.start_of(process) {

@@ -225,13 +225,12 @@ fn online(running: Running, input: Input, turn: &mut Turn<'_>) -> State {
     }
 }
 
-/// How long a successor may take. One that follows a process that never confirmed is not expected
-/// to confirm either, so it gets no more than a first start.
+/// How long a successor may take to announce that it serves; in fork mode only processes that listen through the primary
+/// are replaced in this way. One that follows a process that never confirmed is not expected to confirm either, so it gets
+/// no more than a first start.
 fn successor_bound(old: Running, turn: &Turn<'_>) -> std::time::Duration {
     let policy = turn.policy;
-    if !policy.announces() {
-        policy.quiet_start()
-    } else if old.confirmed || policy.readiness.wait_ready {
+    if old.confirmed || policy.readiness.wait_ready {
         policy.readiness.reload_timeout()
     } else {
         policy.readiness.start_timeout()
@@ -283,9 +282,7 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
         Input::Ready(of, sign) if of == old.generation => unchanged(confirm(old, sign, turn)),
         Input::Deadline if turn.now >= new.ready_by => {
             let waited = new.ready_by.since(new.started);
-            if !turn.policy.announces() {
-                promote(old, new, Confirmation::NotNeeded, turn)
-            } else if old.confirmed || turn.policy.readiness.wait_ready {
+            if old.confirmed || turn.policy.readiness.wait_ready {
                 turn.dismiss(new.generation);
                 keep(old, new.generation, Fault::NotReadyInTime { waited }, turn)
             } else {

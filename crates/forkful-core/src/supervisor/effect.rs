@@ -139,7 +139,7 @@ pub struct ReloadFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     WaitedForReload,
-    /// Workers that do not share their ports are stopped first.
+    /// Workers whose ports are not the primary's are stopped first.
     NotRolling,
     Scaled {
         from: u16,
@@ -152,7 +152,7 @@ impl fmt::Display for Note {
         match self {
             Self::WaitedForReload => f.write_str("waited for the reload that was under way"),
             Self::NotRolling => {
-                f.write_str("a fork-mode app cannot share its port: each worker was stopped, then started")
+                f.write_str("a fork-mode app whose port is its own cannot share it: each worker was stopped, then started")
             }
             Self::Scaled { from, to } => {
                 let workers = if *to == 1 { "worker" } else { "workers" };

@@ -168,17 +168,23 @@ impl Turn<'_> {
     /// of the old worker: an app may open its port for administrators at once and its port for clients much later, or
     /// never.
     pub(super) fn on_listening(&mut self, slot: u16, generation: Generation, lacks_address: bool) {
+        if self.app.spec.mode == Mode::Fork
+            && let Some(record) = self.app.slots.get_mut(&slot)
+        {
+            record.shares.insert(generation);
+        }
         if !lacks_address {
             self.feed(slot, Event::Ready(generation, ReadySign::Listening));
         }
     }
 
-    /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and a fork-mode
-    /// app has its port to itself. Otherwise many apps say it out of habit before they listen, and a reload that
+    /// A worker said `process.send('ready')`. With `wait_ready` that is the word that was waited for, and at a start a
+    /// fork-mode app has its port to itself. Otherwise many apps say it out of habit before they listen, and a reload that
     /// believed them would take the old worker away too early.
     pub(super) fn on_said_ready(&mut self, slot: u16, generation: Generation) {
         let spec = &self.app.spec;
-        if spec.readiness.wait_ready || spec.mode == Mode::Fork {
+        let follows = self.app.slots.get(&slot).is_some_and(|record| record.follows(generation));
+        if spec.readiness.wait_ready || spec.mode == Mode::Fork && !follows {
             return self.feed(slot, Event::Ready(generation, ReadySign::Message));
         }
         let at = self.context.now + READY_GRACE;

@@ -15,7 +15,7 @@ use crate::spec::{AppSpec, Mode};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reload {
     plan: Rollout,
-    /// Whether new workers start beside the old ones: all share their ports, before and after.
+    /// Whether new workers start beside the old ones: they can be given the same ports, before and after.
     pub(super) rolling: bool,
     pub(super) job: Option<JobId>,
     /// What the app was before, for when the new version fails.
@@ -56,8 +56,7 @@ impl Turn<'_> {
         // Some may be gone, or have been stopped, since the reload was asked for.
         let meant = self.app.slots.keys().filter(|slot| self.is_meant(**slot, order.whom));
         let slots: Vec<SlotNumber> = meant.map(|slot| SlotNumber(*slot)).collect();
-        let clusters = |spec: &AppSpec| spec.mode == Mode::Cluster;
-        let rolling = clusters(&self.app.spec) && order.spec.as_deref().is_none_or(clusters);
+        let rolling = self.is_rolling_with(order.spec.as_deref().unwrap_or(&self.app.spec), &slots);
         let previous = order.spec.as_ref().map(|_| Rc::clone(&self.app.spec));
         let instances = order.spec.as_ref().map(|spec| spec.instances);
         if let Some(mut spec) = order.spec {
@@ -72,6 +71,22 @@ impl Turn<'_> {
         let (job, old, listen_fault) = (order.job, None, None);
         self.app.reload = Some(Reload { plan, rolling, job, previous, old, listen_fault, instances });
         self.perform_plan(actions);
+    }
+
+    /// Whether the workers of another definition can start beside those that serve.
+    fn is_rolling_with(&self, next: &AppSpec, slots: &[SlotNumber]) -> bool {
+        let now = &self.app.spec;
+        let shares = |SlotNumber(slot): &SlotNumber| {
+            self.app.slots.get(slot).is_none_or(super::SlotRecord::shares_its_sockets)
+        };
+        match (now.mode, next.mode) {
+            (Mode::Cluster, Mode::Cluster) => true,
+            // The new process is given the sockets by its agent.
+            (Mode::Fork, Mode::Fork) => {
+                next.agent && next.launch.runtime == now.launch.runtime && slots.iter().all(shares)
+            }
+            (Mode::Cluster, Mode::Fork) | (Mode::Fork, Mode::Cluster) => false,
+        }
     }
 
     /// Whether a reload replaces the worker of this slot. It does not when a scale-down is removing the slot.

@@ -19,6 +19,7 @@ impl Turn<'_> {
         let was_finished = record.slot.stays_finished(&app.policy.restart);
         if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
             record.pending_start = record.pending_start.filter(|pending| pending != generation);
+            record.shares.remove(generation);
         }
         let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.unit());
         record.deadline = record.slot.next_deadline();
@@ -57,8 +58,8 @@ impl Turn<'_> {
             Action::Kill(generation) => Effect::Kill(slot, generation),
             Action::OpenTraffic(generation) => Effect::OpenTraffic(slot, generation),
             Action::CloseTraffic(generation) => Effect::CloseTraffic(slot, generation),
-            Action::Drain(generation) if self.app.spec.mode == Mode::Fork => {
-                // Only a worker of the primary's can be told to finish.
+            Action::Drain(generation) if !self.can_drain(slot, generation) => {
+                // Only a process that listens through the primary can be told to finish.
                 return self.news.push_back(News::Drained(slot, generation));
             }
             Action::Drain(generation) => Effect::Drain {
@@ -75,6 +76,11 @@ impl Turn<'_> {
             Action::Answer(ticket, outcome) => return self.answer(slot, ticket, outcome),
         };
         self.effect(effect);
+    }
+
+    fn can_drain(&self, slot: u16, generation: Generation) -> bool {
+        let shares = |record: &SlotRecord| record.shares.contains(&generation);
+        self.app.spec.mode == Mode::Cluster || self.app.slots.get(&slot).is_some_and(shares)
     }
 
     fn take_report(&mut self, number: u16, report: &Report) {

@@ -390,7 +390,7 @@ fn replacing_in_fork_mode() {
     code 3 of 0 → starting 1 [1 restart] · close 0
     code 1 of 0 after 60 s → starting 1 [1 restart] · close 0
     signal 9 of 1 → online 0 · first: ended with SIGKILL
-    deadline → online 1 + draining 0 [1 restart] · open 1, close 0, drain 0, first: Replaced
+    deadline → online 0 + signalled 1 · signal 1, first: not ready within 60 s
     reset → replacing 0 by 1 · -
     nothing: listening 0, message 0, early deadline, drained 0, disconnected 0
     ");

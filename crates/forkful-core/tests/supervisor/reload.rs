@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use forkful_core::slot::{Fault, Generation, State, Verb};
-use forkful_core::spec::Mode;
+use forkful_core::slot::{Event as SlotEvent, Fault, Generation, State, Verb};
+use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{Effect, Event, Note, Notice};
 
 use crate::driver::{Driver, settled, spawned, spec};
 
-fn version(args: &str, instances: u16) -> forkful_core::spec::AppSpec {
+fn version(args: &str, instances: u16) -> AppSpec {
     let mut spec = spec("app", instances);
     spec.launch.args = vec![args.to_owned()];
     spec
@@ -124,6 +124,65 @@ fn fork_mode_workers_are_stopped_first() {
     assert!(effects.contains(&Effect::Note(job, Note::NotRolling)));
     assert!(effects.contains(&Effect::Signal(0, Generation(0))) && spawned(&effects).is_empty());
     assert_eq!(spawned(&driver.exit(0, Generation(0), 0)), [(0, 1)]);
+}
+
+/// A process in fork mode to which the primary lends its sockets.
+fn lent() -> AppSpec {
+    let mut spec = version("old", 1);
+    spec.mode = Mode::Fork;
+    spec
+}
+
+#[test]
+fn a_fork_mode_worker_whose_sockets_are_lent_serves_until_its_successor_listens() {
+    let mut driver = Driver::online(lent());
+    let (job, effects) = driver.reload(None);
+    assert!(!effects.contains(&Effect::Note(job, Note::NotRolling)));
+    assert_eq!(spawned(&effects), [(0, 1)]);
+    driver.step(Event::Runs(0, Generation(1)));
+    // Neither its life nor its word makes it ready.
+    driver.slot(0, SlotEvent::Greeted(Generation(1)));
+    driver.step(Event::SaidReady(0, Generation(1)));
+    driver.pass(Duration::from_secs(20));
+    assert_eq!(driver.app.slot(0).unwrap().online(), Some(Generation(0)));
+    let effects = driver.serve(0, Generation(1));
+    let drain = Effect::Drain { slot: 0, generation: Generation(0), job: Some(job) };
+    assert!(effects.contains(&drain), "{effects:?}");
+    assert!(!effects.contains(&Effect::Signal(0, Generation(0))), "it has requests to finish");
+    let effects = driver.slot(0, SlotEvent::Drained(Generation(0)));
+    assert!(effects.contains(&Effect::Signal(0, Generation(0))));
+    assert_eq!(settled(&driver.exit(0, Generation(0), 0)), [job]);
+}
+
+#[test]
+fn a_fork_mode_worker_whose_sockets_are_lent_stays_when_its_successor_does_not_listen() {
+    let mut driver = Driver::online(lent());
+    let (_, effects) = driver.reload(None);
+    assert_eq!(spawned(&effects), [(0, 1)]);
+    driver.step(Event::Runs(0, Generation(1)));
+    let effects = driver.pass(Duration::from_secs(31));
+    assert!(effects.contains(&Effect::Signal(0, Generation(1))), "{effects:?}");
+    assert_eq!(driver.app.slot(0).unwrap().online(), Some(Generation(0)));
+}
+
+#[test]
+fn a_definition_without_the_agent_or_in_another_mode_does_not_start_beside_a_process_whose_sockets_are_lent()
+{
+    let without_agent = AppSpec { agent: false, ..lent() };
+    let cluster = AppSpec { mode: Mode::Cluster, ..lent() };
+    for next in [without_agent, cluster] {
+        let mut driver = Driver::online(lent());
+        let (job, effects) = driver.reload(Some(next));
+        assert!(effects.contains(&Effect::Note(job, Note::NotRolling)));
+        assert!(spawned(&effects).is_empty());
+    }
+    // Of a process that has ended nothing is known any more.
+    let mut driver = Driver::online(lent());
+    driver.exit(0, Generation(0), 1);
+    driver.step(Event::Runs(0, Generation(1)));
+    driver.pass(Duration::from_secs(15));
+    let (job, effects) = driver.reload(None);
+    assert!(effects.contains(&Effect::Note(job, Note::NotRolling)), "the second one has not listened");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{self, Generation, Report};
+use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of};
 
 use super::Engine;
@@ -215,6 +216,11 @@ impl Engine {
                     let fault = listen_fault(&name, &address, errno, port, &Ours::of(&self.apps));
                     Event::ListenRefused(slot, fault)
                 })
+            }
+            // The workers of a cluster disconnect then.
+            PrimaryEvent::Drained(worker) => {
+                let found = entry.find_worker(worker).filter(|_| entry.spec().mode == Mode::Fork);
+                found.map(|(slot, generation)| Event::Slot(slot, slot::Event::Drained(generation)))
             }
             PrimaryEvent::Disconnected(worker) => {
                 let found = entry.find_worker(worker);

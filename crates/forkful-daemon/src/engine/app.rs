@@ -20,7 +20,7 @@ use forkful_os::process::Child;
 
 use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
-use super::launch::{lowest_port_of, other_user};
+use super::launch::{balance_of, lowest_port_of, other_user};
 use super::log_files::{SpecialFiles, log_files};
 use super::upkeep::AppUpkeep;
 
@@ -233,8 +233,8 @@ impl App {
     /// It has another definition: its listeners and its log files follow. `folder` is where log files go.
     pub(crate) fn follow_definition(&mut self, folder: &std::path::Path, now: Time) {
         let spec = Rc::clone(self.supervisor.spec());
-        self.primary.set_balance(spec.balance, now);
-        self.primary.set_owner(other_user(&spec), lowest_port_of(&spec));
+        self.primary.set_balance(balance_of(&spec), now);
+        self.primary.set_owner(other_user(&spec), lowest_port_of(&spec), spec.mode == Mode::Fork);
         self.name_log_files(folder);
     }
 

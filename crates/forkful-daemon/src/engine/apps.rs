@@ -8,7 +8,7 @@ use std::rc::Rc;
 use forkful_cluster::{Primary, PrimaryConfig};
 use forkful_core::Time;
 use forkful_core::random::Random;
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
 use forkful_core::wakes::Wakes;
 use forkful_os::reactor::Reactor;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
 use super::closes::CountedPorts;
-use super::launch::{lowest_port_of, other_user};
+use super::launch::{balance_of, lowest_port_of, other_user};
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
 
@@ -119,7 +119,8 @@ impl Apps {
     pub(crate) fn create(&mut self, spec: AppSpec, reactor: &Rc<Reactor>) -> AppId {
         let id = self.new_id();
         let config = PrimaryConfig {
-            balance: spec.balance,
+            balance: balance_of(&spec),
+            lends: spec.mode == Mode::Fork,
             token_base: u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS,
             owner: other_user(&spec),
             lowest_port: lowest_port_of(&spec),

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use forkful_core::spec::{AppSpec, Launch, Mode, Runtime};
+use forkful_core::spec::{AppSpec, Balance, Launch, Mode, Runtime};
 use forkful_os::channel;
 use forkful_os::channel::RemoteEnd;
 use forkful_os::listener::Owner;
@@ -17,6 +17,9 @@ use crate::home::AgentPlace;
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
 /// marks the low descriptors close-on-exec at start).
 const CHANNEL_FD: i32 = 3;
+
+/// Tells the agent that the primary opens the sockets of a process that is no worker of a cluster.
+const LENDS_VARIABLE: &str = "FORKFUL_LENDS";
 
 /// Everything that differs between two workers of an app.
 pub(crate) struct Identity<'a> {
@@ -100,6 +103,14 @@ pub(crate) fn other_user(spec: &AppSpec) -> Option<Owner> {
         gid: user.gid,
         groups: user.groups.clone(),
     })
+}
+
+/// How new connections are spread. Processes in fork mode take theirs by themselves.
+pub(crate) fn balance_of(spec: &AppSpec) -> Balance {
+    match spec.mode {
+        Mode::Cluster => spec.balance,
+        Mode::Fork => Balance::Direct,
+    }
 }
 
 /// The lowest port that is bound for an app.
@@ -220,8 +231,13 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
     if spec.launch.runtime == Runtime::Node {
         env.insert("NODE_CHANNEL_FD".to_owned(), CHANNEL_FD.to_string());
         env.insert("NODE_CHANNEL_SERIALIZATION_MODE".to_owned(), "json".to_owned());
-        if spec.mode == Mode::Cluster {
-            env.insert("NODE_UNIQUE_ID".to_owned(), identity.worker.to_string());
+        match spec.mode {
+            Mode::Cluster => {
+                env.insert("NODE_UNIQUE_ID".to_owned(), identity.worker.to_string());
+            }
+            Mode::Fork => {
+                env.insert(LENDS_VARIABLE.to_owned(), "1".to_owned());
+            }
         }
     }
     env.into_iter().collect()

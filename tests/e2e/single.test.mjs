@@ -1,0 +1,168 @@
+// One instance (fork mode): its sockets are the daemon's, so a reload loses no request and a crash refuses nobody. The app
+// notices nothing of it.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+import { freePort, get } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
+import { MAJORS, NEWEST, nodeBinary } from './lib/nodes.mjs';
+import { FAILED, sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const EXPRESS = fileURLToPath(new URL('node_modules/express', import.meta.url));
+/** Reloads and crashes on the newest Node.js, and on each of the others. */
+const ROUNDS = 20;
+const ROUNDS_ELSEWHERE = 4;
+/** At most 200 requests a second. */
+const CLIENTS = { closing: 4, keeping: 4, pauseMs: 40 };
+const PID = /^\d+$/;
+
+/** Answers with its pid. */
+function express({ require, report }) {
+  const app = require(process.env.EXPRESS)();
+  app.get('/', (_request, response) => response.send(String(process.pid)));
+  const server = app.listen(Number(process.env.PORT), () => report({ address: server.address() }));
+}
+
+/** Listens in all ways, and writes down what it has found. */
+function listens({ require }) {
+  const [net, http, fs] = ['net', 'http', 'fs'].map(require);
+  const cluster = require('cluster');
+  const [port, second, third, fourth] = process.env.PORTS.split(' ').map(Number);
+  const variables = Object.keys(process.env).filter((name) => /LENDS|NODE_CHANNEL|NODE_UNIQUE/.test(name));
+  const found = { primary: cluster.isPrimary, worker: cluster.isWorker, execArgv: process.execArgv, variables };
+  /** What listening comes to: the address at once, and then the address or the error. */
+  const listen = (server, ...where) => new Promise((resolve) => {
+    server.once('error', (error) => resolve([at, error.code, error.syscall, error.address, error.port, error.message]));
+    server.listen(...where, () => resolve([at, server.listening, server.address(), server._connectionKey]));
+    const at = [server.listening, server.address()];
+  });
+  const close = (server) => new Promise((resolve) => server.close((error) => resolve(String(error))));
+  (async () => {
+    const server = http.createServer();
+    found.host = await listen(server, port, '127.0.0.1');
+    found.again = await listen(net.createServer(), port, '127.0.0.1');
+    found.closed = [await close(server), await listen(server, port, '127.0.0.1'), 'listening again'];
+    const random = net.createServer();
+    random.listen(0);
+    found.random = random.address().port > 0;
+    const path = net.createServer();
+    found.path = [await listen(path, { path: 'a.sock', writableAll: true }), fs.statSync('a.sock').mode, await close(path)];
+    const early = net.createServer().listen(second);
+    found.early = [early.address(), await close(early), early.listening];
+    [, ...found.taken] = await listen(net.createServer(), Number(process.env.TAKEN));
+    found.nowhere = await listen(net.createServer(), second, '203.0.113.1');
+    found.exclusive = await listen(net.createServer(), { port: third, exclusive: true });
+    found.ipv6 = await listen(net.createServer(), { port: fourth, host: '::', ipv6Only: true });
+    fs.writeFileSync('found.tmp', JSON.stringify(found));
+    fs.renameSync('found.tmp', 'found.json');
+    process.exit();
+  })();
+}
+
+/** Starts one instance, and its load. */
+async function underLoad(t, body, { major, options = [] }) {
+  const forkful = await sandbox(t, major);
+  const port = await freePort();
+  const path = forkful.script(body);
+  const env = { PORT: String(port), EXPRESS };
+  await forkful.ok(['start', path, '--name', 'app', '--interpreter', nodeBinary(major), ...options], { env });
+  await waitUntil('the app to serve', async () => (await get(port)).status === 200);
+  const load = startLoad({ port, ...CLIENTS, expect: PID });
+  t.after(() => load.stop());
+  const pid = async () => (await forkful.jlist('app'))[0].pid;
+  const answers = (one) => waitUntil(`an answer of ${one}`, () => load.answers.has(String(one)) || load.counts.refused > 0);
+  return { forkful, path, port, load, pid, answers };
+}
+
+for (const major of MAJORS) {
+  const rounds = major === NEWEST ? ROUNDS : ROUNDS_ELSEWHERE;
+
+  test(`${rounds} reloads of one Express on Node ${major} lose no request`, async (t) => {
+    const { forkful, load, pid, answers } = await underLoad(t, express, { major, options: ['--listen-timeout', '100s'] });
+    const pids = [await pid()];
+    for (let n = 0; n < rounds; n += 1) {
+      await answers(pids.at(-1));
+      const { stdout, stderr } = await forkful.ok(['reload', 'app']);
+      assert.doesNotMatch(stdout + stderr, /stopped, then started/);
+      pids.push(await pid());
+    }
+    await answers(pids.at(-1));
+    const { success, ...failed } = await load.stop();
+    assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+    assert.ok(success > 0);
+    assert.equal(new Set(pids).size, rounds + 1);
+  });
+
+  test(`${rounds} crashes of one Express on Node ${major} refuse nobody`, async (t) => {
+    const { forkful, load, pid, answers } = await underLoad(t, express, {
+      major,
+      options: ['--restart-delay', '1', '--max-restarts', '1000'],
+    });
+    let current = await pid();
+    for (let n = 0; n < rounds; n += 1) {
+      await answers(current);
+      process.kill(current, 'SIGKILL');
+      const old = current;
+      current = await waitUntil('another process', async () => {
+        const now = await pid();
+        return now && now !== old && now;
+      });
+    }
+    await answers(current);
+    const { reset, refused, timeout, unexpected } = await load.stop();
+    assert.deepEqual({ refused, timeout, unexpected }, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+    // What was inside: at most what all clients have asked.
+    assert.ok(reset <= rounds * (CLIENTS.closing + CLIENTS.keeping), `${reset} resets`);
+  });
+
+  test(`an app on Node ${major} notices nothing of the sockets that it is lent`, async (t) => {
+    const forkful = await sandbox(t, major);
+    const [taken, ...ports] = await Promise.all(Array.from({ length: 5 }, freePort));
+    const holder = net.createServer().listen(taken);
+    t.after(() => holder.close());
+    const path = forkful.script(listens);
+    const env = { TAKEN: String(taken), PORTS: ports.join(' ') };
+    const run = async (start) => {
+      await start();
+      const isThere = () => existsSync(join(forkful.directory, 'found.json'));
+      await waitUntil('what it has found', isThere);
+      const found = JSON.parse(readFileSync(join(forkful.directory, 'found.json'), 'utf8'));
+      rmSync(join(forkful.directory, 'found.json'));
+      return found;
+    };
+    const alone = await run(() => promisify(execFile)(nodeBinary(major), [path], { cwd: forkful.directory, env: { ...forkful.env, ...env } }));
+    const options = ['--name', 'app', '--interpreter', nodeBinary(major), '--stop-exit-codes', '0'];
+    const lent = await run(() => forkful.ok(['start', path, ...options], { env }));
+    assert.deepEqual(lent, alone);
+    assert.equal(lent.closed.at(-1), 'listening again', 'the app has come to its end');
+  });
+}
+
+test('a new version that does not listen is given up, and the one instance serves on', async (t) => {
+  const { forkful, path, load, pid, answers } = await underLoad(t, express, { major: NEWEST, options: ['--listen-timeout', '2s'] });
+  const old = await pid();
+  await answers(old);
+  forkful.script(() => setInterval(() => {}, 1000), path.split('/').at(-1));
+  const { code, stdout, stderr } = await forkful.fails(['reload', 'app']);
+  assert.equal(code, FAILED);
+  assert.match(stdout + stderr, /the old one serves on/);
+  assert.equal(await pid(), old);
+  const { success: _success, ...failed } = await load.stop();
+  assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+});
+
+test('two instances in fork mode do not share a port', async (t) => {
+  const forkful = await sandbox(t);
+  const env = { PORT: String(await freePort()) };
+  const path = forkful.script(({ require }) => require('http').createServer().listen(Number(process.env.PORT)));
+  const options = ['--name', 'app', '-i', '2', '-x', '--interpreter', nodeBinary(NEWEST), '--min-uptime', '60s'];
+  const { stdout, stderr } = await forkful.fails(['start', path, ...options], { env });
+  assert.match(stdout + stderr, /EADDRINUSE/);
+});
