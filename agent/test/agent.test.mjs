@@ -267,6 +267,7 @@ for (const major of MAJORS) {
         process.on('message', () => server.close(() => process.disconnect()));
       `);
       const ours = net.createServer().listen(0, '127.0.0.1');
+      t.after(() => ours.close());
       await once(ours, 'listening');
       const worker = launch(t, major, script, [], { FORKFUL_LENDS: '1' });
       const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
@@ -279,6 +280,7 @@ for (const major of MAJORS) {
 
       // A connection that the primary has accepted.
       const other = net.createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
+      t.after(() => other.close());
       await once(other, 'listening');
       const answer = new Promise((resolve, reject) => {
         http.get({ port: other.address().port, host: '127.0.0.1', headers: { connection: 'close' } }, (response) => response.setEncoding('utf8').on('data', resolve)).on('error', reject);
@@ -286,14 +288,12 @@ for (const major of MAJORS) {
       const [socket] = await once(other, 'connection');
       worker.child.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'k', seq: 7 }, socket._handle);
       assert.equal(await within('the answer', answer), 'of the app');
-      assert.deepEqual(worker.internal.find((m) => m.ack === 7)?.accepted, true);
+      assert.equal((await waitUntil('the word that it took it', () => worker.internal.find((m) => m.ack === 7))).accepted, true);
       socket.destroy();
-      other.close();
 
       worker.child.send('close');
       await waitUntil('the word that it has closed', () => worker.internal.find((m) => m.act === 'close' && m.key === 'k'));
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
-      ours.close();
     });
 
     test('what a primary refuses, or says nothing of, a plain process opens itself', async (t) => {
@@ -305,6 +305,7 @@ for (const major of MAJORS) {
         process.on('message', () => server.close(() => process.disconnect()));
       `);
       const taken = net.createServer().listen(0, '127.0.0.1');
+      t.after(() => taken.close());
       await once(taken, 'listening');
       const { port } = taken.address();
       const one = launch(t, major, script, [String(port)], { FORKFUL_LENDS: '1' });
