@@ -66,7 +66,7 @@ let reporter;
 /** @type {Mover | undefined} Made when connections are counted. */
 let mover;
 
-/** @type {Loans | undefined} In a process whose sockets the primary lends. */
+/** @type {ReturnType<typeof import('./loans.cjs').lendTo> | undefined} In a process whose sockets the primary lends. */
 let loans;
 
 /**
@@ -145,140 +145,6 @@ function watchSession(session) {
   sessions.add(session);
   session.once('close', () => sessions.delete(session));
   if (drain) announce(session);
-}
-
-/** The option of a listen by which the app shares its port itself (`reusePort`): libuv's UV_TCP_REUSEPORT. */
-const FLAG_REUSEPORT = 2;
-
-/** A socket that the primary has not lent by then is opened by the process itself. */
-const LOAN_MS_MAX = 5000;
-
-/**
- * The listening sockets of a process that is no worker of a cluster (fork mode). The primary opens them and lends them, so
- * that they stay open between two processes and that a successor can have them beside this one. The app notices nothing:
- * what the primary does not lend, the process opens itself, with the errors of its own `listen`.
- */
-class Loans {
-  constructor() {
-    this.last = 0;
-    /** What the primary has not answered, by its number. @type {Map<number, Awaited>} */
-    this.asked = new Map();
-    /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
-    this.lent = new Map();
-  }
-
-  /** Takes the place of what `listen` calls at its end; the address is resolved by then. */
-  watch() {
-    const { prototype } = require('net').Server;
-    this.listen = prototype._listen2;
-    if (typeof this.listen !== 'function') return;
-    const loans = this;
-    prototype._listen2 = function (...args) {
-      return loans.ask(this, args) ? undefined : loans.listen.apply(this, args);
-    };
-  }
-
-  /** Asks for the socket of a server that begins to listen; whether it does so by our answer. */
-  ask(server, args) {
-    const [address, port, addressType, backlog, fd, flags = 0] = args;
-    // A random port is one for each process, and an abstract socket has no file that would stay.
-    const isLent = port > 0 || (port === -1 && !address.startsWith('\0'));
-    if (!isLent || server._handle || fd >= 0 || flags & FLAG_REUSEPORT || drain || !process.connected) return false;
-    const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
-    this.last += 1;
-    const awaited = new Awaited(this, server, args, place);
-    this.asked.set(this.last, awaited);
-    server._handle = awaited;
-    post({ cmd: CLUSTER, act: 'queryServer', seq: this.last, index: 0, backlog, data: null, ...place });
-    return true;
-  }
-
-  /** A message of the primary's to a worker. */
-  hear(message, handle) {
-    if (message.ack !== undefined) {
-      const awaited = this.asked.get(message.ack);
-      if (awaited) this.asked.delete(message.ack);
-      const isGranted = handle && message.errno === 0;
-      if (isGranted) this.keep(message.key, handle);
-      if (awaited) awaited.settle(isGranted ? handle : null);
-      else if (isGranted) handle.close();
-    } else if (message.act === 'newconn') {
-      const server = this.lent.get(message.key);
-      post({ cmd: CLUSTER, ack: message.seq, accepted: server !== undefined });
-      if (server) server.onconnection(0, handle);
-      else handle?.close();
-    } else if (message.act === 'disconnect' && !drain) {
-      // The socket is one that its successor has as well.
-      begin(GRACE_MS, true);
-      drain.stopListening(null);
-    }
-  }
-
-  /** The primary is told when the app closes a socket. */
-  keep(key, handle) {
-    const { close } = handle;
-    this.lent.set(key, handle);
-    handle.close = (...args) => {
-      if (this.lent.delete(key)) post({ cmd: CLUSTER, act: 'close', key });
-      return close.apply(handle, args);
-    };
-  }
-}
-
-/** Stands for a server's handle until the primary has answered: the app may ask for the address, or close the server. */
-class Awaited {
-  constructor(loans, server, args, place) {
-    Object.assign(this, { loans, server, args, place, mode: 0 });
-    // It also keeps the process alive, as a socket would.
-    this.timeout = timer(guarded(() => this.settle(null)), LOAN_MS_MAX);
-    this.scope = new (require('async_hooks').AsyncResource)('FORKFULLISTEN');
-    if (place.port < 0) this.getsockname = undefined;
-  }
-
-  getsockname(out) {
-    const { address, port, addressType } = this.place;
-    const family = address === null || addressType === 6 ? 'IPv6' : 'IPv4';
-    Object.assign(out, { address: address ?? '::', family, port });
-    return 0;
-  }
-
-  ref() { this.timeout.ref(); }
-
-  unref() { this.timeout.unref(); }
-
-  hasRef() { return this.timeout.hasRef(); }
-
-  fchmod(mode) {
-    this.mode = mode;
-    return 0;
-  }
-
-  close(callback) {
-    clearTimeout(this.timeout);
-    if (typeof callback === 'function') process.nextTick(callback);
-  }
-
-  /** Goes on with the listen: on the handle that was lent, or on one of the process's own. */
-  settle(handle) {
-    clearTimeout(this.timeout);
-    const { loans, server, args, place, mode } = this;
-    if (server._handle !== this) {
-      // The app has closed the server meanwhile.
-      handle?.close();
-      return;
-    }
-    server._handle = handle;
-    if (handle && args[0] === null) {
-      // As Node.js names it.
-      const found = {};
-      handle.getsockname(found);
-      args[0] = found.address;
-      args[2] = found.family === 'IPv6' ? 6 : 4;
-    }
-    this.scope.runInAsyncScope(loans.listen, server, ...args);
-    if (mode && server._handle) server._handle.fchmod(mode);
-    if (handle && server._handle === handle) post({ cmd: CLUSTER, act: 'listening', ...place });
-  }
 }
 
 /** One drain: from the primary's message to our answer. */
@@ -455,6 +321,12 @@ function begin(graceMs, closesIdle) {
   if (drain) return;
   drain = new Drain(graceMs, closesIdle);
   drain.start();
+}
+
+/** Leaves without having been told to drain: the sockets are ones that the successor has as well. */
+function leave() {
+  begin(GRACE_MS, true);
+  drain.stopListening(null);
 }
 
 /** @param {unknown} wish `grace_ms` as it came */
@@ -696,7 +568,8 @@ function watchServers() {
 // Taken now, because an app may replace them later (test doubles, APM tools).
 const send = process.send;
 const timer = setTimeout;
-const { resolve } = require('path');
+/** The file beside this one, under whatever name both were put there. */
+const { lendTo } = process.env.FORKFUL_LENDS ? require(__filename.replace(/agent([^/]*)$/, 'loans$1')) : {};
 const immediate = setImmediate;
 const ticks = setInterval;
 const clearTicks = clearInterval;
@@ -753,8 +626,7 @@ guarded(() => {
   if (process.env.FORKFUL_LENDS) {
     // Not for the app's own children.
     delete process.env.FORKFUL_LENDS;
-    loans = new Loans();
-    guarded(() => loans.watch())();
+    guarded(() => { loans = lendTo({ post, timer, guarded, isLeaving: () => drain !== null, leave }); })();
   }
   guarded(watchWorkers)();
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move'], node: process.versions.node });

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
-//! daemon.log     its own messages   agent-*.cjs    the preloaded agent
+//! daemon.log     its own messages   agent-*.cjs, loans-*.cjs    the preloaded agent
 //! logs/          output of workers
 //! instance       what this daemon's workers are known by; gone when it has ended properly
 //! sockets        the files of its apps' unix sockets; gone when it has ended properly
@@ -21,6 +21,8 @@ use forkful_os::identity::LockFile;
 
 /// The agent, preloaded into Node workers by `--require`.
 const AGENT: &str = include_str!("../../../agent/agent.cjs");
+/// The part of it that has sockets lent.
+const LOANS: &str = include_str!("../../../agent/loans.cjs");
 
 /// Where workers of other users than root find it. Only root can make files there.
 const AGENT_FOR_OTHERS: &str = "/run/forkful";
@@ -158,8 +160,14 @@ fn install_agent_for_others() -> io::Result<PathBuf> {
 fn agent_path(folder: &Path) -> PathBuf {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    AGENT.hash(&mut hasher);
+    (AGENT, LOANS).hash(&mut hasher);
     folder.join(format!("agent-{:016x}.cjs", hasher.finish()))
+}
+
+/// Where the agent looks for its other part: beside it, under the same name but for the first word.
+fn loans_path(agent: &Path) -> PathBuf {
+    let name = agent.file_name().unwrap_or_default().to_string_lossy();
+    agent.with_file_name(name.replacen("agent", "loans", 1))
 }
 
 fn install_agent_in(folder: &Path, mode: u32) -> io::Result<PathBuf> {
@@ -168,11 +176,14 @@ fn install_agent_in(folder: &Path, mode: u32) -> io::Result<PathBuf> {
     if path.exists() {
         return Ok(path);
     }
-    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
-    let draft = folder.join(format!("agent-{}-{number}.tmp", std::process::id()));
-    fs_err::write(&draft, AGENT)?;
-    // Whatever the umask is.
-    fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
-    fs_err::rename(&draft, &path)?;
+    // The agent is there when both are.
+    for (path, text) in [(loans_path(&path), LOANS), (path.clone(), AGENT)] {
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let draft = folder.join(format!("agent-{}-{number}.tmp", std::process::id()));
+        fs_err::write(&draft, text)?;
+        // Whatever the umask is.
+        fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
+        fs_err::rename(&draft, &path)?;
+    }
     Ok(path)
 }
