@@ -1,6 +1,6 @@
-//! What a connection costs in the modes in which the daemon hands it over: CPU time of accept, probe, push and
-//! acknowledgement, with the fake workers of the tests and their clients in the same process. Figures compare modes, or
-//! two versions of the code, on one machine.
+//! What a connection costs the daemon in the modes in which it hands it over: CPU time of accept, probe, push and
+//! acknowledgement, with the fake workers of the tests and their clients in the same process, whose own time is not counted.
+//! Figures compare modes, or two versions of the code, on one machine.
 //!
 //! `cargo run --release -p forkful-cluster --example handover`
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
@@ -16,7 +16,6 @@ mod world;
 use std::time::Duration;
 
 use forkful_core::spec::Balance;
-use rustix::time::{ClockId, clock_gettime};
 
 use client::connect_all;
 use world::serving;
@@ -26,29 +25,24 @@ const CONNECTIONS: usize = 256;
 /// Connections that come at once.
 const BATCH: usize = 8;
 
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
-}
-
 fn main() {
-    for (workers, batch) in [(2, 1), (2, BATCH), (16, 1), (16, BATCH)] {
+    for (workers, batch) in [(2, 1), (2, BATCH), (16, 1), (16, BATCH), (128, 1), (128, BATCH)] {
         for balance in [Balance::Exact, Balance::Least] {
             let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| round(balance, workers, batch)).collect();
             rounds.sort_unstable();
             let (least, median) = (rounds[0].as_secs_f64() * 1e6, rounds[ROUNDS / 2].as_secs_f64() * 1e6);
             println!(
-                "{workers:>2} workers, {batch} at once, {balance}: least {least:.1} µs, median {median:.1} µs per connection"
+                "{workers:>3} workers, {batch} at once, {balance}: least {least:.1} µs, median {median:.1} µs per connection"
             );
         }
     }
 }
 
-/// CPU time of a connection.
+/// The primary's CPU time for a connection.
 fn round(balance: Balance, workers: usize, batch: usize) -> Duration {
     // Fake workers remember all that they heard.
     let (mut world, numbers, address) = serving(balance, workers);
-    let began = cpu_time();
+    let before = world.spent;
     for _ in 0..CONNECTIONS / batch {
         let mut clients = connect_all(address, batch);
         world.answered(&mut clients);
@@ -58,5 +52,5 @@ fn round(balance: Balance, workers: usize, batch: usize) -> Duration {
         // Time passes, so that each connection needs a probe of its own.
         world.advance(Duration::from_millis(2));
     }
-    (cpu_time() - began) / u32::try_from(CONNECTIONS).unwrap()
+    (world.spent - before) / u32::try_from(CONNECTIONS).unwrap()
 }

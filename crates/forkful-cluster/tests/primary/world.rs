@@ -16,6 +16,7 @@ use forkful_core::spec::Balance;
 use forkful_os::channel::{self, RemoteEnd};
 use forkful_os::listener;
 use forkful_os::reactor::Reactor;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use super::client::{Client, connect, only_answers, own_host, tcp};
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<PrimaryEvent>,
     /// How often the primary was called by the clock.
     pub(crate) wakes: usize,
+    /// CPU time of the primary, in all: what `examples/handover` measures.
+    pub(crate) spent: Duration,
     next_worker: u32,
     /// Whether what a worker has not read can be taken back from it.
     pub(crate) recalls: bool,
@@ -57,6 +60,7 @@ impl World {
             workers: BTreeMap::new(),
             events: Vec::new(),
             wakes: 0,
+            spent: Duration::ZERO,
             next_worker: 1,
             recalls: true,
         }
@@ -153,10 +157,12 @@ impl World {
     pub(crate) fn turn(&mut self, timeout: Duration) -> bool {
         let mut ready = Vec::new();
         self.reactor.wait(&mut ready, Some(timeout)).unwrap();
+        let began = cpu_time();
         for event in &ready {
             self.primary.on_event(event, self.now);
         }
         let mut acted = !ready.is_empty() | self.pass_time();
+        self.spent += cpu_time() - began;
         let mut closed = Vec::new();
         for worker in self.workers.values_mut() {
             acted |= worker.turn();
@@ -290,6 +296,10 @@ pub(crate) fn serving(balance: Balance, count: usize) -> (World, Vec<u32>, Socke
     let workers: Vec<u32> = (0..count).map(|_| world.spawn_serving(&query)).collect();
     let address = world.address(workers[0], 1);
     (world, workers, address)
+}
+
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 /// The worker's end, as the daemon reaches it through the process; the process is this one.
