@@ -27,7 +27,7 @@ const BATCH: usize = 8;
 
 fn main() {
     for (workers, batch) in [(2, 1), (2, BATCH), (16, 1), (16, BATCH), (128, 1), (128, BATCH)] {
-        for balance in [Balance::Exact, Balance::Least] {
+        for balance in [Balance::Auto, Balance::Exact, Balance::Least] {
             let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| round(balance, workers, batch)).collect();
             rounds.sort_unstable();
             let (least, median) = (rounds[0].as_secs_f64() * 1e6, rounds[ROUNDS / 2].as_secs_f64() * 1e6);

@@ -168,7 +168,7 @@ impl Dispatcher {
     /// Disconnects the workers whose apps have said what they had to say.
     pub(crate) fn disconnect_silent(&mut self, now: Time, out: &mut Outbox) {
         let ended = |worker: &Worker| worker.last_words.is_some_and(|words| words.end() <= now);
-        let silent = self.workers.iter().filter(|(_, worker)| ended(worker));
+        let silent = self.workers.active().filter(|(_, worker)| ended(worker));
         for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
             let Some(worker) = self.workers.get_mut(&id) else { continue };
             worker.last_words = None;
@@ -223,7 +223,7 @@ impl Dispatcher {
     fn give_up(&mut self, id: ListeningId, is_alone: bool, out: &mut Outbox) {
         let Some(listening) = self.listenings.get(&id) else { return };
         let told = listening.shared_once || is_alone;
-        for (worker, state) in &self.workers {
+        for (worker, state) in self.workers.iter() {
             if state.agent && state.stage == Stage::Draining && state.holds.contains_key(&id) {
                 out.push(Action::Tell(*worker, Message::Drain { closes: Some(id) }));
             }
@@ -255,6 +255,7 @@ impl Dispatcher {
 
     fn remove_listening(&mut self, id: ListeningId, told: bool, out: &mut Outbox) {
         if let Some(listening) = self.listenings.remove(&id) {
+            self.workers.forget_address(id);
             self.forget_connections_of(id);
             out.push(Action::Unbind { listening: id, told });
             for pending in listening.pending {

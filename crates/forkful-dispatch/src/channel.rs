@@ -339,6 +339,11 @@ impl Channel {
             && self.stage == Stage::Open
     }
 
+    /// Whether nothing is under way in it.
+    pub(crate) fn rests(&self) -> bool {
+        self.is_idle() && self.room == Room::Clear && self.held_since.is_none()
+    }
+
     /// Whether an answer will come without a further probe.
     pub(crate) fn asks(&self) -> bool {
         self.unanswered.is_some() || !self.waiting.is_empty()

@@ -13,6 +13,7 @@ use crate::channel::{Channel, Evidence, Unsent};
 use crate::id::{ListeningId, ReplyId, WorkerId};
 use crate::listening::{Counters, Listening, NewListening, Pending};
 use crate::worker::{Stage, Worker};
+use crate::workers::Workers;
 
 /// The kernel limits how many handles a user may have under way; after that, sending goes on in so long.
 const FLUSH_AGAIN: Duration = Duration::from_millis(10);
@@ -30,7 +31,7 @@ pub(crate) struct Owned {
 #[derive(Debug)]
 pub struct Dispatcher {
     pub(crate) balance: Balance,
-    pub(crate) workers: BTreeMap<WorkerId, Worker>,
+    pub(crate) workers: Workers,
     pub(crate) listenings: BTreeMap<ListeningId, Listening>,
     next_listening: usize,
     /// Connections assigned so far; orders workers by their last one.
@@ -57,7 +58,7 @@ impl Dispatcher {
     pub fn new(balance: Balance, counts_closes: bool) -> Self {
         Self {
             balance,
-            workers: BTreeMap::new(),
+            workers: Workers::default(),
             listenings: BTreeMap::new(),
             next_listening: 0,
             assigned: 0,
@@ -146,7 +147,8 @@ impl Dispatcher {
     pub fn next_wake(&self) -> Option<Time> {
         let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
         let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
-        let words = self.workers.values().filter_map(|w| w.last_words).map(LastWords::end).min();
+        let words =
+            self.workers.active().filter_map(|(_, worker)| worker.last_words).map(LastWords::end).min();
         let retry = self.retries.iter().map(|(at, ..)| *at).min();
         [
             unheld,
@@ -272,6 +274,11 @@ impl Dispatcher {
     /// Whether the worker's agent is there.
     pub fn has_agent(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(|worker| worker.agent)
+    }
+
+    /// How many workers an event may concern: what tests of costs count.
+    pub fn active_workers(&self) -> usize {
+        self.workers.active().count()
     }
 
     /// Workers with an agent.

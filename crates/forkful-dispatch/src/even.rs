@@ -22,7 +22,7 @@ impl Dispatcher {
         if !compared {
             self.evenness.stop(now);
         }
-        for (id, worker) in &mut self.workers {
+        for (id, worker) in self.workers.iter_mut() {
             if compared && worker.stage == Stage::Open {
                 worker.counting = Counting::Asked;
                 out.push(Action::Tell(*id, Message::Count));
@@ -57,7 +57,7 @@ impl Dispatcher {
         worker.counting = Counting::Told(connections);
         let mut told = Vec::new();
         let mut counts = Vec::new();
-        for (id, worker) in &self.workers {
+        for (id, worker) in self.workers.iter() {
             match worker.counting {
                 Counting::Told(connections) => {
                     told.push(*id);

@@ -26,8 +26,6 @@ const RECALL_AFTER: Duration = Duration::from_millis(2);
 /// Lines for a worker wait behind a push that may be taken back. One that reads gets to them by reading the push, which
 /// it answers at once; this is for whoever does not follow the protocol.
 const HELD_MAX: Duration = Duration::from_millis(100);
-/// A proof is good for so long: less than a request takes to arrive behind its connection.
-const PROOF_FRESH: Duration = Duration::from_micros(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
 const PENDING_MAX: usize = 64;
 /// After a failed accept or watch (no descriptors, no memory) connections are left in the kernel's queue for so long.
@@ -55,10 +53,11 @@ impl Dispatcher {
     /// How many connections may wait in the daemon: none without a worker to serve them, one while
     /// all workers are silent (it goes to the first that answers), else the bound.
     pub(crate) fn room(&self, id: ListeningId, now: Time) -> usize {
-        let mut serving = self.workers.values().filter(|worker| worker.serves(id)).peekable();
+        let active = self.workers.active().filter(|(_, worker)| worker.serves(id));
+        let mut serving = self.workers.resting(id).0.into_iter().chain(active).peekable();
         if serving.peek().is_none() {
             0
-        } else if serving.any(|worker| worker.responsive(now)) {
+        } else if serving.any(|(_, worker)| worker.responsive(now)) {
             PENDING_MAX
         } else {
             1
@@ -116,6 +115,7 @@ impl Dispatcher {
 
     pub(crate) fn dispatch_all(&mut self, now: Time, out: &mut Outbox) {
         self.looked_at = now;
+        self.workers.settle(now);
         if self.recall_overdue(now, out) {
             out.push(Action::Later(Later::HandOver));
         } else {
@@ -150,17 +150,16 @@ impl Dispatcher {
         if waiting == 0 {
             return Choice::Wait;
         }
-        let serving = || self.workers.iter().filter(|(_, w)| w.serves(id) && w.responsive(now));
+        // Of those that rest the first comes before all others.
+        let (first, resting) = self.workers.resting(id);
+        let active = || self.workers.active().filter(|(_, worker)| worker.serves(id));
+        let serving = || active().filter(|(_, worker)| worker.responsive(now)).chain(first);
         let Some(fewest) = serving().map(|(_, worker)| worker.burden(now)).min() else {
             return Choice::Wait;
         };
         // More connections than workers: a rush, in which taking turns matters more than one probe each.
-        let rush = waiting > serving().count();
-        let proven = |worker: &Worker| {
-            !listening.asks_first()
-                || is_fresh(worker.evidence.proof, now)
-                || rush && is_fresh(worker.evidence.acknowledged, now)
-        };
+        let rush = waiting > serving().count() + resting.saturating_sub(1);
+        let proven = |worker: &Worker| !listening.asks_first() || worker.is_proven(rush, now);
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
         let may_ask = asked.count() < waiting;
         let best = serving()
@@ -168,7 +167,7 @@ impl Dispatcher {
             .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
         // A worker that is behind is waited for longer, the further the others are ahead of it.
         let behind = |ahead: u32| {
-            self.workers.values().filter(|w| w.serves(id)).any(|worker| {
+            active().any(|(_, worker)| {
                 let lead = (ahead.saturating_sub(worker.burden(now)) / 2).min(PATIENCE_MAX);
                 worker.channel.waiting_since().is_some_and(|since| {
                     let silent = now.since(since);
@@ -270,7 +269,8 @@ impl Dispatcher {
 
     /// When a silent worker becomes late or a pause ends while connections wait, or a push is overdue.
     pub(crate) fn next_dispatch(&self) -> Option<Time> {
-        let serving = |id: ListeningId| self.workers.values().filter(move |worker| worker.serves(id));
+        let active = || self.workers.active().map(|(_, worker)| worker);
+        let serving = |id: ListeningId| active().filter(move |worker| worker.serves(id));
         let has_pending = |(_, listening): &(&ListeningId, &Listening)| !listening.pending.is_empty();
         let waiting = self.listenings.iter().filter(has_pending).flat_map(|(id, _)| serving(*id)).filter_map(
             |worker| match worker.channel.waiting_since() {
@@ -280,7 +280,7 @@ impl Dispatcher {
                 None => worker.refused.until,
             },
         );
-        let channels = || self.workers.values().map(|worker| &worker.channel);
+        let channels = || active().map(|worker| &worker.channel);
         let pushed = channels().filter_map(Channel::pushed_since).map(|since| since + RECALL_AFTER);
         let held = channels().filter_map(Channel::held_since).map(|since| since + HELD_MAX);
         // What was due at the last look has been dealt with: then an answer, not time, decides.
@@ -293,7 +293,7 @@ impl Dispatcher {
         let is_overdue = |worker: &Worker| {
             worker.channel.pushed_since().is_some_and(|since| now.since(since) >= RECALL_AFTER)
         };
-        let overdue = self.workers.iter().filter(|(_, worker)| is_overdue(worker));
+        let overdue = self.workers.active().filter(|(_, worker)| is_overdue(worker));
         for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
             let is_other = |(other, worker): (&WorkerId, &Worker)| {
                 *other != id && worker.stage == Stage::Open && !worker.late(now)
@@ -305,10 +305,13 @@ impl Dispatcher {
                 some = true;
             }
         }
-        for (id, worker) in &mut self.workers {
-            if worker.channel.held_since().is_some_and(|since| now.since(since) >= HELD_MAX) {
+        let is_held =
+            |worker: &Worker| worker.channel.held_since().is_some_and(|since| now.since(since) >= HELD_MAX);
+        let held = self.workers.active().filter(|(_, worker)| is_held(worker));
+        for id in held.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if let Some(worker) = self.workers.get_mut(&id) {
                 worker.channel.leave_push();
-                out.push(Action::Flush(*id));
+                out.push(Action::Flush(id));
                 some = true;
             }
         }
@@ -333,8 +336,4 @@ impl Dispatcher {
             worker.connections = 0;
         }
     }
-}
-
-fn is_fresh(proof: Option<Time>, now: Time) -> bool {
-    proof.is_some_and(|at| now.since(at) <= PROOF_FRESH)
 }

@@ -27,6 +27,7 @@ mod listening;
 mod readiness;
 mod steer;
 mod worker;
+mod workers;
 
 pub use action::{Action, Chore, Event, Message, Outbox, Steer, TakenBack, Watch};
 pub use addresses::Grant;

@@ -72,7 +72,7 @@ impl Dispatcher {
     /// Who serves is watched for a stuck loop; who does not is forgotten, and trusted when it returns.
     fn watch_workers(&mut self, id: ListeningId) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
-        for (worker, state) in &self.workers {
+        for (worker, state) in self.workers.iter() {
             if state.serves(id) {
                 listening.suspicion.add(*worker);
             } else {

@@ -22,6 +22,9 @@ const STOOD_STILL: Duration = Duration::from_millis(50);
 
 const DOUBTED_FOR: Duration = Duration::from_secs(1);
 
+/// A proof is good for so long: less than a request takes to arrive behind its connection.
+const PROOF_FRESH: Duration = Duration::from_micros(100);
+
 /// First pause after a worker refused a connection (full, closing, out of descriptors); doubles up to 64 times.
 const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -186,6 +189,29 @@ impl Worker {
         self.stage == Stage::Open && self.listens_on(listening)
     }
 
+    /// The addresses of which new connections may go to it.
+    pub(crate) fn serves_on(&self) -> impl Iterator<Item = ListeningId> {
+        let is_open = self.stage == Stage::Open;
+        self.listening_on().filter(move |_| is_open)
+    }
+
+    /// Whether nothing is under way with it, and nothing that it did lately still counts; what does not is forgotten.
+    pub(crate) fn rests(&mut self, now: Time) -> bool {
+        let Evidence { proof, acknowledged, stood_still, .. } = &mut self.evidence;
+        proof.take_if(|at| !is_fresh(*at, now));
+        acknowledged.take_if(|at| !is_fresh(*at, now));
+        stood_still.take_if(|at| now.since(*at) >= DOUBTED_FOR);
+        self.refused.until.take_if(|until| *until <= now);
+        let recent = proof.or(*acknowledged).or(*stood_still).or(self.refused.until);
+        recent.is_none() && self.last_words.is_none() && self.channel.rests()
+    }
+
+    /// Whether it has just proved that its loop turns. `acknowledged`: to have acknowledged a connection is proof enough.
+    pub(crate) fn is_proven(&self, acknowledged: bool, now: Time) -> bool {
+        let is_fresh = |proof: Option<Time>| proof.is_some_and(|at| is_fresh(at, now));
+        is_fresh(self.evidence.proof) || acknowledged && is_fresh(self.evidence.acknowledged)
+    }
+
     /// Whether it has closed all that it ever listened on.
     pub(crate) fn has_closed_all(&self) -> bool {
         self.has_listened && self.holds.is_empty()
@@ -226,4 +252,8 @@ impl Worker {
         let waited = after.waited.saturating_sub(before.waited);
         ran < STUCK_RUN && waited * 2 >= now.since(since)
     }
+}
+
+fn is_fresh(proof: Time, now: Time) -> bool {
+    now.since(proof) <= PROOF_FRESH
 }

@@ -48,6 +48,19 @@ fn connections_are_spread_evenly_and_each_is_counted() {
 }
 
 #[test]
+fn a_connection_concerns_few_workers_however_many_there_are() {
+    let (mut world, workers) = serving(Balance::Exact, 150);
+    for _ in 0..workers.len() {
+        world.connect(1);
+        turn_all(&mut world, &workers);
+        turn_all(&mut world, &workers);
+        assert!(world.dispatcher.active_workers() <= 2, "{}", world.dispatcher.active_workers());
+        world.advance(Duration::from_millis(1));
+    }
+    assert!(workers.iter().all(|worker| served_by(&world, *worker) == 1), "{:?}", world.clients);
+}
+
+#[test]
 fn a_push_that_is_not_read_is_taken_back_and_lines_behind_it_keep_their_order() {
     let (mut world, workers) = serving(Balance::Exact, 2);
     world.connect(1);
