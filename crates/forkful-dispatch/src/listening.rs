@@ -61,6 +61,22 @@ pub(crate) struct Member {
     pub(crate) queue: u32,
 }
 
+/// How the queues are looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sampling {
+    pub(crate) until: Time,
+    pub(crate) next: Time,
+}
+
+/// What the daemon wants to know of the sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// It takes connections from those that it serves itself.
+    pub(crate) takes: bool,
+    /// It is woken by the first connection of a worker.
+    pub(crate) wakes: bool,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Listening {
@@ -78,9 +94,10 @@ pub(crate) struct Listening {
     pub(crate) steered: Option<Steer>,
     /// The turns of the members in `steered`, by the lengths of their queues.
     pub(crate) turns: Vec<u32>,
-    /// Queues are sampled until then; `None` while no traffic flows.
-    pub(crate) sampling_until: Option<Time>,
-    pub(crate) next_sample: Time,
+    /// `None` while no traffic flows.
+    pub(crate) sampling: Option<Sampling>,
+    /// What the watches on the sockets were last made for; `None` when they have to be looked at.
+    pub(crate) watched_for: Option<Need>,
     /// Nothing is accepted until then: descriptors or watches have run out.
     pub(crate) accept_again: Option<Time>,
     /// Whether more than one worker has held it at a time.
@@ -103,8 +120,8 @@ impl Listening {
             suspicion: Suspicion::default(),
             steered: None,
             turns: Vec::new(),
-            sampling_until: None,
-            next_sample: Time::default(),
+            sampling: None,
+            watched_for: None,
             accept_again: None,
             shared_once: false,
             unheld_until: None,
@@ -122,7 +139,7 @@ impl Listening {
 
     /// When the queues are looked at next.
     pub(crate) fn next_look(&self) -> Option<Time> {
-        self.sampling_until.filter(|_| self.suspicion.needs_samples()).map(|_| self.next_sample)
+        self.sampling.filter(|_| self.suspicion.needs_samples()).map(|sampling| sampling.next)
     }
 
     pub(crate) fn is_tcp(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::action::{Action, Later, Outbox, Steer, Watch};
 use crate::dispatcher::Dispatcher;
 use crate::handover::ACCEPT_PAUSE;
 use crate::id::{ListeningId, WorkerId};
-use crate::listening::Listening;
+use crate::listening::{Listening, Need, Sampling};
 use crate::worker::Schedule;
 
 /// Between two looks at the queues: a fraction of the delay that the promise allows (5 ms).
@@ -56,6 +56,9 @@ impl Dispatcher {
                 listening.counters.steered += 1;
                 out.push(Action::Steer { listening: id, steer });
             }
+        }
+        if let Some(listening) = self.listenings.get_mut(&id) {
+            listening.watched_for = None;
         }
         self.watch_members(id, now, out);
     }
@@ -120,12 +123,17 @@ impl Dispatcher {
         !is_rescued(listening.dispatch, holder)
     }
 
-    /// Brings the watch on each socket in line with what the daemon has to do there.
+    /// Brings the watch on each socket in line with what the daemon has to do there. Who serves is as at the last
+    /// [`Self::refresh`].
     pub(crate) fn watch_members(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         let room = self.room(id, now);
-        let Some(listening) = self.listenings.get(&id).filter(|l| l.daemon_accepts()) else { return };
+        let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.daemon_accepts()) else { return };
         let takes = listening.pending.len() < room && listening.accept_again.is_none();
-        let wakes = samples(listening.dispatch) && listening.sampling_until.is_none();
+        let wakes = samples(listening.dispatch) && listening.sampling.is_none();
+        let need = Need { takes, wakes };
+        if listening.watched_for.replace(need) == Some(need) {
+            return;
+        }
         for member in 0..listening.members.len() {
             let watch = if member != 0 && self.is_served(id, member) {
                 if wakes { Watch::Once } else { Watch::Not }
@@ -152,6 +160,7 @@ impl Dispatcher {
     pub(crate) fn on_watch_failed(&mut self, id: ListeningId, member: usize, before: Watch, now: Time) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         listening.accept_again.get_or_insert(now + ACCEPT_PAUSE);
+        listening.watched_for = None;
         if let Some(state) = listening.members.get_mut(member) {
             state.watch = before;
         }
@@ -163,8 +172,7 @@ impl Dispatcher {
     /// The first connection after a pause: look at the queues for a while.
     pub(crate) fn begin_sampling(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         if let Some(listening) = self.listenings.get_mut(&id) {
-            listening.sampling_until = Some(now + SAMPLE_FOR);
-            listening.next_sample = now + SAMPLE_EVERY;
+            listening.sampling = Some(Sampling { until: now + SAMPLE_FOR, next: now + SAMPLE_EVERY });
         }
         self.watch_members(id, now, out);
     }
@@ -181,11 +189,13 @@ impl Dispatcher {
                 continue;
             }
             if samples(listening.dispatch) {
-                listening.next_sample = now + SAMPLE_EVERY;
+                if let Some(sampling) = &mut listening.sampling {
+                    sampling.next = now + SAMPLE_EVERY;
+                }
                 listening.members.iter_mut().for_each(|member| member.queue = 0);
                 out.push(Action::ReadQueues(id));
             } else {
-                listening.sampling_until = None;
+                listening.sampling = None;
                 self.refresh(id, now, out);
             }
         }
@@ -201,7 +211,7 @@ impl Dispatcher {
     /// One look at each queue of an address.
     pub(crate) fn on_queues_read(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
-        let Some(until) = listening.sampling_until else { return };
+        let Some(Sampling { until, .. }) = listening.sampling else { return };
         let mut active = false;
         let mut actions = Vec::new();
         for member in listening.members.iter().skip(1) {
@@ -218,10 +228,10 @@ impl Dispatcher {
             self.level(id, out);
         }
         let Some(listening) = self.listenings.get_mut(&id) else { return };
-        if active {
-            listening.sampling_until = Some(now + SAMPLE_FOR);
+        if let Some(sampling) = listening.sampling.as_mut().filter(|_| active) {
+            sampling.until = now + SAMPLE_FOR;
         } else if until <= now {
-            listening.sampling_until = None;
+            listening.sampling = None;
             self.refresh(id, now, out);
         }
     }
@@ -284,7 +294,7 @@ impl Dispatcher {
         let Some(listening) = self.listenings.get_mut(&listening_id) else { return };
         if starved {
             listening.suspicion.excuse(now, id);
-            return;
+            return self.refresh(listening_id, now, out);
         }
         listening.counters.suspected += 1;
         self.refresh(listening_id, now, out);
