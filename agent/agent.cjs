@@ -84,13 +84,13 @@ function guarded(step) {
 }
 
 /**
- * Sends a message to the primary.
+ * Sends a message to the primary, by the IPC channel unless it is another one's.
  * @param {Record<string, unknown>} message
  */
-function post(message) {
+let post = (message) => {
   // With a callback, a closed channel is reported there instead of being thrown or emitted.
   if (process.connected) send.call(process, message, undefined, undefined, () => {});
-}
+};
 
 /**
  * Sends a message of ours to the primary.
@@ -568,8 +568,9 @@ function watchServers() {
 // Taken now, because an app may replace them later (test doubles, APM tools).
 const send = process.send;
 const timer = setTimeout;
-/** The file beside this one, under whatever name both were put there. */
-const { lendTo } = process.env.FORKFUL_LENDS ? require(__filename.replace(/agent([^/]*)$/, 'loans$1')) : {};
+/** How sockets are lent, if they are: see loans.cjs, the file beside this one, under whatever name both were put there. */
+const LENDS = process.env.FORKFUL_LENDS;
+const { lendTo, isMain } = LENDS ? require(__filename.replace(/agent([^/]*)$/, 'loans$1')) : {};
 const immediate = setImmediate;
 const ticks = setInterval;
 const clearTicks = clearInterval;
@@ -616,18 +617,25 @@ function watchWorkers() {
   });
 }
 
+/** Says that we are there. */
+function greet() {
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move'], node: process.versions.node });
+}
+
 guarded(() => {
   leaveExecArgv();
-  // Nor has a worker thread one.
-  if (typeof send !== 'function') return;
+  const agent = { post: (message) => post(message), timer, guarded, greet, hear: guarded(onInternalMessage), isLeaving: () => drain !== null, leave };
+  const isBelow = lendTo && !LENDS.startsWith('ipc:');
+  // Nor has a worker thread a channel; that of a process below ours is not the daemon's.
+  if (isBelow ? !isMain() : typeof send !== 'function') return;
   requestStart = held('http.server.request.start');
   watchServers();
-  process.on('internalMessage', guarded(onInternalMessage));
-  if (process.env.FORKFUL_LENDS) {
-    // Not for the app's own children.
-    delete process.env.FORKFUL_LENDS;
-    guarded(() => { loans = lendTo({ post, timer, guarded, isLeaving: () => drain !== null, leave }); })();
+  guarded(() => { loans = lendTo?.(agent, LENDS, __filename); })();
+  if (isBelow) {
+    post = (message) => loans?.link?.say(message);
+    return;
   }
+  process.on('internalMessage', agent.hear);
   guarded(watchWorkers)();
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move'], node: process.versions.node });
+  greet();
 })();

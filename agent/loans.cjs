@@ -4,15 +4,25 @@
 
 const { AsyncResource } = require('async_hooks');
 const net = require('net');
-const path = require('path');
+const { resolve } = require('path');
 
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
 
+/** The kind of a pipe that passes descriptors on: libuv's `ipc`. */
+const PIPE_IPC = 2;
+
 /**
- * What the agent does for us: sends a message to the primary, makes a timer, keeps our failures from the app, says whether the
- * process leaves, and has it leave.
- * @typedef {{ post: (message: object) => void, timer: typeof setTimeout, guarded: (step: () => void) => () => void, isLeaving: () => boolean, leave: () => void }} Agent
+ * What the agent does for us: sends a message to the primary, takes one of the primary's, says hello, makes a timer, keeps our
+ * failures from the app, says whether the process leaves, and has it leave.
+ * @typedef {object} Agent
+ * @property {(message: object) => void} post
+ * @property {(message: object, handle?: any) => void} hear
+ * @property {() => void} greet
+ * @property {typeof setTimeout} timer
+ * @property {(step: (...values: any[]) => void) => (...values: any[]) => void} guarded
+ * @property {() => boolean} isLeaving
+ * @property {() => void} leave
  */
 
 /** The option of a listen by which the app shares its port itself (`reusePort`): libuv's UV_TCP_REUSEPORT. */
@@ -27,14 +37,60 @@ const LOAN_MS_MAX = 5000;
  * what the primary does not lend, the process opens itself, with the errors of its own `listen`.
  */
 class Loans {
-  /** @param {Agent} agent */
-  constructor(agent) {
+  /**
+   * @param {Agent} agent
+   * @param {string} place `ipc:` and perhaps a path, or a path: where processes without the daemon's channel ask
+   * @param {string} file the agent's
+   */
+  constructor(agent, place, file) {
     this.agent = agent;
+    this.isBelow = !place.startsWith('ipc:');
+    this.path = place.replace(/^ipc:/, '');
+    this.option = ` --require "${file.replace(/["\\]/g, '\\$&')}"`;
+    /** To the daemon, where the IPC channel is not its own. @type {Link | undefined} */
+    this.link = undefined;
     this.last = 0;
     /** What the primary has not answered, by its number. @type {Map<number, Awaited>} */
     this.asked = new Map();
     /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
     this.lent = new Map();
+  }
+
+  /** The processes that ours starts ask, too, as long as it may be one of them that listens: ours may be a wrapper. */
+  passOn() {
+    const { env } = process;
+    if (this.isBelow) return;
+    delete env.FORKFUL_LENDS;
+    if (!this.path) return;
+    env.FORKFUL_LENDS = this.path;
+    env.NODE_OPTIONS = `${env.NODE_OPTIONS ?? ''}${this.option}`;
+  }
+
+  /** Ours is the one that listens. */
+  keepToOurselves() {
+    const { env } = process;
+    delete env.FORKFUL_LENDS;
+    const rest = env.NODE_OPTIONS?.replace(this.option, '');
+    if (rest) env.NODE_OPTIONS = rest;
+    else if (rest === '') delete env.NODE_OPTIONS;
+  }
+
+  /** Whether there is a way to ask. */
+  isConnected() {
+    if (!this.isBelow) return process.connected;
+    if (!this.link) {
+      this.link = new Link(this.path, this.agent, () => this.disconnected());
+      this.agent.greet();
+    }
+    return true;
+  }
+
+  /** Nobody answers any more. */
+  disconnected() {
+    this.link = undefined;
+    const all = [...this.asked.values()];
+    this.asked.clear();
+    for (const awaited of all) awaited.settle(null);
   }
 
   /** Takes the place of what `listen` calls at its end; the address is resolved by then. */
@@ -53,8 +109,10 @@ class Loans {
     const [address, port, addressType, backlog, fd, flags = 0] = args;
     // A random port is one for each process, and an abstract socket has no file that would stay.
     const isLent = port > 0 || (port === -1 && !address.startsWith('\0'));
-    if (!isLent || server._handle || fd >= 0 || flags & FLAG_REUSEPORT || this.agent.isLeaving() || !process.connected) return false;
-    const place = { address: port < 0 ? path.resolve(address) : address, port, addressType, flags };
+    if (!isLent || server._handle || fd >= 0 || flags & FLAG_REUSEPORT || this.agent.isLeaving()) return false;
+    this.keepToOurselves();
+    if (!this.isConnected()) return false;
+    const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
     this.last += 1;
     const awaited = new Awaited(this, server, args, place);
     this.asked.set(this.last, awaited);
@@ -150,14 +208,68 @@ class Awaited {
   }
 }
 
+/** A connection to the daemon, as the IPC channel is one: lines of JSON, and descriptors with some of them. */
+class Link {
+  /** @param {string} path @param {Agent} agent @param {() => void} gone */
+  constructor(path, agent, gone) {
+    this.agent = agent;
+    this.text = Buffer.alloc(0);
+    this.handle = null;
+    // The class of pipes, which Node.js does not give out.
+    const probe = net.connect({ path: `${path}.none` }).on('error', () => {});
+    const Pipe = probe._handle.constructor;
+    probe.destroy();
+    this.pipe = new Pipe(PIPE_IPC);
+    this.socket = new net.Socket({ handle: this.pipe, manualStart: true });
+    this.socket.on('data', agent.guarded((bytes) => this.take(bytes)));
+    this.socket.on('error', () => {}).on('close', agent.guarded(gone));
+    this.socket.connect({ path });
+    this.socket.unref();
+  }
+
+  say(message) {
+    if (!this.socket.destroyed) this.socket.write(`${JSON.stringify(message)}\n`);
+  }
+
+  take(bytes) {
+    if (this.pipe.pendingHandle) {
+      this.handle = this.pipe.pendingHandle;
+      this.pipe.pendingHandle = null;
+    }
+    this.text = Buffer.concat([this.text, bytes]);
+    for (let end = this.text.indexOf(10); end >= 0; end = this.text.indexOf(10)) {
+      const line = this.text.toString('utf8', 0, end);
+      this.text = this.text.subarray(end + 1);
+      this.hear(JSON.parse(line));
+    }
+  }
+
+  /** As Node.js does with its own channel. */
+  hear(message) {
+    if (message.cmd !== 'NODE_HANDLE') return this.agent.hear(message);
+    const { handle } = this;
+    this.handle = null;
+    this.say({ cmd: handle ? 'NODE_HANDLE_ACK' : 'NODE_HANDLE_NACK' });
+    if (handle) this.agent.hear(message.msg, handle);
+  }
+}
+
+/** Whether it is a process of its own that may be lent sockets, and neither a thread nor a worker of an app's own cluster. */
+function isMain() {
+  return require('worker_threads').isMainThread && !process.moduleLoadList?.includes('NativeModule internal/cluster/child');
+}
+
 /**
  * Has the sockets lent that the process will listen on.
  * @param {Agent} agent
+ * @param {string} place
+ * @param {string} file
  */
-function lendTo(agent) {
-  const loans = new Loans(agent);
+function lendTo(agent, place, file) {
+  const loans = new Loans(agent, place, file);
+  loans.passOn();
   loans.watch();
   return loans;
 }
 
-module.exports = { lendTo };
+module.exports = { lendTo, isMain };

@@ -269,7 +269,7 @@ for (const major of MAJORS) {
       const ours = net.createServer().listen(0, '127.0.0.1');
       t.after(() => ours.close());
       await once(ours, 'listening');
-      const worker = launch(t, major, script, [], { FORKFUL_LENDS: '1' });
+      const worker = launch(t, major, script, [], { FORKFUL_LENDS: 'ipc:' });
       const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
       assert.deepEqual([query.address, query.port, query.addressType], [null, 1, 4]);
       assert.deepEqual((await worker.heard('what it sees meanwhile', (m) => m.early)).early, [true, { address: '::', family: 'IPv6', port: 1 }]);
@@ -308,14 +308,14 @@ for (const major of MAJORS) {
       t.after(() => taken.close());
       await once(taken, 'listening');
       const { port } = taken.address();
-      const one = launch(t, major, script, [String(port)], { FORKFUL_LENDS: '1' });
+      const one = launch(t, major, script, [String(port)], { FORKFUL_LENDS: 'ipc:' });
       const query = await waitUntil('a query', () => one.internal.find((m) => m.act === 'queryServer'));
       one.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: -98, key: 'none', seq: 0 });
       const { error } = await one.heard('the error', (m) => m.error);
       assert.equal(error, `listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
       taken.close();
       await once(taken, 'close');
-      const other = launch(t, major, script, [String(port)], { FORKFUL_LENDS: '1' });
+      const other = launch(t, major, script, [String(port)], { FORKFUL_LENDS: 'ipc:' });
       assert.equal((await other.heard('its address', (m) => m.address)).address.port, port);
       other.child.send('close');
       assert.deepEqual(await within('the exit', other.exited), [0, null]);

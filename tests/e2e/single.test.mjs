@@ -2,9 +2,9 @@
 // notices nothing of it.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -35,8 +35,7 @@ function listens({ require }) {
   const [net, http, fs] = ['net', 'http', 'fs'].map(require);
   const cluster = require('cluster');
   const [port, second, third, fourth] = process.env.PORTS.split(' ').map(Number);
-  const variables = Object.keys(process.env).filter((name) => /LENDS|NODE_CHANNEL|NODE_UNIQUE/.test(name));
-  const found = { primary: cluster.isPrimary, worker: cluster.isWorker, execArgv: process.execArgv, variables };
+  const found = { primary: cluster.isPrimary, worker: cluster.isWorker, execArgv: process.execArgv };
   /** What listening comes to: the address at once, and then the address or the error. */
   const listen = (server, ...where) => new Promise((resolve) => {
     server.once('error', (error) => resolve([at, error.code, error.syscall, error.address, error.port, error.message]));
@@ -49,6 +48,7 @@ function listens({ require }) {
     found.host = await listen(server, port, '127.0.0.1');
     found.again = await listen(net.createServer(), port, '127.0.0.1');
     found.closed = [await close(server), await listen(server, port, '127.0.0.1'), 'listening again'];
+    found.variables = Object.keys(process.env).filter((name) => /LENDS|^NODE_(OPTIONS|CHANNEL|UNIQUE)/.test(name));
     const random = net.createServer();
     random.listen(0);
     found.random = random.address().port > 0;
@@ -66,19 +66,57 @@ function listens({ require }) {
   })();
 }
 
-/** Starts one instance, and its load. */
-async function underLoad(t, body, { major, options = [] }) {
+/** Starts one instance, and its load. By `npm start`, the process that listens is one that a shell of npm's has started. */
+async function underLoad(t, body, { major, options = [], byNpm = false }) {
   const forkful = await sandbox(t, major);
   const port = await freePort();
   const path = forkful.script(body);
-  const env = { PORT: String(port), EXPRESS };
-  await forkful.ok(['start', path, '--name', 'app', '--interpreter', nodeBinary(major), ...options], { env });
+  const env = { PORT: String(port), EXPRESS, PATH: `${dirname(nodeBinary(major))}:${process.env.PATH}` };
+  writeFileSync(join(forkful.directory, 'package.json'), JSON.stringify({ scripts: { start: `node ${basename(path)}` } }));
+  const start = byNpm ? ['npm', '--name', 'app', ...options, '--', 'start'] : [path, '--name', 'app', '--interpreter', nodeBinary(major), ...options];
+  await forkful.ok(['start', ...start], { env });
   await waitUntil('the app to serve', async () => (await get(port)).status === 200);
   const load = startLoad({ port, ...CLIENTS, expect: PID });
   t.after(() => load.stop());
   const pid = async () => (await forkful.jlist('app'))[0].pid;
   const answers = (one) => waitUntil(`an answer of ${one}`, () => load.answers.has(String(one)) || load.counts.refused > 0);
-  return { forkful, path, port, load, pid, answers };
+  /** Waits for the answer of a process that has not answered before. */
+  const newAnswer = async () => {
+    const before = load.answers.size;
+    await waitUntil('an answer of a new process', () => load.answers.size > before || load.counts.refused > 0);
+    return Number([...load.answers.keys()].at(-1));
+  };
+  return { forkful, path, port, load, pid, answers, newAnswer };
+}
+
+const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
+
+for (const major of MAJORS.filter((each) => each >= 20)) {
+  const rounds = major === NEWEST ? ROUNDS : ROUNDS_ELSEWHERE;
+
+  test(`${rounds} reloads of \`npm start\` on Node ${major} lose no request, and as many crashes refuse nobody`, async (t) => {
+    const { forkful, load, newAnswer } = await underLoad(t, express, {
+      major,
+      byNpm: true,
+      options: ['--listen-timeout', '100s', '--restart-delay', '1', '--max-restarts', '1000'],
+    });
+    await waitUntil('an answer', () => load.answers.size > 0);
+    for (let n = 0; n < rounds; n += 1) {
+      const next = newAnswer();
+      const { stdout, stderr } = await forkful.ok(['reload', 'app']);
+      assert.doesNotMatch(stdout + stderr, /stopped, then started/);
+      await next;
+    }
+    const { success: _success, ...failed } = load.counts;
+    assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+    for (let n = 0; n < rounds; n += 1) {
+      const next = newAnswer();
+      process.kill(Number([...load.answers.keys()].at(-1)), 'SIGKILL');
+      await next;
+    }
+    const { reset: _reset, refused, timeout, unexpected } = await load.stop();
+    assert.deepEqual({ refused, timeout, unexpected }, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+  });
 }
 
 for (const major of MAJORS) {
@@ -95,7 +133,7 @@ for (const major of MAJORS) {
     }
     await answers(pids.at(-1));
     const { success, ...failed } = await load.stop();
-    assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+    assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
     assert.ok(success > 0);
     assert.equal(new Set(pids).size, rounds + 1);
   });
@@ -155,7 +193,23 @@ test('a new version that does not listen is given up, and the one instance serve
   assert.match(stdout + stderr, /the old one serves on/);
   assert.equal(await pid(), old);
   const { success: _success, ...failed } = await load.stop();
-  assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+  assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+});
+
+test('a stranger gets nothing by the socket where processes of apps ask', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const path = forkful.script(express);
+  await forkful.ok(['start', path, '--name', 'app', '--interpreter', nodeBinary(NEWEST)], { env: { PORT: String(port), EXPRESS } });
+  for (const text of ['', 'x'.repeat(100_000), `{"cmd":"NODE_CLUSTER","act":"queryServer","seq":1,"address":null,"port":${port},"addressType":4}\n`]) {
+    const socket = net.connect(join(forkful.home, 'lends.sock')).on('error', () => {});
+    let said = '';
+    socket.on('data', (bytes) => { said += bytes; });
+    socket.write(text);
+    await new Promise((resolve) => { socket.on('close', resolve); });
+    assert.equal(said, '');
+  }
+  assert.equal((await get(port)).status, 200);
 });
 
 test('two instances in fork mode do not share a port', async (t) => {

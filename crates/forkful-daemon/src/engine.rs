@@ -43,6 +43,7 @@ mod look;
 mod persistence;
 mod processes;
 mod readiness;
+mod relatives;
 mod reload;
 mod resolve;
 mod resurrect;
@@ -98,6 +99,8 @@ const PROCESS_BIT: u64 = 1 << 63;
 const CLOSES_TOKEN: u64 = PROCESS_BIT;
 /// The reactor token of the engine's timer.
 const TIMER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 1);
+/// The reactor token of the socket that processes below workers connect to.
+const RELATIVES_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 2);
 /// Rounds of reactor events in one turn, so that commands and timers have their say.
 const ROUNDS_PER_TURN: usize = 16;
 /// A turn of many rounds ends after so long, for the same reason.
@@ -228,6 +231,8 @@ impl Engine {
         let wake = Wake::new()?;
         let persistence =
             if options.echo { None } else { Some(persistence::Persistence::start(&options.home)?) };
+        let mut starts = Starts::new(marks, back.clone());
+        starts.listen(&options.home, wake.reactor());
         let seed = clock::wall_ms() ^ (u64::from(std::process::id()) << 32);
         let engine = Self {
             options,
@@ -236,7 +241,7 @@ impl Engine {
             wake,
             logs: LogService::start()?,
             apps: Apps::new(Random::new(seed)),
-            starts: Starts::new(marks, back.clone()),
+            starts,
             jobs: Jobs::default(),
             plans: apply::Plans::default(),
             looks: Looks::default(),
@@ -319,6 +324,8 @@ impl Engine {
         if event.token == TIMER_TOKEN {
             // What is due is done at the end of the turn.
             self.wake.note_rung();
+        } else if event.token == RELATIVES_TOKEN {
+            self.starts.take_in(&mut self.apps, now);
         } else if event.token == CLOSES_TOKEN {
             self.closes.on_readable(&mut self.apps, self.wake.reactor(), now);
         } else if event.token & PROCESS_BIT != 0 {

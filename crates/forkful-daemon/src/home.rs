@@ -3,7 +3,7 @@
 //! ```text
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
 //! daemon.log     its own messages   agent-*.cjs, loans-*.cjs    the preloaded agent
-//! logs/          output of workers
+//! logs/          output of workers    lends.sock     where processes of apps ask for listening sockets
 //! instance       what this daemon's workers are known by; gone when it has ended properly
 //! sockets        the files of its apps' unix sockets; gone when it has ended properly
 //! state.json     what should run, written at every change · state.previous.json: of the daemon before
@@ -45,6 +45,11 @@ impl Home {
 
     pub fn socket(&self) -> PathBuf {
         self.path.join("forkful.sock")
+    }
+
+    /// Where processes that wrappers have started ask for their sockets.
+    pub(crate) fn lends(&self) -> PathBuf {
+        self.path.join("lends.sock")
     }
 
     /// The lock that a living daemon holds.

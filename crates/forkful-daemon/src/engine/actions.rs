@@ -59,10 +59,12 @@ impl Engine {
             Effect::Signal(slot, generation) => self.ask_to_leave(app, slot, generation, now),
             Effect::Kill(slot, generation) => self.order_signal(app, slot, generation, 9),
             Effect::OpenTraffic(slot, generation) => {
-                self.with_worker(app, slot, generation, |primary, worker| primary.open(worker, now));
+                self.with_workers(app, slot, generation, |primary, worker| primary.open(worker, now));
             }
             Effect::CloseTraffic(slot, generation) => {
-                self.with_worker(app, slot, generation, |primary, worker| primary.close_traffic(worker, now));
+                self.with_workers(app, slot, generation, |primary, worker| {
+                    primary.close_traffic(worker, now);
+                });
             }
             Effect::Drain { slot, generation, job } => self.drain(app, slot, generation, job, now),
             Effect::Defined => self.follow_definition(app, now),
@@ -144,23 +146,25 @@ impl Engine {
         }
     }
 
-    fn with_worker(
+    fn with_workers(
         &mut self,
         app: AppId,
         slot: u16,
         generation: Generation,
-        act: impl FnOnce(&mut forkful_cluster::Primary, WorkerId),
+        act: impl Fn(&mut forkful_cluster::Primary, WorkerId),
     ) {
-        if let Some(entry) = self.apps.get_mut(app)
-            && let Some(worker) = entry.worker(slot, generation)
-        {
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        for worker in entry.workers_of(slot, generation) {
             act(&mut entry.primary, worker);
         }
     }
 
     fn drain(&mut self, app: AppId, slot: u16, generation: Generation, job: Option<JobId>, now: Time) {
-        let mut left = Vec::new();
-        self.with_worker(app, slot, generation, |primary, worker| left = primary.drain(worker, now));
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        let (left, has_none) = entry.drain(slot, generation, now);
+        if has_none {
+            self.tell(app, drained((slot, generation)));
+        }
         if let Some(job) = job {
             let told = |address| format!("{address} is closed: the new version does not listen there");
             self.jobs.note(job, app, left.into_iter().map(told));
@@ -186,7 +190,7 @@ impl Engine {
                 if let Some(process) = entry.process_of(worker) {
                     process.node_version = node;
                 }
-                let found = entry.find_worker(worker);
+                let found = entry.find_worker(worker).filter(|_| entry.is_leader(worker));
                 found.map(|(slot, generation)| Event::Slot(slot, slot::Event::Greeted(generation)))
             }
             PrimaryEvent::LacksWorkers(worker) => {
@@ -217,10 +221,13 @@ impl Engine {
                     Event::ListenRefused(slot, fault)
                 })
             }
-            // The workers of a cluster disconnect then.
-            PrimaryEvent::Drained(worker) => {
-                let found = entry.find_worker(worker).filter(|_| entry.spec().mode == Mode::Fork);
-                found.map(|(slot, generation)| Event::Slot(slot, slot::Event::Drained(generation)))
+            PrimaryEvent::Drained(worker) => entry.workers.has_drained(worker).map(drained),
+            PrimaryEvent::Disconnected(worker) if entry.spec().mode == Mode::Fork => {
+                let event = entry.workers.has_drained(worker).map(drained);
+                if !entry.is_leader(worker) {
+                    entry.workers.remove(worker);
+                }
+                event
             }
             PrimaryEvent::Disconnected(worker) => {
                 let found = entry.find_worker(worker);
@@ -259,4 +266,9 @@ impl Engine {
             self.jobs.note_outcome(job, app, answer, &self.apps);
         }
     }
+}
+
+/// A process has nothing left to finish.
+fn drained((slot, generation): (u16, Generation)) -> Event {
+    Event::Slot(slot, slot::Event::Drained(generation))
 }

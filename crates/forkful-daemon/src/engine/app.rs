@@ -87,6 +87,39 @@ pub(crate) struct Workers {
     /// How many were ever started; the last one's `cluster.worker.id`.
     pub(crate) started: u32,
     places: BTreeMap<WorkerId, (u16, Generation)>,
+    /// Those that finish what they have, where the primary does not disconnect them then: in fork mode.
+    draining: BTreeSet<WorkerId>,
+}
+
+impl Workers {
+    /// A worker of a slot's process: the process itself, or one below it.
+    pub(crate) fn add(&mut self, worker: WorkerId, slot: u16, generation: Generation) {
+        self.places.insert(worker, (slot, generation));
+    }
+
+    /// All workers of a process.
+    pub(crate) fn of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
+        let is_of = |(_, place): &(&WorkerId, &(u16, Generation))| **place == (slot, generation);
+        self.places.iter().filter(is_of).map(|(worker, _)| *worker).collect()
+    }
+
+    /// A worker is to finish what it has; [`Self::has_drained`] follows.
+    pub(crate) fn drains(&mut self, worker: WorkerId) {
+        self.draining.insert(worker);
+    }
+
+    /// A worker has finished or gone; gives its process when none of that process's workers has anything to finish any more.
+    pub(crate) fn has_drained(&mut self, worker: WorkerId) -> Option<(u16, Generation)> {
+        let place = self.places.get(&worker).copied().filter(|_| self.draining.remove(&worker))?;
+        let others = self.draining.iter().filter(|other| self.places.get(other) == Some(&place));
+        (others.count() == 0).then_some(place)
+    }
+
+    /// A worker is gone.
+    pub(crate) fn remove(&mut self, worker: WorkerId) {
+        self.places.remove(&worker);
+        self.draining.remove(&worker);
+    }
 }
 
 /// Our end of a worker's stdin; outlives the process while somebody writes.
@@ -330,14 +363,16 @@ impl App {
     /// A process was started in a slot.
     pub(crate) fn add_process(&mut self, slot: u16, generation: Generation, process: Process) {
         let Some(place) = self.places.get_mut(&slot) else { return };
-        self.workers.places.insert(process.worker, (slot, generation));
+        self.workers.add(process.worker, slot, generation);
         place.processes.insert(generation, process);
     }
 
     /// A process and its tree are gone.
     pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Process> {
         let process = self.places.get_mut(&slot)?.processes.remove(&generation)?;
-        self.workers.places.remove(&process.worker);
+        for worker in self.workers.of(slot, generation) {
+            self.workers.remove(worker);
+        }
         Some(process)
     }
 
@@ -353,6 +388,40 @@ impl App {
 
     pub(crate) fn worker(&self, slot: u16, generation: Generation) -> Option<WorkerId> {
         self.process(slot, generation).map(|process| process.worker)
+    }
+
+    /// The workers of a process: in fork mode processes below it may be some, too.
+    pub(crate) fn workers_of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
+        match self.spec().mode {
+            Mode::Cluster => self.worker(slot, generation).into_iter().collect(),
+            Mode::Fork => self.workers.of(slot, generation),
+        }
+    }
+
+    /// Whether a worker is a slot's own process.
+    pub(crate) fn is_leader(&self, worker: WorkerId) -> bool {
+        let of = self.find_worker(worker);
+        of.is_some_and(|(slot, generation)| self.worker(slot, generation) == Some(worker))
+    }
+
+    /// The worker of a process that listens, or else the process itself.
+    pub(crate) fn listener_of(&self, slot: u16, process: &Process, generation: Generation) -> WorkerId {
+        let workers = self.workers_of(slot, generation).into_iter();
+        workers.rev().find(|worker| self.primary.has_asked(*worker)).unwrap_or(process.worker)
+    }
+
+    /// Has the workers of a process finish what they have. Gives the addresses that the app has left with them, and whether
+    /// nobody has anything to finish.
+    pub(crate) fn drain(&mut self, slot: u16, generation: Generation, now: Time) -> (Vec<String>, bool) {
+        let (mut left, mut has_none) = (Vec::new(), self.spec().mode == Mode::Fork);
+        for worker in self.workers_of(slot, generation) {
+            if self.spec().mode == Mode::Fork && self.primary.has_agent(worker) {
+                self.workers.drains(worker);
+                has_none = false;
+            }
+            left.extend(self.primary.drain(worker, now));
+        }
+        (left, has_none)
     }
 
     /// When something of this app is due.

@@ -1,5 +1,6 @@
 //! From an app's spec to one process: arguments, environment, pipes, channel.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -20,6 +21,7 @@ const CHANNEL_FD: i32 = 3;
 
 /// Tells the agent that the primary opens the sockets of a process that is no worker of a cluster.
 const LENDS_VARIABLE: &str = "FORKFUL_LENDS";
+const OPTIONS_VARIABLE: &str = "NODE_OPTIONS";
 
 /// Everything that differs between two workers of an app.
 pub(crate) struct Identity<'a> {
@@ -30,6 +32,8 @@ pub(crate) struct Identity<'a> {
     /// What its descendants are known by.
     pub(crate) mark: Mark,
     pub(crate) agent: Option<&'a Path>,
+    /// Where processes below it ask for sockets.
+    pub(crate) lends: Option<&'a Path>,
     /// Whether clients can write to its stdin; else that is empty.
     pub(crate) takes_input: bool,
 }
@@ -235,12 +239,52 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
             Mode::Cluster => {
                 env.insert("NODE_UNIQUE_ID".to_owned(), identity.worker.to_string());
             }
-            Mode::Fork => {
-                env.insert(LENDS_VARIABLE.to_owned(), "1".to_owned());
-            }
+            Mode::Fork => {}
         }
     }
+    if let Some(agent) = identity.agent.filter(|_| spec.mode == Mode::Fork) {
+        have_sockets_lent(&mut env, agent, identity.lends, spec.launch.runtime);
+    }
     env.into_iter().collect()
+}
+
+/// Node.js that we start is told to ask by its channel, and where processes below it ask. Below another program, such as npm,
+/// Node.js finds the agent by its options.
+fn have_sockets_lent(
+    env: &mut BTreeMap<String, String>,
+    agent: &Path,
+    lends: Option<&Path>,
+    runtime: Runtime,
+) {
+    let place = lends.map(|path| path.to_string_lossy().into_owned());
+    let value = match (runtime, place) {
+        (Runtime::Node, place) => format!("ipc:{}", place.unwrap_or_default()),
+        (Runtime::Other, Some(place)) => {
+            let options = env.entry(OPTIONS_VARIABLE.to_owned()).or_default();
+            options.push_str(&option_for(agent));
+            place
+        }
+        (Runtime::Other, None) => return,
+    };
+    env.insert(LENDS_VARIABLE.to_owned(), value);
+}
+
+/// What has Node.js load the agent, as the agent takes it out again.
+fn option_for(agent: &Path) -> String {
+    let quoted = agent.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
+    format!(" --require \"{quoted}\"")
+}
+
+/// Has Node.js not load an agent that could not be made: it would refuse to start.
+pub(super) fn leave_out(plan: &mut SpawnPlan, agent: &Path) {
+    let place = plan.argv.windows(2).position(|pair| pair[0] == "--require" && Path::new(&pair[1]) == agent);
+    if let Some(at) = place {
+        plan.argv.drain(at..at + 2);
+    }
+    plan.env.retain(|(name, _)| name != LENDS_VARIABLE);
+    for (_, options) in plan.env.iter_mut().filter(|(name, _)| name == OPTIONS_VARIABLE) {
+        *options = options.replace(&option_for(agent), "");
+    }
 }
 
 #[cfg(test)]

@@ -147,7 +147,9 @@ impl Engine {
         process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
         let worker = process.worker;
         // First of all: what the worker had not taken goes to others.
-        entry.primary.detach(worker, now);
+        for worker in entry.workers_of(slot, generation) {
+            entry.primary.detach(worker, now);
+        }
         self.conversations.forget_triggers(app, worker);
         self.starts.work.clear(app, slot, generation);
     }

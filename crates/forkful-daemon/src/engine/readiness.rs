@@ -1,7 +1,9 @@
 //! What processes listen on: through the primary, and by themselves.
 
+use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket};
+use forkful_core::spec::Mode;
 use forkful_core::supervisor::Event;
 use forkful_os::procinfo::{self, ListeningSocket};
 
@@ -19,12 +21,18 @@ impl App {
         now: Time,
     ) -> Option<Event> {
         let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
-        let old = self.followed_by(slot, generation);
-        let mut seen = self.primary.sockets_of(process.worker, old.map(|old| old.worker));
+        let followed = self.followed_by(slot, generation);
+        let old = followed.map(|(_, old)| old);
+        let listener = self.listener_of(slot, process, generation);
+        let old_listener = followed.map(|(generation, old)| self.listener_of(slot, old, generation));
+        let mut seen = self.primary.sockets_of(listener, old_listener);
         if !seen.follows_listener {
             seen.follows_listener = old.is_some_and(|old| own_socket(self, old).is_some());
         }
-        if !seen.has_asked {
+        if self.is_lent_files_alone(listener) {
+            // It may be a tool's, as one of its own.
+            (seen.has_asked, seen.own) = (false, seen.shares.then_some(OwnSocket::Unix));
+        } else if !seen.has_asked {
             seen.own = self.own_socket_at_start(process, processes, now);
         }
         Some(Event::Sockets(slot, generation, seen))
@@ -43,9 +51,20 @@ impl App {
         own_socket(self, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
     }
 
-    /// Whether a process does not listen wherever the one that it follows does.
+    /// Whether a process that listens is not ready by that: it does not listen wherever the one that it follows does, or, in
+    /// fork mode, only on the file of a unix socket.
     pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
+        let has_only_files =
+            |process: &Process| self.is_lent_files_alone(self.listener_of(slot, process, generation));
         !self.missing(slot, generation).is_empty()
+            || self.process(slot, generation).is_some_and(has_only_files)
+    }
+
+    /// Whether a process that is lent sockets has none of a port.
+    fn is_lent_files_alone(&self, listener: WorkerId) -> bool {
+        self.spec().mode == Mode::Fork
+            && self.primary.has_asked(listener)
+            && !self.primary.shares_tcp(listener)
     }
 
     /// Why successors are given up whose time is over: they listen, but not wherever the old workers do.
@@ -56,7 +75,9 @@ impl App {
 
     fn missing_fault(&self, (slot, new): (u16, Generation)) -> Option<(u16, ListenFault)> {
         let place = self.places.get(&slot)?;
-        let (there, missing) = (self.addresses_of(place.processes.get(&new)?), self.missing(slot, new));
+        let process = place.processes.get(&new)?;
+        let there = self.addresses_of(process, self.listener_of(slot, process, new));
+        let missing = self.missing(slot, new);
         if there.is_empty() || missing.is_empty() {
             return None;
         }
@@ -75,20 +96,24 @@ impl App {
     }
 
     /// The process that serves in a slot while this one starts to follow it.
-    fn followed_by(&self, slot: u16, successor: Generation) -> Option<&Process> {
-        self.process(slot, self.supervisor.slot(slot)?.followed_by(successor)?)
+    fn followed_by(&self, slot: u16, successor: Generation) -> Option<(Generation, &Process)> {
+        let old = self.supervisor.slot(slot)?.followed_by(successor)?;
+        Some((old, self.process(slot, old)?))
     }
 
     /// Where a successor does not listen, and the process that it follows does.
     fn missing(&self, slot: u16, successor: Generation) -> Vec<&str> {
-        let old = self.followed_by(slot, successor).zip(self.process(slot, successor));
-        old.map_or_else(Vec::new, |(old, new)| self.primary.missing_of(new.worker, old.worker))
+        let both = self.followed_by(slot, successor).zip(self.process(slot, successor));
+        both.map_or_else(Vec::new, |((generation, old), new)| {
+            let new = self.listener_of(slot, new, successor);
+            self.primary.missing_of(new, self.listener_of(slot, old, generation))
+        })
     }
 
     /// What a process listens on, for people.
-    fn addresses_of(&self, process: &Process) -> Vec<&str> {
-        if self.primary.has_asked(process.worker) {
-            self.primary.listening_on(process.worker)
+    fn addresses_of(&self, process: &Process, listener: WorkerId) -> Vec<&str> {
+        if self.primary.has_asked(listener) {
+            self.primary.listening_on(listener)
         } else if own_socket(self, process).is_some() {
             vec!["a socket of its own"]
         } else {

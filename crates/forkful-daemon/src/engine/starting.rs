@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,18 +18,21 @@ use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
 use forkful_os::cgroup::{Groups, WorkerGroup};
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
+use forkful_os::reactor::Reactor;
 use forkful_os::tree::{Mark, Marks};
 use tokio::sync::{mpsc, oneshot};
 
 use super::app::{App, ProcessKey};
+use super::apps::Apps;
 use super::groups::join_group;
 use super::lacks::{has_own_primary, script_to_look_into};
-use super::launch::{Ends, Identity, prepare};
+use super::launch::{Ends, Identity, leave_out, prepare};
 use super::log_files::{LogPlaces, SpecialFiles};
 use super::processes::Processes;
+use super::relatives::Relatives;
 use super::work::Work;
 use super::{Back, EngineOptions};
-use crate::home::AgentPlace;
+use crate::home::{AgentPlace, Home};
 use crate::starter::Starter;
 
 /// From the order of a start until its program is executed. A program on a slow network file system takes a second.
@@ -87,14 +91,6 @@ pub(super) struct Stuck {
     what: String,
 }
 
-/// Leaves a file out that Node.js is told to load and that is not there.
-fn leave_out(argv: &mut Vec<String>, path: &Path) {
-    let place = argv.windows(2).position(|pair| pair[0] == "--require" && Path::new(&pair[1]) == path);
-    if let Some(at) = place {
-        argv.drain(at..at + 2);
-    }
-}
-
 /// A process that was started, and that its slot is to take over.
 pub(super) struct Begun {
     pub(super) child: Child,
@@ -129,6 +125,8 @@ pub(super) struct Starts {
     pub(super) stuck: Vec<Stuck>,
     /// Since when starts fail for want of descriptors or memory.
     short_since: Option<Time>,
+    /// Where processes below workers connect to, if it can be had.
+    relatives: Option<Relatives>,
     /// Starts of processes that are no workers.
     helpers: HashMap<u64, Arc<Flight>>,
     /// The number of the start that was begun last.
@@ -146,9 +144,27 @@ impl Starts {
             pending: BTreeMap::new(),
             stuck: Vec::new(),
             short_since: None,
+            relatives: None,
             helpers: HashMap::new(),
             last: 0,
             back,
+        }
+    }
+
+    /// Lets processes below workers connect. Without that they open their sockets by themselves.
+    pub(super) fn listen(&mut self, home: &Home, reactor: &Rc<Reactor>) {
+        match Relatives::listen(home, reactor) {
+            Ok(relatives) => self.relatives = Some(relatives),
+            Err(error) => {
+                log_line!("forkful: processes below workers open their sockets by themselves: {error}");
+            }
+        }
+    }
+
+    /// A process below a worker connects.
+    pub(super) fn take_in(&self, apps: &mut Apps, now: Time) {
+        if let Some(relatives) = &self.relatives {
+            relatives.accept(apps, now);
         }
     }
 
@@ -168,6 +184,9 @@ impl Starts {
         let (app, slot, _) = key;
         let agent = options.agent_for(entry.spec());
         let agent_path = agent.as_ref().map(AgentPlace::path);
+        // The home is closed to other users.
+        let is_own = matches!(agent, Some(AgentPlace::Home(_)));
+        let lends = self.relatives.as_ref().filter(|_| is_own).map(|_| options.home.lends());
         let Some(place) = entry.places.get(&slot) else { return Ok(()) };
         let (pm_id, mark) = (place.pm_id, self.marks.give());
         entry.workers.started += 1;
@@ -178,6 +197,7 @@ impl Starts {
             worker: worker.0,
             mark,
             agent: agent_path.as_deref(),
+            lends: lends.as_deref(),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
             takes_input: entry.spec().mode == Mode::Fork && !options.echo,
         };
@@ -255,7 +275,7 @@ impl Starts {
                 && let Err(error) = agent.install()
             {
                 log_line!("forkful: drains are less exact without the agent: {error}");
-                leave_out(&mut plan.argv, &agent.path());
+                leave_out(&mut plan, &agent.path());
             }
             let look = |path: Option<&Path>| {
                 *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = path.map(Path::to_owned);

@@ -91,7 +91,7 @@ impl Mark {
     }
 
     /// What a living process carries, if anything.
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         let by_limit = crate::procinfo::read_text(format!("/proc/{pid}/limits")).ok().and_then(|text| {
             let (_, rest) = text.split_once(LIMIT_LINE)?;
             Self::from_number(rest.split_ascii_whitespace().next()?.parse().ok()?)

@@ -142,7 +142,7 @@ fn nothing_depends_on_one_machine() {
 
 /// Where the daemon opens, renames or removes files by their path, and why neither an app nor another user can write
 /// there. Everything else goes through `forkful_os::behalf`.
-const BY_PATH: [(&str, &str); 9] = [
+const BY_PATH: [(&str, &str); 10] = [
     (
         "forkful-daemon/src/home.rs",
         "the home is its owner's alone, and /run/forkful root's; both are checked",
@@ -151,6 +151,7 @@ const BY_PATH: [(&str, &str); 9] = [
     ("forkful-daemon/src/left_behind.rs", "in the home"),
     ("forkful-daemon/src/run.rs", "in the home"),
     ("forkful-daemon/src/store/", "in the home"),
+    ("forkful-daemon/src/engine/relatives.rs", "in the home"),
     (
         "forkful-daemon/src/service_environment.rs",
         "in the home, without waiting, a regular file of a bounded size",

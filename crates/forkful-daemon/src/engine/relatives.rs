@@ -1,0 +1,116 @@
+//! Processes below a worker's own, in fork mode, that listen: a wrapper such as `npm start` passes no channel on to them. They
+//! connect to a socket in the home, and are workers of the app's primary from then on, as their worker's own process is.
+//!
+//! Whoever connects is hostile until it has shown that it is of the daemon's user and belongs to a worker; then it may say no
+//! more than the worker itself.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use forkful_cluster::WorkerId;
+use forkful_core::Time;
+use forkful_core::slot::Generation;
+use forkful_core::spec::Mode;
+use forkful_os::identity;
+use forkful_os::reactor::{Interest, Reactor};
+use forkful_os::tree::Mark;
+
+use super::RELATIVES_TOKEN;
+use super::app::{App, AppId};
+use super::apps::Apps;
+use crate::home::Home;
+
+/// Processes below one worker that may be connected at a time.
+const RELATIVES_MAX: usize = 64;
+
+/// See the module's documentation.
+pub(super) struct Relatives {
+    listener: UnixListener,
+    path: PathBuf,
+    reactor: Rc<Reactor>,
+}
+
+impl Relatives {
+    /// Begins to listen. Only one daemon of a home gets here.
+    pub(super) fn listen(home: &Home, reactor: &Rc<Reactor>) -> io::Result<Self> {
+        let path = home.lends();
+        let _none = fs_err::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        fs_err::set_permissions(&path, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        reactor.add(listener.as_fd(), RELATIVES_TOKEN, Interest::READ)?;
+        Ok(Self { listener, path, reactor: Rc::clone(reactor) })
+    }
+
+    /// Takes in one who has connected.
+    pub(super) fn accept(&self, apps: &mut Apps, now: Time) {
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                // A stranger is answered by the end of the connection.
+                let _stranger = welcome(stream, apps, now);
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => {
+                // It would be told again and again.
+                log_line!("forkful: processes below workers open their sockets by themselves: {error}");
+                let _gone = self.reactor.remove(self.listener.as_fd());
+            }
+        }
+    }
+}
+
+impl Drop for Relatives {
+    fn drop(&mut self) {
+        let _gone = self.reactor.remove(self.listener.as_fd());
+        let _none = fs_err::remove_file(&self.path);
+    }
+}
+
+fn welcome(stream: UnixStream, apps: &mut Apps, now: Time) -> Option<()> {
+    let peer = identity::peer_credentials(&stream).ok()?;
+    let mark = (peer.uid == identity::euid()).then(|| Mark::of(peer.pid))??;
+    let found = apps.iter().find_map(|(app, entry)| Some((*app, entry.lives_as(mark)?)));
+    let (app, (slot, generation)): (AppId, _) = found?;
+    let entry = apps.get_mut(app)?;
+    stream.set_nonblocking(true).ok()?;
+    entry.take_in(slot, generation, (stream, peer.pid), now).ok()
+}
+
+impl App {
+    /// The living process in fork mode that is known by a mark.
+    fn lives_as(&self, mark: Mark) -> Option<(u16, Generation)> {
+        if self.spec().mode != Mode::Fork || !self.spec().agent {
+            return None;
+        }
+        self.places.iter().find_map(|(slot, place)| {
+            let lives = place.processes.iter().find(|(_, one)| one.mark == mark && one.ended.is_none());
+            lives.map(|(generation, _)| (*slot, *generation))
+        })
+    }
+
+    fn take_in(
+        &mut self,
+        slot: u16,
+        generation: Generation,
+        (stream, pid): (UnixStream, u32),
+        now: Time,
+    ) -> io::Result<()> {
+        if self.workers.of(slot, generation).len() > RELATIVES_MAX {
+            return Err(io::Error::from(io::ErrorKind::QuotaExceeded));
+        }
+        self.workers.started += 1;
+        let worker = WorkerId(self.workers.started);
+        self.primary.attach(worker, stream.into(), None)?;
+        self.primary.identify(worker, pid, slot);
+        self.workers.add(worker, slot, generation);
+        if self.supervisor.slot(slot).is_some_and(|record| record.online() == Some(generation)) {
+            self.primary.open(worker, now);
+        }
+        Ok(())
+    }
+}
