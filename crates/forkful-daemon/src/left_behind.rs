@@ -56,7 +56,9 @@ pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
     let Some(_lock) = LockFile::acquire(&home.lock())? else { return Ok(None) };
     let ended = end_noted(home);
     remove_dead_sockets(home);
-    let _gone = fs_err::remove_file(home.socket());
+    for socket in [home.socket(), home.lends()] {
+        let _gone = fs_err::remove_file(socket);
+    }
     leave(home);
     Ok(ended)
 }

@@ -151,9 +151,10 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitedForReload => f.write_str("waited for the reload that was under way"),
-            Self::NotRolling => {
-                f.write_str("a fork-mode app whose port is its own cannot share it: each worker was stopped, then started")
-            }
+            Self::NotRolling => f.write_str(
+                "each worker was stopped, then started, because it does not listen through the daemon; a \
+                     Node.js server does that with `-i 1`",
+            ),
             Self::Scaled { from, to } => {
                 let workers = if *to == 1 { "worker" } else { "workers" };
                 write!(f, "scaled from {from} to {to} {workers}")

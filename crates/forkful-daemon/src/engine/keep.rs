@@ -75,6 +75,7 @@ impl Engine {
         if let Some(persistence) = &mut self.persistence {
             persistence.rewrite(&self.apps);
         }
+        self.starts.listen(&self.options.home, self.wake.reactor());
         // Nobody waits for it.
         drop(self.logs.reopen());
     }

@@ -153,6 +153,8 @@ impl Starts {
 
     /// Lets processes below workers connect. Without that they open their sockets by themselves.
     pub(super) fn listen(&mut self, home: &Home, reactor: &Rc<Reactor>) {
+        // It removes its file.
+        self.relatives = None;
         match Relatives::listen(home, reactor) {
             Ok(relatives) => self.relatives = Some(relatives),
             Err(error) => {
