@@ -12,7 +12,7 @@ Generated from the table of metrics; `UPDATE_DOCS=1 cargo test -p forkful-core -
 
 Forkful's agent measures in Node.js workers that have it (`agent`, on by default), and only while somebody looks: `describe`, `jlist`, `list --json`,
 `monit` and `GET /v1/apps?measure=true` have it report once a second, until nobody has looked for 15 s. The first look shows what is known at once; values of the last
-second follow with the next one. Nothing is measured otherwise, but for the number of requests where `max_requests` needs it.
+second follow with the next one. Nothing is measured otherwise, but where `max_requests` needs the number of requests: then agents report all the time.
 
 `list --json`, `describe --json` and the API have the values in `metrics` of each worker. `jlist` has those that PM2 has too in `axm_monitor`, under PM2's name;
 what an app reports of itself with `@pm2/io` under the same name comes first.

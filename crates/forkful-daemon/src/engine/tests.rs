@@ -9,6 +9,8 @@ mod saved;
 
 use std::time::{Duration, Instant};
 
+use forkful_cluster::protocol::incoming::AgentReport;
+use forkful_core::metrics::Readings;
 use forkful_core::spec::{AppName, AppSpec};
 use forkful_core::supervisor::SlotRecord;
 
@@ -240,6 +242,21 @@ fn the_loop_does_not_sleep_while_work_waits() {
         let run = engine.run(&mut commands, &mut back, &mut signals, true);
         tokio::time::timeout(PATIENCE, run).await.expect("all have ended").unwrap();
         assert_eq!(engine.exit_code(), 0);
+    });
+}
+
+#[test]
+fn what_an_agent_counts_is_an_event_only_where_a_limit_asks_for_it() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let now = world.engine.clock.now();
+        let entry = world.engine.apps.get_mut(app).unwrap();
+        let worker = entry.shown().next().unwrap().worker;
+        let report = AgentReport { requests: 7, readings: Readings::default() };
+        assert_eq!(entry.on_agent_report(worker, report, now), None);
+        world.close().await;
     });
 }
 

@@ -117,6 +117,8 @@ impl App {
         if let Some(process) = self.process_of(worker) {
             process.readings = Some((now, report.readings));
         }
+        // Without a limit nobody asks for their number: the supervisor, and what is written of it, stay as they are.
+        self.spec().renewal.max_requests?;
         Some(Event::Requests { slot, generation, served: report.requests })
     }
 
