@@ -22,6 +22,7 @@ use forkful_core::spec::{AppName, Mode};
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, waiting_for_others,
 };
+use forkful_core::upkeep::cron::Cron;
 
 use forkful_dispatch::Event as Input;
 
@@ -90,6 +91,8 @@ pub(crate) struct App {
     pub(crate) supervisor: AppSupervisor,
     /// The slots that there are, as effects have told.
     pub(crate) places: BTreeSet<u16>,
+    /// Whose points in time renew it.
+    pub(crate) cron: Option<Cron>,
 }
 
 impl AsRef<AppSupervisor> for App {
@@ -133,7 +136,8 @@ impl Daemon {
 
     /// When a supervisor is to be told that time has passed.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.apps.values().filter_map(|app| app.supervisor.next_wake()).min()
+        let crons = self.apps.values().filter_map(|app| app.cron.as_ref()).map(Cron::next_look);
+        self.apps.values().filter_map(|app| app.supervisor.next_wake()).chain(crons).min()
     }
 }
 
@@ -189,6 +193,7 @@ impl World {
         for app in due {
             self.supervise(app, AppEvent::Time);
         }
+        self.look_at_clock();
     }
 
     fn set_timer(&mut self) {
@@ -277,9 +282,11 @@ impl World {
     /// Begins a start that was put off.
     pub(crate) fn begin_start(&mut self, pid: Pid) {
         let refuses = self.now < self.machine.refuses_until && !self.calm;
+        let forgets_group = self.plants(Plant::GroupForgotten);
         let Some(process) = self.machine.processes.get_mut(&pid) else { return };
         let (app, slot, generation) = process.whose;
         process.phase = Phase::Starting;
+        process.joins_group = !forgets_group;
         let after = match process.plan.start {
             StartPlan::Runs(after) if refuses => {
                 process.plan.start = StartPlan::Refused(after);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use forkful_core::spec::{
-    AppName, AppSpec, Balance, HealthCheck, HealthProbe, Mode, Readiness, Renewal, RestartDelay,
+    AppName, AppSpec, Balance, CronPattern, HealthCheck, HealthProbe, Mode, Readiness, Renewal, RestartDelay,
     RestartPolicy, Runtime, StopPolicy, Watch,
 };
 
@@ -39,6 +39,16 @@ pub(crate) struct Definition {
     pub(crate) instances: u16,
     /// What the policies are made from; mostly the same for all versions of an app.
     pub(crate) shape: u64,
+}
+
+/// Patterns by which apps are renewed, and how far apart their points are, counted from the full hour.
+const CRONS: [(&str, Duration); 2] =
+    [("* * * * *", Duration::from_secs(60)), ("*/5 * * * *", Duration::from_secs(300))];
+
+/// How often the clock renews an app.
+pub(crate) fn period_of(spec: &AppSpec) -> Option<Duration> {
+    let pattern = spec.renewal.cron.as_ref()?;
+    CRONS.iter().find(|(text, _)| *text == pattern.as_str()).map(|(_, period)| *period)
 }
 
 /// The name of an app.
@@ -126,6 +136,9 @@ impl Definition {
         };
         let args = [self.version.to_string(), self.quality.to_string(), self.shape.to_string()];
         spec.launch.args = args.into();
+        let cron = dice.choose(&CRONS).0;
+        spec.renewal.cron = dice.percent(12).then(|| CronPattern::new(cron).expect("it is a pattern"));
+        spec.limits.millicores = dice.percent(15).then(|| 100 + dice.below(1_900) as u32);
         spec.launch.runtime = if dice.percent(70) { Runtime::Node } else { Runtime::Other };
         spec
     }

@@ -56,6 +56,8 @@ pub(crate) struct Process {
     pub(crate) kill_at: Option<Time>,
     /// When its program began.
     pub(crate) began: Time,
+    /// It is in the group of its app, whose limits hold for it.
+    pub(crate) joins_group: bool,
     /// Signals that wait until it runs; the last is SIGKILL if any is.
     kept_signals: Vec<Signal>,
     pub(crate) exit: Option<Exit>,
@@ -114,6 +116,7 @@ impl Machine {
             ordered: self.last_pid,
             kill_at: None,
             began: Time::default(),
+            joins_group: false,
             kept_signals: Vec::new(),
             exit: None,
             told_to_end: false,

@@ -11,7 +11,7 @@
 //! - `address`: the sockets of one address, as the kernel keeps them · `channel`: one worker's channel, both ends
 //! - `primary`: performs what the dispatcher decides, as `forkful_cluster` does · `reactor`: what is ready, and what is due
 //! - `hearing`: what workers say
-//! - `worker`: the event loop of a worker · `client`: connections, from the first packet to their end
+//! - `worker`: the event loop of a worker · `group`: how much CPU time an app gets · `client`: connections, from the first packet to their end
 //! - `faults`: what goes wrong · `checks`: what must hold after each event
 
 mod address;
@@ -19,6 +19,7 @@ mod channel;
 mod checks;
 mod client;
 mod faults;
+mod group;
 mod hearing;
 mod primary;
 mod reactor;
@@ -34,6 +35,7 @@ use crate::machine::Pid;
 
 pub(crate) use client::{Connection, Rush};
 pub(crate) use faults::{Faults, Trouble};
+pub(crate) use group::Group;
 pub(crate) use primary::Primary;
 pub(crate) use worker::{Manner, Worker};
 
@@ -67,6 +69,8 @@ pub(crate) struct Net {
     /// All that ever were; the place is the number.
     pub(crate) connections: Vec<Connection>,
     pub(crate) faults: Faults,
+    /// The control groups of apps that have had a CPU limit.
+    pub(crate) groups: BTreeMap<AppId, Group>,
     /// Apps of which something has happened since the last look.
     touched: BTreeSet<AppId>,
     /// When the daemon is to be woken for a primary.
@@ -86,6 +90,7 @@ impl Net {
     pub(crate) fn crash(&mut self) {
         self.primaries.clear();
         self.workers.clear();
+        self.groups.clear();
         self.touched.clear();
         self.timer = None;
         self.connections.iter_mut().for_each(Connection::crash);

@@ -28,11 +28,13 @@ pub enum Plant {
     StuckForgotten,
     NotTakenBack,
     PreviousOverwritten,
+    HourMissed,
+    GroupForgotten,
 }
 
 impl Plant {
     /// All of them: name, and what goes wrong.
-    pub const ALL: [(Self, &'static str, &'static str); 25] = [
+    pub const ALL: [(Self, &'static str, &'static str); 27] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -81,6 +83,16 @@ impl Plant {
             Self::PreviousOverwritten,
             "previous-overwritten",
             "the first state of a daemon replaces that of the daemon before",
+        ),
+        (
+            Self::HourMissed,
+            "hour-missed",
+            "an hour that a cron pattern names passes, and no worker is renewed",
+        ),
+        (
+            Self::GroupForgotten,
+            "group-forgotten",
+            "a process is started outside the group that has its limits",
         ),
     ];
 

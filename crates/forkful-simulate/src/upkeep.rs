@@ -1,12 +1,16 @@
-//! What renews and kills workers in the simulated world: their memory, their requests, loops that stand still.
+//! What renews and kills workers in the simulated world: their memory, their requests, the clock, loops that stand still.
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::supervisor::{AppId, Event, Observation, SlotRecord};
+use forkful_core::upkeep::cron::Cron;
 use forkful_dispatch::Event as Input;
 
-use crate::definition::name;
+use crate::daemon::App;
+use crate::definition::{name, period_of};
 use crate::machine::Deed;
 use crate::plant::Plant;
 use crate::queue::Happening;
@@ -50,6 +54,48 @@ impl World {
             let silent = self.owes_since(pid).map(|since| self.now.since(since)).unwrap_or_default();
             let report = "it hangs".to_owned();
             self.daemon.told.push_back((app, Event::Silent { slot, generation, silent, report }));
+        }
+    }
+
+    /// What the wall clock shows: the run begins at a full hour.
+    fn wall(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + self.now.since_start()
+    }
+
+    /// An app is new, or has another definition, or another daemon has it: the next point of its pattern is waited for.
+    pub(crate) fn follow_clock(&mut self, app: AppId) {
+        let (now, wall) = (self.now, self.wall());
+        let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
+        let pattern = entry.supervisor.spec().renewal.cron.as_ref();
+        entry.cron = pattern.map(|pattern| Cron::new(pattern, now, &wall));
+        self.watch.renewed.insert(app, now);
+    }
+
+    /// Renews the apps whose hour has come.
+    pub(crate) fn look_at_clock(&mut self) {
+        let (now, wall) = (self.now, self.wall());
+        let strikes = |entry: &mut App| entry.cron.as_mut().is_some_and(|cron| cron.strikes(now, &wall));
+        let struck = self.daemon.apps.iter_mut().filter_map(|(app, entry)| strikes(entry).then_some(*app));
+        for app in struck.collect::<Vec<_>>() {
+            if !self.plants(Plant::HourMissed) {
+                self.watch.renewed.insert(app, now);
+                self.watch.forget_order(app);
+                self.supervise(app, Event::Renew { why: "its hour has come".to_owned() });
+            }
+        }
+    }
+
+    /// Time moves on: what the clock was to renew has been renewed.
+    pub(crate) fn check_clock(&mut self, to: Time) {
+        let late = self.daemon.apps.iter().find_map(|(app, entry)| {
+            let period = period_of(entry.supervisor.spec())?.as_millis();
+            // A look comes a millisecond later.
+            let reached = to.since_start().saturating_sub(Duration::from_millis(2)).as_millis();
+            let renewed = self.watch.renewed.get(app)?.since_start().as_millis();
+            (reached / period > renewed / period).then(|| entry.supervisor.spec().name.clone())
+        });
+        if let Some(name) = late {
+            self.watch.fail(Invariant::ClockKept, format!("{name} was not renewed"));
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::AppId;
 
@@ -30,6 +31,8 @@ pub enum Invariant {
     NothingForgotten,
     AppliesWhole,
     StuckEnd,
+    ClockKept,
+    LimitsKept,
     GivenOnce,
     NoneDropped,
     CountersAgree,
@@ -81,6 +84,8 @@ impl Invariant {
             Self::NothingForgotten => "what a daemon has saved stays on disk until another one takes it up",
             Self::AppliesWhole => "an apply makes all apps what the file says, or leaves them as they were",
             Self::StuckEnd => "a worker whose loop stands still for longer than its limit is killed",
+            Self::ClockKept => "at each point of an app's cron pattern its workers are renewed, once",
+            Self::LimitsKept => "all processes of an app with a CPU limit run in the group that has it",
             Self::GivenOnce => "no connection is given to two workers",
             Self::NoneDropped => {
                 "no connection is dropped: it is served, closed by its client, or lost with the worker that had it"
@@ -144,6 +149,8 @@ pub(crate) struct Watch {
     pub(crate) stuck: Option<(AppId, u16)>,
     /// Starts of a slot without a pause, since somebody asked for one or a process lived long enough.
     pub(crate) unpaused: BTreeMap<(AppId, u16), u32>,
+    /// Up to when the points of cron patterns have been dealt with.
+    pub(crate) renewed: BTreeMap<AppId, Time>,
     /// New apps whose start waits for apps that they depend on.
     pub(crate) waits_for_needed: BTreeSet<AppId>,
     /// Apps that are stopped when these do not run any more.

@@ -344,5 +344,6 @@ impl World {
             let seen = format!("a deadline at {:.3} s has passed", at.since_start().as_secs_f64());
             self.watch.fail(Invariant::DeadlinesKept, seen);
         }
+        self.check_clock(to);
     }
 }

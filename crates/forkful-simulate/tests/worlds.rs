@@ -12,10 +12,10 @@ const PLANT_SEEDS: u64 = 1_000;
 const SEARCH_FROM: [(Plant, u64); 8] = [
     (Plant::UnwrittenEffects, 13),
     (Plant::UnwrittenField, 7),
-    (Plant::UnseenExit, 17),
+    (Plant::UnseenExit, 20),
     (Plant::NumbersAgain, 7),
     (Plant::RescueDropped, 38),
-    (Plant::MissedRoom, 57),
+    (Plant::MissedRoom, 53),
     (Plant::StuckForgotten, 255),
     (Plant::NotTakenBack, 14),
 ];

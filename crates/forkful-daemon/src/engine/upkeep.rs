@@ -2,29 +2,29 @@
 //! changed files replace them. What is due is decided by `forkful_core::upkeep`; carried out it is a
 //! reload of one slot or of the app, so nothing is lost and a fresh worker that fails leaves the old one.
 //!
-//! - `cron`: points in time · `health`: questions to workers, `command`: by a program · `stuck`: workers whose loop does not turn
+//! - `health`: questions to workers, `command`: by a program · `stuck`: workers whose loop does not turn
 
 mod command;
-mod cron;
 mod health;
 mod stuck;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chrono::Local;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::metrics::Readings;
 use forkful_core::spec::WatchIgnore;
 use forkful_core::supervisor::Event;
+use forkful_core::upkeep::cron::Cron;
 use forkful_core::upkeep::renewal::LOOK_EVERY;
 use tokio::sync::mpsc;
 
 use super::Back;
 use super::app::{App, AppId, Process};
 use crate::watch::{News, Watcher};
-use cron::Cron;
 
 /// Agents report for so long after somebody has looked.
 const MEASURED_FOR: Duration = Duration::from_secs(15);
@@ -85,7 +85,8 @@ impl App {
         back: &mpsc::UnboundedSender<Back>,
     ) {
         let watcher = self.watcher(app, home, back);
-        self.upkeep.cron = self.spec().renewal.cron.as_ref().map(|pattern| Cron::new(pattern, now));
+        let cron = self.spec().renewal.cron.as_ref();
+        self.upkeep.cron = cron.map(|pattern| Cron::new(pattern, now, &Local::now()));
         self.order_reports(now);
         match watcher {
             Kept::As => {}
@@ -102,7 +103,7 @@ impl App {
             self.upkeep.measured_until = None;
             self.order_reports(now);
         }
-        let strikes = self.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now));
+        let strikes = self.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now, &Local::now()));
         strikes.then(|| Event::Renew { why: "its hour has come (`cron_restart`)".to_owned() })
     }
 

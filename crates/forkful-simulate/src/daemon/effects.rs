@@ -245,6 +245,7 @@ impl World {
             let balance = entry.supervisor.spec().balance;
             self.dispatch(app, Input::Balance(balance));
         }
+        self.follow_clock(app);
     }
 
     fn order_drain(&mut self, app: AppId, slot: u16, generation: Generation) {
@@ -261,6 +262,8 @@ impl World {
         self.watch.excuse_all(app);
         self.watch.waits_for_needed.remove(&app);
         self.watch.stops_after.remove(&app);
+        self.watch.renewed.remove(&app);
+        self.net.groups.remove(&app);
     }
 
     fn on_answer(&mut self, app: AppId, answer: Answer) {
@@ -307,6 +310,6 @@ impl World {
 
 impl App {
     pub(crate) fn new(supervisor: AppSupervisor) -> Self {
-        Self { supervisor, places: BTreeSet::new() }
+        Self { supervisor, places: BTreeSet::new(), cron: None }
     }
 }

@@ -188,6 +188,7 @@ impl World {
         }
         let apps: Vec<AppId> = self.daemon.apps.keys().copied().collect();
         for app in apps {
+            self.follow_clock(app);
             let there = self.adopted(app);
             self.supervise(app, Event::TakenOver(there));
         }
@@ -328,6 +329,6 @@ impl App {
     /// An app that was read.
     fn adopted(supervisor: AppSupervisor) -> Self {
         let places = supervisor.slots().keys().copied().collect();
-        Self { supervisor, places }
+        Self { supervisor, places, cron: None }
     }
 }

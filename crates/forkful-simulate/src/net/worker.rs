@@ -453,6 +453,7 @@ impl World {
             _ if self.calm => self.dice.micros(300, 4_000),
             _ => self.dice.millis(5, 400),
         };
+        let busy = self.throttled(pid, busy);
         if let Some(worker) = self.net.workers.get_mut(&pid) {
             worker.busy_until = self.now + busy;
         }

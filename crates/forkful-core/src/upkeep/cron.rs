@@ -1,0 +1,94 @@
+//! Points in time that a pattern names, by a wall clock.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeZone};
+
+use crate::Time;
+use crate::spec::CronPattern;
+
+/// The wall clock can be set, and time zones change their hour: it is looked at at least so often.
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(60);
+
+/// The next point of a pattern.
+#[derive(Debug)]
+pub struct Cron {
+    pattern: CronPattern,
+    /// `None` when the pattern names no point in the future.
+    next_ms: Option<i64>,
+    look: Time,
+}
+
+impl Cron {
+    /// `wall` is what the wall clock shows now.
+    pub fn new<Tz: TimeZone>(pattern: &CronPattern, now: Time, wall: &DateTime<Tz>) -> Self {
+        let mut cron = Self { pattern: pattern.clone(), next_ms: None, look: now };
+        cron.plan(now, wall);
+        cron
+    }
+
+    /// When to look at the clock.
+    pub fn next_look(&self) -> Time {
+        self.look
+    }
+
+    /// Whether a point has been reached; once for each.
+    pub fn strikes<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) -> bool {
+        if self.look > now {
+            return false;
+        }
+        let struck = self.next_ms.is_some_and(|next| next <= wall.timestamp_millis());
+        if struck || self.next_ms.is_none() {
+            self.plan(now, wall);
+        } else {
+            self.wait(now, wall);
+        }
+        struck
+    }
+
+    fn plan<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
+        let next = self.pattern.pattern().find_next_occurrence(wall, false);
+        self.next_ms = next.ok().map(|at| at.timestamp_millis());
+        self.wait(now, wall);
+    }
+
+    fn wait<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
+        let left = self.next_ms.and_then(|next| u64::try_from(next - wall.timestamp_millis()).ok());
+        let left = left.map_or(LOOK_EVERY_MAX, Duration::from_millis);
+        // The monotonic clock must not be a moment early.
+        self.look = now + left.min(LOOK_EVERY_MAX) + Duration::from_millis(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::Utc;
+
+    use super::*;
+
+    fn wall(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 0).unwrap()
+    }
+
+    #[test]
+    fn the_next_point_is_waited_for_and_strikes_once() {
+        let now = Time::default();
+        let mut cron = Cron::new(&CronPattern::new("*/5 * * * * *").unwrap(), now, &wall(1));
+        assert_eq!(cron.next_look().since(now), Duration::from_millis(4_001));
+        assert!(!cron.strikes(now, &wall(5)), "it is not looked at before");
+        let at = cron.next_look();
+        assert!(cron.strikes(at, &wall(5)));
+        assert_eq!(cron.next_look().since(at), Duration::from_millis(5_001), "the next one is planned");
+        assert!(!cron.strikes(at, &wall(5)));
+    }
+
+    #[test]
+    fn a_far_point_is_looked_for_each_minute_as_the_clock_may_be_set() {
+        let now = Time::default();
+        let mut cron = Cron::new(&CronPattern::new("0 0 29 2 *").unwrap(), now, &wall(0));
+        let at = cron.next_look();
+        assert_eq!(at.since(now), Duration::from_millis(60_001));
+        // The clock was set, to after the point.
+        assert!(cron.strikes(at, &wall(100_000_000)));
+    }
+}
