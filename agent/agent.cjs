@@ -162,8 +162,11 @@ class Drain {
     /** Connections that we have ended, and when. @type {Map<any, number>} */
     this.ended = new Map();
     this.closedIdle = 0;
-    /** Whether a server was closed to new connections: then `disconnect` would not wait for what is open there. */
-    this.hasClosed = false;
+    /**
+     * Whether nobody waits for the connections that are not ours to close: those of a server that was closed to new ones, or of
+     * a process that is not told to disconnect.
+     */
+    this.waits = loans !== undefined;
     this.sweep = guarded(() => this.look());
   }
 
@@ -194,7 +197,7 @@ class Drain {
     const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at);
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
-    if (open === 0 && ((over && !this.hasClosed) || others === 0)) {
+    if (open === 0 && ((over && !this.waits) || others === 0)) {
       tell({ act: 'drained', idle: this.closedIdle, busy: others });
       return;
     }
@@ -213,7 +216,7 @@ class Drain {
       const address = server.listening && server.address();
       const place = address && (typeof address === 'string' ? address : String(address.port));
       if (places && !places.includes(place) || !server._handle) continue;
-      this.hasClosed = true;
+      this.waits = true;
       server._handle.close();
     }
   }

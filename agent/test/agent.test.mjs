@@ -296,6 +296,33 @@ for (const major of MAJORS) {
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
     });
 
+    test('a process that is lent its socket has drained when the connections that are not HTTP have ended, too', async (t) => {
+      const script = join(directory, `waits-${major}.cjs`);
+      await writeFile(script, `
+        const server = require('net').createServer((socket) => socket.on('error', () => {}).pipe(socket));
+        server.listen(1, () => process.send('listening'));
+      `);
+      const ours = net.createServer().listen(0, '127.0.0.1');
+      t.after(() => ours.close());
+      await once(ours, 'listening');
+      const worker = launch(t, major, script, [], { FORKFUL_LENDS: 'ipc:' });
+      const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
+      worker.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: 0, key: 'k', seq: 0 }, ours._handle);
+      await worker.heard('that it listens', (m) => m === 'listening');
+      const { port } = ours.address();
+      ours.close();
+      const seen = await connect(t, port);
+      seen.socket.write('a');
+      await waitUntil('an echo', () => seen.text === 'a');
+      worker.drain(1);
+      seen.socket.write('b');
+      await waitUntil('another echo', () => seen.text === 'ab');
+      // It looks every 25 ms, and would have told by then.
+      await once(launch(t, major, '-e', ['setTimeout(() => {}, 100)']).child, 'exit');
+      seen.socket.end();
+      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
+    });
+
     test('what a primary refuses, or says nothing of, a plain process opens itself', async (t) => {
       const script = join(directory, `refused-${major}.cjs`);
       await writeFile(script, `

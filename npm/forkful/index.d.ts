@@ -48,7 +48,7 @@ export interface App {
   gid?: string | number;
   /** Let an app that runs as another user (`uid`) listen on ports below 1024 in cluster mode, where the daemon of root binds them. */
   low_ports?: boolean;
-  /** Preload Forkful's agent into Node.js workers: exact drains, and metrics of the event loop, heap and requests. */
+  /** Preload Forkful's agent into Node.js workers: exact drains, sockets lent to one instance, and metrics of the event loop, heap and requests. */
   agent?: boolean;
   /** Group of apps; commands accept its name in place of app names. */
   namespace?: string;

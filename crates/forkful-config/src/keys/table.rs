@@ -63,7 +63,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "Let an app that runs as another user (`uid`) listen on ports below 1024 in cluster mode, where the daemon of root binds them.")
         .of(User).is(&["low_ports"]).option(flag("Let an app of another user listen on ports below 1024")),
     key("agent", Kind::Flag, "true", "true",
-        "Preload Forkful's agent into Node.js workers: exact drains, and metrics of the event loop, heap and requests.")
+        "Preload Forkful's agent into Node.js workers: exact drains, sockets lent to one instance, and metrics of the event loop, heap and requests.")
         .is(&["agent"]).negation("Do not preload the agent"),
     key("namespace", Kind::Text, "\"default\"", r#""shop""#, "Group of apps; commands accept its name in place of app names.")
         .decides(&["namespace"]).option(takes("NAME", "Group of apps that commands can address together")),
