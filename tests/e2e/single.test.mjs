@@ -212,6 +212,23 @@ test('a stranger gets nothing by the socket where processes of apps ask', async 
   assert.equal((await get(port)).status, 200);
 });
 
+test('two processes of one instance do not share a port', async (t) => {
+  const forkful = await sandbox(t);
+  const server = forkful.script(({ require }) => {
+    const tell = (became) => require('fs').appendFileSync('became', `${became}\n`);
+    const one = require('http').createServer().on('error', (error) => tell(error.code));
+    one.listen(Number(process.env.PORT), () => tell('listening'));
+  });
+  const wrapper = forkful.script(({ require }) => {
+    for (let n = 0; n < 2; n += 1) require('child_process').spawn(process.execPath, [process.env.SERVER], { stdio: 'inherit' });
+  });
+  const env = { PORT: String(await freePort()), SERVER: server };
+  await forkful.ok(['start', wrapper, '--name', 'app', '--interpreter', nodeBinary(NEWEST)], { env });
+  const file = join(forkful.directory, 'became');
+  const both = await waitUntil('both', () => existsSync(file) && readFileSync(file, 'utf8').split('\n').length === 3 && readFileSync(file, 'utf8'));
+  assert.deepEqual(both.trim().split('\n').sort(), ['EADDRINUSE', 'listening']);
+});
+
 test('two instances in fork mode do not share a port', async (t) => {
   const forkful = await sandbox(t);
   const env = { PORT: String(await freePort()) };

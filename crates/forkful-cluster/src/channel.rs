@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use forkful_dispatch::{HandleLine, ListeningId, Pushed, ReplyId, TakenBack, Unsent, Write, Wrote};
+use forkful_dispatch::{HandleLine, ListeningId, Pushed, ReplyId, TakenBack, Unsent, WorkerId, Write, Wrote};
 use forkful_os::channel::{self as socket, RemoteEnd};
 
 use crate::primary::connections::Connections;
@@ -56,6 +56,8 @@ pub(crate) struct Channel {
     hears: bool,
     /// The worker's process, once it is known.
     pub(crate) pid: Option<u32>,
+    /// The worker below whose process this one is, see [`Primary::belongs_to`](crate::Primary::belongs_to).
+    pub(crate) leader: Option<WorkerId>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
 }
@@ -86,6 +88,7 @@ impl Channel {
             remote,
             hears,
             pid: None,
+            leader: None,
             watches_write: false,
         }
     }

@@ -205,6 +205,13 @@ impl Primary {
         self.dispatcher.identify(id, slot);
     }
 
+    /// Says that a worker is a process below another one's: what one of them listens on, the other cannot.
+    pub fn belongs_to(&mut self, id: WorkerId, leader: WorkerId) {
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.leader = Some(leader);
+        }
+    }
+
     /// New connections may go to this worker as soon as it listens.
     pub fn open(&mut self, id: WorkerId, now: Time) {
         self.step(Input::Open(id), now);

@@ -74,7 +74,8 @@ impl Primary {
             // By the same worker, or by a process that has no part in it.
             Some(found)
                 if self.dispatcher.holds(id, found)
-                    || self.config.lends && self.dispatcher.is_of_others(id, found) =>
+                    || self.config.lends
+                        && (self.dispatcher.is_of_others(id, found) || self.is_of_relative(id, found)) =>
             {
                 return Err(io::Error::from_raw_os_error(EADDRINUSE));
             }
@@ -86,6 +87,13 @@ impl Primary {
             listening.data.clone_from(&query.data);
         }
         Ok(found)
+    }
+
+    /// Whether another process below the same one holds an address.
+    fn is_of_relative(&self, id: WorkerId, listening: ListeningId) -> bool {
+        let leader = |id: &WorkerId| self.channels.get(id).and_then(|channel| channel.leader).unwrap_or(*id);
+        let relatives = self.channels.keys().filter(|other| leader(other) == leader(&id));
+        relatives.into_iter().any(|other| self.dispatcher.holds(*other, listening))
     }
 
     fn bind(&mut self, key: ListenKey, query: &Query, now: Time) -> io::Result<ListeningId> {

@@ -107,6 +107,9 @@ impl App {
         let worker = WorkerId(self.workers.started);
         self.primary.attach(worker, stream.into(), None)?;
         self.primary.identify(worker, pid, slot);
+        if let Some(leader) = self.worker(slot, generation) {
+            self.primary.belongs_to(worker, leader);
+        }
         self.workers.add(worker, slot, generation);
         if self.supervisor.slot(slot).is_some_and(|record| record.online() == Some(generation)) {
             self.primary.open(worker, now);
