@@ -121,7 +121,7 @@ describe('upkeep', { concurrency: 4 }, () => {
   });
 
   test('an unhealthy worker is replaced: each is asked by a connection of its own', async () => {
-    const app = await configured('health', { health: { http: '/health', interval: 200, start_period: 0, failures: 2 } });
+    const app = await configured('health', { health: { http: '/health', interval: 200, start_period: 0, failures: 2, stuck_limit: '60s' } });
     const [first, second] = (await app.workers()).toSorted((a, b) => a.slot - b.slot);
     await reach(app, first, '/sick');
     await replaced(app, first);

@@ -128,7 +128,8 @@ impl Dispatcher {
 
     /// A connection that a worker may have served when it ended goes to nobody else.
     fn lose(&mut self, pushed: Pushed, out: &mut Outbox) {
-        if let Some(listening) = self.listenings.get_mut(&pushed.listening) {
+        // One that was for this worker alone, such as a health check's, is nobody's loss.
+        if let Some(listening) = self.listenings.get_mut(&pushed.listening).filter(|_| !pushed.pinned) {
             listening.counters.lost += 1;
         }
         out.push(Action::Close(pushed.connection));

@@ -28,6 +28,7 @@ use forkful_dispatch::Event as Input;
 
 use crate::disk::Saved;
 use crate::machine::{Deed, Phase, Pid, Whose};
+use crate::net::Asking;
 use crate::plan::StartPlan;
 use crate::plant::Plant;
 use crate::queue::Happening;
@@ -259,19 +260,37 @@ impl World {
 
     /// A worker is asked whether it is well.
     fn ask_health(&mut self, app: AppId, slot: u16, generation: Generation) {
-        self.ask_whether_it_turns(app, slot, generation);
+        let asks_first = self.plant == Some(Plant::AskedBefore);
+        if asks_first {
+            self.ask_whether_it_turns(app, slot, generation);
+        }
         if let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() {
-            let process = self.machine.processes.get(&pid);
-            let after = process.map_or(Duration::ZERO, |process| process.plan.latency);
-            self.after(after, Happening::Asked(pid, self.daemons));
+            match self.ask_by_connection(app, pid) {
+                Asking::ByConnection(number, timeout) => {
+                    self.after(timeout, Happening::Asked(pid, self.daemons, Some(number)));
+                }
+                Asking::Busy => self.daemon.told.push_back((app, AppEvent::ChannelBusy { slot, generation })),
+                Asking::Otherwise => {
+                    let process = self.machine.processes.get(&pid);
+                    let after = process.map_or(Duration::ZERO, |process| process.plan.latency);
+                    self.after(after, Happening::Asked(pid, self.daemons, None));
+                }
+            }
+        }
+        if !asks_first {
+            self.ask_whether_it_turns(app, slot, generation);
         }
     }
 
     /// A worker that was asked answers, or does not; whether the daemon that asked it is there.
-    pub(crate) fn on_asked(&mut self, pid: Pid, daemon: u32) -> bool {
+    pub(crate) fn on_asked(&mut self, pid: Pid, daemon: u32, by: Option<u32>) -> bool {
         let Some(process) = self.machine.processes.get(&pid) else { return false };
         let (app, slot, generation) = process.whose;
-        let answer = if self.calm || process.is_well() { Ok(()) } else { Err("no answer".to_owned()) };
+        let is_well = match by {
+            Some(number) => self.was_taken(number),
+            None => self.calm || process.is_well(),
+        };
+        let answer = if is_well { Ok(()) } else { Err("no answer".to_owned()) };
         let is_there = daemon == self.daemons;
         if is_there {
             self.supervise(app, AppEvent::Health { slot, generation, answer });

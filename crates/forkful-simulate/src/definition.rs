@@ -138,6 +138,9 @@ impl Definition {
         spec.launch.args = args.into();
         let cron = dice.choose(&CRONS).0;
         spec.renewal.cron = dice.percent(12).then(|| CronPattern::new(cron).expect("it is a pattern"));
+        if let Some(health) = spec.health.as_mut().filter(|_| dice.percent(50)) {
+            health.probe = HealthProbe::Tcp { port: None };
+        }
         spec.limits.millicores = dice.percent(15).then(|| 100 + dice.below(1_900) as u32);
         spec.launch.runtime = if dice.percent(70) { Runtime::Node } else { Runtime::Other };
         spec

@@ -1,5 +1,7 @@
 //! What must hold of the lives of processes, by what supervisors order and report.
 
+use std::time::Duration;
+
 use forkful_core::restart::{FORGET_ONE_EVERY, STABLE_LIFE};
 use forkful_core::slot::{self, Generation, Report};
 use forkful_core::spec::Mode;
@@ -7,6 +9,9 @@ use forkful_core::supervisor::{AppId, Event, Notice};
 
 use crate::watch::Invariant;
 use crate::world::World;
+
+/// What went wrong shows no longer than this.
+const SETTLED: Duration = Duration::from_secs(300);
 
 impl World {
     /// Somebody asks for processes of an app: starts without a pause are counted anew.
@@ -70,6 +75,11 @@ impl World {
     }
 
     pub(crate) fn note_notice(&mut self, app: AppId, slot: Option<u16>, notice: &Notice) {
+        if let Notice::HealthCheckFailed { fault, .. } = notice
+            && self.calm_since.is_some_and(|since| self.now.since(since) > SETTLED)
+        {
+            self.watch.fail(Invariant::HealthTruly, format!("worker {slot:?}: {fault}"));
+        }
         if let (Some(slot), Notice::KilledWhileStuck(_)) = (slot, notice) {
             self.watch.stuck = Some((app, slot));
             self.watch.excuse(app, slot);

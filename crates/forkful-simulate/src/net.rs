@@ -12,7 +12,7 @@
 //! - `primary`: performs what the dispatcher decides, as `forkful_cluster` does · `reactor`: what is ready, and what is due
 //! - `hearing`: what workers say
 //! - `worker`: the event loop of a worker · `group`: how much CPU time an app gets · `client`: connections, from the first packet to their end
-//! - `faults`: what goes wrong · `checks`: what must hold after each event
+//! - `pinned`: connections of health checks · `faults`: what goes wrong · `checks`: what must hold after each event
 
 mod address;
 mod channel;
@@ -21,6 +21,7 @@ mod client;
 mod faults;
 mod group;
 mod hearing;
+mod pinned;
 mod primary;
 mod reactor;
 mod worker;
@@ -36,6 +37,7 @@ use crate::machine::Pid;
 pub(crate) use client::{Connection, Rush};
 pub(crate) use faults::{Faults, Trouble};
 pub(crate) use group::Group;
+pub(crate) use pinned::Asking;
 pub(crate) use primary::Primary;
 pub(crate) use worker::{Manner, Worker};
 

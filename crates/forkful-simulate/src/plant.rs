@@ -30,11 +30,12 @@ pub enum Plant {
     PreviousOverwritten,
     HourMissed,
     GroupForgotten,
+    AskedBefore,
 }
 
 impl Plant {
     /// All of them: name, and what goes wrong.
-    pub const ALL: [(Self, &'static str, &'static str); 27] = [
+    pub const ALL: [(Self, &'static str, &'static str); 28] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -93,6 +94,11 @@ impl Plant {
             Self::GroupForgotten,
             "group-forgotten",
             "a process is started outside the group that has its limits",
+        ),
+        (
+            Self::AskedBefore,
+            "asked-before",
+            "a probe is sent before the connection of a health check, which then finds the channel busy",
         ),
     ];
 

@@ -23,8 +23,8 @@ pub(crate) enum Happening {
     Deed(Pid, Deed),
     /// The daemon is told of it.
     Told(Pid, Deed),
-    /// A worker that this daemon has asked whether it is well answers.
-    Asked(Pid, u32),
+    /// A worker that this daemon has asked whether it is well answers, by this connection if there is one.
+    Asked(Pid, u32, Option<u32>),
     /// The daemon learns that a process has ended, and that its tree is gone.
     Seen(Pid),
     /// A write of the saved state has come to its end.

@@ -33,6 +33,7 @@ pub enum Invariant {
     StuckEnd,
     ClockKept,
     LimitsKept,
+    HealthTruly,
     GivenOnce,
     NoneDropped,
     CountersAgree,
@@ -86,6 +87,7 @@ impl Invariant {
             Self::StuckEnd => "a worker whose loop stands still for longer than its limit is killed",
             Self::ClockKept => "at each point of an app's cron pattern its workers are renewed, once",
             Self::LimitsKept => "all processes of an app with a CPU limit run in the group that has it",
+            Self::HealthTruly => "a health check asks one worker, and fails only where something is wrong",
             Self::GivenOnce => "no connection is given to two workers",
             Self::NoneDropped => {
                 "no connection is dropped: it is served, closed by its client, or lost with the worker that had it"

@@ -44,6 +44,7 @@ pub(crate) struct World {
     pub(crate) plant: Option<Plant>,
     /// Nothing goes wrong any more.
     pub(crate) calm: bool,
+    pub(crate) calm_since: Option<Time>,
     pub(crate) trace: Option<Vec<String>>,
     /// How many events have happened.
     pub(crate) events: usize,
@@ -76,6 +77,7 @@ impl World {
             watch: Watch::default(),
             plant,
             calm: false,
+            calm_since: None,
             trace: traces.then(Vec::new),
             events: 0,
             notable: 0,
@@ -105,6 +107,7 @@ impl World {
             }
         }
         self.calm = true;
+        self.calm_since = Some(self.now);
         self.release_hung();
         self.trace(|| "from now on nothing goes wrong".to_owned());
         let most = self.events + CALM_EVENTS_MAX;
@@ -182,7 +185,7 @@ impl World {
             | Happening::GiveUpStart(pid)
             | Happening::Deed(pid, _)
             | Happening::Told(pid, _)
-            | Happening::Asked(pid, _)
+            | Happening::Asked(pid, ..)
             | Happening::Seen(pid) => {
                 let Some(process) = self.machine.processes.get(pid) else { return false };
                 let is_over = process.phase == Phase::Dead;
@@ -211,7 +214,7 @@ impl World {
             Happening::GiveUpStart(pid) => self.fail_start(pid, "no answer within 10 s"),
             Happening::Deed(pid, deed) => self.perform_deed(pid, deed),
             Happening::Told(pid, deed) => self.tell(pid, &deed),
-            Happening::Asked(pid, daemon) => return self.on_asked(pid, daemon),
+            Happening::Asked(pid, daemon, by) => return self.on_asked(pid, daemon, by),
             Happening::TakeOver => self.take_over(),
             Happening::Seen(pid) => self.on_seen(pid),
             Happening::Connect(connection) => return self.connect(connection),

@@ -117,7 +117,9 @@ impl World {
 
     /// No connection waits while a worker with room exists, and no line while its channel has room.
     pub(crate) fn check_waiting(&mut self) {
-        let waiting = self.net.connections.iter().enumerate().find_map(|(number, connection)| {
+        let clients =
+            self.net.connections.iter().enumerate().filter(|(_, connection)| connection.pinned_to.is_none());
+        let waiting = { clients }.find_map(|(number, connection)| {
             let (app, listening, member) = match connection.place {
                 Place::Queued(app, listening, member) => (app, listening, Some(member)),
                 Place::Daemon(app, listening) => (app, listening, None),

@@ -46,6 +46,8 @@ pub(crate) struct Connection {
     pub(super) came_by: Option<(AppId, ListeningId)>,
     /// The daemon counts it as lost.
     pub(super) is_lost: bool,
+    /// It asks this worker, and no other, whether it is well.
+    pub(super) pinned_to: Option<Pid>,
 }
 
 /// Where a connection is.
@@ -81,6 +83,20 @@ pub(crate) enum End {
 }
 
 impl Connection {
+    pub(super) fn new(port: Port, place: Place, stays: Duration) -> Self {
+        Self {
+            port,
+            place,
+            stays,
+            client_is_gone: false,
+            is_touched: false,
+            is_held: false,
+            came_by: None,
+            is_lost: false,
+            pinned_to: None,
+        }
+    }
+
     pub(super) fn crash(&mut self) {
         self.is_held = false;
         if !matches!(self.place, Place::Ended(_) | Place::Knocks) {
@@ -95,16 +111,7 @@ impl World {
         let Rush { port, clients, within, stays, patience } = rush;
         for _ in 0..clients {
             let number = self.net.connections.len() as u32;
-            self.net.connections.push(Connection {
-                port,
-                place: Place::Knocks,
-                stays,
-                client_is_gone: false,
-                is_touched: false,
-                is_held: false,
-                came_by: None,
-                is_lost: false,
-            });
+            self.net.connections.push(Connection::new(port, Place::Knocks, stays));
             let after = within.mul_f64(self.dice.below(1_000) as f64 / 1_000.0);
             self.after(after, Happening::Connect(number));
             self.after(after + patience, Happening::GiveUp(number));
@@ -168,6 +175,11 @@ impl World {
         {
             let seen = format!("connection {number} is taken by process {} after its end: {end:?}", pid.0);
             self.watch.fail(Invariant::GivenOnce, seen);
+        }
+        if connection.pinned_to.is_some_and(|own| own != pid) {
+            let seen =
+                format!("connection {number} asks {:?}, and process {} answers", connection.pinned_to, pid.0);
+            self.watch.fail(Invariant::HealthTruly, seen);
         }
         connection.place = Place::Taken(pid);
         connection.is_touched = true;

@@ -68,8 +68,10 @@ impl App {
     ) -> Vec<Event> {
         let (_, slot, generation) = key;
         let Some(check) = self.spec().health.clone() else { return Vec::new() };
+        // First, since a connection needs the worker's channel to be free; the answer to it shows that the loop turns, too.
+        let answer = self.ask_by_probe(key, &check, starts, back, now);
         let owes = check.stuck_limit.and_then(|_| self.ask_whether_it_turns(slot, generation, now));
-        owes.into_iter().chain(self.ask_by_probe(key, &check, starts, back, now)).collect()
+        owes.into_iter().chain(answer).collect()
     }
 
     fn ask_by_probe(

@@ -1,0 +1,52 @@
+//! Connections of health checks: each asks one worker, and goes to no other.
+
+use std::time::Duration;
+
+use forkful_core::spec::HealthProbe;
+use forkful_core::supervisor::AppId;
+use forkful_dispatch::{ConnectionId, Event};
+
+use super::client::{Connection, Place};
+use super::{Port, worker_of};
+use crate::machine::Pid;
+use crate::world::World;
+
+/// How a worker is asked whether it is well.
+pub(crate) enum Asking {
+    /// By a connection of this number, which it has to take within a time.
+    ByConnection(u32, Duration),
+    /// Its channel has no room for a connection now.
+    Busy,
+    Otherwise,
+}
+
+impl World {
+    /// Asks a worker by a connection of its own, if its app wants that and it shares a port.
+    pub(crate) fn ask_by_connection(&mut self, app: AppId, pid: Pid) -> Asking {
+        let worker = worker_of(pid);
+        let check = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.spec().health.as_ref());
+        let Some(check) = check.filter(|check| matches!(check.probe, HealthProbe::Tcp { .. })) else {
+            return Asking::Otherwise;
+        };
+        let timeout = check.timeout;
+        let primary = self.net.primaries.get(&app);
+        let Some(primary) = primary.filter(|primary| primary.dispatcher.shares_tcp(worker)) else {
+            return Asking::Otherwise;
+        };
+        let Some(listening) = primary.dispatcher.delivers_by(worker) else { return Asking::Busy };
+        let number = self.net.connections.len() as u32;
+        let stays = Duration::from_millis(1);
+        let mut connection = Connection::new(Port::Own(0), Place::Daemon(app, listening), stays);
+        connection.is_held = true;
+        connection.pinned_to = Some(pid);
+        self.net.connections.push(connection);
+        let connection = ConnectionId(number);
+        self.dispatch(app, Event::Deliver { worker, listening, connection });
+        Asking::ByConnection(number, timeout)
+    }
+
+    /// Whether a worker has taken a connection.
+    pub(crate) fn was_taken(&self, number: u32) -> bool {
+        self.net.connections[number as usize].is_touched
+    }
+}
