@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::resolve::program;
 
 /// How long an evaluation may take.
-const EVALUATION_TIMEOUT: Duration = Duration::from_secs(10);
+const EVALUATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most that a config may export, as JSON.
 const RESULT_BYTES_MAX: u64 = 4 << 20;
 /// How much of what the file prints is kept.
