@@ -33,6 +33,7 @@ mod testing;
 pub mod timer;
 pub mod tree;
 #[cfg(test)]
+#[path = "tests/unprivileged.rs"]
 mod unprivileged;
 pub mod users;
 pub mod wall_clock;
