@@ -196,7 +196,13 @@ fn as_loadtest_every_line_and_every_count_is_loadtest_s() {
         let Some(theirs) = real("loadtest", &args, &sandbox) else { return };
         let ours = ours("loadtest", &args, &sandbox);
         let (theirs, ours) = (text(&theirs.stdout), text(&ours.stdout));
-        assert_eq!(masked(&ours), masked(&theirs), "{flags:?}\n{ours}\n{theirs}");
+        // A run that takes more than 5 s has a line of progress.
+        let lines = |text: &str| {
+            let mut lines = masked(text);
+            lines.retain(|line| !line.starts_with("Requests: "));
+            lines
+        };
+        assert_eq!(lines(&ours), lines(&theirs), "{flags:?}\n{ours}\n{theirs}");
         for label in ["Target URL:", "Concurrent clients:", "Agent:", "Total errors:"] {
             assert_eq!(field(&ours, label), field(&theirs, label), "{flags:?}");
         }
@@ -347,7 +353,7 @@ fn what_is_expected_is_judged_whosever_flags_say_the_load() {
             let ours = [&["bench", "--as", tool, "--expect"][..], expected, &["--"]].concat();
             sandbox.run(&[&ours, load_of(tool), &[url.as_str()]].concat())
         };
-        let missed = run(&["5xx<1%", "p99<60s"]);
+        let missed = run(&["5xx<1%", "p50<60s"]);
         let told = text(&missed.stderr);
         // What cannot be trusted, as on a busy machine, is told before what was missed.
         let untrusted = told.contains("NOT TRUSTWORTHY");
@@ -356,7 +362,7 @@ fn what_is_expected_is_judged_whosever_flags_say_the_load() {
         let missed =
             if tool == "wrk" { "warning: 5xx<1% missed (" } else { "warning: 5xx<1% missed (20.000 %)" };
         assert!(told.contains(missed), "{tool}: {told}");
-        assert!(told.contains("note: p99<60s kept ("), "{tool}: {told}");
+        assert!(told.contains("note: p50<60s kept ("), "{tool}: {told}");
         let kept = run(&["5xx<=30%"]);
         let told = text(&kept.stderr);
         let untrusted = told.contains("NOT TRUSTWORTHY");

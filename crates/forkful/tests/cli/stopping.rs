@@ -84,8 +84,8 @@ fn descendants_get_the_first_signal_only_with_treekill_and_none_survives() {
         sandbox.write(
             "apps.json",
             &format!(
-                r#"[{{ "name": "tree", "script": "parent.js", "treekill": {treekill}, "wait_ready": true, "kill_timeout": "20s",
-                     "env": {{ "WAITS": "{treekill}" }} }}]"#
+                r#"[{{ "name": "tree", "script": "parent.js", "treekill": {treekill}, "wait_ready": true, "listen_timeout": "100s",
+                     "kill_timeout": "20s", "env": {{ "WAITS": "{treekill}" }} }}]"#
             ),
         );
         done(&sandbox, &["start", "apps.json"]);
