@@ -533,6 +533,8 @@ function onInternalMessage(message, handle) {
   if (message.cmd === COMMAND && message.act === 'report') report(message.every_ms);
   if (message.cmd === COMMAND && message.act === 'count') (mover ??= new Mover()).count();
   if (message.cmd === COMMAND && message.act === 'move') move(message.connections);
+  // A new daemon asks: everything that the one before has sent is answered when this is.
+  if (message.cmd === COMMAND && message.act === 'echo') tell({ act: 'echo' });
   // Node closes idle connections itself now; all that is left is to mark the responses.
   if (message.cmd === CLUSTER && message.act === 'disconnect') begin(0, false);
 }
@@ -622,7 +624,7 @@ function watchWorkers() {
 
 /** Says that we are there. */
 function greet() {
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move'], node: process.versions.node });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move', 'echo'], node: process.versions.node });
 }
 
 guarded(() => {

@@ -148,7 +148,7 @@ for (const major of MAJORS) {
       const report = await worker.heard('a report', (m) => m.seen);
       assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true, node: report.node });
       assert.equal(report.node.split('.')[0], String(major));
-      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report', 'count', 'move'], node: report.node });
+      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report', 'count', 'move', 'echo'], node: report.node });
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
     });
@@ -347,6 +347,14 @@ for (const major of MAJORS) {
       other.child.send('close');
       assert.deepEqual(await within('the exit', other.exited), [0, null]);
       assert.equal(other.internal.some((m) => m.act === 'close' || m.act === 'listening'), false);
+    });
+
+    test('an echo comes after the answers to all that was sent before', async (t) => {
+      const worker = await serve(t, major, 'http');
+      for (const act of ['count', 'echo', 'count', 'echo']) worker.child.send({ cmd: 'NODE_FORKFUL', act });
+      await sync(worker);
+      const acts = worker.internal.map(({ act }) => act).filter((act) => act === 'count' || act === 'echo');
+      assert.deepEqual(acts, ['count', 'echo', 'count', 'echo']);
     });
 
     test('a script that has nothing to do ends', async (t) => {

@@ -272,7 +272,21 @@ impl Client {
         Ok(LogReader::new(response.into_body(), request, self))
     }
 
+    /// A question is asked again, once, where the daemon has ended meanwhile and another one has taken its place.
     async fn get<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
+        match self.get_once(path).await {
+            Err(ClientError::Lost { request, source }) if !source.is_parse() => {
+                let Ok(next) = Self::open(&self.socket.clone()).await else {
+                    return Err(ClientError::Lost { request, source });
+                };
+                *self = next;
+                self.get_once(path).await
+            }
+            other => other,
+        }
+    }
+
+    async fn get_once<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
         let response = self.send(Method::GET, path, Bytes::new()).await?;
         reply(&format!("GET {path}"), response).await
     }

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forkful_dispatch::{HandleLine, ListeningId, Pushed, ReplyId, TakenBack, Unsent, WorkerId, Write, Wrote};
 use forkful_os::channel::{self as socket, RemoteEnd};
+use forkful_os::keeper::Hold;
 
 use crate::primary::connections::Connections;
 use crate::protocol::frame::LineDecoder;
@@ -60,6 +61,8 @@ pub(crate) struct Channel {
     pub(crate) leader: Option<WorkerId>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
+    /// Dropped with the socket, so that the worker sees its end.
+    _hold: Hold,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +80,7 @@ pub(crate) struct Received {
 }
 
 impl Channel {
-    pub(crate) fn new(socket: OwnedFd, remote: Option<RemoteEnd>, hears: bool) -> Self {
+    pub(crate) fn new((socket, hold): (OwnedFd, Hold), remote: Option<RemoteEnd>, hears: bool) -> Self {
         Self {
             socket,
             decoder: LineDecoder::default(),
@@ -90,6 +93,7 @@ impl Channel {
             pid: None,
             leader: None,
             watches_write: false,
+            _hold: hold,
         }
     }
 

@@ -14,4 +14,7 @@ pub mod fuzzing;
 pub mod primary;
 pub mod protocol;
 
-pub use primary::{Counters, MessageRefused, Port, Primary, PrimaryConfig, PrimaryEvent, WorkerId};
+pub use primary::{
+    Counters, KeptSocket, MessageRefused, Port, Primary, PrimaryConfig, PrimaryEvent, WorkerId,
+    WrittenPrimary,
+};

@@ -9,6 +9,7 @@
 //! - [`connections`]: the daemon's copies of accepted connections
 //! - `conversation`: what apps say to their primary, and what they are told
 //! - `upkeep`: what the supervisor asks of single workers
+//! - `written`: what is written down for another daemon, and taken up by it
 //! - `token`: how a descriptor is named in the reactor
 
 pub(crate) mod connections;
@@ -19,6 +20,7 @@ mod messages;
 mod queries;
 mod token;
 mod upkeep;
+mod written;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -31,6 +33,7 @@ use forkful_core::spec::Balance;
 use forkful_dispatch::{Chore, Dispatcher, Event as Input, Evidence, ListeningId, Outbox};
 use forkful_os::channel::RemoteEnd;
 use forkful_os::connection;
+use forkful_os::keeper::{Hold, Keeping};
 use forkful_os::listener::Owner;
 use forkful_os::reactor::{Event, Interest, Reactor};
 
@@ -43,6 +46,7 @@ use token::Token;
 pub use conversation::{MESSAGE_BYTES_MAX, MessageRefused};
 pub use forkful_dispatch::{Counters, WorkerId};
 pub use token::TOKEN_BITS;
+pub use written::{KeptSocket, WrittenPrimary};
 
 /// How long idle keep-alive connections may still send a request when their worker leaves.
 const IDLE_GRACE_MS: u64 = 1000;
@@ -67,6 +71,8 @@ pub struct PrimaryConfig {
     pub lends: bool,
     /// Lower ports are refused, as the kernel refuses them to the workers' user; 0 refuses none.
     pub lowest_port: u16,
+    /// Holds the sockets of addresses for another daemon, if there is a keeper.
+    pub keeping: Keeping,
 }
 
 /// A port; TCP and UDP have each their own.
@@ -156,13 +162,19 @@ pub struct Primary {
     /// How often agents report, if at all.
     reports_every: Option<Duration>,
     events: VecDeque<PrimaryEvent>,
+    /// What another daemon has to know is not any more what was written down.
+    has_changed: bool,
 }
 
 impl Primary {
     /// A primary without workers or addresses.
     pub fn new(config: PrimaryConfig, reactor: Rc<Reactor>, counts_closes: bool) -> Self {
+        let mut dispatcher = Dispatcher::new(config.balance, counts_closes);
+        if config.keeping.is_on() {
+            dispatcher.accept_one_by_one();
+        }
         Self {
-            dispatcher: Dispatcher::new(config.balance, counts_closes),
+            dispatcher,
             config,
             reactor,
             outbox: Outbox::default(),
@@ -175,20 +187,22 @@ impl Primary {
             hears_messages: false,
             reports_every: None,
             events: VecDeque::new(),
+            has_changed: false,
         }
     }
 
-    /// Takes over the channel of a worker that was just spawned.
+    /// Takes over the channel of a worker that was just spawned, and what keeps it.
     ///
     /// With `remote`, connections that the worker has not read can be taken back from it.
     pub fn attach(
         &mut self,
         id: WorkerId,
-        channel: OwnedFd,
+        (channel, hold): (OwnedFd, Hold),
         remote: Option<RemoteEnd>,
     ) -> std::io::Result<()> {
         let recalls = remote.is_some();
-        let channel = Channel::new(channel, remote, self.hears_messages);
+        let channel = Channel::new((channel, hold), remote, self.hears_messages);
+        self.has_changed = true;
         let token = Token::Channel(id).encode(self.config.token_base);
         self.reactor.add(channel.fd(), token, Interest::READ)?;
         self.channels.insert(id, channel);
@@ -203,6 +217,7 @@ impl Primary {
             channel.pid = Some(pid);
         }
         self.dispatcher.identify(id, slot);
+        self.has_changed = true;
     }
 
     /// Says that a worker is a process below another one's: what one of them listens on, the other cannot.

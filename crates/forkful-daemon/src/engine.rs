@@ -13,13 +13,15 @@
 //! - `processes`: process ids, trees, pid files · `starting`: starts under way, with `work`: what takes its time, a little
 //!   in each turn, and `launch`: one process
 //! - `conversation`: events, messages, actions; `stdin`
-//! - `persistence`: what is saved; `resurrect`: the way back
+//! - `persistence`: what is saved; `resurrect`: the way back · `written`: what is written down for a daemon that follows this
+//!   one; `adoption`: the way back
 //! - `closes`: connections that ended · `wake`: the reactor and its timer
 //!
 //! The router itself, and nothing else, is `impl Engine`: the loop below, `commands` and `keep` (what clients ask for),
 //! `actions` (effects performed), `lifecycle` (processes begin and end), `time` (what is due).
 
 mod actions;
+mod adoption;
 mod app;
 mod apply;
 mod apps;
@@ -58,9 +60,11 @@ mod upkeep;
 mod view;
 mod wake;
 mod work;
+mod written;
 
 pub(crate) use clock::wall_ms;
 pub(crate) use signals::Signals;
+pub(crate) use written::Written;
 
 use std::collections::VecDeque;
 use std::io;
@@ -74,6 +78,7 @@ use forkful_core::random::Random;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{Effect, Event, FirstStates};
+use forkful_os::keeper::Keeping;
 use forkful_os::process::Child;
 use forkful_os::reactor;
 use forkful_os::tree;
@@ -101,6 +106,8 @@ const CLOSES_TOKEN: u64 = PROCESS_BIT;
 const TIMER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 1);
 /// The reactor token of the socket that processes below workers connect to.
 const RELATIVES_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 2);
+/// The reactor token of what the keeper says.
+const KEEPER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 3);
 /// Rounds of reactor events in one turn, so that commands and timers have their say.
 const ROUNDS_PER_TURN: usize = 16;
 /// A turn of many rounds ends after so long, for the same reason.
@@ -179,6 +186,8 @@ pub(crate) struct EngineOptions {
     pub(crate) echo: bool,
     /// Workers' output goes to files.
     pub(crate) write_log_files: bool,
+    /// The keeper, if there is one.
+    pub(crate) keeping: Keeping,
 }
 
 /// How far the engine is in its life, and how it is to end.
@@ -235,9 +244,8 @@ impl Engine {
         starts.listen(&options.home, wake.reactor());
         let seed = clock::wall_ms() ^ (u64::from(std::process::id()) << 32);
         let engine = Self {
-            options,
-            clock: Clock::new(),
-            processes: Processes::new(Rc::clone(wake.reactor())),
+            clock: Clock,
+            processes: Processes::new(Rc::clone(wake.reactor()), &options.keeping)?,
             wake,
             logs: LogService::start()?,
             apps: Apps::new(Random::new(seed)),
@@ -247,6 +255,7 @@ impl Engine {
             looks: Looks::default(),
             conversations: conversation::Conversations::default(),
             closes: Closes::default(),
+            options,
             persistence,
             inbox: Inbox { events: VecDeque::new(), effects: Vec::new(), back },
             life: Life { phase: Phase::Serving, stop_signal: None, last_exit: None },
@@ -326,6 +335,8 @@ impl Engine {
             self.wake.note_rung();
         } else if event.token == RELATIVES_TOKEN {
             self.starts.take_in(&mut self.apps, now);
+        } else if event.token == KEEPER_TOKEN {
+            self.processes.hear_keeper(|pid| self.starts.is_being_started(pid));
         } else if event.token == CLOSES_TOKEN {
             self.closes.on_readable(&mut self.apps, self.wake.reactor(), now);
         } else if event.token & PROCESS_BIT != 0 {
@@ -351,6 +362,7 @@ impl Engine {
                 None => {}
             }
         }
+        self.write_down();
         self.finish_jobs();
         self.finish_looks();
         self.save_changes();
@@ -438,7 +450,7 @@ impl Engine {
 
     /// Makes an app and starts its workers.
     fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) -> AppId {
-        let id = self.apps.create(spec, self.wake.reactor());
+        let id = self.apps.create(spec, self.wake.reactor(), &self.options.keeping);
         self.conversations.hear_messages(&mut self.apps);
         self.jobs.join(job, id, &self.apps);
         self.supervise(id, Event::Create { first, job });

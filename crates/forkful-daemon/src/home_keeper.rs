@@ -11,7 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use forkful_os::identity::LockFile;
+use forkful_os::keeper::Keeping;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -21,7 +21,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::Home;
 use crate::command::{Command, Keep};
-use crate::{left_behind, run, server};
+use crate::inherited::{ApiSocket, HomeLock};
+use crate::{left_behind, server};
 
 /// How long a removal that has begun may go on before what is missing is made anew: `rm -r` removes the folder last.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -33,8 +34,11 @@ pub(crate) struct Hold {
     pub(crate) home: Home,
     /// What its workers are known by.
     pub(crate) instance: String,
-    lock: RefCell<LockFile>,
+    lock: RefCell<HomeLock>,
     servers: RefCell<Vec<JoinHandle<()>>>,
+    keeping: Keeping,
+    /// For as long as the API's socket is the home's.
+    api: RefCell<forkful_os::keeper::Hold>,
     /// What this process writes to stderr is the log of the home.
     logs_here: bool,
     /// Another daemon has the home now.
@@ -42,10 +46,16 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(home: Home, instance: String, lock: LockFile, server: JoinHandle<()>) -> Rc<Self> {
+    pub(crate) fn new(
+        home: Home,
+        instance: String,
+        (lock, api, keeping): (HomeLock, forkful_os::keeper::Hold, Keeping),
+        server: JoinHandle<()>,
+    ) -> Rc<Self> {
         let (lock, servers) = (RefCell::new(lock), RefCell::new(vec![server]));
+        let api = RefCell::new(api);
         let logs_here = own_log_identity().is_some_and(|own| identity(&home.daemon_log()) == Some(own));
-        Rc::new(Self { home, instance, lock, servers, logs_here, is_lost: Cell::new(false) })
+        Rc::new(Self { home, instance, lock, servers, keeping, api, logs_here, is_lost: Cell::new(false) })
     }
 
     /// Whether the files of the home are another daemon's.
@@ -69,7 +79,7 @@ impl Hold {
         }
         home.create()?;
         if identity(&home.lock()) != self.lock_identity() {
-            match LockFile::acquire(&home.lock())? {
+            match HomeLock::acquire(home, &self.keeping)? {
                 Some(lock) => drop(self.lock.replace(lock)),
                 None => return Ok(false),
             }
@@ -78,7 +88,8 @@ impl Hold {
             reopen_own_log(home)?;
         }
         left_behind::note_instance(home, &self.instance);
-        let listener = run::bind_socket(home)?;
+        let ApiSocket { listener, hold } = ApiSocket::bind(home, &self.keeping)?;
+        drop(self.api.replace(hold));
         let server = tokio::task::spawn_local(server::serve(listener, commands.clone()));
         self.servers.borrow_mut().push(server);
         Ok(true)

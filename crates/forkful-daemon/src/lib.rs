@@ -9,6 +9,7 @@
 //! - `left_behind`: what a daemon that was killed did not take with it · `panic`: a fault of its own ends it
 //! - `service_environment`: what a service's apps need and what is not saved
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
+//! - `inherited`: what the keeper hands to a daemon that follows another one
 //! - `home_keeper`: what happens when the daemon's folder is removed under it
 //! - `own_log`: what the supervisor itself has to say
 //! - [`logs`]: workers' output, on threads of its own
@@ -28,6 +29,7 @@ pub mod fuzzing;
 mod guard;
 pub mod home;
 mod home_keeper;
+mod inherited;
 mod left_behind;
 pub mod logs;
 mod notify;

@@ -19,6 +19,8 @@
 //! A file that is large or old is set aside by the writer (a rename); the archivist keeps number and bytes of these files
 //! in their bounds and compresses them, at a bounded rate.
 //!
+//! A pipe that is kept for another daemon is read with care ([`careful`]): its bytes leave it when their lines are written.
+//!
 //! A writer that falls behind is waited for, but for no batch longer than [`queue::DISK_WAIT_MAX`]; after that lines are
 //! dropped and counted until it has caught up.
 //!
@@ -32,6 +34,7 @@
 mod alerts;
 mod archive_name;
 mod archivist;
+mod careful;
 mod echo;
 mod file;
 mod follow;

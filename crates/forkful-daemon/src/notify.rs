@@ -7,20 +7,29 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use forkful_os::keeper::Keeping;
+
 /// The least time between two signs of life; a manager that asks for more would only be made busy.
 const PULSE_MIN: Duration = Duration::from_millis(100);
 
 /// The service manager of this process.
 #[derive(Debug)]
-pub(crate) struct ServiceManager {
-    socket: UnixDatagram,
-    address: SocketAddr,
+pub(crate) enum ServiceManager {
+    Socket {
+        socket: UnixDatagram,
+        address: SocketAddr,
+    },
+    /// It knows the keeper alone, which passes on what it is told.
+    ThroughKeeper(Keeping),
 }
 
 impl ServiceManager {
     /// The one that started us, if one did.
-    pub(crate) fn from_environment() -> Option<Self> {
+    pub(crate) fn from_environment(keeping: Keeping) -> Option<Self> {
         let name = env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty())?;
+        if keeping.is_on() {
+            return Some(Self::ThroughKeeper(keeping));
+        }
         match Self::at(&name) {
             Ok(manager) => Some(manager),
             Err(error) => {
@@ -37,17 +46,25 @@ impl ServiceManager {
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, address })
+        Ok(Self::Socket { socket, address })
     }
 
     /// Tells one or more lines, as `READY=1`. A manager that cannot listen right now misses them.
     pub(crate) fn tell(&self, lines: &str) {
-        let _missed = self.socket.send_to_addr(lines.as_bytes(), &self.address);
+        match self {
+            Self::Socket { socket, address } => drop(socket.send_to_addr(lines.as_bytes(), address)),
+            Self::ThroughKeeper(keeping) => keeping.tell_manager(lines),
+        }
     }
 
     /// How often it wants to hear that we are alive: half of its patience.
-    pub(crate) fn pulse() -> Option<Duration> {
-        let is_for_us = env::var("WATCHDOG_PID").map_or(true, |pid| pid == std::process::id().to_string());
+    pub(crate) fn pulse(&self) -> Option<Duration> {
+        let main = match self {
+            Self::Socket { .. } => None,
+            Self::ThroughKeeper(keeping) => keeping.keeper(),
+        };
+        let main = main.unwrap_or_else(std::process::id).to_string();
+        let is_for_us = env::var("WATCHDOG_PID").map_or(true, |pid| pid == main);
         let patience: u64 = env::var("WATCHDOG_USEC").ok()?.parse().ok().filter(|usec| *usec > 0)?;
         is_for_us.then(|| (Duration::from_micros(patience) / 2).max(PULSE_MIN))
     }

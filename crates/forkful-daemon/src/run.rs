@@ -1,20 +1,21 @@
 //! The two ways in which the engine runs: as the daemon of a user, and in the foreground.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::spec::AppSpec;
-use forkful_os::identity::LockFile;
+use forkful_os::keeper::{End, Handover, Keeping, Kind};
+use forkful_os::tree::Marks;
 use forkful_os::{priority, procinfo, tree};
 
-use crate::engine::Started;
 use crate::engine::{self, Engine, EngineOptions, Signals};
+use crate::engine::{Started, Written};
 use crate::guard::Guard;
 use crate::home::Home;
 use crate::home_keeper::{self, Hold};
+use crate::inherited::{self, ApiSocket, HomeLock, Ready, StateFile};
 use crate::left_behind;
 use crate::notify::ServiceManager;
 use crate::own_log;
@@ -46,6 +47,8 @@ pub struct DaemonOptions {
     pub ready: Option<OwnedFd>,
     /// Start what was saved; under a service manager, which is told when that is done.
     pub resurrect: bool,
+    /// The way to the keeper, if there is one.
+    pub keeper: Option<OwnedFd>,
 }
 
 /// For how long a service manager waits for apps that were saved; then the daemon is ready without them.
@@ -53,84 +56,137 @@ const RESURRECT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the daemon until it is told to end.
 pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
-    let DaemonOptions { mut ready, resurrect } = options;
-    let mut tell = move |text: &str| {
-        if let Some(pipe) = ready.take() {
-            // The command that started us may be gone; then nobody wants to know.
-            let _gone = std::fs::File::from(pipe).write_all(text.as_bytes());
-        }
-    };
+    let DaemonOptions { ready, resurrect, keeper } = options;
     own_log::start(true);
-    let outcome = serve(home, resurrect, &mut tell);
+    let mut handover = inherited::receive(keeper)?;
+    let keeping = handover.keeping.clone();
+    let mut ready = Ready::new(ready, &mut handover);
+    let outcome = serve(home, resurrect, handover, &mut ready);
     if let Err(error) = &outcome {
         log_line!("forkful: {error}");
         own_log::flush();
-        tell(&format!("error {error}\n"));
+        ready.tell(&format!("error {error}\n"));
     }
     own_log::flush();
+    // Only a daemon that was killed is followed by another one.
+    keeping.leave();
     outcome
 }
 
-fn serve(home: Home, resurrect: bool, tell: &mut dyn FnMut(&str)) -> io::Result<()> {
+/// What a daemon begins with, once the home is its own.
+struct Beginning {
+    lock: HomeLock,
+    marks: Marks,
+    /// Where it writes down what another daemon needs to go on.
+    state: Option<StateFile>,
+    /// What the daemon before has written down there.
+    written: Option<Written>,
+}
+
+impl Beginning {
+    /// `None` when another daemon has the home.
+    fn new(home: &Home, handover: &mut Handover) -> io::Result<Option<Self>> {
+        let Some(lock) = HomeLock::take(home, handover)? else { return Ok(None) };
+        prepare_process();
+        forkful_os::cgroup::leave_others();
+        forkful_os::process::ignore_hangup()?;
+        if handover.died > 0 {
+            let how = in_words(handover.last);
+            log_line!("forkful: the daemon before ended unexpectedly ({how}); this one takes its place");
+        }
+        let (state, written) = StateFile::take(handover);
+        let marks = written.as_ref().and_then(Written::marks);
+        let (marks, written) = if let Some(marks) = marks {
+            (marks, written)
+        } else {
+            // What was kept is of no use; clients wait at the same socket.
+            handover.kept.retain(|kept| kept.name.kind == Kind::Api);
+            (left_behind::take_over(home), None)
+        };
+        Ok(Some(Self { lock, marks, state, written }))
+    }
+}
+
+fn serve(home: Home, resurrect: bool, mut handover: Handover, ready: &mut Ready) -> io::Result<()> {
     crate::panic::end_the_process();
     home.create()?;
-    let Some(lock) = LockFile::acquire(&home.lock())? else {
+    let Some(beginning) = Beginning::new(&home, &mut handover)? else {
         if resurrect {
             // A service whose daemon is another one's would end at once and look like a failure of ours.
             let error = format!("another daemon holds {}", home.lock().display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, error));
         }
         // Another daemon won the race: as good as ready.
-        tell("ready\n");
+        ready.tell("ready\n");
         return Ok(());
     };
-    prepare_process();
-    forkful_os::cgroup::leave_others();
-    forkful_os::process::ignore_hangup()?;
-    let marks = left_behind::take_over(&home);
-    let instance = marks.instance().to_string();
-    on_loop(async move {
-        // One that has started nothing leaves nothing behind.
-        let leave = |_: &io::Error| left_behind::leave(&home);
-        let listener = bind_socket(&home).inspect_err(leave)?;
-        let options = EngineOptions {
-            agent: install_agent(&home),
-            home: home.clone(),
-            echo: false,
-            write_log_files: true,
-        };
-        let (mut engine, mut back) = Engine::new(options, marks).inspect_err(leave)?;
-        let (sender, mut commands) = engine::command_queue();
-        let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGUSR2])?;
-        let server = tokio::task::spawn_local(server::serve(listener, sender.clone()));
-        let hold = Hold::new(home.clone(), instance, lock, server);
-        let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
-        tell("ready\n");
-        let manager = ServiceManager::from_environment().map(Rc::new);
-        let revived = resurrect.then(|| engine.resurrect_now());
-        if let Some(manager) = &manager {
-            tokio::task::spawn_local(attend(Rc::clone(manager), revived));
-        }
-        let outcome = engine.run(&mut commands, &mut back, &mut signals, false).await;
-        if let Some(manager) = &manager {
-            manager.tell("STOPPING=1");
-        }
-        keeper.abort();
-        let _ended = keeper.await;
-        if !hold.is_lost() {
-            let _gone = fs_err::remove_file(home.socket());
-        }
-        // Every note and every state is written before the next daemon may come.
-        drop(engine);
-        if outcome.is_ok() && !hold.is_lost() {
-            left_behind::leave(&home);
-        }
-        // Replies that are under way reach their clients; then the next daemon may come.
-        drop(commands);
-        hold.finish().await;
-        drop(hold);
-        outcome
-    })
+    on_loop(serve_home(home, resurrect, (beginning, handover), ready))
+}
+
+async fn serve_home(
+    home: Home,
+    resurrect: bool,
+    (beginning, mut handover): (Beginning, Handover),
+    ready: &mut Ready,
+) -> io::Result<()> {
+    // One that has started nothing leaves nothing behind.
+    let leave = |_: &io::Error| left_behind::leave(&home);
+    let Beginning { lock, marks, state, written } = beginning;
+    let (instance, keeping) = (marks.instance().to_string(), handover.keeping.clone());
+    let ApiSocket { listener, hold: api } = ApiSocket::take(&home, &mut handover).inspect_err(leave)?;
+    let options = EngineOptions {
+        agent: install_agent(&home),
+        home: home.clone(),
+        echo: false,
+        write_log_files: true,
+        keeping: keeping.clone(),
+    };
+    let (mut engine, mut back) = Engine::new(options, marks).inspect_err(leave)?;
+    state.into_iter().for_each(|state| engine.write_to(state));
+    let (sender, mut commands) = engine::command_queue();
+    let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGUSR2])?;
+    // Without what was written down, the apps of the daemon before have ended with it.
+    let revives = written.is_none() && (resurrect || handover.died > 0);
+    if let Some(written) = written {
+        engine.take_up(written, std::mem::take(&mut handover.kept));
+    }
+    let server = tokio::task::spawn_local(server::serve(listener, sender.clone()));
+    let hold = Hold::new(home.clone(), instance, (lock, api, keeping.clone()), server);
+    let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
+    ready.tell("ready\n");
+    keeping.serves();
+    let manager = ServiceManager::from_environment(keeping).map(Rc::new);
+    let revived = revives.then(|| engine.resurrect_now());
+    if let Some(manager) = &manager {
+        tokio::task::spawn_local(attend(Rc::clone(manager), revived));
+    }
+    let outcome = engine.run(&mut commands, &mut back, &mut signals, false).await;
+    if let Some(manager) = &manager {
+        manager.tell("STOPPING=1");
+    }
+    keeper.abort();
+    let _ended = keeper.await;
+    if !hold.is_lost() {
+        let _gone = fs_err::remove_file(home.socket());
+    }
+    // Every note and every state is written before the next daemon may come.
+    drop(engine);
+    if outcome.is_ok() && !hold.is_lost() {
+        left_behind::leave(&home);
+    }
+    // Replies that are under way reach their clients; then the next daemon may come.
+    drop(commands);
+    hold.finish().await;
+    drop(hold);
+    outcome
+}
+
+fn in_words(end: End) -> String {
+    match end {
+        End::Code(code) => format!("code {code}"),
+        End::Signal(signal) => forkful_core::slot::Exit::Signal(signal).to_string(),
+        End::Unknown => "nobody knows how".to_owned(),
+    }
 }
 
 /// Runs apps in the foreground until they have ended; returns the exit code to pass on.
@@ -144,12 +200,17 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
         let marks = tree::Marks::new();
         // Dropped last, when nothing is left.
         let _guard = Guard::start(marks.instance());
-        let engine_options =
-            EngineOptions { agent, home: options.home, echo: true, write_log_files: options.write_log_files };
+        let engine_options = EngineOptions {
+            agent,
+            home: options.home,
+            echo: true,
+            write_log_files: options.write_log_files,
+            keeping: Keeping::default(),
+        };
         let (mut engine, mut back) = Engine::new(engine_options, marks)?;
         let (_sender, mut commands) = engine::command_queue();
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;
-        let manager = ServiceManager::from_environment().map(Rc::new);
+        let manager = ServiceManager::from_environment(Keeping::default()).map(Rc::new);
         let started = engine.start_now(specs);
         if let Some(manager) = &manager {
             tokio::task::spawn_local(attend(Rc::clone(manager), Some(started)));
@@ -187,7 +248,7 @@ async fn attend(manager: Rc<ServiceManager>, apps: Option<Started>) {
         }
     }
     manager.tell(&format!("READY=1\nSTATUS={status}"));
-    if let Some(pause) = ServiceManager::pulse() {
+    if let Some(pause) = manager.pulse() {
         loop {
             manager.tell("WATCHDOG=1");
             tokio::time::sleep(pause).await;
@@ -209,17 +270,6 @@ fn prepare_process() {
 fn on_loop<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, work)
-}
-
-pub(crate) fn bind_socket(home: &Home) -> io::Result<tokio::net::UnixListener> {
-    let path = home.socket();
-    // We hold the lock, so a socket that is there belongs to a daemon that is gone.
-    let _gone = fs_err::remove_file(&path);
-    let listener = tokio::net::UnixListener::bind(&path)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot bind {}: {error}", path.display())))?;
-    // The folder is private already; this is for a home that was made otherwise.
-    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
 }
 
 fn install_agent(home: &Home) -> Option<std::path::PathBuf> {

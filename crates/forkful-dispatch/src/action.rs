@@ -39,6 +39,8 @@ pub enum Event {
         connection: ConnectionId,
     },
 
+    /// The worker's agent has echoed a [`Message::Echo`]: everything that it was sent before is answered.
+    Echoed(WorkerId),
     /// The worker's agent is loaded.
     Greeted(WorkerId),
     /// The worker was answered that it holds an address. `member` is its own socket in a group, `reply` the reply that
@@ -210,6 +212,8 @@ pub enum Message {
     Count,
     /// The worker's agent is to give up so many connections.
     Move(u32),
+    /// The worker's agent is to echo this.
+    Echo,
 }
 
 /// How a socket is watched.

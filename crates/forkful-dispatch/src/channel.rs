@@ -103,6 +103,9 @@ pub struct Channel {
     held_since: Option<Time>,
     /// The system permits to take back what the worker has not read.
     recalls: bool,
+    /// Since when answers may still come to what a daemon before this one has sent; until it is certain that all have
+    /// come, no handle line goes out.
+    settling: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +191,7 @@ impl Channel {
         if unsent.rest {
             return Some(Write::Rest);
         }
-        if !self.handles_full() {
+        if !self.handles_full() && self.settling.is_none() {
             if self.unanswered.is_none() {
                 self.unanswered = self.waiting.pop_front().map(|line| Unanswered::new(line, now));
             }
@@ -239,7 +242,7 @@ impl Channel {
     /// Whether lines wait for the socket to become writable.
     pub fn wants_write(&self) -> bool {
         let Unsent { rest, lines } = self.unsent;
-        let handles = self.unanswered.is_none() && !self.waiting.is_empty();
+        let handles = self.unanswered.is_none() && self.settling.is_none() && !self.waiting.is_empty();
         self.stage != Stage::Broken
             && !self.handles_full()
             && (rest || (lines && !self.is_recallable()) || handles)
@@ -290,7 +293,23 @@ impl Channel {
             unsent: Unsent::default(),
             held_since: None,
             recalls,
+            settling: None,
         }
+    }
+
+    /// Answers to lines of a daemon before this one may still come.
+    pub(crate) fn settle_first(&mut self, now: Time) {
+        self.settling = Some(now);
+    }
+
+    /// All of them have come; whether they were awaited.
+    pub(crate) fn settled(&mut self) -> bool {
+        self.settling.take().is_some()
+    }
+
+    /// Since when they are awaited.
+    pub(crate) fn settling_since(&self) -> Option<Time> {
+        self.settling
     }
 
     /// Queues a handle line; false for a worker that has been told to disconnect.
@@ -335,6 +354,7 @@ impl Channel {
     pub(crate) fn is_idle(&self) -> bool {
         self.unanswered.is_none()
             && self.waiting.is_empty()
+            && self.settling.is_none()
             && self.unsent == Unsent::default()
             && self.stage == Stage::Open
     }
@@ -351,7 +371,8 @@ impl Channel {
 
     /// Since when an answer is awaited, or the worker has not read what was sent before.
     pub(crate) fn waiting_since(&self) -> Option<Time> {
-        self.unanswered.as_ref().map(|line| line.since).into_iter().chain(self.room.since()).min()
+        let unanswered = self.unanswered.as_ref().map(|line| line.since);
+        unanswered.into_iter().chain(self.room.since()).chain(self.settling).min()
     }
 
     /// The same, but not before the worker last had sent more than was read at once: its answer may be behind that.

@@ -10,6 +10,7 @@ use forkful_core::steering::evenness::Evenness;
 
 use crate::action::{Action, Chore, Event, Later, Outbox};
 use crate::channel::{Channel, Evidence, Unsent};
+use crate::handover::PENDING_MAX;
 use crate::id::{ListeningId, ReplyId, WorkerId};
 use crate::listening::{Counters, Listening, NewListening, Pending};
 use crate::worker::{Stage, Worker};
@@ -33,7 +34,7 @@ pub struct Dispatcher {
     pub(crate) balance: Balance,
     pub(crate) workers: Workers,
     pub(crate) listenings: BTreeMap<ListeningId, Listening>,
-    next_listening: usize,
+    pub(crate) next_listening: usize,
     /// Connections assigned so far; orders workers by their last one.
     pub(crate) assigned: u64,
     /// Open connections whose end will be told, by the kernel's name of the socket.
@@ -50,6 +51,8 @@ pub struct Dispatcher {
     pub(crate) retries: Vec<(Time, WorkerId, ReplyId)>,
     /// When the connections that clients keep are looked at.
     pub(crate) evenness: Evenness,
+    /// Accepted connections that may wait, per address.
+    pub(crate) pending_max: usize,
 }
 
 /// The step, and the state that the driver asks for.
@@ -69,7 +72,14 @@ impl Dispatcher {
             looked_at: Time::default(),
             retries: Vec::new(),
             evenness: Evenness::default(),
+            pending_max: PENDING_MAX,
         }
+    }
+
+    /// One accepted connection at a time waits for a worker, the others in the kernel's queue: those that wait here end
+    /// with a daemon that dies.
+    pub fn accept_one_by_one(&mut self) {
+        self.pending_max = 1;
     }
 
     /// One step: what happened changes the state, and what is to be done goes into the outbox.
@@ -86,6 +96,7 @@ impl Dispatcher {
             Event::Deliver { worker, listening, connection } => {
                 self.deliver(worker, listening, connection, now, out);
             }
+            Event::Echoed(worker) => self.on_settled(worker, out),
             Event::Greeted(worker) => self.on_greeted(worker, now),
             Event::Held { worker, listening, member, reply } => {
                 self.on_held(worker, listening, member, reply, now, out);
@@ -128,6 +139,7 @@ impl Dispatcher {
             Chore::Resume => {
                 self.accept_again(now, out);
                 self.flush_again(now, out);
+                self.settle_silent(now, out);
                 self.retry_replies(now, out);
             }
             Chore::Leave => {
@@ -155,6 +167,7 @@ impl Dispatcher {
             accept,
             retry,
             words,
+            self.next_settling(),
             self.flush_at,
             self.next_sample(),
             self.next_dispatch(),

@@ -27,7 +27,7 @@ const RECALL_AFTER: Duration = Duration::from_millis(2);
 /// it answers at once; this is for whoever does not follow the protocol.
 const HELD_MAX: Duration = Duration::from_millis(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
-const PENDING_MAX: usize = 64;
+pub(crate) const PENDING_MAX: usize = 64;
 /// After a failed accept or watch (no descriptors, no memory) connections are left in the kernel's queue for so long.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,7 +58,7 @@ impl Dispatcher {
         if serving.peek().is_none() {
             0
         } else if serving.any(|(_, worker)| worker.responsive(now)) {
-            PENDING_MAX
+            self.pending_max
         } else {
             1
         }

@@ -1,12 +1,14 @@
 //! Names of what the driver owns.
 
+use serde::{Deserialize, Serialize};
+
 /// A worker of one app: which start of which slot it is, counted over the app's life. This is what
 /// the app sees as `cluster.worker.id`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub u32);
 
 /// An address that the app listens on; not used again after the address was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ListeningId(pub usize);
 
 /// A connection of which the driver has a descriptor, until [`Action::Close`](crate::Action::Close).

@@ -8,7 +8,8 @@
 //!
 //! Reading order: [`action`] (what goes in and out), [`channel`] (one worker's channel), `worker` and `listening` (the
 //! state), `dispatcher` (the step), `lifecycle` (workers come, answer and go), `handover` (exact mode and rescue), `steer` (the kernel's choice and the
-//! queues), `even` (connections that stay), `addresses` (held and given up), `readiness` (what a successor lacks).
+//! queues), `even` (connections that stay), `addresses` (held and given up), `readiness` (what a successor lacks),
+//! `written` (what is written down for another daemon, and taken up again).
 //!
 //! **Invariant:** nothing in this crate has a descriptor, reads a clock or calls the system. Connections, addresses and
 //! workers are numbers, time is an argument.
@@ -28,6 +29,7 @@ mod readiness;
 mod steer;
 mod worker;
 mod workers;
+mod written;
 
 pub use action::{Action, Chore, Event, Message, Outbox, Steer, TakenBack, Watch};
 pub use addresses::Grant;
@@ -36,3 +38,4 @@ pub use dispatcher::Dispatcher;
 pub use id::{ConnectionId, ListeningId, ReplyId, WorkerId};
 pub use listening::{Counters, Kind, NewListening};
 pub use worker::Schedule;
+pub use written::{Written, WrittenListening, WrittenWorker};

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_core::steering::{AutoBalance, Suspicion};
+use serde::{Deserialize, Serialize};
 
 use crate::action::{Steer, Watch};
 use crate::id::{ConnectionId, WorkerId};
 
 /// What kind of address it is, as far as dispatch cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Tcp,
     Unix,
@@ -19,7 +20,7 @@ pub enum Kind {
 }
 
 /// An address that the driver has just bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewListening {
     pub kind: Kind,
     /// Workers may have a socket each; otherwise there is one socket for all.
@@ -80,7 +81,7 @@ pub(crate) struct Need {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    kind: Kind,
+    pub(crate) kind: Kind,
     pub(crate) group: bool,
     /// Connections that the daemon has accepted and not handed over yet.
     pub(crate) pending: VecDeque<Pending>,

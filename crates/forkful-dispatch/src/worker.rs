@@ -6,6 +6,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
 use forkful_core::steering::evenness::Connections;
+use serde::{Deserialize, Serialize};
 
 use crate::channel::{Channel, HandleLine};
 use crate::id::ListeningId;
@@ -42,7 +43,7 @@ pub struct Schedule {
 pub(crate) struct Worker {
     pub(crate) channel: Channel,
     /// Counter of our own messages.
-    seq: u64,
+    pub(crate) seq: u64,
     /// Whether it may have connections.
     pub(crate) stage: Stage,
     /// Its slot in the app.
@@ -102,7 +103,7 @@ pub(crate) enum Counting {
 }
 
 /// How far a worker is between its start and its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stage {
     /// The supervisor allows no new connections (yet, or for now).
     Closed,
@@ -115,7 +116,7 @@ pub(crate) enum Stage {
 }
 
 /// A worker's hold on an address.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Hold {
     /// Its member of the group, when it was given a socket of its own.
     pub(crate) member: Option<usize>,

@@ -92,6 +92,7 @@ fn plan() -> Result<SpawnPlan> {
         run_as: None,
         mark: None,
         groups: None,
+        keeping: forkful_os::keeper::Keeping::default(),
     })
 }
 

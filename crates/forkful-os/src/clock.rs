@@ -1,4 +1,14 @@
-//! Local time.
+//! Local time, and time since the start of the machine.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Since the start of the machine, without the time that it slept (`CLOCK_MONOTONIC`): the same for all processes.
+pub fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
 
 /// How many seconds local time is ahead of UTC at a time in milliseconds since the Unix epoch; by `TZ`, else by the
 /// system's setting. 0 when that cannot be told.

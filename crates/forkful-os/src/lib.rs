@@ -19,8 +19,10 @@ pub mod cores;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod identity;
+pub mod keeper;
 pub mod listener;
 pub mod memory;
+pub mod memory_file;
 mod netlink;
 pub mod output;
 pub mod priority;
@@ -28,6 +30,7 @@ pub mod process;
 pub mod procinfo;
 pub mod reactor;
 pub mod replace;
+pub mod signals;
 #[cfg(test)]
 mod testing;
 pub mod timer;

@@ -11,11 +11,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 pub use flight::Flight;
 pub use hygiene::{ignore_hangup, ignore_stray_signals, prepare_long_life};
-pub use spawn::{spawn, spawn_watched};
+pub use spawn::{Standing, spawn, spawn_watched};
+
+use crate::keeper::Keeping;
 
 /// Everything about a process that is to be started. It leads a new session, and it inherits no other
 /// descriptor than those named here.
@@ -41,6 +45,8 @@ pub struct SpawnPlan {
     pub mark: Option<crate::tree::Mark>,
     /// The control groups that it joins, with all that it starts.
     pub groups: Option<crate::cgroup::Membership>,
+    /// With a keeper, the process becomes the keeper's child, which outlives this process.
+    pub keeping: Keeping,
 }
 
 /// A user and groups for a process; only root can give others than its own.
@@ -115,6 +121,8 @@ pub struct Child {
     /// When it started, in the kernel's ticks since boot (`/proc/PID/stat`, field 22): with the pid, the
     /// identity of the process across our own restarts.
     pub start_time: u64,
+    /// Whose child it is: ours, or that of the keeper, which reaps it when it is told to.
+    pub keeping: Keeping,
 }
 
 /// How a process ended.
@@ -130,12 +138,39 @@ impl Child {
     /// How it ended, or `None` while it lives. Unless `reap`, it stays a zombie and the question can be
     /// repeated; once reaped, `ECHILD`.
     pub fn try_wait(&self, reap: bool) -> io::Result<Option<Exit>> {
+        if self.keeping.is_on() {
+            return self.try_wait_kept(reap);
+        }
         let mut options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         if !reap {
             options |= WaitIdOptions::NOWAIT;
         }
         let status = rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))?;
         Ok(status.as_ref().and_then(Exit::from_status))
+    }
+
+    /// The same for a child of the keeper: it stays a zombie until the keeper is told to reap it, so that its end is
+    /// there to be read meanwhile.
+    fn try_wait_kept(&self, reap: bool) -> io::Result<Option<Exit>> {
+        if !is_readable(&self.pidfd)? {
+            return Ok(None);
+        }
+        let (started, status) = crate::procinfo::end_of(self.pid).map_err(|_gone| Errno::CHILD)?;
+        if started != self.start_time && self.start_time != 0 {
+            return Err(Errno::CHILD.into());
+        }
+        let mut exit = Exit::from_wait_status(status);
+        // The kernel says 0 as well to somebody who may not know.
+        if status == 0
+            && !crate::procinfo::is_of_this_user(self.pid)
+            && let Some(told) = self.keeping.ask(self.pid)
+        {
+            exit = told;
+        }
+        if reap {
+            self.keeping.reap(self.pid);
+        }
+        Ok(Some(exit))
     }
 
     /// Sends signal number `sig` to its process group, as long as it has not been reaped: the group keeps its number
@@ -148,6 +183,13 @@ impl Child {
         if unsafe { libc::kill(-group, sig) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// A process of a daemon before this one, by its number and what it was known by; `None` when that one is gone.
+    pub fn adopt(pid: u32, pidfd: OwnedFd, start_time: u64, keeping: Keeping) -> Option<Self> {
+        // The descriptor holds the process itself, so that the number is its own until it is reaped.
+        let is_the_same = crate::procinfo::start_time(pid).is_ok_and(|found| found == start_time);
+        is_the_same.then_some(Self { pid, pidfd, start_time, keeping })
+    }
+
     /// Sends signal number `sig` to this process alone. Harmless to a zombie; `ESRCH` once reaped.
     pub fn signal(&self, sig: i32) -> io::Result<()> {
         pidfd_signal(&self.pidfd, sig)
@@ -155,12 +197,52 @@ impl Child {
 }
 
 impl Exit {
+    /// From the status as `wait(2)` gives it.
+    pub(crate) fn from_wait_status(status: i32) -> Self {
+        let signal = status & 0x7f;
+        if signal == 0 { Self::Code(status >> 8 & 0xff) } else { Self::Signal(signal, status & 0x80 != 0) }
+    }
+
     pub(crate) fn from_status(status: &WaitIdStatus) -> Option<Self> {
         if let Some(code) = status.exit_status() {
             return Some(Self::Code(code));
         }
         status.terminating_signal().map(|signal| Self::Signal(signal, status.dumped()))
     }
+}
+
+/// Whether a descriptor is readable now: a pidfd is when its process has ended.
+fn is_readable(fd: &OwnedFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    Ok(rustix::io::retry_on_intr(|| poll(&mut fds, Some(&Timespec::default())))? > 0)
+}
+
+/// Waits until it is.
+fn wait_readable(fd: &OwnedFd) -> io::Result<()> {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+    Ok(())
+}
+
+/// How a child of this process ended; `None` while it lives, and for who is no child.
+pub fn how_child_ended(pid: u32) -> Option<Exit> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options)).ok()??;
+    Exit::from_status(&status)
+}
+
+/// Reaps a child of this process, if it has ended.
+pub fn reap_child(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let _gone = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options));
+    }
+}
+
+/// Sends a signal to exactly this process.
+pub fn signal_by_pidfd(pidfd: &OwnedFd, sig: i32) -> io::Result<()> {
+    pidfd_signal(pidfd, sig)
 }
 
 /// Sends signal number `sig` (0 only asks) by pidfd; real-time signals too, which rustix has no safe name for.

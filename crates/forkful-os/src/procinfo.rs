@@ -15,8 +15,8 @@ pub use memory::proportional_bytes;
 pub use sockets::{
     ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes, user_name,
 };
-pub(crate) use stat::read_text;
 pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time, waits_in};
+pub(crate) use stat::{end_of, is_of_this_user, read_text};
 
 pub(crate) use limits::original_open_files_limit;
 pub(crate) use stat::{Stat, read_stat};

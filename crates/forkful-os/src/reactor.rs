@@ -25,6 +25,8 @@ impl Interest {
     pub const WRITE: Self = Self(EventFlags::OUT);
     /// Report once, then stay silent until [`Reactor::modify`].
     pub const ONESHOT: Self = Self(EventFlags::ONESHOT);
+    /// [`Self::READ`] and [`Self::ONESHOT`].
+    pub const READ_ONCE: Self = Self(Self::READ.0.union(EventFlags::ONESHOT));
     /// Report changes only, not states.
     pub const EDGE: Self = Self(EventFlags::ET);
     /// Nothing but hang-ups and errors, which are always reported.

@@ -39,6 +39,7 @@ pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) 
         run_as: None,
         mark: None,
         groups: None,
+        keeping: crate::keeper::Keeping::default(),
     };
     (plan, read)
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 pub use mark::{Instance, MARK_VARIABLE, Mark, Marks};
-pub use reap::{reap_orphans, set_subreaper};
+pub use reap::{reap_orphans, set_head, set_subreaper};
 pub use snapshot::Snapshot;
 
 use crate::process::{Child, pidfd_signal};
@@ -96,5 +96,11 @@ fn signal_members(members: Vec<Member>, sig: i32, reached: &mut HashSet<(u32, u6
 /// Whether this process has a child that is not `known`: what a dead worker leaves behind becomes our child, so that
 /// without one there is nothing to look for. True also when it cannot be told.
 pub fn has_foreign_children(known: &dyn Fn(u32) -> bool) -> bool {
-    reap::children_by_thread().map_or(true, |children| children.into_iter().any(|pid| !known(pid)))
+    let own = std::process::id();
+    let heads = [own, reap::head()];
+    let heads = if heads[0] == heads[1] { &heads[..1] } else { &heads[..] };
+    heads.iter().any(|head| {
+        let children = reap::children_at(&format!("/proc/{head}/task"));
+        children.map_or(true, |children| children.into_iter().any(|pid| pid != own && !known(pid)))
+    })
 }

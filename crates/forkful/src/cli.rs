@@ -332,6 +332,13 @@ pub(crate) struct DaemonArgs {
     /// Start what was saved; for service managers, which are told when that is done.
     #[arg(long)]
     pub(crate) resurrect: bool,
+    /// Keep a daemon running: this process becomes the keeper, which starts the daemon again when it dies and hands its
+    /// apps to the new one.
+    #[arg(long)]
+    pub(crate) keeper: bool,
+    /// Descriptor of the way to the keeper; the keeper sets it.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) keeper_fd: Option<i32>,
 }
 
 fn duration(text: &str) -> Result<std::time::Duration, String> {

@@ -50,6 +50,11 @@ use crate::cli::{Cli, Verb};
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 
+/// Becomes the keeper, where the command line asks for that and for nothing else.
+pub(crate) fn keeper() -> Option<Result<Exit, Failure>> {
+    daemon::keeper_line(std::env::args_os().skip(1)).map(|args| daemon::run(&args))
+}
+
 /// Does what the command line says.
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {

@@ -99,7 +99,8 @@ fn start(home: &Home) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .context("cannot tell where this program is")
         .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
-    let args = ["daemon", "--ready-fd", &READY_FD.to_string()].map(str::to_owned);
+    let mut args = ["daemon", "--ready-fd", &READY_FD.to_string()].map(str::to_owned).to_vec();
+    args.extend(wants_keeper().then(|| "--keeper".to_owned()));
     let logged = std::fs::metadata(home.daemon_log()).map_or(0, |metadata| metadata.len());
     let detached = spawn_detached(&program, &args, &environment(home), &home.daemon_log())
         .context("cannot start the daemon")
@@ -113,6 +114,11 @@ fn start(home: &Home) -> Result<(), Failure> {
         }
         Err(reason) => Err(not_started(home, logged, reason)),
     }
+}
+
+/// Whether a daemon that is started here gets a keeper.
+fn wants_keeper() -> bool {
+    std::env::var_os("FORKFUL_KEEPER").is_some_and(|wish| wish == "1")
 }
 
 fn environment(home: &Home) -> Vec<(String, String)> {

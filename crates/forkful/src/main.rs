@@ -22,10 +22,13 @@ mod terminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = cli::overview::parse()
-        .map_err(|error| output::failure::of_command_line(&error))
-        .inspect(|cli| output::look::set(cli.look()))
-        .and_then(commands::dispatch);
+    let parsed = || {
+        cli::overview::parse()
+            .map_err(|error| output::failure::of_command_line(&error))
+            .inspect(|cli| output::look::set(cli.look()))
+            .and_then(commands::dispatch)
+    };
+    let outcome = commands::keeper().unwrap_or_else(parsed);
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -18,6 +18,7 @@ use crate::protocol::outgoing;
 impl Primary {
     /// One event, and all that follows from it.
     pub(super) fn step(&mut self, event: Event, now: Time) {
+        self.has_changed |= changes_what_is_written(&event);
         self.feed(event, now);
         self.perform_all(now);
     }
@@ -37,6 +38,7 @@ impl Primary {
         match action {
             Action::Flush(worker) => self.flush(worker, now),
             Action::Tell(worker, message) => {
+                self.has_changed |= matches!(message, Message::Disconnect { .. });
                 if let Some(line) = self.line_of(message) {
                     self.send(worker, line, now);
                 }
@@ -68,7 +70,10 @@ impl Primary {
                     .map(|scheduled| Schedule { ran: scheduled.ran, waited: scheduled.waited });
                 self.feed(Event::Scheduled { worker, suspected, schedule }, now);
             }
-            Action::Unbind { listening, told } => self.unbind(listening, told),
+            Action::Unbind { listening, told } => {
+                self.has_changed = true;
+                self.unbind(listening, told);
+            }
             Action::Later(later) => self.feed(Event::Now(later), now),
         }
     }
@@ -84,6 +89,7 @@ impl Primary {
             Message::Acknowledge { ack, seq } => outgoing::acknowledge(ack, seq),
             Message::Count => outgoing::agent_count().to_vec(),
             Message::Move(connections) => outgoing::agent_move(connections),
+            Message::Echo => outgoing::agent_echo().to_vec(),
         })
     }
 
@@ -213,6 +219,44 @@ impl Primary {
         if told {
             self.given_up.push(listening.address);
         }
+    }
+}
+
+/// Whether an event may change what another daemon has to know. Nothing of a connection does.
+fn changes_what_is_written(event: &Event) -> bool {
+    match event {
+        Event::Open(_)
+        | Event::CloseTraffic(_)
+        | Event::Drain(_)
+        | Event::Stopping(_)
+        | Event::Gone { .. }
+        | Event::CloseAll
+        | Event::Balance(_)
+        | Event::Greeted(_)
+        | Event::Held { .. }
+        | Event::NotHeld(_)
+        | Event::Listens { .. }
+        | Event::Closed { .. }
+        | Event::Leaves { .. }
+        | Event::Drained(_) => true,
+        Event::Ask(_)
+        | Event::Deliver { .. }
+        | Event::Echoed(_)
+        | Event::Answered { .. }
+        | Event::HandleTaken(_)
+        | Event::HandleMissed(_)
+        | Event::Counted { .. }
+        | Event::MemberReady { .. }
+        | Event::Arrived { .. }
+        | Event::AcceptEnded { .. }
+        | Event::TakenBack { .. }
+        | Event::Queue { .. }
+        | Event::QueuesRead(_)
+        | Event::Scheduled { .. }
+        | Event::SteerFailed(_)
+        | Event::WatchFailed { .. }
+        | Event::Due(_)
+        | Event::Now(_) => false,
     }
 }
 

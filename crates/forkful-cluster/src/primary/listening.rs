@@ -7,8 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use forkful_core::spec::Balance;
-use forkful_dispatch::{Kind, NewListening, Watch};
+use forkful_dispatch::{Kind, ListeningId, NewListening, Watch};
+use forkful_os::keeper::Hold;
 use forkful_os::listener::{self, SocketFile, TcpGroup, UnixOptions};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Port, PrimaryConfig};
@@ -21,7 +23,7 @@ const BACKLOG_DEFAULT: u32 = 511;
 const EACCES: i32 = 13;
 
 /// Which queries mean the same listening.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ListenKey {
     address: Option<String>,
     port: i64,
@@ -57,6 +59,8 @@ pub(crate) struct Listening {
     pub(crate) address: String,
     /// How the reactor watches each socket of the source.
     pub(crate) watched: Vec<Watch>,
+    /// What keeps each of the sockets; dropped with them.
+    pub(crate) holds: Vec<Hold>,
 }
 
 /// The sockets behind an address.
@@ -77,7 +81,13 @@ impl Listening {
         let source = bind_source(query, config)?;
         let address = describe(query, &source);
         let (key, data) = (ListenKey::of(query), query.data.clone());
-        Ok(Self { key, source, data, address, watched: vec![Watch::Not] })
+        Ok(Self { key, source, data, address, watched: vec![Watch::Not], holds: Vec::new() })
+    }
+
+    /// Has a socket kept for another daemon.
+    pub(crate) fn keep(&mut self, member: usize, id: ListeningId, config: &PrimaryConfig) {
+        let hold = config.keeping.keep(config.socket_name(id, member), self.socket(member));
+        self.holds.push(hold);
     }
 
     /// What the dispatcher has to know of it.

@@ -100,8 +100,10 @@ impl Primary {
         if self.listenings.len() >= LISTENINGS_MAX {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
-        let listening = Listening::bind(query, &self.config)?;
+        let mut listening = Listening::bind(query, &self.config)?;
         let id = self.dispatcher.add_listening(listening.as_new(), now);
+        listening.keep(0, id, &self.config);
+        self.has_changed = true;
         self.listenings.insert(id, listening);
         self.by_key.insert(key, id);
         Ok(id)
@@ -141,6 +143,8 @@ impl Primary {
     fn add_member(&mut self, id: ListeningId) -> io::Result<usize> {
         let Some(listening) = self.listenings.get_mut(&id) else { return Ok(0) };
         let member = listening.add_member()?;
+        listening.keep(member, id, &self.config);
+        self.has_changed = true;
         self.dispatcher.add_member(id);
         Ok(member)
     }

@@ -3,7 +3,7 @@
 use forkful_core::metrics::Readings;
 use forkful_core::steering::evenness::Connections;
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -83,10 +83,12 @@ pub enum AgentMessage {
     LacksWorkers,
     /// The connections that stay with it.
     Count(Connections),
+    /// It has got everything that was sent before the line that it echoes.
+    Echo,
 }
 
 /// A version of Node.js, without what may follow the three numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeVersion {
     /// The line of releases.
     pub major: u16,
@@ -146,7 +148,7 @@ pub struct Query {
 }
 
 /// `addressType`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AddressKind {
     /// 4.
     Tcp4,
@@ -324,6 +326,7 @@ impl Raw<'_> {
                 Some(report) => Incoming::Agent(AgentMessage::Report(report)),
                 None => Incoming::Ignored,
             },
+            (Some("NODE_FORKFUL"), Some("echo")) => Incoming::Agent(AgentMessage::Echo),
             (Some("NODE_FORKFUL"), Some("lacks-workers")) => Incoming::Agent(AgentMessage::LacksWorkers),
             (Some("NODE_FORKFUL"), Some("count")) => match (self.staying, self.movable) {
                 (Some(staying), Some(movable)) if movable <= staying => {

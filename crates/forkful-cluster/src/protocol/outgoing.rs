@@ -160,6 +160,11 @@ pub fn agent_count() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"
 }
 
+/// Asks the agent for an echo, which comes after its worker's answers to all that was sent before.
+pub fn agent_echo() -> &'static [u8] {
+    b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"echo\"}\n"
+}
+
 /// Asks the agent to close this number of kept HTTP/1 connections, each with its next response.
 pub fn agent_move(connections: u32) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"move\",\"connections\":{connections}}}\n").into_bytes()

@@ -51,8 +51,14 @@ impl World {
     /// `counts_closes`: whether the primary is told of closed connections.
     pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
         let reactor = Rc::new(Reactor::new().unwrap());
-        let config =
-            PrimaryConfig { balance, token_base: 5 << TOKEN_BITS, owner: None, lends: false, lowest_port: 0 };
+        let config = PrimaryConfig {
+            balance,
+            token_base: 5 << TOKEN_BITS,
+            owner: None,
+            lends: false,
+            lowest_port: 0,
+            keeping: forkful_os::keeper::Keeping::default(),
+        };
         Self {
             primary: Primary::new(config, Rc::clone(&reactor), counts_closes),
             reactor,
@@ -77,7 +83,7 @@ impl World {
         let number = self.next_worker;
         self.next_worker += 1;
         let remote = self.recalls.then(|| remote_end(&theirs));
-        self.primary.attach(WorkerId(number), ours, remote).unwrap();
+        self.primary.attach(WorkerId(number), (ours, forkful_os::keeper::Hold::default()), remote).unwrap();
         // No process is behind it, so the scheduler has nothing to say of it.
         let slot = u16::try_from(self.workers.len()).unwrap();
         self.primary.identify(WorkerId(number), u32::MAX, slot);

@@ -37,6 +37,7 @@ impl Engine {
     /// Feeds an event to an app's supervisor and performs what follows.
     pub(super) fn supervise(&mut self, app: AppId, event: Event) {
         let now = self.clock.now();
+        self.apps.note_unwritten(app);
         let others = others_of(&self.apps, app);
         let Some(entry) = self.apps.get_mut(app) else { return };
         let has_left = |job: &JobId| self.jobs.has_client_left(*job);

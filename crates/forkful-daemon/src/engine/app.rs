@@ -16,6 +16,7 @@ use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, Effect, SlotRecord};
 use forkful_os::cgroup::{AppGroup, WorkerGroup};
+use forkful_os::keeper::Hold;
 use forkful_os::process::Child;
 
 use super::cpu_sample::CpuSample;
@@ -152,6 +153,10 @@ pub(crate) struct Process {
     pub(crate) lacks: BTreeSet<Lack>,
     /// It was found to owe an answer.
     pub(crate) doubt: Option<Doubt>,
+    /// What the other end of its channel is known by.
+    pub(crate) cookie: Option<u64>,
+    /// What keeps its descriptors for another daemon; dropped with them.
+    pub(crate) _holds: Vec<Hold>,
 }
 
 /// A process that did not answer a ping in time, as it was when this was first noticed.
@@ -162,6 +167,35 @@ pub(crate) struct Doubt {
     pub(crate) asked: Time,
     /// CPU time that the process had used when this was noticed.
     pub(crate) used: Duration,
+}
+
+impl Process {
+    /// A process that has just been started.
+    pub(crate) fn new(
+        child: Child,
+        worker: WorkerId,
+        mark: forkful_os::tree::Mark,
+        (spawned, started_at_ms): (Time, u64),
+    ) -> Self {
+        Self {
+            child,
+            worker,
+            mark,
+            stdin: None,
+            pid_file: None,
+            group: None,
+            spawned,
+            started_at_ms,
+            ended: None,
+            readings: None,
+            node_version: None,
+            reports: WorkerReports::default(),
+            lacks: BTreeSet::new(),
+            doubt: None,
+            cookie: None,
+            _holds: Vec::new(),
+        }
+    }
 }
 
 /// An ended process whose tree is not gone yet.

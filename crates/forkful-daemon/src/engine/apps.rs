@@ -1,7 +1,7 @@
 //! The apps that exist, and the numbers that they and their workers get. Everybody may read them as a map; they come and
 //! go through the functions here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -11,6 +11,7 @@ use forkful_core::random::Random;
 use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
 use forkful_core::wakes::Wakes;
+use forkful_os::keeper::Keeping;
 use forkful_os::reactor::Reactor;
 use tokio::sync::oneshot;
 
@@ -36,6 +37,8 @@ pub(crate) struct Apps {
     counted: CountedPorts,
     /// Seeds of the apps' jitter.
     chance: Random,
+    /// Those that are not any more what was written down of them.
+    unwritten: BTreeSet<AppId>,
 }
 
 impl Deref for Apps {
@@ -56,6 +59,7 @@ impl Apps {
             wakes: Wakes::default(),
             counted: CountedPorts::default(),
             chance,
+            unwritten: BTreeSet::new(),
         }
     }
 
@@ -92,10 +96,54 @@ impl Apps {
         &mut self.counted
     }
 
+    /// What another daemon has to know of an app may have changed.
+    pub(super) fn note_unwritten(&mut self, app: AppId) {
+        self.unwritten.insert(app);
+    }
+
+    /// The apps that are to be written down again.
+    pub(super) fn take_unwritten(&mut self) -> BTreeSet<AppId> {
+        self.refresh();
+        std::mem::take(&mut self.unwritten)
+    }
+
+    /// The numbers that were given last: of apps, and of workers the next one.
+    pub(super) fn numbers(&self) -> (u32, u32) {
+        (self.last, self.next_pm_id)
+    }
+
+    /// Goes on with the numbers of a daemon before this one.
+    pub(super) fn resume_numbers(&mut self, (last, next_pm_id): (u32, u32)) {
+        (self.last, self.next_pm_id) = (last, next_pm_id);
+    }
+
+    /// An app of a daemon before this one.
+    pub(super) fn insert_again(&mut self, id: AppId, entry: App) {
+        self.holds_some |= entry.supervisor.waits_for_others();
+        self.wakes.note_change(id);
+        self.unwritten.insert(id);
+        self.all.insert(id, entry);
+    }
+
+    /// What the primary of an app is told.
+    pub(super) fn config_of(id: AppId, spec: &AppSpec, keeping: &Keeping) -> PrimaryConfig {
+        PrimaryConfig {
+            balance: balance_of(spec),
+            lends: spec.mode == Mode::Fork,
+            token_base: u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS,
+            owner: other_user(spec),
+            lowest_port: lowest_port_of(spec),
+            keeping: keeping.clone(),
+        }
+    }
+
     /// Asks the apps that may have changed what is kept of them here.
     fn refresh(&mut self) {
-        let Self { all, wakes, counted, .. } = self;
+        let Self { all, wakes, counted, unwritten, .. } = self;
         wakes.refresh(|app| {
+            if all.get_mut(&app).is_none_or(|entry| entry.primary.take_changed()) {
+                unwritten.insert(app);
+            }
             let entry = all.get(&app);
             counted.note(app, entry.into_iter().flat_map(|entry| entry.primary.counted_ports()).collect());
             entry?.next_wake()
@@ -116,15 +164,9 @@ impl Apps {
     }
 
     /// Makes an app that has no slots yet.
-    pub(crate) fn create(&mut self, spec: AppSpec, reactor: &Rc<Reactor>) -> AppId {
+    pub(crate) fn create(&mut self, spec: AppSpec, reactor: &Rc<Reactor>, keeping: &Keeping) -> AppId {
         let id = self.new_id();
-        let config = PrimaryConfig {
-            balance: balance_of(&spec),
-            lends: spec.mode == Mode::Fork,
-            token_base: u64::from(id.0) << forkful_cluster::primary::TOKEN_BITS,
-            owner: other_user(&spec),
-            lowest_port: lowest_port_of(&spec),
-        };
+        let config = Self::config_of(id, &spec, keeping);
         let supervisor = AppSupervisor::new(spec, self.chance.bits());
         self.wakes.note_change(id);
         self.all.insert(id, App::new(supervisor, Primary::new(config, Rc::clone(reactor), false)));

@@ -1,22 +1,15 @@
 //! The one place of the engine that reads clocks.
 
-use std::time::Instant;
-
 use forkful_core::Time;
 pub(crate) use forkful_os::wall_clock::now_ms as wall_ms;
 
-/// Translates between the core's [`Time`] and the clocks of the machine.
+/// The clock that the core's [`Time`] is of: the monotonic one of the machine as it is, so that a time that was written
+/// down means the same to another daemon.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    start: Instant,
-}
+pub(crate) struct Clock;
 
 impl Clock {
-    pub(crate) fn new() -> Self {
-        Self { start: Instant::now() }
-    }
-
     pub(crate) fn now(self) -> Time {
-        Time::from_start(self.start.elapsed())
+        Time::from_start(forkful_os::clock::monotonic())
     }
 }

@@ -213,6 +213,16 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    /// The number of the newest job.
+    pub(super) fn newest(&self) -> u64 {
+        self.last
+    }
+
+    /// Goes on after the jobs of a daemon before this one, whose clients are gone.
+    pub(super) fn resume_after(&mut self, last: u64) {
+        self.last = last;
+    }
+
     /// A command begins; without a `reply` nobody waits for its end.
     pub(crate) fn begin(&mut self, reply: Option<Reply<ActionReply>>) -> JobId {
         self.last += 1;

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use forkful_api::types::{ActionReply, ErrorCode};
 use forkful_core::supervisor::JobId;
+use forkful_os::keeper::Kept;
 
+use super::adoption::{Inheritance, Owners, Taken, end_strays};
 use super::commands::{answer, refuse};
 use super::resurrect::{Candidate, Resurrection, Revived, broken_states, exists_already};
+use super::written::{Written, WrittenDaemon};
 use super::{Engine, Phase, Started};
 use crate::command::{Keep, Reply};
+use crate::inherited::StateFile;
 use crate::service_environment;
 use crate::store::Loaded;
 
@@ -31,6 +35,76 @@ impl Engine {
         if let Some(persistence) = &mut self.persistence {
             persistence.note_change();
         }
+    }
+
+    /// What another daemon has to know is written down, if there is a keeper.
+    pub(super) fn write_down(&mut self) {
+        let Some(persistence) = &mut self.persistence else { return };
+        let (marks, jobs, phase) = (self.starts.marks(), &self.jobs, self.life.phase);
+        persistence.write_down(&mut self.apps, |apps| {
+            let (last_app, next_pm_id) = apps.numbers();
+            WrittenDaemon {
+                instance: marks.instance().to_string(),
+                marks_given: marks.given(),
+                last_app,
+                next_pm_id,
+                last_job: jobs.newest(),
+                is_closing: phase != Phase::Serving,
+                ..WrittenDaemon::default()
+            }
+        });
+    }
+
+    /// From now on, what another daemon has to know is written down.
+    pub(crate) fn write_to(&mut self, file: StateFile) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.write_to(file);
+        }
+    }
+
+    /// Goes on with the workers of a daemon before this one.
+    pub(crate) fn take_up(&mut self, written: Written, kept: Vec<Kept>) {
+        let Written { daemon, apps } = written;
+        self.apps.resume_numbers((daemon.last_app, daemon.next_pm_id));
+        self.jobs.resume_after(daemon.last_job);
+        if let Some(persistence) = &mut self.persistence {
+            persistence.resume(&daemon);
+        }
+        let mut owners = Owners {
+            apps: &mut self.apps,
+            processes: &mut self.processes,
+            starts: &mut self.starts,
+            logs: &self.logs,
+            options: &self.options,
+            reactor: self.wake.reactor(),
+            now: self.clock.now(),
+        };
+        let (mut inheritance, mut taken) = (Inheritance::new(kept), Taken::default());
+        for app in apps {
+            owners.take_up(app, &mut inheritance, &mut taken);
+        }
+        // What nobody has taken is let go of.
+        drop(inheritance);
+        end_strays(self.starts.marks().instance(), &taken.marks);
+        self.processes.reap_orphans(|pid| self.starts.is_being_started(pid));
+        let now = self.clock.now();
+        let ids: Vec<_> = self.apps.keys().copied().collect();
+        for id in ids {
+            if let Some(entry) = self.apps.get_mut(id) {
+                entry.begin_upkeep(id, self.options.home.path(), now, &self.inbox.back);
+            }
+        }
+        for (app, event) in taken.events {
+            self.supervise(app, event);
+        }
+        log_line!("forkful: goes on with {} processes of {} apps", taken.workers, self.apps.len());
+        if !taken.lost.is_empty() {
+            drop(self.start_now(taken.lost));
+        }
+        if daemon.is_closing {
+            self.kill(None);
+        }
+        self.settle();
     }
 
     /// A daemon that ends saves nothing more: what ran then is what should run again.

@@ -17,7 +17,7 @@ use crate::home::AgentPlace;
 
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
 /// marks the low descriptors close-on-exec at start).
-const CHANNEL_FD: i32 = 3;
+pub(super) const CHANNEL_FD: i32 = 3;
 
 /// Tells the agent that the primary opens the sockets of a process that is no worker of a cluster.
 const LENDS_VARIABLE: &str = "FORKFUL_LENDS";
@@ -42,7 +42,7 @@ pub(crate) struct Identity<'a> {
 pub(crate) struct Ends {
     pub(crate) channel: Option<OwnedFd>,
     /// What the other end of the channel is known by.
-    cookie: Option<u64>,
+    pub(crate) cookie: Option<u64>,
     /// Does not block.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
@@ -90,6 +90,7 @@ pub(crate) fn prepare(spec: &AppSpec, identity: &Identity<'_>) -> io::Result<(Sp
         run_as: spec.launch.run_as.as_ref().map(run_as),
         mark: Some(identity.mark),
         groups: None,
+        keeping: forkful_os::keeper::Keeping::default(),
     };
     Ok((plan, Ends { channel, cookie, stdin, stdout, stderr }))
 }

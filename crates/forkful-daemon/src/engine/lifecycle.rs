@@ -3,24 +3,23 @@
 //! When one has ended, its tree is cleared away, then the core is told. The leader stays a zombie until its tree is gone, so
 //! that neither its id nor its group's can be used by somebody else while signals are still sent to them.
 
-use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use forkful_api::conversation::WorkerReports;
 use forkful_api::types::LogStream;
 use forkful_core::Time;
 use forkful_core::slot::{Event, Exit};
 use forkful_core::supervisor;
+use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::tree;
 
-use super::Engine;
-use super::app::{AppId, Ended, Later, Process, ProcessKey};
+use super::app::{App, AppId, Ended, Later, Process, ProcessKey};
 use super::exit_tail::ExitTail;
 use super::launch::Ends;
 use super::starting::{Begun, StartOutcome, StartResult};
-use crate::logs::{LineStyle, StreamSpec};
+use super::{Engine, EngineOptions};
+use crate::logs::{EchoPrefix, LineStyle, StreamSpec};
 
 /// Between two looks at a tree that has been sent SIGKILL.
 const TREE_LOOK: Duration = Duration::from_millis(5);
@@ -75,15 +74,23 @@ impl Engine {
         let (app, slot, generation) = key;
         let Begun { child, ends, mark, worker, group, .. } = begun;
         let remote = ends.remote_of(&child);
-        let Ends { channel, stdin, stdout, stderr, .. } = ends;
+        let Ends { channel, cookie, stdin, stdout, stderr } = ends;
+        let keeping = self.options.keeping.clone();
+        let keep =
+            |kind, fd: BorrowedFd<'_>| keeping.keep(Name { kind, app: app.0, of: worker.0, part: 0 }, fd);
         if let Err(error) = self.processes.watch(&child.pidfd, key) {
             // Its end would never be noticed.
             tree::signal_tree(&child, mark, SIGKILL);
             return self.fail_spawn(key, format!("cannot watch the new process: {error}"));
         }
         self.processes.note_begun(child.pid);
-        self.attach_logs(app, slot, stdout, stderr);
+        let holds = [keep(Kind::Out, stdout.as_fd()), keep(Kind::Err, stderr.as_fd())];
+        self.attach_logs(app, slot, [stdout, stderr], holds);
         let Some(entry) = self.apps.get_mut(app) else { return };
+        let channel = channel.map(|channel| {
+            let hold = keep(Kind::Channel, channel.as_fd());
+            (channel, hold)
+        });
         if let Some(channel) = channel
             && let Err(error) = entry.primary.attach(worker, channel, remote)
         {
@@ -93,22 +100,12 @@ impl Engine {
         let Some(place) = entry.places.get_mut(&slot) else { return };
         let started_at_ms = super::clock::wall_ms();
         place.started_at_ms = Some(started_at_ms);
-        let process = Process {
-            child,
-            worker,
-            mark,
-            stdin: stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin))),
-            pid_file: None,
-            group,
-            spawned: now,
-            started_at_ms,
-            ended: None,
-            readings: None,
-            node_version: None,
-            reports: WorkerReports::default(),
-            lacks: BTreeSet::new(),
-            doubt: None,
-        };
+        let mut holds = vec![keep(Kind::Process, child.pidfd.as_fd())];
+        holds.extend(stdin.as_ref().map(|stdin| keep(Kind::Stdin, stdin.as_fd())));
+        let stdin = stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin)));
+        let began = (now, started_at_ms);
+        let process =
+            Process { stdin, group, cookie, _holds: holds, ..Process::new(child, worker, mark, began) };
         let is_alone = place.processes.is_empty();
         entry.add_process(slot, generation, process);
         if is_alone {
@@ -118,21 +115,14 @@ impl Engine {
         self.supervise(app, supervisor::Event::Runs(slot, generation));
     }
 
-    fn attach_logs(&self, app: AppId, slot: u16, stdout: OwnedFd, stderr: OwnedFd) {
+    fn attach_logs(&self, app: AppId, slot: u16, pipes: [OwnedFd; 2], holds: [Hold; 2]) {
         let echo = self.options.echo.then(|| self.apps.echo_prefix(slot));
         let Some(entry) = self.apps.get(&app) else { return };
-        let Some(place) = entry.places.get(&slot) else { return };
-        for (stream, pipe) in [(LogStream::Out, stdout), (LogStream::Err, stderr)] {
-            let spec = StreamSpec {
-                app: entry.spec().name.to_string(),
-                pm_id: place.pm_id,
-                stream,
-                paths: if self.options.write_log_files { place.log_paths(stream) } else { Vec::new() },
-                style: LineStyle::from(&entry.spec().logs),
-                rotation: entry.spec().logs.rotation.clone(),
-                echo: echo.clone(),
-            };
-            self.logs.attach(spec, pipe);
+        let streams = log_streams(&self.options, echo.as_ref(), entry, slot);
+        for ((spec, pipe), hold) in streams.into_iter().zip(pipes).zip(holds) {
+            if let Some(spec) = spec {
+                self.logs.attach_kept(spec, pipe, hold);
+            }
         }
     }
 
@@ -180,4 +170,25 @@ impl Engine {
         self.feed(app, slot, Event::Exited(generation, ended.exit));
         self.apps.free_ports(app);
     }
+}
+
+/// Where stdout and stderr of a slot's process go.
+pub(super) fn log_streams(
+    options: &EngineOptions,
+    echo: Option<&EchoPrefix>,
+    entry: &App,
+    slot: u16,
+) -> [Option<StreamSpec>; 2] {
+    [LogStream::Out, LogStream::Err].map(|stream| {
+        let place = entry.places.get(&slot)?;
+        Some(StreamSpec {
+            app: entry.spec().name.to_string(),
+            pm_id: place.pm_id,
+            stream,
+            paths: if options.write_log_files { place.log_paths(stream) } else { Vec::new() },
+            style: LineStyle::from(&entry.spec().logs),
+            rotation: entry.spec().logs.rotation.clone(),
+            echo: echo.cloned(),
+        })
+    })
 }

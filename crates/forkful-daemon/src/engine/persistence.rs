@@ -16,8 +16,10 @@ use tokio::sync::watch;
 use super::app::App;
 use super::apps::Apps;
 use super::commands::{answer, refuse};
+use super::written::{Writing, WrittenDaemon};
 use crate::Home;
 use crate::command::Reply;
+use crate::inherited::StateFile;
 use crate::store::{Carried, STATE_BYTES_MAX, Saved, Writer};
 
 /// How long a reply waits for the state to be on disk; then it tells that it is not.
@@ -36,6 +38,8 @@ pub(crate) struct Persistence {
     noted_sockets: BTreeSet<PathBuf>,
     /// Some app has a socket that is not noted yet.
     has_new_sockets: bool,
+    /// What a daemon that follows this one is told, with a keeper.
+    writing: Option<Writing>,
 }
 
 impl Persistence {
@@ -48,7 +52,45 @@ impl Persistence {
             pending: Vec::new(),
             noted_sockets: BTreeSet::new(),
             has_new_sockets: false,
+            writing: None,
         })
+    }
+
+    /// From now on, what another daemon has to know is written down.
+    pub(super) fn write_to(&mut self, file: StateFile) {
+        self.writing = Some(Writing::new(file));
+    }
+
+    /// Writes down what has changed.
+    pub(super) fn write_down(&mut self, apps: &mut Apps, daemon: impl FnOnce(&Apps) -> WrittenDaemon) {
+        let changed = apps.take_unwritten();
+        let Some(writing) = &mut self.writing else { return };
+        let carried = self
+            .carried
+            .iter()
+            .map(|carried| (carried.name.clone(), carried.value.clone(), carried.fault.clone()));
+        let daemon = WrittenDaemon {
+            owns_saved: self.saving.is_own(),
+            pending: self.pending.clone(),
+            carried: carried.collect(),
+            ..daemon(apps)
+        };
+        writing.write(&changed, daemon, apps);
+    }
+
+    /// Goes on with what a daemon before this one had saved.
+    pub(super) fn resume(&mut self, written: &WrittenDaemon) {
+        if written.owns_saved {
+            self.saving.take_up(true);
+        }
+        self.pending.clone_from(&written.pending);
+        let carried = |(name, value, fault): &(String, Value, String)| Carried {
+            name: name.clone(),
+            value: value.clone(),
+            fault: fault.clone(),
+        };
+        self.carried = written.carried.iter().map(carried).collect();
+        self.note_change();
     }
 
     /// What should run is not any more what was saved.

@@ -12,11 +12,12 @@ use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::pid_file_of;
 use forkful_core::supervisor::{Event, Observation};
 use forkful_core::upkeep::renewal::LOOK_EVERY;
+use forkful_os::keeper::Keeping;
 use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::{process, procinfo, tree};
 
-use super::PROCESS_BIT;
 use super::app::{App, Process, ProcessKey};
+use super::{KEEPER_TOKEN, PROCESS_BIT};
 use crate::pid_files::PidFiles;
 
 /// A view of all processes serves signals for so long.
@@ -25,6 +26,8 @@ pub(super) const LOOK_FRESH: Duration = Duration::from_millis(100);
 /// See the module's documentation.
 pub(super) struct Processes {
     reactor: Rc<Reactor>,
+    /// Whose children the workers are, if not ours.
+    keeping: Keeping,
     /// Those whose end is awaited, by the number in their reactor token.
     watched: HashMap<u64, ProcessKey>,
     /// The number given last.
@@ -39,16 +42,20 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    pub(super) fn new(reactor: Rc<Reactor>) -> Self {
-        Self {
+    pub(super) fn new(reactor: Rc<Reactor>, keeping: &Keeping) -> io::Result<Self> {
+        if let Some(socket) = keeping.socket() {
+            reactor.add(socket, KEEPER_TOKEN, Interest::READ)?;
+        }
+        Ok(Self {
             reactor,
+            keeping: keeping.clone(),
             watched: HashMap::new(),
             last_watch: 0,
             pids: HashSet::new(),
             pid_files: PidFiles::default(),
             snapshot: None,
             look: tree::Snapshot::take,
-        }
+        })
     }
 
     /// Whether neither a process nor a view of processes is kept.
@@ -106,7 +113,22 @@ impl Processes {
     /// Reaps what others have left to us. Zombies that are left are looked for again at the next child's end.
     pub(super) fn reap_orphans(&self, is_being_started: impl Fn(u32) -> bool) {
         let is_ours = |pid| self.pids.contains(&pid) || is_being_started(pid);
-        let _failed = tree::reap_orphans(&is_ours);
+        let _failed = tree::reap_orphans(&is_ours, &self.keeping);
+    }
+
+    /// Takes what the keeper says. When it has ended, workers that it had are nobody's children any more: how they end is
+    /// not known then, and workers that are started from now on are ours.
+    pub(super) fn hear_keeper(&self, is_being_started: impl Fn(u32) -> bool) {
+        let socket = self.keeping.socket();
+        match self.keeping.take_news() {
+            Ok(true) => self.reap_orphans(is_being_started),
+            Ok(false) => {}
+            Err(_) => {
+                let _gone = socket.map(|socket| self.reactor.remove(socket));
+                tree::set_head(0);
+                log_line!("forkful: the keeper has ended: apps would not survive this daemon from now on");
+            }
+        }
     }
 
     /// Whether processes are about that others have left to us.

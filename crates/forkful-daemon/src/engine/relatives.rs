@@ -17,6 +17,7 @@ use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::spec::Mode;
 use forkful_os::identity;
+use forkful_os::keeper::Hold;
 use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::tree::Mark;
 
@@ -105,7 +106,7 @@ impl App {
         }
         self.workers.started += 1;
         let worker = WorkerId(self.workers.started);
-        self.primary.attach(worker, stream.into(), None)?;
+        self.primary.attach(worker, (stream.into(), Hold::default()), None)?;
         self.primary.identify(worker, pid, slot);
         if let Some(leader) = self.worker(slot, generation) {
             self.primary.belongs_to(worker, leader);

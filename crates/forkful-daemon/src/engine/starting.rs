@@ -170,6 +170,11 @@ impl Starts {
         }
     }
 
+    /// The marks that were given.
+    pub(super) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
     /// What the descendants of a new process are known by.
     pub(super) fn give_mark(&mut self) -> Mark {
         self.marks.give()
@@ -207,6 +212,7 @@ impl Starts {
             Ok((mut plan, ends)) => {
                 let (group, membership) = join_group(self.groups.as_ref(), app, entry, mark)?.unzip();
                 plan.groups = membership;
+                plan.keeping = options.keeping.clone();
                 self.order(key, entry, (plan, agent), Known { ends, mark, worker, group }, now)
             }
             Err(error) => {

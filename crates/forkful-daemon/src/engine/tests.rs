@@ -41,6 +41,7 @@ impl World {
             agent: None,
             echo: false,
             write_log_files: false,
+            keeping: Keeping::default(),
         };
         let (engine, back) = Engine::new(options, tree::Marks::new()).unwrap();
         Self { engine, back, _home: home }

@@ -85,6 +85,8 @@ impl Queue {
             let lines = batch.line_count();
             batch.stream.counters.add_dropped(lines);
             *state.shedding.get_or_insert(0) += lines;
+            drop(state);
+            batch.settle();
             return;
         }
         state.bytes += cost;

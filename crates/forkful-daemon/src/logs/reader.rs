@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
 use forkful_api::types::LogStream;
+use forkful_os::keeper::Hold;
 use forkful_os::reactor::{Interest, Reactor};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
+use super::careful::{Care, Done, Look, Receipt, Side};
 use super::follow::FollowRequest;
 use super::frame::Framer;
 use super::lines::LineSenders;
@@ -41,12 +43,14 @@ const PIPE_BYTES_LARGE: usize = 1 << 20;
 /// Pipes that are large at a time. A user who has 64 MiB of pipes gets only tiny new ones, in every program
 /// (pipe(7), pipe-user-pages-soft), so half of that is left alone.
 const PIPES_LARGE_MAX: usize = 32;
+/// How a pipe is watched that is read with care: after each report it is silent until its bytes are written.
+const CAREFULLY: Interest = Interest::READ_ONCE;
 /// The token of the wake-up descriptor; streams count from 0.
 const WAKE: u64 = u64::MAX;
 
 /// Messages from the handle. Their number is bounded by what the engine asks for: a few per worker and request.
 pub(super) enum Control {
-    Attach { info: Arc<StreamInfo>, pipe: OwnedFd },
+    Attach { info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold },
     BeginProcess { pm_id: u32 },
     StderrTail { pm_id: u32, reply: oneshot::Sender<Vec<String>> },
     Forget { pm_id: u32 },
@@ -68,6 +72,9 @@ pub(super) struct Reader {
     large_pipes: usize,
     scratch: Vec<u8>,
     line_bytes_max: usize,
+    /// For pipes that are read with care.
+    side: Option<Side>,
+    done: Arc<Done>,
     /// Memory of all framers.
     partial_bytes: usize,
     partial_bytes_max: usize,
@@ -80,6 +87,8 @@ struct Stream {
     /// The worker's process whose pipe this is.
     generation: u64,
     is_large: bool,
+    /// For a pipe that is kept for another daemon.
+    care: Option<Care>,
 }
 
 /// A worker's present process.
@@ -118,6 +127,8 @@ impl Reader {
             processes: HashMap::new(),
             large_pipes: 0,
             scratch: Vec::new(),
+            side: None,
+            done: Arc::default(),
             line_bytes_max,
             partial_bytes: 0,
             partial_bytes_max,
@@ -129,7 +140,7 @@ impl Reader {
         let (mut events, mut turn_began) = (Vec::new(), Instant::now());
         let mut is_behind = false;
         loop {
-            if let Err(fault) = self.reactor.wait(&mut events, None) {
+            if let Err(fault) = self.reactor.wait(&mut events, self.patience()) {
                 let report = &self.report;
                 report(&format!("error: the log service ends, for it cannot wait for output: {fault}"));
                 break;
@@ -157,6 +168,7 @@ impl Reader {
                     }
                 }
             }
+            self.settle_careful();
             self.queue.wake(self.partial_bytes);
             if self.streams.is_empty() {
                 self.scratch = Vec::new();
@@ -167,7 +179,7 @@ impl Reader {
 
     fn control(&mut self, control: Control) {
         match control {
-            Control::Attach { info, pipe } => self.attach(info, pipe),
+            Control::Attach { info, pipe, hold } => self.attach(info, pipe, hold),
             Control::BeginProcess { pm_id } => {
                 let process = self.processes.entry(pm_id).or_default();
                 *process = Process { generation: process.generation + 1, stderr: RecentLines::default() };
@@ -198,11 +210,17 @@ impl Reader {
         }
     }
 
-    fn attach(&mut self, info: Arc<StreamInfo>, pipe: OwnedFd) {
+    fn attach(&mut self, info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold) {
         let token = self.next_token;
-        let added = rustix::io::ioctl_fionbio(&pipe, true)
-            .map_err(io::Error::from)
-            .and_then(|()| self.reactor.add(pipe.as_fd(), token, Interest::READ));
+        if self.side.is_none() && hold.word().is_some() {
+            // Without it, the pipe is read as any other.
+            self.side = Side::new().ok();
+        }
+        let nonblocking = rustix::io::ioctl_fionbio(&pipe, true).map_err(io::Error::from);
+        let care =
+            Care::new(token, &pipe, hold, (&self.wake, &self.done)).ok().filter(|_| self.side.is_some());
+        let interest = if care.is_some() { CAREFULLY } else { Interest::READ };
+        let added = nonblocking.and_then(|()| self.reactor.add(pipe.as_fd(), token, interest));
         if let Err(fault) = added {
             let report = &self.report;
             report(&format!(
@@ -215,7 +233,7 @@ impl Reader {
         self.queue.push(Job::Open(Arc::clone(&info)));
         let generation = self.processes.entry(info.pm_id).or_default().generation;
         let framer = Framer::new(self.line_bytes_max);
-        self.streams.insert(token, Stream { info, pipe, framer, generation, is_large: false });
+        self.streams.insert(token, Stream { info, pipe, framer, generation, is_large: false, care });
     }
 
     /// Reads once from a stream.
@@ -223,6 +241,9 @@ impl Reader {
         let Some(stream) = self.streams.get_mut(&token) else { return Turn::Empty };
         self.scratch.clear();
         self.scratch.reserve_exact(READ_BYTES_MAX);
+        if stream.care.is_some() {
+            return self.careful_turn(token);
+        }
         match rustix::io::read(&stream.pipe, spare_capacity(&mut self.scratch)) {
             Ok(0) => {
                 self.end(token);
@@ -235,7 +256,7 @@ impl Reader {
                     stream.is_large = true;
                     self.large_pipes += 1;
                 }
-                self.deliver(token);
+                self.deliver(token, None);
                 Turn::Read(count)
             }
             Err(Errno::AGAIN | Errno::INTR) => Turn::Empty,
@@ -247,12 +268,13 @@ impl Reader {
     }
 
     /// Frames what was read into the scratch buffer.
-    fn deliver(&mut self, token: u64) {
+    fn deliver(&mut self, token: u64, receipt: Option<Receipt>) {
         let Some(stream) = self.streams.get_mut(&token) else { return };
         let held_before = stream.framer.capacity();
         let framed = stream.framer.push(&self.scratch);
         self.partial_bytes = self.partial_bytes - held_before + stream.framer.capacity();
         if framed.is_empty() {
+            debug_assert!(receipt.is_none(), "whole lines have come");
             self.keep_partials_bounded();
             return;
         }
@@ -275,6 +297,7 @@ impl Reader {
             body,
             body_range,
             at_ms: forkful_os::wall_clock::now_ms(),
+            receipt,
         });
         self.keep_partials_bounded();
     }
@@ -297,8 +320,70 @@ impl Reader {
                 body: Vec::new(),
                 body_range: 0..0,
                 at_ms: forkful_os::wall_clock::now_ms(),
+                receipt: None,
             });
         }
+    }
+
+    /// Looks once at a stream whose bytes stay until they are written.
+    fn careful_turn(&mut self, token: u64) -> Turn {
+        let (Some(stream), Some(side)) = (self.streams.get_mut(&token), &self.side) else {
+            return Turn::Empty;
+        };
+        let Some(care) = stream.care.as_mut().filter(|care| !care.owes()) else { return Turn::Empty };
+        match care.look(&stream.pipe, side, &mut self.scratch) {
+            Look::Lines(receipt) => {
+                let count = self.scratch.len();
+                self.deliver(token, Some(receipt));
+                Turn::Read(count)
+            }
+            Look::Beginning => {
+                let count = self.scratch.len();
+                let _watched = self.reactor.modify(stream.pipe.as_fd(), token, CAREFULLY);
+                self.deliver(token, None);
+                Turn::Read(count)
+            }
+            Look::Nothing => {
+                let _watched = self.reactor.modify(stream.pipe.as_fd(), token, CAREFULLY);
+                Turn::Empty
+            }
+            Look::Ended => {
+                self.end(token);
+                Turn::Ended
+            }
+        }
+    }
+
+    /// What is written leaves the pipes, and what is waited for too long.
+    fn settle_careful(&mut self) {
+        let mut tokens = self.done.take();
+        if self.patience() == Some(Duration::ZERO) {
+            let is_late = |stream: &Stream| {
+                let ends = stream.care.as_ref().and_then(Care::patience_ends);
+                ends.is_some_and(|at| at <= Instant::now())
+            };
+            tokens.extend(self.streams.iter().filter(|(_, stream)| is_late(stream)).map(|(token, _)| *token));
+        }
+        for token in tokens {
+            self.settle(token);
+        }
+    }
+
+    fn settle(&mut self, token: u64) {
+        if let Some(stream) = self.streams.get_mut(&token)
+            && let Some(care) = stream.care.as_mut().filter(|care| care.owes())
+        {
+            care.settle(&stream.pipe);
+            // The kernel has no reason to refuse what it has permitted.
+            let _watched = self.reactor.modify(stream.pipe.as_fd(), token, CAREFULLY);
+        }
+    }
+
+    /// How long the writer is waited for, if it is.
+    fn patience(&self) -> Option<Duration> {
+        self.side.as_ref()?;
+        let ends = self.streams.values().filter_map(|stream| stream.care.as_ref()?.patience_ends());
+        ends.min().map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// A stream is over: its last line may lack a newline.
@@ -314,7 +399,14 @@ impl Reader {
             }
             let info = Arc::clone(&stream.info);
             let at_ms = forkful_os::wall_clock::now_ms();
-            self.queue.push_lines(Batch { stream: info, head, body: Vec::new(), body_range: 0..0, at_ms });
+            self.queue.push_lines(Batch {
+                stream: info,
+                head,
+                body: Vec::new(),
+                body_range: 0..0,
+                at_ms,
+                receipt: None,
+            });
         }
         self.queue.push(Job::Close(stream.info));
     }
@@ -328,6 +420,8 @@ impl Reader {
             let mut left = rustix::io::ioctl_fionread(&stream.pipe).unwrap_or(0);
             // Once more than there is to read, to notice the end.
             loop {
+                // Who wants all that is there now does not wait for the writer.
+                self.settle(token);
                 match self.turn(token) {
                     Turn::Read(count) if left > 0 => left = left.saturating_sub(count as u64),
                     Turn::Read(_) | Turn::Empty | Turn::Ended => break,

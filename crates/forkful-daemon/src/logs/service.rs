@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use forkful_os::keeper::Hold;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::oneshot;
 
@@ -106,8 +107,13 @@ impl LogService {
 
     /// Takes over the read end of a worker's stdout or stderr, until it ends.
     pub fn attach(&self, spec: StreamSpec, pipe: OwnedFd) {
+        self.attach_kept(spec, pipe, Hold::default());
+    }
+
+    /// The same for one that is kept for another daemon, as long as it is read.
+    pub fn attach_kept(&self, spec: StreamSpec, pipe: OwnedFd, hold: Hold) {
         let counters = Arc::clone(self.shared.counters().entry(spec.pm_id).or_default());
-        self.shared.send(Control::Attach { info: Arc::new(StreamInfo::new(spec, counters)), pipe });
+        self.shared.send(Control::Attach { info: Arc::new(StreamInfo::new(spec, counters)), pipe, hold });
     }
 
     /// A new process of the worker begins: streams attached from now on are its, and `stderr_tail` forgets the

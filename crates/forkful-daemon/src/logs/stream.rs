@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use forkful_api::types::LogStream;
 use forkful_core::logs::LogRotation;
 
+use super::careful::Receipt;
 use super::echo::EchoPrefix;
 use super::style::LineStyle;
 
@@ -122,9 +123,18 @@ pub(crate) struct Batch {
     pub(super) body_range: std::ops::Range<usize>,
     /// Milliseconds since the Unix epoch.
     pub(super) at_ms: u64,
+    /// Given when they are written.
+    pub(super) receipt: Option<Receipt>,
 }
 
 impl Batch {
+    /// The lines are where they belong, or will never be.
+    pub(super) fn settle(&self) {
+        if let Some(receipt) = &self.receipt {
+            receipt.give();
+        }
+    }
+
     /// The bytes, in order.
     pub(super) fn parts(&self) -> [&[u8]; 2] {
         [&self.head, &self.body[self.body_range.clone()]]

@@ -328,6 +328,7 @@ impl Writer {
         }
         drop(by_file);
         drop(pieces);
+        batches.iter().for_each(Batch::settle);
         if self.rendered.capacity() > RENDERED_BYTES_KEPT {
             self.rendered = Vec::new();
         }

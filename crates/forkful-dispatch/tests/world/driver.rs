@@ -351,7 +351,9 @@ impl World {
                 let connections = forkful_core::steering::evenness::Connections::default();
                 self.step(Event::Counted { worker: id, connections });
             }
-            Item::Told(Message::Move(_) | Message::Disconnect { .. } | Message::Acknowledge { .. }) => {}
+            Item::Told(
+                Message::Move(_) | Message::Echo | Message::Disconnect { .. } | Message::Acknowledge { .. },
+            ) => {}
         }
     }
 

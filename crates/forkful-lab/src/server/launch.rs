@@ -126,6 +126,7 @@ fn plain(options: &Options<'_>, command: &Command, argv: Vec<String>) -> Result<
         run_as: None,
         mark: None,
         groups: None,
+        keeping: forkful_os::keeper::Keeping::default(),
     };
     let child = spawn(plan).map_err(|source| LabError::Spawn { arm: options.arm.name.clone(), source })?;
     Ok(Launched { tree: Tree::of_child(child), manager: None, ready_file: None })

@@ -58,7 +58,14 @@ impl Tree {
     pub(crate) fn of_pid(pid: u32) -> io::Result<Self> {
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
         let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
-        Ok(Self { root: Child { pid, pidfd, start_time: procinfo::start_time(pid)? } })
+        Ok(Self {
+            root: Child {
+                pid,
+                pidfd,
+                start_time: procinfo::start_time(pid)?,
+                keeping: forkful_os::keeper::Keeping::default(),
+            },
+        })
     }
 
     pub(crate) fn root(&self) -> &Child {

@@ -52,6 +52,7 @@ pub fn spawn_detached(
         run_as: None,
         mark: None,
         groups: None,
+        keeping: crate::keeper::Keeping::default(),
     })?;
     Ok(Detached { child, ready })
 }

@@ -1,7 +1,7 @@
 //! A lock file: at most one process at a time has it, and the kernel releases it when that process dies.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -21,6 +21,11 @@ impl LockFile {
     /// Takes the lock, or returns `None` when another process (or another object of this one) has it. The file is made
     /// with mode 0600 and holds the owner's pid for people to read.
     pub fn acquire(path: &Path) -> io::Result<Option<Self>> {
+        Self::acquire_for(std::process::id(), path)
+    }
+
+    /// The same, for a process that holds the lock on behalf of this one, and that the file names.
+    pub fn acquire_for(holder: u32, path: &Path) -> io::Result<Option<Self>> {
         for _ in 0..ATTEMPTS_MAX {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
@@ -32,11 +37,16 @@ impl LockFile {
             if is_still_at(&file, path)? {
                 // A full disk must not keep the daemon from starting; the text is for people only.
                 let _ = ftruncate(&file, 0);
-                let _ = rustix::io::pwrite(&file, format!("{}\n", std::process::id()).as_bytes(), 0);
+                let _ = rustix::io::pwrite(&file, format!("{holder}\n").as_bytes(), 0);
                 return Ok(Some(Self { file }));
             }
         }
         Err(Errno::AGAIN.into())
+    }
+
+    /// A lock that somebody has acquired and handed over by its descriptor.
+    pub fn handed_over(file: OwnedFd) -> Self {
+        Self { file }
     }
 
     /// Which file is locked: its device and its number there.
@@ -54,6 +64,12 @@ impl LockFile {
         let Some(lock) = identity(path) else { return false };
         let Ok(open) = std::fs::read_dir(format!("/proc/{holder}/fd")) else { return false };
         open.flatten().any(|file| identity(&file.path()) == Some(lock))
+    }
+}
+
+impl AsFd for LockFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

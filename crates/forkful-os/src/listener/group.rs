@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{bind, listen, sockopt};
@@ -15,6 +16,10 @@ use super::steer::{self, Steer};
 
 /// The most members of a group: one for the daemon and one per slot would need no more.
 pub const MEMBERS_MAX: usize = 1025;
+
+/// How often a group is asked whether the program that was its last owner's has gone. The kernel frees it within milliseconds.
+const TRIES_OF_HANDED_OVER: u32 = 50;
+const PAUSE_OF_HANDED_OVER: Duration = Duration::from_millis(1);
 
 /// Listeners on one address, numbered from 0 in the order they were added.
 ///
@@ -39,6 +44,18 @@ impl TcpGroup {
         listen(&first, clamp_backlog(backlog))?;
         let addr = local_addr(first.as_fd())?;
         Ok(Self { members: vec![first], addr, ipv6_only, backlog, round_robin: OnceLock::new() })
+    }
+
+    /// The group of a daemon before this one: all its members, in order. What the kernel does with new connections goes on.
+    pub fn handed_over(members: Vec<OwnedFd>, ipv6_only: bool, backlog: u32) -> io::Result<Self> {
+        let first = members.first().ok_or(Errno::INVAL)?;
+        let addr = local_addr(first.as_fd())?;
+        Ok(Self { members, addr, ipv6_only, backlog, round_robin: OnceLock::new() })
+    }
+
+    /// Whether members take IPv6 connections only, and how many may wait in each.
+    pub fn options(&self) -> (bool, u32) {
+        (self.ipv6_only, self.backlog)
     }
 
     /// Adds a listener and returns its index. It gets connections at once unless a program that does
@@ -89,7 +106,20 @@ impl TcpGroup {
             return Ok(());
         };
         match self.round_robin() {
-            Ok(turns) => turns.steer(&self.members, list),
+            Ok(turns) => {
+                let mut outcome = turns.steer(&self.members, list);
+                // The program of an owner before this one, who is gone, still has the sockets in its list.
+                for _ in 0..TRIES_OF_HANDED_OVER {
+                    let is_busy = |error| Errno::from_io_error(error) == Some(Errno::BUSY);
+                    if !outcome.as_ref().is_err_and(is_busy) {
+                        break;
+                    }
+                    steer::attach(self.member(0), &Steer::Random(list.clone()))?;
+                    std::thread::sleep(PAUSE_OF_HANDED_OVER);
+                    outcome = turns.steer(&self.members, list);
+                }
+                outcome
+            }
             Err(reason) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 format!("round robin in the kernel is not available: {reason}"),

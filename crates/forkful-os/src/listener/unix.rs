@@ -95,6 +95,18 @@ fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result
 }
 
 impl SocketFile {
+    /// The file of a socket that a daemon before this one has bound, by its device and its number there; whether it is still
+    /// there is looked at when it is to be removed.
+    pub fn handed_over(path: &Path, (device, inode): (u64, u64)) -> io::Result<Self> {
+        let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), folder, device, inode })
+    }
+
+    /// Its device and its number there.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     /// The path by which it was bound.
     pub fn path(&self) -> &Path {
         &self.path

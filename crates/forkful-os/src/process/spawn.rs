@@ -5,6 +5,7 @@
 //! allocation, no lock, no panic. In return it can leave its error in a variable, without a pipe.
 
 mod prepared;
+mod standing;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -15,6 +16,8 @@ use std::ptr;
 use super::{Child, Flight, RunAs, SpawnError, SpawnPlan, SpawnStep};
 use crate::{priority, procinfo};
 use prepared::{Files, Image, SHELL};
+
+pub use standing::Standing;
 
 /// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
 const STACK_BYTES: usize = 64 * 1024;
@@ -38,11 +41,13 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         SpawnError { step, path: path.clone(), source }
     };
     let run_as = plan.run_as.clone();
+    let keeping = plan.keeping.clone();
     let mark = plan.mark;
     let image = Image::prepare(&plan).map_err(|source| error(SpawnStep::Arguments, source))?;
     let groups_required = plan.groups.as_ref().is_some_and(|groups| groups.is_required);
     let files = Files::prepare(plan).map_err(|source| error(SpawnStep::Descriptors, source))?;
     let groups: Vec<RawFd> = files.groups.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut stack = new_stack();
     let orders = Orders {
         program: &image.program,
         cwd: &image.cwd,
@@ -58,14 +63,48 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         flight,
         groups: &groups,
         groups_required,
+        parent: if keeping.is_on() { libc::CLONE_PARENT } else { 0 },
         failure: MaybeUninit::zeroed(),
     };
     if flight.is_cancelled() {
         return Err(error(SpawnStep::Clone, rustix::io::Errno::CANCELED.into()));
     }
-    let (pid, pidfd) = start(orders).map_err(|(step, source)| error(step, source))?;
-    let start_time = procinfo::start_time(pid).unwrap_or(0);
-    Ok(Child { pid, pidfd, start_time })
+    match start(orders, &mut stack) {
+        Ok((pid, pidfd)) => {
+            let start_time = procinfo::start_time(pid).unwrap_or(0);
+            Ok(Child { pid, pidfd, start_time, keeping })
+        }
+        Err(Failed { step, source, zombie }) => {
+            if let Some((pid, pidfd)) = zombie {
+                reap_failed(Child { pid, pidfd, start_time: 0, keeping });
+            }
+            Err(error(step, source))
+        }
+    }
+}
+
+/// It has exited, or is about to: nobody else knows of it, so it is ours to have reaped.
+fn reap_failed(child: Child) {
+    if child.keeping.is_on() {
+        let _ended = crate::process::wait_readable(&child.pidfd);
+        let _reaped = child.try_wait(true);
+        return;
+    }
+    let options = rustix::process::WaitIdOptions::EXITED;
+    let id = || rustix::process::WaitId::PidFd(std::os::fd::AsFd::as_fd(&child.pidfd));
+    let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(id(), options));
+}
+
+fn new_stack() -> Vec<MaybeUninit<u8>> {
+    Vec::with_capacity(STACK_BYTES)
+}
+
+/// A start that came to nothing.
+struct Failed {
+    step: SpawnStep,
+    source: io::Error,
+    /// The process that was made and did not get as far as its program; it is to be reaped.
+    zombie: Option<(u32, OwnedFd)>,
 }
 
 /// The highest signal number.
@@ -88,6 +127,8 @@ struct Orders<'a> {
     /// Open `cgroup.procs` files, at numbers that none of the child's final descriptors has.
     groups: &'a [RawFd],
     groups_required: bool,
+    /// `CLONE_PARENT` for a process that is to be the keeper's child.
+    parent: c_int,
     failure: MaybeUninit<Failure>,
 }
 
@@ -119,8 +160,9 @@ pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
     }
 }
 
-fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error)> {
-    let mut stack: Vec<MaybeUninit<u8>> = Vec::with_capacity(STACK_BYTES);
+/// Makes the process on a stack of [`STACK_BYTES`], see [`new_stack`]. Allocates nothing.
+fn start(mut orders: Orders<'_>, stack: &mut Vec<MaybeUninit<u8>>) -> Result<(u32, OwnedFd), Failed> {
+    debug_assert!(stack.capacity() >= STACK_BYTES);
     // SAFETY: one past the end of the allocation, rounded down to the alignment of all our targets' stacks.
     let top = unsafe { stack.as_mut_ptr().add(STACK_BYTES) };
     let top = top.map_addr(|address| address & !15);
@@ -136,7 +178,7 @@ fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error
         libc::clone(
             child_main,
             top.cast::<c_void>(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD,
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | orders.parent,
             orders_pointer.cast::<c_void>(),
             flight.pidfd_slot(),
         )
@@ -145,7 +187,7 @@ fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error
     drop(blocked);
     let pidfd = flight.take_pidfd();
     if pid < 0 {
-        return Err((SpawnStep::Clone, clone_error));
+        return Err(Failed { step: SpawnStep::Clone, source: clone_error, zombie: None });
     }
     // SAFETY: the kernel stored a new descriptor here, which nobody else has.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
@@ -153,12 +195,8 @@ fn start(mut orders: Orders<'_>) -> Result<(u32, OwnedFd), (SpawnStep, io::Error
     // Volatile because the compiler cannot know that it was written.
     let failure = unsafe { ptr::read_volatile((&raw const orders.failure).cast::<Failure>()) };
     let Some(step) = step_of(failure.step) else { return Ok((pid as u32, pidfd)) };
-    let child = Child { pid: pid as u32, pidfd, start_time: 0 };
-    // It has exited, or is about to: nobody else knows of it, so it is ours to reap.
-    let options = rustix::process::WaitIdOptions::EXITED;
-    let id = || rustix::process::WaitId::PidFd(std::os::fd::AsFd::as_fd(&child.pidfd));
-    let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(id(), options));
-    Err((step, io::Error::from_raw_os_error(failure.errno)))
+    let source = io::Error::from_raw_os_error(failure.errno);
+    Err(Failed { step, source, zombie: Some((pid as u32, pidfd)) })
 }
 
 /// All signals of this thread, blocked until dropped.

@@ -62,6 +62,24 @@ pub(crate) fn read_stat(pid: u32) -> io::Result<Stat> {
     Stat::parse(&buffer[..read]).ok_or_else(|| Errno::INVAL.into())
 }
 
+/// When a process that has ended had started, and its status as `wait(2)` gives it: field 52, which the kernel tells as 0
+/// to those who may not trace the process.
+pub(crate) fn end_of(pid: u32) -> io::Result<(u64, i32)> {
+    let mut buffer = [0; 1024];
+    let read = read_some(&format!("/proc/{pid}/stat"), &mut buffer)?;
+    let stat = Stat::parse(&buffer[..read]).filter(|stat| !stat.is_living()).ok_or(Errno::SRCH)?;
+    let text = std::str::from_utf8(&buffer[..read]).map_err(|_| Errno::INVAL)?;
+    let status =
+        text.trim_end().rsplit(' ').next().and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)?;
+    Ok((stat.start_time, status))
+}
+
+/// Whether a process is this user's own.
+pub(crate) fn is_of_this_user(pid: u32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == crate::identity::euid())
+}
+
 /// When the process started, in the kernel's ticks since boot.
 pub fn start_time(pid: u32) -> io::Result<u64> {
     Ok(read_stat(pid)?.start_time)

@@ -105,7 +105,8 @@ impl Mark {
         is_ours.then(|| Self::new(instance, (number & ((1 << WORKER_BITS) - 1)) as u32))
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// From its text.
+    pub fn parse(text: &str) -> Option<Self> {
         let (instance, worker) = text.split_once('-')?;
         Some(Self::new(Instance::parse(instance)?, worker.parse().ok()?))
     }
@@ -129,6 +130,16 @@ impl Marks {
     /// Those of a new daemon.
     pub fn new() -> Self {
         Self { instance: Instance::random(), last: 0 }
+    }
+
+    /// Those of a daemon in whose place another one goes on, which has given so many.
+    pub fn resume(instance: Instance, given: u32) -> Self {
+        Self { instance, last: given }
+    }
+
+    /// How many were given.
+    pub fn given(&self) -> u32 {
+        self.last
     }
 
     pub fn instance(&self) -> Instance {

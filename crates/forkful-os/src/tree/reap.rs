@@ -3,11 +3,29 @@
 use std::collections::HashSet;
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 
 use super::Snapshot;
+use crate::keeper::Keeping;
 use crate::procinfo::read_text;
+
+/// The process whose children orphans become, when it is not this one: the keeper. 0 is none.
+static KEEPER: AtomicU32 = AtomicU32::new(0);
+
+/// Says that orphans, and the workers, are children of this process above us; 0 that they are ours.
+pub fn set_head(keeper: u32) {
+    KEEPER.store(keeper, Ordering::SeqCst);
+}
+
+/// Whose children orphans become.
+pub(super) fn head() -> u32 {
+    match KEEPER.load(Ordering::SeqCst) {
+        0 => std::process::id(),
+        keeper => keeper,
+    }
+}
 
 /// Makes this process the parent of all orphans below it, so that none escapes to pid 1. Not inherited by children.
 pub fn set_subreaper() -> io::Result<()> {
@@ -18,8 +36,8 @@ pub fn set_subreaper() -> io::Result<()> {
 ///
 /// To be called after SIGCHLD, or now and then, also when this process is pid 1. `known` must claim all children whose end
 /// anyone else in this process waits for, and those that are being started ([`crate::process::Flight::pid`]). No zombie: one system call.
-pub fn reap_orphans(known: &dyn Fn(u32) -> bool) -> io::Result<usize> {
-    let mut reaped = 0;
+pub fn reap_orphans(known: &dyn Fn(u32) -> bool, keeping: &Keeping) -> io::Result<usize> {
+    let mut reaped = reap_orphans_of(keeping, known);
     loop {
         match any_zombie()? {
             None => return Ok(reaped),
@@ -34,6 +52,18 @@ pub fn reap_orphans(known: &dyn Fn(u32) -> bool) -> io::Result<usize> {
         }
     }
     Ok(reaped)
+}
+
+/// Has the keeper reap every zombie child of its that `known` does not claim.
+fn reap_orphans_of(keeping: &Keeping, known: &dyn Fn(u32) -> bool) -> usize {
+    if !keeping.is_on() {
+        return 0;
+    }
+    let own = std::process::id();
+    let orphans = children_at(&format!("/proc/{}/task", head())).unwrap_or_default();
+    let orphans = orphans.into_iter().filter(|pid| *pid != own && !known(*pid));
+    let zombies = orphans.filter(|pid| crate::procinfo::end_of(*pid).is_ok());
+    zombies.map(|pid| keeping.reap(pid)).count()
 }
 
 /// Some zombie child, which stays one.
@@ -60,9 +90,14 @@ fn children() -> io::Result<Vec<u32>> {
     }
 }
 
-pub(super) fn children_by_thread() -> io::Result<Vec<u32>> {
+fn children_by_thread() -> io::Result<Vec<u32>> {
+    children_at("/proc/self/task")
+}
+
+/// The children of the process whose threads are listed in this folder.
+pub(super) fn children_at(threads: &str) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
-    for thread in std::fs::read_dir("/proc/self/task")? {
+    for thread in std::fs::read_dir(threads)? {
         let text = read_text(thread?.path().join("children"))?;
         children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }

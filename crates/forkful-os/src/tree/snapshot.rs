@@ -22,6 +22,8 @@ const STAT_MAX: usize = 1024;
 pub struct Snapshot {
     processes: Vec<Stat>,
     own_pid: u32,
+    /// Whose children orphans become: ours, or the keeper's.
+    head: u32,
     /// Children of ours that are workers, not somebody's orphans.
     workers: HashSet<u32>,
     /// The marks of our other children, by pid; read when first asked for.
@@ -50,11 +52,11 @@ impl Snapshot {
             }
         }
         let snapshot = Self::of(processes, getpid().as_raw_nonzero().get() as u32);
-        Ok(Self { workers: workers.clone(), ..snapshot })
+        Ok(Self { workers: workers.clone(), head: super::reap::head(), ..snapshot })
     }
 
     fn of(processes: Vec<Stat>, own_pid: u32) -> Self {
-        Self { processes, own_pid, workers: HashSet::new(), marks: OnceCell::new() }
+        Self { processes, own_pid, head: own_pid, workers: HashSet::new(), marks: OnceCell::new() }
     }
 
     /// Every process of the worker's tree that lived at the snapshot and lives now, each held by a pidfd that was
@@ -83,16 +85,22 @@ impl Snapshot {
 
     /// Every process that carries a mark of this daemon's and lives now. Looks at all processes of the machine.
     pub fn of_instance(&self, instance: Instance) -> Vec<Member> {
+        self.marked(|mark| mark.instance() == instance)
+    }
+
+    /// Every process that carries such a mark and lives now. Looks at all processes of the machine.
+    pub fn marked(&self, is_wanted: impl Fn(Mark) -> bool) -> Vec<Member> {
         let others = self.processes.iter().filter(|p| p.pid != self.own_pid && p.is_living());
-        others
-            .filter(|p| Mark::of(p.pid).is_some_and(|mark| mark.instance() == instance))
-            .filter_map(hold)
-            .collect()
+        others.filter(|p| Mark::of(p.pid).is_some_and(&is_wanted)).filter_map(hold).collect()
     }
 
     /// The children of this process at the snapshot.
     pub(super) fn children_of_ours(&self) -> Vec<u32> {
-        self.processes.iter().filter(|p| p.parent == self.own_pid).map(|p| p.pid).collect()
+        self.processes.iter().filter(|p| self.is_left_to_us(p)).map(|p| p.pid).collect()
+    }
+
+    fn is_left_to_us(&self, process: &Stat) -> bool {
+        process.parent == self.own_pid || (process.parent == self.head && process.pid != self.own_pid)
     }
 
     /// The closure described in the module's head, zombies included.
@@ -104,7 +112,7 @@ impl Snapshot {
             .iter()
             .filter(|p| {
                 let by_ids = leader_is_there && (p.pid == leader || p.group == leader || p.session == leader);
-                by_ids || (p.parent == self.own_pid && p.pid != leader && has_mark(p.pid))
+                by_ids || (self.is_left_to_us(p) && p.pid != leader && has_mark(p.pid))
             })
             .copied()
             .collect();
@@ -113,7 +121,7 @@ impl Snapshot {
             queue.swap(0, place);
         }
         let mut found = Vec::new();
-        let mut seen: HashSet<u32> = HashSet::from([self.own_pid]);
+        let mut seen: HashSet<u32> = HashSet::from([self.own_pid, self.head]);
         while let Some(member) = queue.pop_front() {
             if !seen.insert(member.pid) {
                 continue;
@@ -130,7 +138,7 @@ impl Snapshot {
 
     fn marks(&self) -> &HashMap<u32, Mark> {
         self.marks.get_or_init(|| {
-            let is_looked_at = |p: &&Stat| p.parent == self.own_pid && !self.workers.contains(&p.pid);
+            let is_looked_at = |p: &&Stat| self.is_left_to_us(p) && !self.workers.contains(&p.pid);
             let own = self.processes.iter().filter(is_looked_at);
             own.filter_map(|p| Some((p.pid, Mark::of(p.pid)?))).collect()
         })

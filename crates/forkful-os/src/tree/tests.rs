@@ -1,6 +1,7 @@
 //! Real trees of shells: what they do to escape, and that it does not help them.
 
 use super::*;
+use crate::keeper::Keeping;
 use crate::process::spawn;
 use crate::procinfo;
 use crate::testing::{Guarded, read_line, shell, wait_exit, wait_until};
@@ -113,10 +114,10 @@ fn orphans_are_reaped_and_known_children_are_not() {
         procinfo::read_stat(orphan).is_ok_and(|s| s.parent == std::process::id() && s.state == b'Z')
     });
     // Other tests run in this process: everything but this one orphan is theirs.
-    assert_eq!(reap_orphans(&|pid| pid != orphan).unwrap(), 1);
+    assert_eq!(reap_orphans(&|pid| pid != orphan, &Keeping::default()).unwrap(), 1);
     assert!(procinfo::read_stat(orphan).is_err());
     assert_eq!(tree.child.0.try_wait(false).unwrap(), Some(crate::process::Exit::Code(5)));
-    assert_eq!(reap_orphans(&|_| true).unwrap(), 0);
+    assert_eq!(reap_orphans(&|_| true, &Keeping::default()).unwrap(), 0);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub(crate) enum Said {
         accepted: bool,
     },
     Counted(u32),
+    /// It got an [`Message::Echo`].
+    Echoed,
     Drained,
     /// How many requests it has served.
     Served(u64),

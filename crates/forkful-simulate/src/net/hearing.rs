@@ -90,6 +90,7 @@ impl World {
             Said::HandleTaken => Input::HandleTaken(worker),
             Said::HandleMissed => Input::HandleMissed(worker),
             Said::Answered { seq, accepted } => Input::Answered { worker, seq, accepted },
+            Said::Echoed => Input::Echoed(worker),
             Said::Counted(staying) => {
                 Input::Counted { worker, connections: Connections { staying, movable: staying } }
             }

@@ -372,6 +372,7 @@ impl World {
                 let open = self.net.workers.get(&pid).map_or(0, |worker| worker.open.len());
                 self.say(pid, Said::Counted(open as u32));
             }
+            Message::Echo => self.say(pid, Said::Echoed),
             Message::Move(count) => {
                 let open = self.net.workers.get(&pid).map(|worker| worker.open.iter().copied());
                 let moved: Vec<u32> = open.into_iter().flatten().take(count as usize).collect();

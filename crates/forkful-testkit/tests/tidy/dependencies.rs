@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{none, read};
 
 /// Crates from the lowest to the highest: each may use those before it and no other. `forkful-testkit` is for tests alone.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "forkful-testkit",
     "forkful-core",
     "forkful-os",
+    "forkful-keeper",
     "forkful-serve",
     "forkful-dispatch",
     "forkful-simulate",

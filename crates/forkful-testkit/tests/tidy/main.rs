@@ -149,6 +149,7 @@ const BY_PATH: [(&str, &str); 10] = [
     ),
     ("forkful-daemon/src/home_keeper.rs", "in the home"),
     ("forkful-daemon/src/left_behind.rs", "in the home"),
+    ("forkful-daemon/src/inherited.rs", "in the home"),
     ("forkful-daemon/src/run.rs", "in the home"),
     ("forkful-daemon/src/store/", "in the home"),
     ("forkful-daemon/src/engine/relatives.rs", "in the home"),

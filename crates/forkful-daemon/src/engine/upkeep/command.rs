@@ -86,6 +86,8 @@ fn start(
         run_as: launch.run_as.as_ref().map(super::super::launch::run_as),
         mark: Some(mark),
         groups: None,
+        // It ends with the daemon whose question it answers.
+        keeping: forkful_os::keeper::Keeping::default(),
     };
     process::spawn_watched(plan, flight).map_err(|error| error.to_string())
 }

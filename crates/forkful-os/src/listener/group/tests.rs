@@ -178,6 +178,21 @@ fn a_list_that_names_no_member_is_refused() {
 }
 
 #[test]
+fn a_group_that_is_handed_over_is_steered_by_its_new_owner() {
+    let before = group(LOOPBACK, 3);
+    let turns = before.steer(&Steer::RoundRobin(vec![1, 2]));
+    let members = (0..3).map(|member| before.member(member).try_clone_to_owned().unwrap()).collect();
+    let after = TcpGroup::handed_over(members, false, 16).unwrap();
+    if turns.is_err() {
+        return;
+    }
+    // A process that is gone has nothing open, but its program goes on.
+    drop(before);
+    after.steer(&Steer::RoundRobin(vec![0, 1])).unwrap();
+    assert_eq!(spread(&after, 30), [15, 15, 0]);
+}
+
+#[test]
 fn round_robin_gives_exact_turns_or_says_that_it_is_not_available() {
     let mut group = group(LOOPBACK, 4);
     if let Err(error) = group.steer(&Steer::RoundRobin(vec![1, 2, 3])) {

@@ -1,0 +1,184 @@
+//! Going on with the workers of a daemon that died: their processes, channels, sockets and pipes come from the keeper, all
+//! decisions about them from what was written down.
+//!
+//! A process is taken over when it was written down and all of its descriptors are there; any other ends. What follows for
+//! its slot is decided by the supervisor ([`Event::TakenOver`]).
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use forkful_cluster::{Primary, WorkerId};
+use forkful_core::Time;
+use forkful_core::slot::Generation;
+use forkful_core::spec::AppSpec;
+use forkful_core::supervisor::{Adopted, Event};
+use forkful_os::channel::RemoteEnd;
+use forkful_os::keeper::{Hold, Kept, Kind, Name};
+use forkful_os::process::Child;
+use forkful_os::reactor::Reactor;
+use forkful_os::tree::{Instance, Mark, Snapshot};
+
+use super::EngineOptions;
+use super::app::{App, AppId, Process};
+use super::apps::Apps;
+use super::groups::join_group;
+use super::launch::CHANNEL_FD;
+use super::lifecycle::log_streams;
+use super::processes::Processes;
+use super::starting::Starts;
+use super::written::{WrittenApp, WrittenPlace, WrittenProcess};
+use crate::logs::LogService;
+
+/// The owners that an adoption is about.
+pub(super) struct Owners<'a> {
+    pub(super) apps: &'a mut Apps,
+    pub(super) processes: &'a mut Processes,
+    pub(super) starts: &'a mut Starts,
+    pub(super) logs: &'a LogService,
+    pub(super) options: &'a EngineOptions,
+    pub(super) reactor: &'a Rc<Reactor>,
+    pub(super) now: Time,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// What the supervisors are to hear.
+    pub(super) events: Vec<(AppId, Event)>,
+    /// Apps that cannot be gone on with: they begin anew.
+    pub(super) lost: Vec<AppSpec>,
+    /// What the processes that were taken over are known by.
+    pub(super) marks: HashSet<Mark>,
+    pub(super) workers: usize,
+}
+
+/// The kept descriptors that nobody has taken so far; those that are left are let go of.
+pub(super) struct Inheritance(Vec<Kept>);
+
+impl Inheritance {
+    pub(super) fn new(kept: Vec<Kept>) -> Self {
+        Self(kept)
+    }
+
+    fn take(&mut self, name: Name) -> Option<(std::os::fd::OwnedFd, Hold)> {
+        let at = self.0.iter().position(|kept| kept.name == name)?;
+        let Kept { fd, hold, .. } = self.0.swap_remove(at);
+        Some((fd, hold))
+    }
+}
+
+impl Owners<'_> {
+    /// Takes an app over.
+    pub(super) fn take_up(&mut self, written: WrittenApp<'_>, kept: &mut Inheritance, taken: &mut Taken) {
+        let WrittenApp { id, supervisor, primary, places, .. } = &written;
+        let config = Apps::config_of(*id, supervisor.spec(), &self.options.keeping);
+        let primary =
+            Primary::take_up(config, Rc::clone(self.reactor), primary, |name| kept.take(name), self.now);
+        let mut entry = match primary {
+            Ok(primary) => App::new(supervisor.clone().into_owned(), primary),
+            Err(error) => {
+                let name = &supervisor.spec().name;
+                log_line!("forkful: {name} cannot be gone on with, and begins anew: {error}");
+                return taken.lost.push(AppSpec::clone(supervisor.spec()));
+            }
+        };
+        entry.created_at_ms = written.created_at_ms;
+        entry.workers.started = written.workers_started;
+        entry.special_logs.clone_from(&written.special_logs);
+        entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
+        let folder = self.options.home.logs();
+        for WrittenPlace { slot, pm_id, started_at_ms, processes } in places {
+            entry.add_place(*slot, *pm_id, &folder);
+            if let Some(place) = entry.places.get_mut(slot) {
+                place.started_at_ms = *started_at_ms;
+            }
+            self.logs.begin_process(*pm_id);
+            for process in processes {
+                let key = (*id, *slot, process.generation);
+                match self.take_process(&mut entry, key, process, &written, kept) {
+                    Ok(()) => {
+                        taken.workers += 1;
+                        taken.marks.extend(Mark::parse(&process.mark));
+                    }
+                    Err(why) => {
+                        let name = &entry.spec().name;
+                        log_line!("forkful: {name} worker {slot}: process {} is gone: {why}", process.pid);
+                    }
+                }
+            }
+        }
+        entry.primary.taken_up(self.now);
+        let there = entry.places.iter().flat_map(|(slot, place)| {
+            place.processes.keys().map(|generation| Adopted {
+                slot: *slot,
+                generation: *generation,
+                runs: true,
+            })
+        });
+        taken.events.push((*id, Event::TakenOver(there.collect())));
+        self.apps.insert_again(*id, entry);
+    }
+
+    /// Takes over a process with all that connects it.
+    fn take_process(
+        &mut self,
+        entry: &mut App,
+        (app, slot, generation): (AppId, u16, Generation),
+        written: &WrittenProcess,
+        of_app: &WrittenApp<'_>,
+        kept: &mut Inheritance,
+    ) -> Result<(), String> {
+        let mut take = |kind| kept.take(Name { kind, app: app.0, of: written.worker, part: 0 });
+        let (pidfd, hold) = take(Kind::Process).ok_or("nothing was kept of it")?;
+        let (channel, stdin) = (take(Kind::Channel), take(Kind::Stdin));
+        let pipes = (take(Kind::Out), take(Kind::Err));
+        let mark = Mark::parse(&written.mark).ok_or("it carries no mark")?;
+        let keeping = self.options.keeping.clone();
+        let child =
+            Child::adopt(written.pid, pidfd, written.start_time, keeping).ok_or("its number is another's")?;
+        let key = (app, slot, generation);
+        self.processes.watch(&child.pidfd, key).map_err(|error| format!("it cannot be watched: {error}"))?;
+        self.processes.note_begun(child.pid);
+        let worker = WorkerId(written.worker);
+        if let Some(channel) = channel {
+            let pidfd = child.pidfd.try_clone().ok();
+            let remote =
+                pidfd.zip(written.cookie).map(|(pidfd, cookie)| RemoteEnd::new(pidfd, CHANNEL_FD, cookie));
+            let attached =
+                entry.primary.attach_again(worker, &of_app.primary, channel, (remote, written.pid), self.now);
+            attached.map_err(|error| format!("its channel cannot be watched: {error}"))?;
+        }
+        let group = join_group(self.starts.groups.as_ref(), app, entry, mark).ok().flatten();
+        let mut holds = vec![hold];
+        let stdin = stdin.map(|(stdin, hold)| {
+            holds.push(hold);
+            Rc::new(tokio::sync::Mutex::new(stdin))
+        });
+        let process = Process {
+            stdin,
+            group: group.map(|(group, _membership)| group),
+            node_version: written.node_version,
+            cookie: written.cookie,
+            _holds: holds,
+            ..Process::new(child, worker, mark, (written.spawned, written.started_at_ms))
+        };
+        entry.add_process(slot, generation, process);
+        if let (Some(out), Some(err)) = pipes {
+            let [of_out, of_err] = log_streams(self.options, None, entry, slot);
+            for (spec, (pipe, hold)) in [(of_out, out), (of_err, err)] {
+                if let Some(spec) = spec {
+                    self.logs.attach_kept(spec, pipe, hold);
+                }
+            }
+        }
+        self.processes.write_pid_file(entry, slot, generation);
+        Ok(())
+    }
+}
+
+/// Ends what carries a mark of this daemon's and was not taken over: starts that nobody was told of, health checks.
+pub(super) fn end_strays(instance: Instance, taken: &HashSet<Mark>) -> usize {
+    let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return 0 };
+    let strays = snapshot.marked(|mark| mark.instance() == instance && !taken.contains(&mark));
+    strays.iter().filter(|stray| stray.signal(9).is_ok()).count()
+}

@@ -1,0 +1,217 @@
+//! What is written down at the end of each turn that changed it, into memory that the keeper holds: everything that another
+//! daemon needs to go on with the same workers. How that one does is in `adoption`.
+//!
+//! Each app is a piece of its own, of which only those that changed are put into words again.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use forkful_api::saved::UnknownKey;
+use forkful_cluster::WrittenPrimary;
+use forkful_cluster::protocol::incoming::NodeVersion;
+use forkful_core::Time;
+use forkful_core::slot::Generation;
+use forkful_core::snapshot::{self, Fault};
+use forkful_core::supervisor::AppSupervisor;
+use forkful_keeper::areas::WriteFault;
+use forkful_os::tree::{Instance, Marks};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::app::{App, AppId, Place, Process};
+use super::apps::Apps;
+use crate::inherited::StateFile;
+
+/// What another daemon needs.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(super) daemon: WrittenDaemon,
+    pub(super) apps: Vec<WrittenApp<'static>>,
+}
+
+/// What belongs to no app.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WrittenDaemon {
+    /// What its workers are known by, and how many marks were given.
+    pub(super) instance: String,
+    pub(super) marks_given: u32,
+    pub(super) last_app: u32,
+    pub(super) next_pm_id: u32,
+    pub(super) last_job: u64,
+    /// Everything is being stopped.
+    pub(super) is_closing: bool,
+    /// The saved state is this daemon's own.
+    pub(super) owns_saved: bool,
+    /// Entries of the saved state that are about to be started.
+    pub(super) pending: Vec<Value>,
+    /// Entries that cannot be started: name, value, why.
+    pub(super) carried: Vec<(String, Value, String)>,
+    /// How many follow.
+    pub(super) apps: usize,
+}
+
+/// An app.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WrittenApp<'a> {
+    pub(super) id: AppId,
+    pub(super) supervisor: Cow<'a, AppSupervisor>,
+    pub(super) primary: WrittenPrimary,
+    pub(super) created_at_ms: u64,
+    pub(super) workers_started: u32,
+    /// Path and value of each.
+    pub(super) unknown_keys: Vec<(Vec<String>, Value)>,
+    pub(super) special_logs: BTreeSet<PathBuf>,
+    pub(super) places: Vec<WrittenPlace>,
+}
+
+/// A slot's place.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WrittenPlace {
+    pub(super) slot: u16,
+    pub(super) pm_id: u32,
+    pub(super) started_at_ms: Option<u64>,
+    pub(super) processes: Vec<WrittenProcess>,
+}
+
+/// A process of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WrittenProcess {
+    pub(super) generation: Generation,
+    pub(super) pid: u32,
+    pub(super) start_time: u64,
+    pub(super) worker: u32,
+    pub(super) mark: String,
+    pub(super) cookie: Option<u64>,
+    pub(super) has_stdin: bool,
+    pub(super) spawned: Time,
+    pub(super) started_at_ms: u64,
+    pub(super) node_version: Option<NodeVersion>,
+}
+
+impl Written {
+    /// From what was written down.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Fault> {
+        let (daemon, mut rest) = snapshot::read::<WrittenDaemon>(bytes)?;
+        let mut apps = Vec::with_capacity(daemon.apps);
+        for _ in 0..daemon.apps {
+            let (app, behind) = snapshot::read(rest)?;
+            apps.push(app);
+            rest = behind;
+        }
+        Ok(Self { daemon, apps })
+    }
+
+    /// The marks of the daemon that goes on; `None` when they make no sense.
+    pub(crate) fn marks(&self) -> Option<Marks> {
+        // One start may have been begun after the last time that anything was written down.
+        let given = self.daemon.marks_given.saturating_add(STARTS_UNTOLD);
+        Some(Marks::resume(Instance::parse(&self.daemon.instance)?, given))
+    }
+}
+
+/// More starts than are begun in one turn.
+const STARTS_UNTOLD: u32 = 1000;
+
+/// Writes down what changes.
+pub(super) struct Writing {
+    file: StateFile,
+    /// The apps, each in words.
+    apps: BTreeMap<AppId, Vec<u8>>,
+    daemon: WrittenDaemon,
+    all: Vec<u8>,
+    /// It is told once that something cannot be written down.
+    is_told: bool,
+}
+
+impl Writing {
+    pub(super) fn new(file: StateFile) -> Self {
+        Self {
+            file,
+            apps: BTreeMap::new(),
+            daemon: WrittenDaemon::default(),
+            all: Vec::new(),
+            is_told: false,
+        }
+    }
+
+    /// Writes down these apps as they are now, and the rest of the daemon.
+    pub(super) fn write(&mut self, changed: &BTreeSet<AppId>, mut daemon: WrittenDaemon, apps: &Apps) {
+        daemon.apps = apps.len();
+        if changed.is_empty() && daemon == self.daemon {
+            return;
+        }
+        match self.write_all(changed, daemon, apps) {
+            Ok(()) => self.is_told = false,
+            Err(fault) if !self.is_told => {
+                self.is_told = true;
+                log_line!("forkful: apps would not survive this daemon: {fault}");
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn write_all(
+        &mut self,
+        changed: &BTreeSet<AppId>,
+        daemon: WrittenDaemon,
+        apps: &Apps,
+    ) -> Result<(), String> {
+        let in_words = |fault: Fault| fault.to_string();
+        for id in changed {
+            let mut bytes = self.apps.remove(id).unwrap_or_default();
+            bytes.clear();
+            if let Some(app) = apps.get(id) {
+                snapshot::write(&written_app(*id, app), &mut bytes).map_err(in_words)?;
+                self.apps.insert(*id, bytes);
+            }
+        }
+        self.all.clear();
+        snapshot::write(&daemon, &mut self.all).map_err(in_words)?;
+        self.apps.values().for_each(|bytes| self.all.extend_from_slice(bytes));
+        self.daemon = daemon;
+        self.file.areas.write(&self.all).map_err(|fault| match fault {
+            WriteFault::TooLarge(bytes) => format!("what would have to be written down has {bytes} bytes"),
+            WriteFault::Io(error) => error.to_string(),
+        })
+    }
+}
+
+fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
+    WrittenApp {
+        id,
+        supervisor: Cow::Borrowed(&app.supervisor),
+        primary: app.primary.write_down(),
+        created_at_ms: app.created_at_ms,
+        workers_started: app.workers.started,
+        unknown_keys: app.unknown_keys.iter().map(|key| (key.path.clone(), key.value.clone())).collect(),
+        special_logs: app.special_logs.clone(),
+        places: app.places.iter().map(|(slot, place)| written_place(*slot, place)).collect(),
+    }
+}
+
+fn written_place(slot: u16, place: &Place) -> WrittenPlace {
+    let process = |(generation, process): (&Generation, &Process)| WrittenProcess {
+        generation: *generation,
+        pid: process.child.pid,
+        start_time: process.child.start_time,
+        worker: process.worker.0,
+        mark: process.mark.to_string(),
+        cookie: process.cookie,
+        has_stdin: process.stdin.is_some(),
+        spawned: process.spawned,
+        started_at_ms: process.started_at_ms,
+        node_version: process.node_version,
+    };
+    WrittenPlace {
+        slot,
+        pm_id: place.pm_id,
+        started_at_ms: place.started_at_ms,
+        processes: place.processes.iter().map(process).collect(),
+    }
+}
+
+/// The keys of an app that only another version knows.
+pub(super) fn unknown_keys(written: Vec<(Vec<String>, Value)>) -> Vec<UnknownKey> {
+    written.into_iter().map(|(path, value)| UnknownKey { path, value }).collect()
+}

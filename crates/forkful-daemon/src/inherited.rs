@@ -1,0 +1,135 @@
+//! What a daemon has of the home, and what the keeper hands to the one that follows it: the lock, the API's socket, and who
+//! waits to hear that the daemon serves.
+
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+
+use forkful_keeper::areas::Areas;
+use forkful_os::identity::LockFile;
+use forkful_os::keeper::{Handover, Hold, Keeping, Kept, Kind, Name};
+use tokio::net::UnixListener;
+
+use crate::Home;
+use crate::engine::Written;
+
+/// The lock of the home.
+pub(crate) struct HomeLock {
+    lock: LockFile,
+    _hold: Hold,
+}
+
+/// The socket of the API.
+pub(crate) struct ApiSocket {
+    pub(crate) listener: UnixListener,
+    pub(crate) hold: Hold,
+}
+
+/// The file in memory in which the daemon writes down what another one needs to go on.
+pub(crate) struct StateFile {
+    pub(crate) areas: Areas,
+    _hold: Hold,
+}
+
+/// After so many daemons that died without having served, nothing is gone on with: what was written down may be what they
+/// died of.
+const DEATHS_MAX: u32 = 2;
+
+/// Who waits to hear that the daemon serves, or why it does not.
+#[derive(Default)]
+pub(crate) struct Ready(Option<(OwnedFd, Hold)>);
+
+/// What the keeper has for this daemon; without a keeper, nothing.
+pub(crate) fn receive(socket: Option<OwnedFd>) -> io::Result<Handover> {
+    let Some(socket) = socket else { return Ok(Handover::default()) };
+    let handover = Handover::receive(socket)
+        .map_err(|error| io::Error::new(error.kind(), format!("the keeper hands nothing over: {error}")))?;
+    forkful_os::tree::set_head(handover.keeper);
+    Ok(handover)
+}
+
+impl HomeLock {
+    /// The lock of the daemon before, or a new one; `None` when somebody else has it.
+    pub(crate) fn take(home: &Home, handover: &mut Handover) -> io::Result<Option<Self>> {
+        match handover.take(Name::only(Kind::Lock)) {
+            Some(Kept { fd, hold, .. }) => Ok(Some(Self { lock: LockFile::handed_over(fd), _hold: hold })),
+            None => Self::acquire(home, &handover.keeping),
+        }
+    }
+
+    /// A new one, which is the keeper's as well.
+    pub(crate) fn acquire(home: &Home, keeping: &Keeping) -> io::Result<Option<Self>> {
+        let holder = keeping.keeper().unwrap_or_else(std::process::id);
+        let Some(lock) = LockFile::acquire_for(holder, &home.lock())? else { return Ok(None) };
+        let hold = keeping.keep(Name::only(Kind::Lock), lock.as_fd());
+        Ok(Some(Self { lock, _hold: hold }))
+    }
+
+    /// Which file is locked.
+    pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
+        self.lock.identity()
+    }
+}
+
+impl StateFile {
+    /// The file, and what the daemon before has written down, if this one can go on from there.
+    pub(crate) fn take(handover: &mut Handover) -> (Option<Self>, Option<Written>) {
+        let Some(Kept { fd, hold, .. }) = handover.take(Name::only(Kind::State)) else { return (None, None) };
+        let (areas, content) = match Areas::open(fd) {
+            Ok(opened) => opened,
+            Err(error) => {
+                log_line!("forkful: apps would not survive this daemon: {error}");
+                return (None, None);
+            }
+        };
+        let written = content.filter(|_| handover.died <= DEATHS_MAX).and_then(|content| {
+            Written::read(&content)
+                .inspect_err(|fault| log_line!("forkful: the daemon before cannot be gone on from: {fault}"))
+                .ok()
+        });
+        (Some(Self { areas, _hold: hold }), written.filter(|_| handover.died > 0))
+    }
+}
+
+impl ApiSocket {
+    /// The socket of the daemon before, where clients wait meanwhile, or a new one.
+    pub(crate) fn take(home: &Home, handover: &mut Handover) -> io::Result<Self> {
+        let Some(Kept { fd, hold, .. }) = handover.take(Name::only(Kind::Api)) else {
+            return Self::bind(home, &handover.keeping);
+        };
+        let listener = std::os::unix::net::UnixListener::from(fd);
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener: UnixListener::from_std(listener)?, hold })
+    }
+
+    /// A new one, which is the keeper's as well.
+    pub(crate) fn bind(home: &Home, keeping: &Keeping) -> io::Result<Self> {
+        let path = home.socket();
+        // We hold the lock, so a socket that is there belongs to a daemon that is gone.
+        let _gone = fs_err::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot bind {}: {error}", path.display()))
+        })?;
+        // The folder is private already; this is for a home that was made otherwise.
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let hold = keeping.keep(Name::only(Kind::Api), listener.as_fd());
+        Ok(Self { listener, hold })
+    }
+}
+
+impl Ready {
+    /// Of this daemon, or of the first one of its keeper.
+    pub(crate) fn new(own: Option<OwnedFd>, handover: &mut Handover) -> Self {
+        let kept = || handover.take(Name::only(Kind::Ready)).map(|Kept { fd, hold, .. }| (fd, hold));
+        Self(own.map(|fd| (fd, Hold::default())).or_else(kept))
+    }
+
+    /// Tells once.
+    pub(crate) fn tell(&mut self, text: &str) {
+        if let Some((pipe, hold)) = self.0.take() {
+            // The command that started us may be gone; then nobody wants to know.
+            let _gone = std::fs::File::from(pipe).write_all(text.as_bytes());
+            drop(hold);
+        }
+    }
+}

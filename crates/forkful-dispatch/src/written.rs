@@ -1,0 +1,260 @@
+//! What is written down of the dispatcher, so that another daemon can go on in its place, and how that one does.
+//!
+//! Written down is who holds which address and how far each worker is. Nothing of a connection is: where the kernel spreads
+//! them it goes on, and a connection that was on its way to a worker when the daemon ended is with that worker or still in
+//! its channel. How many connections each worker has is learned anew.
+//!
+//! **Hazard.** The worker may owe an answer to a line that the daemon before has sent, and an answer names no line. So no
+//! handle line goes out before it is certain that all answers have come: the agent echoes a line, which it gets after them.
+//! A worker without an agent is given [`SETTLE_MAX`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use forkful_core::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::action::{Action, Later, Message, Outbox};
+use crate::channel::Channel;
+use crate::dispatcher::{Dispatcher, EXITED_GRACE};
+use crate::id::{ListeningId, WorkerId};
+use crate::listening::{Listening, Member, NewListening};
+use crate::worker::{Hold, Stage, Worker};
+
+/// Without an agent, answers to lines of the daemon before are awaited for so long.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
+
+/// See the module's documentation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    pub workers: Vec<WrittenWorker>,
+    pub listenings: Vec<WrittenListening>,
+    next_listening: usize,
+}
+
+/// What is written down of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenWorker {
+    pub id: WorkerId,
+    stage: Stage,
+    slot: u16,
+    agent: bool,
+    has_listened: bool,
+    stopping: bool,
+    holds: Vec<(ListeningId, Hold)>,
+}
+
+/// What is written down of an address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenListening {
+    pub id: ListeningId,
+    new: NewListening,
+    /// How many sockets it has.
+    pub sockets: usize,
+    shared_once: bool,
+    unheld: bool,
+}
+
+impl Dispatcher {
+    /// What another daemon has to know.
+    pub fn write_down(&self) -> Written {
+        let workers = self.workers.iter().map(|(id, worker)| WrittenWorker {
+            id: *id,
+            stage: worker.stage,
+            slot: worker.slot,
+            agent: worker.agent,
+            has_listened: worker.has_listened,
+            stopping: worker.stopping,
+            holds: worker.holds.iter().map(|(listening, hold)| (*listening, *hold)).collect(),
+        });
+        let listenings = self.listenings.iter().map(|(id, listening)| WrittenListening {
+            id: *id,
+            new: NewListening { kind: listening.kind, group: listening.group },
+            sockets: listening.members.len(),
+            shared_once: listening.shared_once,
+            unheld: listening.unheld_until.is_some(),
+        });
+        Written {
+            workers: workers.collect(),
+            listenings: listenings.collect(),
+            next_listening: self.next_listening,
+        }
+    }
+
+    /// Goes on from what was written down. The driver has the sockets of these addresses again; workers follow by
+    /// [`Self::attach_again`].
+    pub fn take_up(&mut self, written: &Written, now: Time) {
+        self.next_listening = written.next_listening;
+        for of in &written.listenings {
+            let mut listening = Listening::new(of.new, self.balance, now);
+            listening.members = (0..of.sockets.max(1)).map(|_| Member::default()).collect();
+            listening.shared_once = of.shared_once;
+            listening.unheld_until = of.unheld.then(|| now + EXITED_GRACE);
+            self.listenings.insert(of.id, listening);
+        }
+    }
+
+    /// A worker whose channel the driver has again. `recalls`: what it has not read of its channel can be taken back.
+    pub fn attach_again(&mut self, written: &WrittenWorker, recalls: bool, now: Time, out: &mut Outbox) {
+        let mut worker = Worker::new(Channel::new(recalls));
+        worker.stage = written.stage;
+        worker.slot = written.slot;
+        worker.agent = written.agent;
+        worker.has_listened = written.has_listened;
+        worker.stopping = written.stopping;
+        // Higher than any number that was given: nobody sends a message in every microsecond.
+        worker.seq = u64::try_from(now.since_start().as_micros()).unwrap_or(u64::MAX) + 1;
+        worker.holds = written.holds.iter().copied().collect::<BTreeMap<_, _>>();
+        for (listening, hold) in &written.holds {
+            let members = self.listenings.get_mut(listening).map(|listening| &mut listening.members);
+            if let Some(member) = members.and_then(|members| members.get_mut(hold.member?)) {
+                member.owner = Some(written.id);
+            }
+        }
+        // One that has asked for nothing was sent no handle line.
+        let owes = worker.agent || !worker.holds.is_empty();
+        if owes && worker.stage != Stage::Disconnecting {
+            worker.channel.settle_first(now);
+        }
+        if worker.stage == Stage::Disconnecting {
+            // No handle line follows the one at which it closes its channel.
+            let _none = worker.channel.end();
+        }
+        let echoes = owes && worker.agent;
+        self.workers.insert(written.id, worker);
+        if echoes {
+            out.push(Action::Tell(written.id, Message::Echo));
+        }
+    }
+
+    /// All workers are there again that there are.
+    pub fn taken_up(&mut self, now: Time, out: &mut Outbox) {
+        let ids: Vec<ListeningId> = self.listenings.keys().copied().collect();
+        for id in ids {
+            let is_held = self.workers.values().any(|worker| worker.holds.contains_key(&id));
+            if let Some(listening) = self.listenings.get_mut(&id)
+                && !is_held
+            {
+                listening.unheld_until.get_or_insert(now + EXITED_GRACE);
+            }
+        }
+        self.after_change(now, out);
+    }
+
+    /// All answers to lines of the daemon before have come.
+    pub(crate) fn on_settled(&mut self, id: WorkerId, out: &mut Outbox) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.channel.settled()
+        {
+            out.push(Action::Flush(id));
+            out.push(Action::Later(Later::Dispatch));
+        }
+    }
+
+    /// Workers without an agent have had their time.
+    pub(crate) fn settle_silent(&mut self, now: Time, out: &mut Outbox) {
+        let is_due = |worker: &Worker| {
+            !worker.agent && worker.channel.settling_since().is_some_and(|since| since + SETTLE_MAX <= now)
+        };
+        let due: Vec<WorkerId> =
+            self.workers.iter().filter(|(_, worker)| is_due(worker)).map(|(id, _)| *id).collect();
+        due.into_iter().for_each(|id| self.on_settled(id, out));
+    }
+
+    pub(crate) fn next_settling(&self) -> Option<Time> {
+        let silent = self.workers.values().filter(|worker| !worker.agent);
+        silent.filter_map(|worker| worker.channel.settling_since()).map(|since| since + SETTLE_MAX).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forkful_core::spec::Balance;
+
+    use super::*;
+    use crate::action::Event;
+    use crate::channel::{Unsent, Write};
+    use crate::id::ConnectionId;
+    use crate::listening::Kind;
+
+    const WORKER: WorkerId = WorkerId(3);
+
+    fn at(ms: u64) -> Time {
+        Time::from_start(Duration::from_millis(ms))
+    }
+
+    fn take(out: &mut Outbox) -> Vec<Action> {
+        std::iter::from_fn(|| out.pop()).collect()
+    }
+
+    /// A daemon whose worker listens, and what it has written down.
+    fn written(has_agent: bool) -> Written {
+        let (mut before, mut out) = (Dispatcher::new(Balance::Exact, false), Outbox::default());
+        before.attach(WORKER, true);
+        before.identify(WORKER, 1);
+        let listening = before.add_listening(NewListening { kind: Kind::Tcp, group: true }, at(1));
+        let held = Event::Held { worker: WORKER, listening, member: None, reply: None };
+        let greeted = has_agent.then_some(Event::Greeted(WORKER));
+        let listens = Event::Listens { worker: WORKER, listening };
+        for event in greeted.into_iter().chain([held, listens, Event::Open(WORKER)]) {
+            before.step(event, at(1), &mut out);
+        }
+        before.write_down()
+    }
+
+    /// Another daemon in its place, to which a connection comes at once.
+    fn taken_up(written: &Written) -> (Dispatcher, Vec<Action>) {
+        let (mut after, mut out) = (Dispatcher::new(Balance::Exact, false), Outbox::default());
+        after.take_up(written, at(100));
+        after.attach_again(&written.workers[0], true, at(100), &mut out);
+        after.taken_up(at(100), &mut out);
+        let listening = written.listenings[0].id;
+        let connection = ConnectionId(0);
+        after.step(Event::Arrived { listening, connection, cookie: None, rescued: false }, at(100), &mut out);
+        let ended = Event::AcceptEnded { listening, count: 1, rescued: false, failed: false };
+        after.step(ended, at(100), &mut out);
+        after.step(Event::Now(Later::Dispatch), at(100), &mut out);
+        (after, take(&mut out))
+    }
+
+    fn next_line(dispatcher: &mut Dispatcher, now: Time) -> Option<Write> {
+        dispatcher.channel_mut(WORKER).and_then(|channel| channel.next_write(Unsent::default(), now))
+    }
+
+    #[test]
+    fn what_was_written_down_is_what_is_written_down_again() {
+        let first = written(true);
+        assert_eq!(taken_up(&first).0.write_down(), first);
+    }
+
+    #[test]
+    fn no_handle_line_goes_out_before_the_agent_has_echoed() {
+        let (mut after, actions) = taken_up(&written(true));
+        assert!(actions.contains(&Action::Tell(WORKER, Message::Echo)), "{actions:?}");
+        let mut out = Outbox::default();
+        // Answers to lines of the daemon before.
+        for event in [Event::HandleTaken(WORKER), Event::HandleMissed(WORKER)] {
+            after.step(event, at(101), &mut out);
+            assert_eq!(next_line(&mut after, at(101)), None);
+        }
+        after.step(Event::Due(crate::Chore::Resume), at(60_000), &mut out);
+        assert_eq!(next_line(&mut after, at(60_000)), None, "however long it takes");
+        take(&mut out);
+        after.step(Event::Echoed(WORKER), at(60_001), &mut out);
+        after.step(Event::Now(Later::Dispatch), at(60_001), &mut out);
+        assert!(matches!(next_line(&mut after, at(60_001)), Some(Write::Handle(_))), "{:?}", take(&mut out));
+    }
+
+    #[test]
+    fn a_worker_without_an_agent_gets_handle_lines_after_a_while() {
+        let (mut after, actions) = taken_up(&written(false));
+        assert!(!actions.contains(&Action::Tell(WORKER, Message::Echo)));
+        let mut out = Outbox::default();
+        assert_eq!(after.next_settling(), Some(at(100) + SETTLE_MAX));
+        after.step(Event::Due(crate::Chore::Resume), at(1099), &mut out);
+        assert_eq!(next_line(&mut after, at(1099)), None);
+        after.step(Event::Due(crate::Chore::Resume), at(1100), &mut out);
+        after.step(Event::Now(Later::Dispatch), at(1100), &mut out);
+        assert!(next_line(&mut after, at(1100)).is_some());
+    }
+}

@@ -1,0 +1,19 @@
+//! The keeper: parent of the daemon and of all workers. It holds every descriptor that must outlive a daemon, and the file
+//! in memory in which the daemon writes down its state; a daemon that dies is started again and gets everything back.
+//!
+//! The keeper knows no rule about workers: which descriptors there are, when a child is reaped, what is started, all of it
+//! the daemon says. After its start it allocates nothing, so that it can start a daemon when memory has run out.
+//!
+//! - [`areas`]: the two areas of the written-down state
+//! - [`table`]: the descriptors that are held
+//! - [`keeper`]: what follows from a frame and from the end of a daemon, without system calls
+//! - [`run`]: the process
+// A write to stderr that fails or waits would end or stop the keeper.
+#![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
+
+pub mod areas;
+pub mod keeper;
+mod run;
+pub mod table;
+
+pub use run::{KeeperPlan, run};

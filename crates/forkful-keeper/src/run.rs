@@ -1,0 +1,322 @@
+//! The keeper's process: waits, has [`crate::keeper`] decide, and does it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, Text, receive_frame, seat, send_frame};
+use forkful_os::process::{Exit, SpawnPlan, Standing, how_child_ended, reap_child, signal_by_pidfd};
+use forkful_os::signals::SignalQueue;
+use forkful_os::{memory, memory_file, process, tree};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketAddrUnix, sendto};
+
+use crate::areas;
+use crate::keeper::{Action, After, Keeper};
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGUSR2: i32 = 12;
+const SIGTERM: i32 = 15;
+const SIGCHLD: i32 = 17;
+
+/// Frames of one turn, so that signals and the end of the daemon have their say.
+const FRAMES_PER_TURN: usize = 256;
+/// Between two tries to hand something over while too many descriptors of this user are on their way.
+const AGAIN: Duration = Duration::from_millis(5);
+/// What is at the beginning: the state, a word for each place, and the pipe of who waits for the daemon.
+const STATE_PLACE: u32 = 0;
+const WORDS_PLACE: u32 = 1;
+const READY_PLACE: u32 = 2;
+
+/// What the keeper starts.
+#[derive(Debug)]
+pub struct KeeperPlan {
+    /// The daemon's program.
+    pub program: PathBuf,
+    /// Its arguments; it finds the way to its keeper at descriptor 3.
+    pub arguments: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// Who waits to hear that the daemon serves.
+    pub ready: Option<OwnedFd>,
+    /// The socket of the service manager, see `sd_notify(3)`.
+    pub manager: Option<String>,
+}
+
+/// The daemon that there is.
+struct Daemon {
+    pid: u32,
+    pidfd: OwnedFd,
+    socket: OwnedFd,
+    /// The other end is closed.
+    is_deaf: bool,
+}
+
+struct Process {
+    keeper: Keeper<OwnedFd>,
+    standing: Standing,
+    signals: SignalQueue,
+    daemon: Option<Daemon>,
+    manager: Option<(OwnedFd, SocketAddrUnix)>,
+    began: Instant,
+    /// Nothing is sent until then.
+    send_again: Option<Instant>,
+}
+
+/// Keeps daemons running until one leaves; gives the exit code to end with, which is that daemon's.
+pub fn run(plan: KeeperPlan) -> io::Result<i32> {
+    let mut process = Process::begin(plan)?;
+    process.start();
+    // From here on, nothing but the loop is needed, and nothing is allocated.
+    memory::forget_code();
+    loop {
+        if let Some(code) = process.turn()? {
+            return Ok(code);
+        }
+    }
+}
+
+impl Process {
+    fn begin(plan: KeeperPlan) -> io::Result<Self> {
+        let KeeperPlan { program, arguments, env, ready, manager } = plan;
+        process::ignore_stray_signals()?;
+        let signals = SignalQueue::of(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGUSR2, SIGTERM])?;
+        tree::set_subreaper()?;
+        let mut keeper = Keeper::new(std::process::id());
+        keeper.begin_with(STATE_PLACE, Kind::State, areas::create()?);
+        let words = memory_file::create("forkful-words", (PLACES_MAX * size_of::<u64>()) as u64)?;
+        keeper.begin_with(WORDS_PLACE, Kind::Words, words);
+        if let Some(ready) = ready {
+            keeper.begin_with(READY_PLACE, Kind::Ready, ready);
+        }
+        let mut argv = vec![program.to_string_lossy().into_owned()];
+        argv.extend(arguments);
+        let standing = Standing::new(SpawnPlan {
+            program,
+            argv,
+            env,
+            cwd: PathBuf::from("/"),
+            stdin: None,
+            stdout: rustix::io::dup(rustix::stdio::stdout())?,
+            stderr: rustix::io::dup(rustix::stdio::stderr())?,
+            channel: None,
+            run_as: None,
+            mark: None,
+            groups: None,
+            keeping: forkful_os::keeper::Keeping::default(),
+        })?;
+        let manager = manager.and_then(|name| manager_at(&name).ok());
+        Ok(Self { keeper, standing, signals, daemon: None, manager, began: Instant::now(), send_again: None })
+    }
+
+    /// One wait, and what came of it; the code to end with, if that was the end.
+    fn turn(&mut self) -> io::Result<Option<i32>> {
+        self.wait()?;
+        if let Some(code) = self.hear_signals() {
+            return Ok(Some(code));
+        }
+        self.hear_daemon();
+        if let Some(code) = self.look_after_daemon() {
+            return Ok(Some(code));
+        }
+        self.hand_over();
+        Ok(None)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        self.send_again = self.send_again.filter(|at| *at > now);
+        let visits = self.keeper.waits_for_visits(self.began.elapsed());
+        let api = self.keeper.table.of_kind(Kind::Api).filter(|_| visits == Some(Duration::ZERO));
+        let visit = visits.filter(|left| !left.is_zero());
+        let retry = self.keeper.retries_in(self.began.elapsed());
+        let again = self.send_again.map(|at| at.saturating_duration_since(now));
+        let timeout = [again, visit, retry].into_iter().flatten().min();
+        let mut fds: [PollFd<'_>; 4] = std::array::from_fn(|_| PollFd::new(&self.signals, PollFlags::IN));
+        let mut count = 1;
+        if let Some(daemon) = &self.daemon {
+            let wants = self.keeper.outgoing().is_some() && self.send_again.is_none();
+            let what = if wants { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            if !daemon.is_deaf {
+                fds[count] = PollFd::new(&daemon.socket, what);
+                count += 1;
+            }
+            fds[count] = PollFd::new(&daemon.pidfd, PollFlags::IN);
+            count += 1;
+        }
+        if let Some(api) = api {
+            fds[count] = PollFd::new(api, PollFlags::IN);
+            count += 1;
+        }
+        let timeout = timeout.map(|left| Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos().max(1_000_000)),
+        });
+        match poll(&mut fds[..count], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let visitor = api.is_some() && !fds[count - 1].revents().is_empty();
+        let now = self.began.elapsed();
+        if visitor && self.keeper.on_visit(now) || self.keeper.retries_in(now) == Some(Duration::ZERO) {
+            self.start();
+        }
+        Ok(())
+    }
+
+    /// Gives the code to end with, if a signal asked for that and there is no daemon.
+    fn hear_signals(&mut self) -> Option<i32> {
+        while let Some(signal) = self.signals.next() {
+            let action = match signal {
+                SIGCHLD => {
+                    self.keeper.on_child();
+                    Action::Nothing
+                }
+                // It outlives the terminal that it was started from.
+                SIGHUP => Action::Nothing,
+                _ => self.keeper.on_signal(signal),
+            };
+            if let Action::End(signal) = action {
+                return Some(128 + signal);
+            }
+            self.act(action);
+        }
+        None
+    }
+
+    fn act(&self, action: Action) {
+        let Some(daemon) = &self.daemon else { return };
+        match action {
+            Action::Nothing | Action::End(_) => {}
+            Action::Reap(pid) if pid == daemon.pid => {}
+            Action::Reap(pid) => reap_child(pid),
+            Action::Answer(pid) => answer(daemon.socket.as_fd(), pid),
+            Action::Tell(text) => tell(self.manager.as_ref(), &text),
+            Action::Signal(signal) => {
+                // It may have ended this moment.
+                let _gone = signal_by_pidfd(&daemon.pidfd, signal);
+            }
+        }
+    }
+
+    fn hear_daemon(&mut self) {
+        for _ in 0..FRAMES_PER_TURN {
+            let Some(daemon) = self.daemon.as_mut().filter(|daemon| !daemon.is_deaf) else { return };
+            match receive_frame(daemon.socket.as_fd()) {
+                Ok(Some((frame, descriptor))) => {
+                    let action = self.keeper.on_frame(frame, descriptor);
+                    self.act(action);
+                }
+                Ok(None) => daemon.is_deaf = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // What it says is not understood: nothing of it is.
+                Err(_) => daemon.is_deaf = true,
+            }
+        }
+    }
+
+    /// Starts a daemon in the place of one that has ended; gives the code to end with, if it left.
+    fn look_after_daemon(&mut self) -> Option<i32> {
+        let daemon = self.daemon.as_ref()?;
+        let exit = how_child_ended(daemon.pid)?;
+        // What it said last of all.
+        self.hear_daemon();
+        let daemon = self.daemon.take()?;
+        reap_child(daemon.pid);
+        drop(daemon);
+        self.ended(exit)
+    }
+
+    fn ended(&mut self, exit: Exit) -> Option<i32> {
+        let (end, code) = match exit {
+            Exit::Code(code) => (End::Code(code), code),
+            Exit::Signal(signal, _) => (End::Signal(signal), 128 + signal),
+        };
+        match self.keeper.on_end(end, self.began.elapsed()) {
+            After::Start => {
+                self.start();
+                None
+            }
+            After::Without => {
+                say(b"forkful: the daemon has ended again and again; its apps go on without it for some seconds\n");
+                None
+            }
+            After::End => Some(code),
+        }
+    }
+
+    /// Starts a daemon. Where that is not possible, it is as if it had ended at once.
+    fn start(&mut self) {
+        let started = seat().and_then(|(ours, theirs)| {
+            let (pid, pidfd) = self.standing.start(theirs.as_fd())?;
+            Ok(Daemon { pid, pidfd, socket: ours, is_deaf: false })
+        });
+        match started {
+            Ok(daemon) => {
+                self.daemon = Some(daemon);
+                self.keeper.on_start();
+            }
+            Err(_) => {
+                say(b"forkful: the daemon cannot be started again\n");
+                self.ended(Exit::Code(1));
+            }
+        }
+    }
+
+    /// Sends what is to be sent, as far as there is room.
+    fn hand_over(&mut self) {
+        if self.send_again.is_some() {
+            return;
+        }
+        let Some(daemon) = self.daemon.as_mut().filter(|daemon| !daemon.is_deaf) else { return };
+        while let Some(outgoing) = self.keeper.outgoing() {
+            match send_frame(daemon.socket.as_fd(), &outgoing.frame, outgoing.descriptor.map(AsFd::as_fd)) {
+                Ok(()) => self.keeper.sent(),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
+                    self.send_again = Some(Instant::now() + AGAIN);
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    daemon.is_deaf = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn answer(socket: BorrowedFd<'_>, pid: u32) {
+    let end = match how_child_ended(pid) {
+        Some(Exit::Code(code)) => End::Code(code),
+        Some(Exit::Signal(signal, _)) => End::Signal(signal),
+        None => End::Unknown,
+    };
+    // There is room: the daemon waits for this one.
+    let _gone = send_frame(socket, &Frame::Ended { pid, end }, None);
+}
+
+fn manager_at(name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let address = match name.strip_prefix('@') {
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        None => SocketAddrUnix::new(name)?,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok((socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?, address))
+}
+
+fn tell(manager: Option<&(OwnedFd, SocketAddrUnix)>, text: &Text) {
+    if let Some((socket, address)) = manager {
+        // A manager that cannot listen right now misses it.
+        let _missed = sendto(socket, text.as_bytes(), SendFlags::NOSIGNAL, address);
+    }
+}
+
+/// A line to the daemon's log; what cannot be written is dropped.
+fn say(line: &[u8]) {
+    let _dropped = rustix::io::write(rustix::stdio::stderr(), line);
+}

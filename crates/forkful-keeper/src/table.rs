@@ -1,0 +1,57 @@
+//! The descriptors that are held, by their places. Generic, so that tests hold numbers.
+
+use forkful_os::keeper::{Kind, Name, PLACES_MAX};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Table<D> {
+    /// Has room for all places from the beginning.
+    places: Vec<Option<(Name, D)>>,
+}
+
+impl<D> Default for Table<D> {
+    fn default() -> Self {
+        Self { places: Vec::with_capacity(PLACES_MAX) }
+    }
+}
+
+impl<D> Table<D> {
+    /// Puts a descriptor into a place, in the stead of what is there; what there is no place for is closed.
+    pub fn keep(&mut self, place: u32, name: Name, descriptor: D) {
+        let place = place as usize;
+        if place >= PLACES_MAX {
+            return;
+        }
+        while self.places.len() <= place {
+            self.places.push(None);
+        }
+        self.places[place] = Some((name, descriptor));
+    }
+
+    /// Closes what is in a place.
+    pub fn drop(&mut self, place: u32) {
+        if let Some(place) = self.places.get_mut(place as usize) {
+            *place = None;
+        }
+        while self.places.last().is_some_and(Option::is_none) {
+            self.places.pop();
+        }
+    }
+
+    /// Closes everything.
+    pub fn clear(&mut self) {
+        self.places.clear();
+    }
+
+    /// The first descriptor at a place from this one on, with its place.
+    pub fn from(&self, place: u32) -> Option<(u32, Name, &D)> {
+        let rest = self.places.iter().enumerate().skip(place as usize);
+        let mut held = rest.filter_map(|(at, held)| Some((at as u32, held.as_ref()?)));
+        held.next().map(|(at, (name, descriptor))| (at, *name, descriptor))
+    }
+
+    /// The first descriptor of a kind.
+    pub fn of_kind(&self, kind: Kind) -> Option<&D> {
+        self.places.iter().flatten().find(|(name, _)| name.kind == kind).map(|(_, descriptor)| descriptor)
+    }
+}

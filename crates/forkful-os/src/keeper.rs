@@ -1,0 +1,11 @@
+//! The daemon's side of its keeper: the process above it that holds descriptors for it, and whose children the workers are,
+//! so that a daemon that dies loses neither (`forkful-keeper` is the other side).
+//!
+//! - [`frame`]: what the two say to each other
+//! - [`link`]: [`Keeping`], by which descriptors are kept, and [`Hold`], which lets go of one when it is dropped
+
+mod frame;
+mod link;
+
+pub use frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, TEXT_BYTES_MAX, Text};
+pub use link::{Handover, Hold, Keeping, Kept, receive_frame, seat, send_frame};

@@ -1,0 +1,294 @@
+//! What daemon and keeper say to each other: frames of one fixed size, one to a packet, at most one descriptor with each.
+
+/// Places for descriptors at most. A worker takes six, and a daemon has a few hundred workers; memory is taken only for the
+/// places that were in use.
+pub const PLACES_MAX: usize = 32 * 1024;
+/// Of every frame.
+pub const FRAME_BYTES: usize = 256;
+/// Of the text in a frame.
+pub const TEXT_BYTES_MAX: usize = FRAME_BYTES - TEXT_AT - 1;
+
+/// The protocol and its version; another one is not understood.
+const MAGIC: u32 = 0x464b_0001;
+const NUMBERS_AT: usize = 8;
+const NUMBERS: usize = 6;
+const TEXT_AT: usize = NUMBERS_AT + NUMBERS * 4;
+
+/// What a kept descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The lock of the home.
+    Lock,
+    /// The socket of the API.
+    Api,
+    /// The file in memory with the written-down state.
+    State,
+    /// The file in memory with a word for each place, see [`super::Hold::word`].
+    Words,
+    /// Where the command that has started the daemon waits to hear that it serves.
+    Ready,
+    /// A worker's process.
+    Process,
+    /// Our end of a worker's channel.
+    Channel,
+    /// Our end of a worker's stdin.
+    Stdin,
+    /// Our end of a worker's stdout.
+    Out,
+    /// Our end of a worker's stderr.
+    Err,
+    /// A socket that an app listens on.
+    Listener,
+}
+
+const KINDS: [Kind; 11] = [
+    Kind::Lock,
+    Kind::Api,
+    Kind::State,
+    Kind::Words,
+    Kind::Ready,
+    Kind::Process,
+    Kind::Channel,
+    Kind::Stdin,
+    Kind::Out,
+    Kind::Err,
+    Kind::Listener,
+];
+
+/// Under what a descriptor is kept. The numbers are the daemon's: of an app, and of what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    pub kind: Kind,
+    pub app: u32,
+    /// A worker's id, or the number of an address.
+    pub of: u32,
+    /// Which socket of an address.
+    pub part: u32,
+}
+
+impl Name {
+    /// One of which there is only one.
+    pub const fn only(kind: Kind) -> Self {
+        Self { kind, app: 0, of: 0, part: 0 }
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It lives, or is nobody's child here.
+    Unknown,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// To the keeper: keep the descriptor that comes with this, at this place, in the stead of what is there.
+    Keep { place: u32, name: Name },
+    /// To the keeper: let go of what is at this place.
+    Drop { place: u32 },
+    /// To the keeper: reap this child, which has ended.
+    Reap { pid: u32 },
+    /// To the keeper: how did this child end? It is answered by [`Frame::Ended`].
+    Ask { pid: u32 },
+    /// To the keeper: tell the service manager this.
+    Tell { text: Text },
+    /// To the keeper: the daemon ends on purpose. Everything is let go of, answered by [`Frame::Done`]; the keeper ends when
+    /// the daemon has.
+    Leave,
+    /// To the daemon, first of all: who the keeper is, how many daemons died in a row since one served, and how the last one
+    /// did.
+    Hello { keeper: u32, died: u32, last: End },
+    /// To the daemon: a descriptor that a daemon before it has had kept.
+    Kept { place: u32, name: Name },
+    /// To the daemon: it has everything, or, after [`Frame::Leave`], everything was let go of.
+    Done,
+    /// To the daemon: how a child ended.
+    Ended { pid: u32, end: End },
+    /// To the daemon: some child has ended, perhaps one that nobody knows.
+    Child,
+    /// To the keeper: the daemon serves; what died before it does not count any more.
+    Serves,
+}
+
+/// A short text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Text {
+    length: u8,
+    bytes: [u8; TEXT_BYTES_MAX],
+}
+
+impl Text {
+    /// As much of a text as there is room for.
+    pub fn new(text: &str) -> Self {
+        let mut end = text.len().min(TEXT_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = [0; TEXT_BYTES_MAX];
+        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+        Self { length: end as u8, bytes }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl End {
+    fn as_numbers(self) -> (u32, u32) {
+        match self {
+            Self::Unknown => (0, 0),
+            Self::Code(code) => (1, code as u32),
+            Self::Signal(signal) => (2, signal as u32),
+        }
+    }
+
+    fn from_numbers(how: u32, number: u32) -> Option<Self> {
+        match how {
+            0 => Some(Self::Unknown),
+            1 => Some(Self::Code(number as i32)),
+            2 => Some(Self::Signal(number as i32)),
+            _ => None,
+        }
+    }
+}
+
+impl Frame {
+    /// As it is sent.
+    pub fn encode(&self) -> [u8; FRAME_BYTES] {
+        let mut bytes = [0; FRAME_BYTES];
+        let of_name = |place: u32, name: Name| {
+            [
+                place,
+                KINDS.iter().position(|kind| *kind == name.kind).unwrap_or(0) as u32,
+                name.app,
+                name.of,
+                name.part,
+                0,
+            ]
+        };
+        let (op, numbers) = match *self {
+            Self::Keep { place, name } => (1, of_name(place, name)),
+            Self::Drop { place } => (2, [place, 0, 0, 0, 0, 0]),
+            Self::Reap { pid } => (3, [pid, 0, 0, 0, 0, 0]),
+            Self::Ask { pid } => (4, [pid, 0, 0, 0, 0, 0]),
+            Self::Tell { text } => {
+                bytes[TEXT_AT] = text.length;
+                bytes[TEXT_AT + 1..].copy_from_slice(&text.bytes);
+                (5, [0; NUMBERS])
+            }
+            Self::Leave => (6, [0; NUMBERS]),
+            Self::Hello { keeper, died, last } => {
+                let (how, number) = last.as_numbers();
+                (7, [keeper, died, how, number, 0, 0])
+            }
+            Self::Kept { place, name } => (8, of_name(place, name)),
+            Self::Done => (9, [0; NUMBERS]),
+            Self::Ended { pid, end } => {
+                let (how, number) = end.as_numbers();
+                (10, [pid, how, number, 0, 0, 0])
+            }
+            Self::Child => (11, [0; NUMBERS]),
+            Self::Serves => (12, [0; NUMBERS]),
+        };
+        bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[4..8].copy_from_slice(&u32::to_le_bytes(op));
+        for (number, place) in numbers.iter().zip(bytes[NUMBERS_AT..TEXT_AT].chunks_exact_mut(4)) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From what came; `None` for what is no frame of this version.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; FRAME_BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let nth = |n: usize| number(NUMBERS_AT + n * 4);
+        if number(0) != MAGIC {
+            return None;
+        }
+        let name = || {
+            let kind = *KINDS.get(nth(1) as usize)?;
+            Some(Name { kind, app: nth(2), of: nth(3), part: nth(4) })
+        };
+        Some(match number(4) {
+            1 => Self::Keep { place: nth(0), name: name()? },
+            2 => Self::Drop { place: nth(0) },
+            3 => Self::Reap { pid: nth(0) },
+            4 => Self::Ask { pid: nth(0) },
+            5 => {
+                let length = bytes[TEXT_AT];
+                let mut text = [0; TEXT_BYTES_MAX];
+                text.copy_from_slice(&bytes[TEXT_AT + 1..]);
+                (usize::from(length) <= TEXT_BYTES_MAX)
+                    .then_some(Self::Tell { text: Text { length, bytes: text } })?
+            }
+            6 => Self::Leave,
+            7 => Self::Hello { keeper: nth(0), died: nth(1), last: End::from_numbers(nth(2), nth(3))? },
+            8 => Self::Kept { place: nth(0), name: name()? },
+            9 => Self::Done,
+            10 => Self::Ended { pid: nth(0), end: End::from_numbers(nth(1), nth(2))? },
+            11 => Self::Child,
+            12 => Self::Serves,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Frame> {
+        let mut frames = vec![
+            Frame::Drop { place: u32::MAX },
+            Frame::Reap { pid: 4_194_304 },
+            Frame::Ask { pid: 1 },
+            Frame::Tell { text: Text::new("READY=1\nSTATUS=ü") },
+            Frame::Tell { text: Text::new(&"é".repeat(300)) },
+            Frame::Leave,
+            Frame::Hello { keeper: 7, died: 5, last: End::Signal(9) },
+            Frame::Done,
+            Frame::Child,
+            Frame::Serves,
+        ];
+        for kind in KINDS {
+            let name = Name { kind, app: 1, of: u32::MAX, part: 3 };
+            frames.extend([Frame::Keep { place: 9, name }, Frame::Kept { place: 9, name }]);
+        }
+        for end in [End::Code(255), End::Code(-1), End::Signal(9), End::Unknown] {
+            frames.push(Frame::Ended { pid: 8, end });
+        }
+        frames
+    }
+
+    #[test]
+    fn every_frame_survives_the_way() {
+        for frame in all() {
+            assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused_or_is_one_that_reads_the_same_again() {
+        assert_eq!(Frame::decode(&[]), None);
+        assert_eq!(Frame::decode(&[0; FRAME_BYTES]), None);
+        for frame in all() {
+            let bytes = frame.encode();
+            assert_eq!(Frame::decode(&bytes[1..]), None);
+            for at in 0..FRAME_BYTES {
+                for flipped in [1, 0x80, 0xff] {
+                    let mut spoilt = bytes;
+                    spoilt[at] ^= flipped;
+                    if let Some(read) = Frame::decode(&spoilt) {
+                        assert_eq!(Frame::decode(&read.encode()), Some(read));
+                    }
+                }
+            }
+        }
+    }
+}

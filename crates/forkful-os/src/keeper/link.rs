@@ -1,0 +1,379 @@
+//! See the parent module.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+use super::frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, Text};
+use crate::memory_file::Words;
+use crate::process::Exit;
+
+/// A keeper answers in microseconds; one that does not for so long is not there any more, or is stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The way to the keeper; without one, everything here does nothing. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Keeping(Option<Arc<Link>>);
+
+#[derive(Debug)]
+struct Link {
+    socket: OwnedFd,
+    /// The keeper's process.
+    keeper: u32,
+    /// A word for each place.
+    words: OnceLock<Words>,
+    /// The keeper has ended, or does not answer.
+    is_lost: AtomicBool,
+    /// Somebody's end was told while an answer was awaited.
+    child_told: AtomicBool,
+    places: Mutex<Places>,
+    /// Held from a question to its answer.
+    asking: Mutex<()>,
+}
+
+/// Which places of the keeper's table are in use.
+#[derive(Debug, Default)]
+struct Places {
+    free: Vec<u32>,
+    next: u32,
+}
+
+/// A descriptor is kept for as long as this lives; its place is free when it is dropped.
+#[derive(Debug, Default)]
+pub struct Hold(Option<(Arc<Link>, u32)>);
+
+/// A descriptor of a daemon before this one.
+#[derive(Debug)]
+pub struct Kept {
+    pub name: Name,
+    pub fd: OwnedFd,
+    pub hold: Hold,
+}
+
+/// What the keeper has for a new daemon. Without a keeper it is empty.
+#[derive(Debug)]
+pub struct Handover {
+    pub keeping: Keeping,
+    /// The keeper's process.
+    pub keeper: u32,
+    /// How many daemons died in a row before this one, none of which served.
+    pub died: u32,
+    /// How the last one did.
+    pub last: End,
+    pub kept: Vec<Kept>,
+}
+
+impl Default for Handover {
+    fn default() -> Self {
+        Self { keeping: Keeping::default(), keeper: 0, died: 0, last: End::Unknown, kept: Vec::new() }
+    }
+}
+
+impl Handover {
+    /// Takes everything over from the keeper at the other end. Waits for it.
+    pub fn receive(socket: OwnedFd) -> io::Result<Self> {
+        let mut kept = Vec::new();
+        let (keeper, died, last) = match await_frame(socket.as_fd())? {
+            (Frame::Hello { keeper, died, last }, _) => (keeper, died, last),
+            _ => return Err(unexpected()),
+        };
+        let link = Arc::new(Link {
+            socket,
+            keeper,
+            words: OnceLock::new(),
+            is_lost: AtomicBool::new(false),
+            child_told: AtomicBool::new(false),
+            places: Mutex::default(),
+            asking: Mutex::default(),
+        });
+        loop {
+            match await_frame(link.socket.as_fd())? {
+                (Frame::Kept { place, name }, fd) => {
+                    let mut places = link.places();
+                    places.next = places.next.max(place + 1);
+                    drop(places);
+                    // Without room for it, the kernel has dropped it on the way.
+                    if let Some(fd) = fd {
+                        kept.push(Kept { name, fd, hold: Hold(Some((Arc::clone(&link), place))) });
+                    } else {
+                        link.tell(&Frame::Drop { place }, None);
+                    }
+                }
+                (Frame::Child, _) => link.child_told.store(true, Ordering::SeqCst),
+                (Frame::Done, _) => break,
+                _ => return Err(unexpected()),
+            }
+        }
+        link.note_free(&kept);
+        if let Some(at) = kept.iter().position(|kept| kept.name.kind == Kind::Words) {
+            let words = kept.swap_remove(at);
+            let place = words.hold.forget();
+            debug_assert!(place.is_some());
+            let _first = link.words.set(Words::map(&words.fd, PLACES_MAX)?);
+        }
+        Ok(Self { keeping: Keeping(Some(link)), keeper, died, last, kept })
+    }
+
+    /// What is kept under a name.
+    pub fn take(&mut self, name: Name) -> Option<Kept> {
+        let at = self.kept.iter().position(|kept| kept.name == name)?;
+        Some(self.kept.swap_remove(at))
+    }
+}
+
+impl Keeping {
+    /// Whether there is a keeper.
+    pub fn is_on(&self) -> bool {
+        self.link().is_some()
+    }
+
+    /// The keeper's process.
+    pub fn keeper(&self) -> Option<u32> {
+        self.link().map(|link| link.keeper)
+    }
+
+    /// Has a descriptor kept, from now until the hold is dropped.
+    pub fn keep(&self, name: Name, fd: impl AsFd) -> Hold {
+        let Some(link) = self.link() else { return Hold::default() };
+        let place = {
+            let mut places = link.places();
+            places.free.pop().unwrap_or_else(|| {
+                places.next += 1;
+                places.next - 1
+            })
+        };
+        if let Some(word) = link.word(place) {
+            word.store(0, Ordering::SeqCst);
+        }
+        link.tell(&Frame::Keep { place, name }, Some(fd.as_fd()));
+        Hold(Some((Arc::clone(link), place)))
+    }
+
+    /// Has a child of the keeper reaped.
+    pub(crate) fn reap(&self, pid: u32) {
+        if let Some(link) = self.link() {
+            link.tell(&Frame::Reap { pid }, None);
+        }
+    }
+
+    /// How a child of the keeper ended; waits for the answer.
+    pub(crate) fn ask(&self, pid: u32) -> Option<Exit> {
+        let link = self.link()?;
+        let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        link.tell(&Frame::Ask { pid }, None);
+        loop {
+            match await_frame(link.socket.as_fd()) {
+                Ok((Frame::Ended { pid: told, end }, _)) if told == pid => {
+                    return match end {
+                        End::Code(code) => Some(Exit::Code(code)),
+                        End::Signal(signal) => Some(Exit::Signal(signal, false)),
+                        End::Unknown => None,
+                    };
+                }
+                Ok((Frame::Child, _)) => link.child_told.store(true, Ordering::SeqCst),
+                Ok(_) => {}
+                Err(_) => {
+                    link.is_lost.store(true, Ordering::SeqCst);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Has the service manager told something.
+    pub fn tell_manager(&self, text: &str) {
+        if let Some(link) = self.link() {
+            link.tell(&Frame::Tell { text: Text::new(text) }, None);
+        }
+    }
+
+    /// The daemon serves now.
+    pub fn serves(&self) {
+        if let Some(link) = self.link() {
+            link.tell(&Frame::Serves, None);
+        }
+    }
+
+    /// The daemon is about to end on purpose: has everything let go of, and waits for that.
+    pub fn leave(&self) {
+        let Some(link) = self.link() else { return };
+        let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        link.tell(&Frame::Leave, None);
+        while let Ok((frame, _)) = await_frame(link.socket.as_fd()) {
+            if frame == Frame::Done {
+                break;
+            }
+        }
+        link.is_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// Where the keeper's frames come in, for a reactor.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(|link| link.socket.as_fd())
+    }
+
+    /// Takes what has come from the keeper; whether the end of some child was told. `Err` once: the keeper has ended.
+    pub fn take_news(&self) -> io::Result<bool> {
+        let Some(link) = self.link() else { return Ok(false) };
+        let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match receive_frame(link.socket.as_fd()) {
+                Ok(Some((Frame::Child, _))) => link.child_told.store(true, Ordering::SeqCst),
+                Ok(Some(_)) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(link.child_told.swap(false, Ordering::SeqCst));
+                }
+                Ok(None) | Err(_) => {
+                    link.is_lost.store(true, Ordering::SeqCst);
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+            }
+        }
+    }
+
+    fn link(&self) -> Option<&Arc<Link>> {
+        self.0.as_ref().filter(|link| !link.is_lost.load(Ordering::SeqCst))
+    }
+}
+
+impl Link {
+    fn word(&self, place: u32) -> Option<&AtomicU64> {
+        self.words.get()?.get(place as usize)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The places below the highest that nothing was handed over from.
+    fn note_free(&self, kept: &[Kept]) {
+        let mut places = self.places();
+        let mut used = vec![false; places.next as usize];
+        for kept in kept {
+            if let Some((_, place)) = &kept.hold.0 {
+                used[*place as usize] = true;
+            }
+        }
+        places.free = (0..places.next).rev().filter(|place| !used[*place as usize]).collect();
+    }
+
+    /// Sends a frame, waiting a little for a keeper that is behind.
+    fn tell(&self, frame: &Frame, fd: Option<BorrowedFd<'_>>) {
+        while !self.is_lost.load(Ordering::SeqCst) {
+            match send_frame(self.socket.as_fd(), frame, fd) {
+                Ok(()) => return,
+                // Too many descriptors of this user are on their way.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && wait(self.socket.as_fd(), PollFlags::OUT).is_ok() => {}
+                Err(_) => self.is_lost.store(true, Ordering::SeqCst),
+            }
+        }
+    }
+}
+
+impl Hold {
+    /// A number that belongs to what is kept, and that another daemon finds as it was: 0 at first. None without a keeper.
+    pub fn word(&self) -> Option<&AtomicU64> {
+        self.0.as_ref().and_then(|(link, place)| link.word(*place))
+    }
+
+    /// Has it kept for as long as there is a keeper.
+    fn forget(mut self) -> Option<u32> {
+        self.0.take().map(|(_, place)| place)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some((link, place)) = self.0.take()
+            && !link.is_lost.load(Ordering::SeqCst)
+        {
+            link.tell(&Frame::Drop { place }, None);
+            link.places().free.push(place);
+        }
+    }
+}
+
+/// A connected pair for a keeper and its daemon, the keeper's end first. Both close on exec, and the daemon's is at a number
+/// that a start can take.
+pub fn seat() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    Ok((ours, rustix::io::fcntl_dupfd_cloexec(&theirs, 4)?))
+}
+
+/// Sends one frame. `EAGAIN` while there is no room.
+pub fn send_frame(socket: BorrowedFd<'_>, frame: &Frame, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let bytes = frame.encode();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = fd.map(|fd| [fd]);
+    if let Some(fds) = &fds {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, flags))?;
+    Ok(())
+}
+
+/// The next frame that has come, with its descriptor; `None` at the end. `EAGAIN` while there is none. What is no frame is
+/// an error.
+pub fn receive_frame(socket: BorrowedFd<'_>) -> io::Result<Option<(Frame, Option<OwnedFd>)>> {
+    let mut bytes = [0; FRAME_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)
+    })?;
+    let mut fd = None;
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut received) = part {
+            fd = received.next();
+        }
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let frame = Frame::decode(&bytes[..received.bytes]).ok_or_else(unexpected)?;
+    Ok(Some((frame, fd)))
+}
+
+/// The next frame, waiting for it.
+fn await_frame(socket: BorrowedFd<'_>) -> io::Result<(Frame, Option<OwnedFd>)> {
+    loop {
+        match receive_frame(socket) {
+            Ok(Some(received)) => return Ok(received),
+            Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(socket, PollFlags::IN)?,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn wait(socket: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
+    let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(socket, what)];
+    match rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timeout)))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => Ok(()),
+    }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the keeper speaks another protocol")
+}
