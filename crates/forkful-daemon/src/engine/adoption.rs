@@ -19,7 +19,7 @@ use forkful_os::reactor::Reactor;
 use forkful_os::tree::{Instance, Mark, Snapshot};
 
 use super::EngineOptions;
-use super::app::{App, AppId, Process};
+use super::app::{App, AppId, Bonds, Process};
 use super::apps::Apps;
 use super::groups::join_group;
 use super::launch::CHANNEL_FD;
@@ -158,8 +158,7 @@ impl Owners<'_> {
             stdin,
             group: group.map(|(group, _membership)| group),
             node_version: written.node_version,
-            cookie: written.cookie,
-            _holds: holds,
+            kept: Bonds { cookie: written.cookie, _holds: holds },
             ..Process::new(child, worker, mark, (written.spawned, written.started_at_ms))
         };
         entry.add_process(slot, generation, process);

@@ -153,9 +153,15 @@ pub(crate) struct Process {
     pub(crate) lacks: BTreeSet<Lack>,
     /// It was found to owe an answer.
     pub(crate) doubt: Option<Doubt>,
+    pub(crate) kept: Bonds,
+}
+
+/// What another daemon needs in order to take a process over.
+#[derive(Default)]
+pub(crate) struct Bonds {
     /// What the other end of its channel is known by.
     pub(crate) cookie: Option<u64>,
-    /// What keeps its descriptors for another daemon; dropped with them.
+    /// What keeps its descriptors; dropped with them.
     pub(crate) _holds: Vec<Hold>,
 }
 
@@ -192,8 +198,7 @@ impl Process {
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),
             doubt: None,
-            cookie: None,
-            _holds: Vec::new(),
+            kept: Bonds::default(),
         }
     }
 }

@@ -14,7 +14,7 @@ use forkful_core::supervisor;
 use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::tree;
 
-use super::app::{App, AppId, Ended, Later, Process, ProcessKey};
+use super::app::{App, AppId, Bonds, Ended, Later, Process, ProcessKey};
 use super::exit_tail::ExitTail;
 use super::launch::Ends;
 use super::starting::{Begun, StartOutcome, StartResult};
@@ -104,8 +104,8 @@ impl Engine {
         holds.extend(stdin.as_ref().map(|stdin| keep(Kind::Stdin, stdin.as_fd())));
         let stdin = stdin.map(|stdin| Rc::new(tokio::sync::Mutex::new(stdin)));
         let began = (now, started_at_ms);
-        let process =
-            Process { stdin, group, cookie, _holds: holds, ..Process::new(child, worker, mark, began) };
+        let kept = Bonds { cookie, _holds: holds };
+        let process = Process { stdin, group, kept, ..Process::new(child, worker, mark, began) };
         let is_alone = place.processes.is_empty();
         entry.add_process(slot, generation, process);
         if is_alone {

@@ -197,7 +197,7 @@ fn written_place(slot: u16, place: &Place) -> WrittenPlace {
         start_time: process.child.start_time,
         worker: process.worker.0,
         mark: process.mark.to_string(),
-        cookie: process.cookie,
+        cookie: process.kept.cookie,
         has_stdin: process.stdin.is_some(),
         spawned: process.spawned,
         started_at_ms: process.started_at_ms,
