@@ -73,6 +73,7 @@ fn the_next_daemon_has_the_very_descriptors_and_their_words() {
     let dropped = first.keeping.keep(name(2), &reader);
     held.word().unwrap().store(41, Ordering::SeqCst);
     drop(dropped);
+    first.keeping.let_go();
     // The place of one that was let go of is used again, with a word of its own.
     let again = first.keeping.keep(name(3), &writer);
     assert_eq!(again.word().unwrap().load(Ordering::SeqCst), 0);
@@ -85,11 +86,26 @@ fn the_next_daemon_has_the_very_descriptors_and_their_words() {
     assert_eq!(kept.hold.word().unwrap().load(Ordering::SeqCst), 41);
     writer.write_all(b"through").unwrap();
     drop((writer, second.take(name(3)).unwrap()));
+    second.keeping.let_go();
     world.hear();
     let mut text = String::new();
     std::fs::File::from(kept.fd).read_to_string(&mut text).unwrap();
     assert_eq!(text, "through", "nobody else holds the writing end");
     assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn what_is_dropped_is_kept_until_the_state_says_so_too() {
+    let mut world = World::new();
+    let first = world.daemon();
+    let reader = std::io::pipe().unwrap().0;
+    drop(first.keeping.keep(name(1), &reader));
+    world.kill(first);
+    let mut second = world.daemon();
+    drop(second.take(name(1)).unwrap());
+    second.keeping.let_go();
+    world.kill(second);
+    assert!(world.daemon().take(name(1)).is_none());
 }
 
 #[test]

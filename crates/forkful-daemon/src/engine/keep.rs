@@ -53,6 +53,7 @@ impl Engine {
                 ..WrittenDaemon::default()
             }
         });
+        self.options.keeping.let_go();
     }
 
     /// From now on, what another daemon has to know is written down.

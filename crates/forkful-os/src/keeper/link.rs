@@ -37,6 +37,8 @@ struct Link {
     /// Somebody's end was told while an answer was awaited.
     child_told: AtomicBool,
     places: Mutex<Places>,
+    /// What the keeper is to let go of; see [`Keeping::let_go`].
+    later: Mutex<Vec<Frame>>,
     /// Held from a question to its answer.
     asking: Mutex<()>,
 }
@@ -48,7 +50,7 @@ struct Places {
     next: u32,
 }
 
-/// A descriptor is kept for as long as this lives; its place is free when it is dropped.
+/// A descriptor is kept for as long as this lives, and until the next [`Keeping::let_go`].
 #[derive(Debug, Default)]
 pub struct Hold(Option<(Arc<Link>, u32)>);
 
@@ -94,6 +96,7 @@ impl Handover {
             is_lost: AtomicBool::new(false),
             child_told: AtomicBool::new(false),
             places: Mutex::default(),
+            later: Mutex::default(),
             asking: Mutex::default(),
         });
         loop {
@@ -159,10 +162,23 @@ impl Keeping {
         Hold(Some((Arc::clone(link), place)))
     }
 
-    /// Has a child of the keeper reaped.
+    /// Has a child of the keeper reaped, at the next [`Self::let_go`].
     pub(crate) fn reap(&self, pid: u32) {
         if let Some(link) = self.link() {
-            link.tell(&Frame::Reap { pid }, None);
+            link.later(Frame::Reap { pid });
+        }
+    }
+
+    /// Has the keeper reap the children, and close the descriptors, that were let go of since the last time. To be called once
+    /// the state says so, too: another daemon would look for what an older state names.
+    pub fn let_go(&self) {
+        let Some(link) = self.link() else { return };
+        let frames = std::mem::take(&mut *link.later.lock().unwrap_or_else(PoisonError::into_inner));
+        for frame in frames {
+            link.tell(&frame, None);
+            if let Frame::Drop { place } = frame {
+                link.places().free.push(place);
+            }
         }
     }
 
@@ -255,6 +271,13 @@ impl Link {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn later(&self, frame: Frame) {
+        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        if !later.contains(&frame) {
+            later.push(frame);
+        }
+    }
+
     /// The places below the highest that nothing was handed over from.
     fn note_free(&self, kept: &[Kept]) {
         let mut places = self.places();
@@ -302,8 +325,7 @@ impl Drop for Hold {
         if let Some((link, place)) = self.0.take()
             && !link.is_lost.load(Ordering::SeqCst)
         {
-            link.tell(&Frame::Drop { place }, None);
-            link.places().free.push(place);
+            link.later(Frame::Drop { place });
         }
     }
 }
