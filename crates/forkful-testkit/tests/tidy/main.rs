@@ -142,7 +142,7 @@ fn nothing_depends_on_one_machine() {
 
 /// Where the daemon opens, renames or removes files by their path, and why neither an app nor another user can write
 /// there. Everything else goes through `forkful_os::behalf`.
-const BY_PATH: [(&str, &str); 10] = [
+const BY_PATH: [(&str, &str); 11] = [
     (
         "forkful-daemon/src/home.rs",
         "the home is its owner's alone, and /run/forkful root's; both are checked",
