@@ -522,19 +522,24 @@ function move(wish) {
   if (typeof wish === 'number' && Number.isInteger(wish) && wish >= 0 && !drain) mover?.move(wish);
 }
 
+/** What our own messages ask for. */
+const DEEDS = {
+  drain(message) {
+    begin(graceOf(message.grace_ms), true);
+    if (Array.isArray(message.closes)) drain.stopListening(message.closes);
+  },
+  report: (message) => report(message.every_ms),
+  count: () => (mover ??= new Mover()).count(),
+  move: (message) => move(message.connections),
+  // A new daemon asks: everything that the one before has sent is answered when this is.
+  echo: () => tell({ act: 'echo' }),
+};
+
 /** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
 function onInternalMessage(message, handle) {
   if (!message) return;
   if (loans && message.cmd === CLUSTER) return loans.hear(message, handle);
-  if (message.cmd === COMMAND && message.act === 'drain') {
-    begin(graceOf(message.grace_ms), true);
-    if (Array.isArray(message.closes)) drain.stopListening(message.closes);
-  }
-  if (message.cmd === COMMAND && message.act === 'report') report(message.every_ms);
-  if (message.cmd === COMMAND && message.act === 'count') (mover ??= new Mover()).count();
-  if (message.cmd === COMMAND && message.act === 'move') move(message.connections);
-  // A new daemon asks: everything that the one before has sent is answered when this is.
-  if (message.cmd === COMMAND && message.act === 'echo') tell({ act: 'echo' });
+  if (message.cmd === COMMAND && Object.hasOwn(DEEDS, message.act)) DEEDS[message.act](message);
   // Node closes idle connections itself now; all that is left is to mark the responses.
   if (message.cmd === CLUSTER && message.act === 'disconnect') begin(0, false);
 }

@@ -139,7 +139,7 @@ for (const major of MAJORS) {
   });
 
   test(`${rounds} crashes of one Express on Node ${major} refuse nobody`, async (t) => {
-    const { forkful, load, pid, answers } = await underLoad(t, express, {
+    const { load, pid, answers } = await underLoad(t, express, {
       major,
       options: ['--restart-delay', '1', '--max-restarts', '1000'],
     });
