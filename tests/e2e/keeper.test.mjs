@@ -1,13 +1,13 @@
 // With a keeper, the apps survive their daemon: it is killed in the middle of everything, another one takes its place, and
 // neither a client nor a worker notices. The requests are counted by kind; the clients retry nothing (lib/load.mjs).
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 import { accepts, freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
-import { MAJORS, NEWEST } from './lib/nodes.mjs';
+import { MAJORS, NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
@@ -175,6 +175,34 @@ test('a plain process goes on, too, and can be written to', async (t) => {
   assert.ok(!isLiving(pid));
   assert.notEqual((await forkful.jlist('plain'))[0].pid, pid);
 });
+
+for (const byNpm of [false, true]) {
+  const what = byNpm ? 'an instance below `npm start`' : 'one instance';
+  test(`${what} is lent its sockets by the daemon that has taken over, too`, async (t) => {
+    const forkful = await sandbox(t, NEWEST);
+    const port = await freePort();
+    const path = forkful.script(plain);
+    writeFileSync(join(forkful.directory, 'package.json'), JSON.stringify({ scripts: { start: `node ${basename(path)}` } }));
+    const node = nodeBinary(NEWEST);
+    const env = { PORT: String(port), PATH: `${dirname(node)}:${process.env.PATH}`, ...KEEPER };
+    const start = byNpm ? ['npm', '--name', 'app', '--', 'start'] : [path, '--name', 'app', '--interpreter', node];
+    await forkful.ok(['start', ...start], { env });
+    await waitUntil('the app to serve', async () => (await get(port)).status === 200);
+    for (let round = 0; round < 2; round += 1) {
+      const serving = (await get(port)).body;
+      const load = startLoad({ port, closing: 4, keeping: 4, expect: PID });
+      t.after(() => load.stop());
+      await killDaemon(forkful);
+      assert.equal((await get(port)).body, serving, 'the process is the same');
+      const { stdout, stderr } = await forkful.ok(['reload', 'app']);
+      assert.doesNotMatch(stdout + stderr, /stopped, then started/);
+      await waitUntil('an answer of its successor', async () => (await get(port)).body !== serving);
+      const { success, ...failed } = await load.stop();
+      assert.ok(success > 0);
+      assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+    }
+  });
+}
 
 test('a daemon that dies in the middle of a reload is followed by one that ends up with all workers', async (t) => {
   const { forkful, port } = await kept(t, plain, { instances: 4 });

@@ -241,7 +241,7 @@ impl Engine {
         let persistence =
             if options.echo { None } else { Some(persistence::Persistence::start(&options.home)?) };
         let mut starts = Starts::new(marks, back.clone());
-        starts.listen(&options.home, wake.reactor());
+        starts.listen(&options.home, wake.reactor(), &options.keeping);
         let seed = clock::wall_ms() ^ (u64::from(std::process::id()) << 32);
         let engine = Self {
             clock: Clock,

@@ -157,13 +157,13 @@ impl Dispatcher {
             !worker.agent && worker.channel.settling_since().is_some_and(|since| since + SETTLE_MAX <= now)
         };
         let due: Vec<WorkerId> =
-            self.workers.iter().filter(|(_, worker)| is_due(worker)).map(|(id, _)| *id).collect();
+            self.workers.active().filter(|(_, worker)| is_due(worker)).map(|(id, _)| *id).collect();
         due.into_iter().for_each(|id| self.on_settled(id, out));
     }
 
     pub(crate) fn next_settling(&self) -> Option<Time> {
-        let silent = self.workers.values().filter(|worker| !worker.agent);
-        silent.filter_map(|worker| worker.channel.settling_since()).map(|since| since + SETTLE_MAX).min()
+        let silent = self.workers.active().filter(|(_, worker)| !worker.agent);
+        silent.filter_map(|(_, worker)| worker.channel.settling_since()).map(|since| since + SETTLE_MAX).min()
     }
 }
 

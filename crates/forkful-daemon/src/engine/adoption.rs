@@ -13,6 +13,7 @@ use forkful_core::slot::Generation;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{Adopted, Event};
 use forkful_os::channel::RemoteEnd;
+use forkful_os::identity::peer_credentials;
 use forkful_os::keeper::{Hold, Kept, Kind, Name};
 use forkful_os::process::Child;
 use forkful_os::reactor::Reactor;
@@ -128,10 +129,11 @@ impl Owners<'_> {
         of_app: &WrittenApp<'_>,
         kept: &mut Inheritance,
     ) -> Result<(), String> {
-        let mut take = |kind| kept.take(Name { kind, app: app.0, of: written.worker, part: 0 });
-        let (pidfd, hold) = take(Kind::Process).ok_or("nothing was kept of it")?;
-        let (channel, stdin) = (take(Kind::Channel), take(Kind::Stdin));
-        let pipes = (take(Kind::Out), take(Kind::Err));
+        let mut take = |kind, of| kept.take(Name { kind, app: app.0, of, part: 0 });
+        let mut of_it = |kind| take(kind, written.worker);
+        let (pidfd, hold) = of_it(Kind::Process).ok_or("nothing was kept of it")?;
+        let (channel, stdin) = (of_it(Kind::Channel), of_it(Kind::Stdin));
+        let pipes = (of_it(Kind::Out), of_it(Kind::Err));
         let mark = Mark::parse(&written.mark).ok_or("it carries no mark")?;
         let keeping = self.options.keeping.clone();
         let child =
@@ -147,6 +149,21 @@ impl Owners<'_> {
             let attached =
                 entry.primary.attach_again(worker, &of_app.primary, channel, (remote, written.pid), self.now);
             attached.map_err(|error| format!("its channel cannot be watched: {error}"))?;
+        }
+        for below in written.below.iter().filter(|below| **below != written.worker) {
+            let Some((channel, hold)) = take(Kind::Channel, *below) else { continue };
+            let Ok(peer) = peer_credentials(&channel) else { continue };
+            let below = WorkerId(*below);
+            let attached = entry.primary.attach_again(
+                below,
+                &of_app.primary,
+                (channel, hold),
+                (None, peer.pid),
+                self.now,
+            );
+            if attached.is_ok_and(|attached| attached) {
+                entry.workers.add(below, slot, generation);
+            }
         }
         let group = join_group(self.starts.groups.as_ref(), app, entry, mark).ok().flatten();
         let mut holds = vec![hold];

@@ -150,7 +150,7 @@ impl Engine {
         if let Some(persistence) = &mut self.persistence {
             persistence.rewrite(&self.apps);
         }
-        self.starts.listen(&self.options.home, self.wake.reactor());
+        self.starts.listen(&self.options.home, self.wake.reactor(), &self.options.keeping);
         // Nobody waits for it.
         drop(self.logs.reopen());
     }

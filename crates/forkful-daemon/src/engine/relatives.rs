@@ -12,12 +12,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use forkful_cluster::WorkerId;
+use forkful_cluster::{KeptSocket, WorkerId};
 use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::spec::Mode;
 use forkful_os::identity;
-use forkful_os::keeper::Hold;
+use forkful_os::keeper::{Keeping, Kind, Name};
 use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::tree::Mark;
 
@@ -34,18 +34,19 @@ pub(super) struct Relatives {
     listener: UnixListener,
     path: PathBuf,
     reactor: Rc<Reactor>,
+    keeping: Keeping,
 }
 
 impl Relatives {
     /// Begins to listen. Only one daemon of a home gets here.
-    pub(super) fn listen(home: &Home, reactor: &Rc<Reactor>) -> io::Result<Self> {
+    pub(super) fn listen(home: &Home, reactor: &Rc<Reactor>, keeping: Keeping) -> io::Result<Self> {
         let path = home.lends();
         let _none = fs_err::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         fs_err::set_permissions(&path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         reactor.add(listener.as_fd(), RELATIVES_TOKEN, Interest::READ)?;
-        Ok(Self { listener, path, reactor: Rc::clone(reactor) })
+        Ok(Self { listener, path, reactor: Rc::clone(reactor), keeping })
     }
 
     /// Takes in one who has connected.
@@ -53,7 +54,7 @@ impl Relatives {
         match self.listener.accept() {
             Ok((stream, _)) => {
                 // A stranger is answered by the end of the connection.
-                let _stranger = welcome(stream, apps, now);
+                let _stranger = welcome(stream, apps, &self.keeping, now);
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
@@ -72,14 +73,19 @@ impl Drop for Relatives {
     }
 }
 
-fn welcome(stream: UnixStream, apps: &mut Apps, now: Time) -> Option<()> {
+fn welcome(stream: UnixStream, apps: &mut Apps, keeping: &Keeping, now: Time) -> Option<()> {
     let peer = identity::peer_credentials(&stream).ok()?;
     let mark = (peer.uid == identity::euid()).then(|| Mark::of(peer.pid))??;
     let found = apps.iter().find_map(|(app, entry)| Some((*app, entry.lives_as(mark)?)));
     let (app, (slot, generation)): (AppId, _) = found?;
     let entry = apps.get_mut(app)?;
     stream.set_nonblocking(true).ok()?;
-    entry.take_in(slot, generation, (stream, peer.pid), now).ok()
+    let keep = |worker: WorkerId| {
+        let name = Name { kind: Kind::Channel, app: app.0, of: worker.0, part: 0 };
+        let hold = keeping.keep(name, stream.as_fd());
+        (stream.into(), hold)
+    };
+    entry.take_in((slot, generation), peer.pid, keep, now).ok()
 }
 
 impl App {
@@ -96,9 +102,9 @@ impl App {
 
     fn take_in(
         &mut self,
-        slot: u16,
-        generation: Generation,
-        (stream, pid): (UnixStream, u32),
+        (slot, generation): (u16, Generation),
+        pid: u32,
+        keep: impl FnOnce(WorkerId) -> KeptSocket,
         now: Time,
     ) -> io::Result<()> {
         if self.workers.of(slot, generation).len() > RELATIVES_MAX {
@@ -106,7 +112,7 @@ impl App {
         }
         self.workers.started += 1;
         let worker = WorkerId(self.workers.started);
-        self.primary.attach(worker, (stream.into(), Hold::default()), None)?;
+        self.primary.attach(worker, keep(worker), None)?;
         self.primary.identify(worker, pid, slot);
         if let Some(leader) = self.worker(slot, generation) {
             self.primary.belongs_to(worker, leader);

@@ -17,6 +17,7 @@ use forkful_core::Time;
 use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
 use forkful_os::cgroup::{Groups, WorkerGroup};
+use forkful_os::keeper::Keeping;
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
 use forkful_os::reactor::Reactor;
 use forkful_os::tree::{Mark, Marks};
@@ -152,10 +153,10 @@ impl Starts {
     }
 
     /// Lets processes below workers connect. Without that they open their sockets by themselves.
-    pub(super) fn listen(&mut self, home: &Home, reactor: &Rc<Reactor>) {
+    pub(super) fn listen(&mut self, home: &Home, reactor: &Rc<Reactor>, keeping: &Keeping) {
         // It removes its file.
         self.relatives = None;
-        match Relatives::listen(home, reactor) {
+        match Relatives::listen(home, reactor, keeping.clone()) {
             Ok(relatives) => self.relatives = Some(relatives),
             Err(error) => {
                 log_line!("forkful: processes below workers open their sockets by themselves: {error}");

@@ -81,6 +81,8 @@ pub(super) struct WrittenProcess {
     pub(super) pid: u32,
     pub(super) start_time: u64,
     pub(super) worker: u32,
+    /// The workers below it: processes that a wrapper has started, and that listen.
+    pub(super) below: Vec<u32>,
     pub(super) mark: String,
     pub(super) cookie: Option<u64>,
     pub(super) has_stdin: bool,
@@ -186,16 +188,17 @@ fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
         workers_started: app.workers.started,
         unknown_keys: app.unknown_keys.iter().map(|key| (key.path.clone(), key.value.clone())).collect(),
         special_logs: app.special_logs.clone(),
-        places: app.places.iter().map(|(slot, place)| written_place(*slot, place)).collect(),
+        places: app.places.iter().map(|(slot, place)| written_place(app, *slot, place)).collect(),
     }
 }
 
-fn written_place(slot: u16, place: &Place) -> WrittenPlace {
+fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
     let process = |(generation, process): (&Generation, &Process)| WrittenProcess {
         generation: *generation,
         pid: process.child.pid,
         start_time: process.child.start_time,
         worker: process.worker.0,
+        below: app.workers.of(slot, *generation).into_iter().map(|worker| worker.0).collect(),
         mark: process.mark.to_string(),
         cookie: process.kept.cookie,
         has_stdin: process.stdin.is_some(),
