@@ -7,7 +7,7 @@
 //! - [`areas`]: the two areas of the written-down state
 //! - [`table`]: the descriptors that are held
 //! - [`keeper`]: what follows from a frame and from the end of a daemon, without system calls
-//! - [`run`]: the process
+//! - [`mod@run`]: the process
 // A write to stderr that fails or waits would end or stop the keeper.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
