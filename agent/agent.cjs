@@ -41,12 +41,6 @@ const SWEEP_MS = 25;
 /** After we have ended a connection, its client has this long to close it; then we destroy it. */
 const LINGER_MS = 1000;
 
-/** The shortest pause between two reports: each costs a message and a turn of the loop. */
-const REPORT_MS_MIN = 100;
-
-/** The resolution of the event loop delay: a timer of the runtime fires at this interval. */
-const DELAY_RESOLUTION_MS = 10;
-
 /** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
 const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 
@@ -60,10 +54,10 @@ const sessions = new Set();
 /** @type {Drain | null} The drain under way; there is no way back from one. */
 let drain = null;
 
-/** @type {Reporter | undefined} Made when reports are asked for. */
+/** @type {import('./reports.cjs').Reporter | undefined} Made when reports are asked for. */
 let reporter;
 
-/** @type {Mover | undefined} Made when connections are counted. */
+/** @type {import('./kept.cjs').Mover | undefined} Made when connections are counted. */
 let mover;
 
 /** @type {ReturnType<typeof import('./loans.cjs').lendTo> | undefined} In a process whose sockets the primary lends. */
@@ -173,7 +167,7 @@ class Drain {
   start() {
     // From here on each response tells its client not to reuse the connection. Responses under way are
     // found by `look`; those already past their headers leave an idle connection, which gets the grace.
-    requestStart.subscribe(guarded(({ response, server }) => {
+    agent.requestStart.subscribe(guarded(({ response, server }) => {
       learn(server);
       refuseReuse(response);
     }));
@@ -337,184 +331,11 @@ function graceOf(wish) {
   return typeof wish === 'number' && wish >= 0 ? Math.min(wish, GRACE_MS_MAX) : GRACE_MS;
 }
 
-/**
- * What is measured, by the names of `crates/forkful-core/src/metrics.rs`. Each function begins to measure and returns an
- * object. Its `read(seconds)` returns the values since the previous `read`, where `seconds` is the time since then (0 for
- * the first call). Its `end()`, if there is one, stops measuring.
- * @type {((clocks: any) => { read(seconds: number): Record<string, number>, end?(): void })[]}
- */
-const METERS = [
-  ({ performance }) => {
-    let last = performance.eventLoopUtilization();
-    return {
-      read(seconds) {
-        const now = performance.eventLoopUtilization();
-        const { utilization } = performance.eventLoopUtilization(now, last);
-        last = now;
-        return seconds > 0 ? { event_loop_utilization: utilization } : {};
-      },
-    };
-  },
-  ({ monitorEventLoopDelay }) => {
-    const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-    delay.enable();
-    // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
-    const beyond = (percentile) => Math.max(0, delay.percentile(percentile) / 1e6 - DELAY_RESOLUTION_MS);
-    return {
-      read(seconds) {
-        const values = { event_loop_delay_p50_ms: beyond(50), event_loop_delay_p99_ms: beyond(99) };
-        delay.reset();
-        return seconds > 0 ? values : {};
-      },
-      end() { delay.disable(); },
-    };
-  },
-  () => ({ read: () => ({ heap_used_bytes: memory().heapUsed }) }),
-  ({ PerformanceObserver }) => {
-    let paused = 0;
-    const observer = new PerformanceObserver(guarded((list) => {
-      for (const { duration } of list.getEntries()) paused += duration;
-    }));
-    observer.observe({ entryTypes: ['gc'] });
-    return {
-      read(seconds) {
-        const ms = paused;
-        paused = 0;
-        // A pause is told when it is over, and may have begun before the last report.
-        return seconds > 0 ? { gc_pause_ms_per_s: Math.min(1000, ms / seconds) } : {};
-      },
-      end() { observer.disconnect(); },
-    };
-  },
-  () => {
-    let requests = 0;
-    const count = () => { requests += 1; };
-    requestStart.subscribe(count);
-    return {
-      read(seconds) {
-        const came = requests;
-        requests = 0;
-        return seconds > 0 ? { http_requests_per_s: came / seconds } : {};
-      },
-      end() { requestStart.unsubscribe(count); },
-    };
-  },
-];
-
-/** Reports on the requests and on what is measured, at an interval that the primary sets. */
-class Reporter {
-  constructor() {
-    this.clocks = require('perf_hooks');
-    this.requests = 0;
-    this.count = () => { this.requests += 1; };
-    this.tick = guarded(() => this.report());
-    /** @type {any} */
-    this.interval = null;
-    /** @type {{ read(seconds: number): Record<string, number>, end?(): void }[]} */
-    this.meters = [];
-    this.reportedAt = 0;
-  }
-
-  /** @param {number} everyMs the pause between two reports; 0 ends them */
-  every(everyMs) {
-    if (this.interval) clearTicks(this.interval);
-    this.interval = null;
-    if (everyMs <= 0) {
-      requestStart.unsubscribe(this.count);
-      for (const meter of this.meters) meter.end?.();
-      this.meters = [];
-      return;
-    }
-    if (this.meters.length === 0) {
-      requestStart.subscribe(this.count);
-      this.meters = METERS.map((meter) => meter(this.clocks));
-      this.reportedAt = this.clocks.performance.now();
-      // What is known at once: who looks for the first time need not look again for it.
-      this.report(0);
-    }
-    this.interval = ticks(this.tick, Math.max(everyMs, REPORT_MS_MIN)).unref();
-  }
-
-  /** @param {number} [seconds] since the last report */
-  report(seconds = (this.clocks.performance.now() - this.reportedAt) / 1000) {
-    this.reportedAt = this.clocks.performance.now();
-    const values = Object.assign({}, ...this.meters.map((meter) => meter.read(seconds)));
-    tell({ act: 'report', requests: this.requests, values });
-  }
-}
-
 /** @param {unknown} wish `every_ms` as it came */
 function report(wish) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
-  reporter ??= new Reporter();
+  reporter ??= new (require('./reports.cjs').Reporter)(agent);
   reporter.every(wish);
-}
-
-/** Moves kept HTTP/1 connections to other workers: the worker closes them with a response, and the clients connect anew. */
-class Mover {
-  constructor() {
-    /** The bytes that each connection had received at the last count. @type {WeakMap<any, number>} */
-    this.counted = new WeakMap();
-    /** The number of connections that are still to be closed. */
-    this.left = 0;
-    this.subscribed = false;
-    /** Whether a connection may be closed with its next response; see `consider`. @type {WeakMap<any, boolean>} */
-    this.seen = new WeakMap();
-    this.onRequest = guarded((start) => this.consider(start));
-  }
-
-  /** Reports how many connections have been open since the last count, and how many of those were used since then. */
-  count() {
-    this.move(0);
-    let open = 0;
-    let fresh = 0;
-    let movable = 0;
-    for (const server of servers) {
-      open += server._connections || 0;
-      for (const socket of http1Sockets(server)) {
-        const bytes = this.counted.get(socket);
-        if (bytes === undefined) fresh += 1;
-        else if (bytes !== socket.bytesRead) movable += 1;
-        this.counted.set(socket, socket.bytesRead);
-      }
-    }
-    const staying = Math.max(0, open - fresh);
-    tell({ act: 'count', staying, movable: Math.min(movable, staying) });
-  }
-
-  /**
-   * Closes kept connections: each with the response to one of its next requests.
-   * @param {number} connections how many; 0 stops it
-   */
-  move(connections) {
-    this.left = connections;
-    this.seen = new WeakMap();
-    // Not within `consider`: a channel that loses a subscriber while it publishes may pass over the next one.
-    if (this.subscribed === connections > 0) return;
-    this.subscribed = connections > 0;
-    if (this.subscribed) requestStart.subscribe(this.onRequest);
-    else requestStart.unsubscribe(this.onRequest);
-  }
-
-  /**
-   * Closes the connection of a request that has begun with the response to it, if the client loses nothing by that.
-   * The client must not pipeline: it waited for the response to its last request before it sent this one. And the
-   * request has no body, which would be cut off.
-   */
-  consider({ request, response, socket }) {
-    if (this.left === 0 || !this.counted.has(socket)) return;
-    if (socket._httpMessage && socket._httpMessage !== response) {
-      this.seen.set(socket, false);
-      return;
-    }
-    const may = this.seen.get(socket);
-    if (may === undefined) this.seen.set(socket, true);
-    const hasBody = 'transfer-encoding' in request.headers || (request.headers['content-length'] ?? '0') !== '0';
-    if (!may || !response.shouldKeepAlive || request.upgrade || hasBody) return;
-    this.seen.set(socket, false);
-    refuseReuse(response);
-    this.left -= 1;
-  }
 }
 
 /** @param {unknown} wish `connections` as it came */
@@ -529,7 +350,7 @@ const DEEDS = {
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
   },
   report: (message) => report(message.every_ms),
-  count: () => (mover ??= new Mover()).count(),
+  count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
   // A new daemon asks: everything that the one before has sent is answered when this is.
   echo: () => tell({ act: 'echo' }),
@@ -578,15 +399,39 @@ function watchServers() {
 // Taken now, because an app may replace them later (test doubles, APM tools).
 const send = process.send;
 const timer = setTimeout;
-/** How sockets are lent, if they are: see loans.cjs, the file beside this one, under whatever name both were put there. */
+/** How sockets are lent, if they are. */
 const LENDS = process.env.FORKFUL_LENDS;
-const { lendTo, isMain } = LENDS ? require(__filename.replace(/agent([^/]*)$/, 'loans$1')) : {};
+const { lendTo, isMain } = LENDS ? require('./loans.cjs') : {};
 const immediate = setImmediate;
 const ticks = setInterval;
 const clearTicks = clearInterval;
 const memory = process.memoryUsage;
 const clock = process.hrtime;
-let requestStart;
+
+/**
+ * What the other parts of the agent use of this one.
+ * @typedef {object} Agent
+ * @property {(step: (...values: any[]) => void) => (...values: any[]) => void} guarded keeps our failures from the app
+ * @property {(message: object) => void} post sends a message to the primary
+ * @property {(message: object) => void} tell sends a message of ours to the primary
+ * @property {(message: object, handle?: any) => void} hear takes a message of the primary
+ * @property {() => void} greet says that we are there
+ * @property {() => boolean} isLeaving whether a drain is under way
+ * @property {() => void} leave begins one without having been told to
+ * @property {Set<any>} servers those that listen or have open connections
+ * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
+ * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers are out
+ * @property {any} requestStart where Node.js tells of each HTTP/1 request; it is there once the agent watches
+ * @property {typeof setTimeout} timer
+ * @property {typeof setInterval} ticks
+ * @property {typeof clearInterval} clearTicks
+ * @property {typeof process.memoryUsage} memory
+ */
+/** @type {Agent} */
+const agent = {
+  guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), greet, isLeaving: () => drain !== null, leave,
+  servers, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory,
+};
 
 /** Milliseconds since some moment in the past. */
 function now() {
@@ -634,11 +479,10 @@ function greet() {
 
 guarded(() => {
   leaveExecArgv();
-  const agent = { post: (message) => post(message), timer, guarded, greet, hear: guarded(onInternalMessage), isLeaving: () => drain !== null, leave };
   const isBelow = lendTo && !LENDS.startsWith('ipc:');
   // Nor has a worker thread a channel; that of a process below ours is not the daemon's.
   if (isBelow ? !isMain() : typeof send !== 'function') return;
-  requestStart = held('http.server.request.start');
+  agent.requestStart = held('http.server.request.start');
   watchServers();
   guarded(() => { loans = lendTo?.(agent, LENDS, __filename); })();
   if (isBelow) {

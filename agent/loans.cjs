@@ -12,23 +12,12 @@ const CLUSTER = 'NODE_CLUSTER';
 /** The kind of a pipe that passes descriptors on: libuv's `ipc`. */
 const PIPE_IPC = 2;
 
-/**
- * What the agent does for us: sends a message to the primary, takes one of the primary's, says hello, makes a timer, keeps our
- * failures from the app, says whether the process leaves, and has it leave.
- * @typedef {object} Agent
- * @property {(message: object) => void} post
- * @property {(message: object, handle?: any) => void} hear
- * @property {() => void} greet
- * @property {typeof setTimeout} timer
- * @property {(step: (...values: any[]) => void) => (...values: any[]) => void} guarded
- * @property {() => boolean} isLeaving
- * @property {() => void} leave
- */
+/** @typedef {import('./agent.cjs').Agent} Agent */
 
 /** The option of a listen by which the app shares its port itself (`reusePort`): libuv's UV_TCP_REUSEPORT. */
 const FLAG_REUSEPORT = 2;
 
-/** A socket that the primary has not lent by then is opened by the process itself. */
+/** How long the process waits for a socket from the primary. After that, it opens the socket itself. */
 const LOAN_MS_MAX = 5000;
 
 /**
@@ -66,7 +55,7 @@ class Loans {
     env.NODE_OPTIONS = `${env.NODE_OPTIONS ?? ''}${this.option}`;
   }
 
-  /** Ours is the one that listens. */
+  /** This process listens itself, so it is no wrapper: its child processes do not ask the daemon for sockets. */
   keepToOurselves() {
     const { env } = process;
     delete env.FORKFUL_LENDS;
@@ -93,7 +82,7 @@ class Loans {
     for (const awaited of all) awaited.settle(null);
   }
 
-  /** Takes the place of what `listen` calls at its end; the address is resolved by then. */
+  /** Replaces the function that `listen` calls last, when the host name of the address has been looked up. */
   watch() {
     const { prototype } = net.Server;
     this.listen = prototype._listen2;

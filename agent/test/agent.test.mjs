@@ -317,7 +317,7 @@ for (const major of MAJORS) {
       worker.drain(1);
       seen.socket.write('b');
       await waitUntil('another echo', () => seen.text === 'ab');
-      // It looks every 25 ms, and would have told by then.
+      // The drain looks at its connections every 25 ms. By the end of this other process it would have answered, if it did not wait.
       await once(launch(t, major, '-e', ['setTimeout(() => {}, 100)']).child, 'exit');
       seen.socket.end();
       assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });

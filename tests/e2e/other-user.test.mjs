@@ -42,7 +42,7 @@ test('its workers find the agent, whom the home is closed to', { skip }, async (
   const after = await differentAnswers(socket);
   assert.equal(before.some((answer) => after.includes(answer)), false);
   for (const { pid } of await forkful.jlist('other')) {
-    assert.match(readFileSync(`/proc/${pid}/cmdline`, 'latin1'), /--require\0\/run\/forkful\/agent-[0-9a-f]{16}\.cjs\0/);
+    assert.match(readFileSync(`/proc/${pid}/cmdline`, 'latin1'), /--require\0\/run\/forkful\/agent-[0-9a-f]{16}\/agent\.cjs\0/);
   }
 });
 

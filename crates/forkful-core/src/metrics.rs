@@ -1,5 +1,5 @@
 //! What the agent measures in each worker: the one table. From it the reports of agents are read, and `describe`, `jlist`,
-//! `list --json` and docs/METRICS.md have their values and words. `agent/agent.cjs` measures under the same names.
+//! `list --json` and docs/METRICS.md have their values and words. `agent/reports.cjs` measures under the same names.
 
 use std::fmt;
 

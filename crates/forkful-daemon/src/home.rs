@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
-//! daemon.log     its own messages   agent-*.cjs, loans-*.cjs    the preloaded agent
-//! logs/          output of workers    lends.sock     where processes of apps ask for listening sockets
+//! daemon.log     its own messages   agent-*/       the preloaded agent
+//! logs/          output of workers  lends.sock     where processes of apps ask for listening sockets
 //! instance       what this daemon's workers are known by; gone when it has ended properly
 //! sockets        the files of its apps' unix sockets; gone when it has ended properly
 //! state.json     what should run, written at every change · state.previous.json: of the daemon before
@@ -19,10 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forkful_os::identity::LockFile;
 
-/// The agent, preloaded into Node workers by `--require`.
-const AGENT: &str = include_str!("../../../agent/agent.cjs");
-/// The part of it that has sockets lent.
-const LOANS: &str = include_str!("../../../agent/loans.cjs");
+/// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
+const AGENT: [(&str, &str); 4] = [
+    ("agent.cjs", include_str!("../../../agent/agent.cjs")),
+    ("kept.cjs", include_str!("../../../agent/kept.cjs")),
+    ("loans.cjs", include_str!("../../../agent/loans.cjs")),
+    ("reports.cjs", include_str!("../../../agent/reports.cjs")),
+];
 
 /// Where workers of other users than root find it. Only root can make files there.
 const AGENT_FOR_OTHERS: &str = "/run/forkful";
@@ -112,7 +115,7 @@ impl Home {
 
     /// Writes the agent where workers can load it, once per version of its text.
     pub fn install_agent(&self) -> io::Result<PathBuf> {
-        install_agent_in(&self.path, 0o600)
+        install_agent_in(&self.path, (0o700, 0o600))
     }
 }
 
@@ -158,37 +161,42 @@ fn install_agent_for_others() -> io::Result<PathBuf> {
         let why = format!("{AGENT_FOR_OTHERS} can be written by others");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    install_agent_in(folder, 0o644)
+    install_agent_in(folder, (0o755, 0o644))
 }
 
-/// One name for each text of the agent.
-fn agent_path(folder: &Path) -> PathBuf {
+/// The first file of the agent. Each text of the agent has a folder of its own.
+fn agent_path(place: &Path) -> PathBuf {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    (AGENT, LOANS).hash(&mut hasher);
-    folder.join(format!("agent-{:016x}.cjs", hasher.finish()))
+    AGENT.hash(&mut hasher);
+    place.join(format!("agent-{:016x}", hasher.finish())).join(AGENT[0].0)
 }
 
-/// Where the agent looks for its other part: beside it, under the same name but for the first word.
-fn loans_path(agent: &Path) -> PathBuf {
-    let name = agent.file_name().unwrap_or_default().to_string_lossy();
-    agent.with_file_name(name.replacen("agent", "loans", 1))
-}
-
-fn install_agent_in(folder: &Path, mode: u32) -> io::Result<PathBuf> {
+/// Makes the agent's folder with all its files, or nothing.
+fn install_agent_in(place: &Path, (folder_mode, file_mode): (u32, u32)) -> io::Result<PathBuf> {
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
-    let path = agent_path(folder);
+    let path = agent_path(place);
     if path.exists() {
         return Ok(path);
     }
-    // The agent is there when both are.
-    for (path, text) in [(loans_path(&path), LOANS), (path.clone(), AGENT)] {
-        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
-        let draft = folder.join(format!("agent-{}-{number}.tmp", std::process::id()));
-        fs_err::write(&draft, text)?;
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = place.join(format!("agent-{}-{number}.tmp", std::process::id()));
+    fs_err::create_dir(&draft)?;
+    for (name, text) in AGENT {
+        let file = draft.join(name);
+        fs_err::write(&file, text)?;
         // Whatever the umask is.
-        fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
-        fs_err::rename(&draft, &path)?;
+        fs_err::set_permissions(&file, Permissions::from_mode(file_mode))?;
     }
-    Ok(path)
+    fs_err::set_permissions(&draft, Permissions::from_mode(folder_mode))?;
+    let folder = path.parent().unwrap_or(place);
+    match fs_err::rename(&draft, folder) {
+        // Another thread was faster, or the folder lost the file that is asked for first.
+        Err(error) if folder.exists() => {
+            let made = path.exists();
+            fs_err::remove_dir_all(&draft)?;
+            if made { Ok(path) } else { Err(error) }
+        }
+        outcome => outcome.map(|()| path),
+    }
 }

@@ -1,5 +1,5 @@
-//! What is written down of a primary, so that another daemon can go on in its place, and how that one does. The sockets
-//! themselves are with the keeper, by names that [`PrimaryConfig::socket_name`] makes.
+//! The written-down state of a primary: a daemon that takes over from another one makes its primary from this. The sockets
+//! themselves are held by the keeper, under names that [`PrimaryConfig::socket_name`] makes.
 
 use std::io;
 use std::os::fd::OwnedFd;

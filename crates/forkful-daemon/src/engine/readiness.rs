@@ -51,8 +51,8 @@ impl App {
         own_socket(self, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
     }
 
-    /// Whether a process that listens is not ready by that: it does not listen wherever the one that it follows does, or, in
-    /// fork mode, only on the file of a unix socket.
+    /// Whether a process that listens is still not ready, because an address is missing: one on which the process before it
+    /// listens, or, in fork mode, any address but the file of a unix socket.
     pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
         let has_only_files =
             |process: &Process| self.is_lent_files_alone(self.listener_of(slot, process, generation));

@@ -49,7 +49,7 @@ impl Relatives {
         Ok(Self { listener, path, reactor: Rc::clone(reactor), keeping })
     }
 
-    /// Takes in one who has connected.
+    /// Accepts a connection of a process that asks for listening sockets.
     pub(super) fn accept(&self, apps: &mut Apps, now: Time) {
         match self.listener.accept() {
             Ok((stream, _)) => {

@@ -75,7 +75,7 @@ fn an_app_that_others_depend_on_is_not_pruned() {
         let hint = "delete `web` too, or take `db` out of its `depends_on` first";
         assert_eq!(refusal.hint.as_deref(), Some(hint));
         assert_eq!(world.engine.apps.len(), 2);
-        // Both can go, the one that needs the other first.
+        // Both are deleted, the app that depends on the other one first.
         let applying = world.apply(&[spec("new", SLEEP, 1)], true);
         let names =
             world.turn_until_applied(applying).await.unwrap().apps.into_iter().map(|app| (app.name, app.ok));
