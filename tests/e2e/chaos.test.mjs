@@ -1,0 +1,94 @@
+// The storm of `dev/chaos`: first its ledger, which must find every mistake, then a short storm, which must leave no request over.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { judge, judgeLogs } from './chaos/ledger.mjs';
+import { storm } from './chaos/storm.mjs';
+
+/** A WebSocket holds a worker that leaves for the whole drain timeout, and these storms are to be short. */
+const KINDS = { new: 4, kept: 6, slow: 3 };
+const FAULTS_OF_A_STORM = 12;
+const REQUESTS_WITH_A_PLANT = 300;
+
+const request = (more) => ({ id: 'a', kind: 'new', sentAt: 1_000_000, endedAt: 1_000_100, end: 'answered', ...more });
+const cut = (more) => request({ end: 'cut', why: 'reset', ...more });
+const verdict = (one, by, faults = []) => {
+  const { explained, unaccounted } = judge([one], new Map(by.length ? [['a', by]] : []), faults);
+  return unaccounted[0]?.what ?? [...explained.keys()][0];
+};
+const killed = (pid, at = 1_000_050) => ({ name: 'killed', from: at, until: at, dead: [pid] });
+const dropped = { name: 'daemon killed', from: 1_000_050, until: 1_000_060, drops: true };
+
+describe('the ledger of a storm', () => {
+  test('a request that was executed once and answered needs no explanation', () => {
+    assert.equal(verdict(request(), [7]), undefined);
+  });
+
+  test('a request that was executed twice, or answered and not executed, is never explained', () => {
+    assert.equal(verdict(request(), [7, 8], [killed(7)]), 'executed 2 times');
+    assert.equal(verdict(cut(), [7, 8], [killed(7)]), 'executed 2 times');
+    assert.equal(verdict(request(), [], [killed(7)]), 'answered, and not executed');
+  });
+
+  test('an answer to another request is never explained', () => {
+    assert.equal(verdict(request({ end: 'wrong', why: '200 b 7' }), [7], [killed(7)]), 'wrong (200 b 7), executed');
+  });
+
+  test('a refused connection is never explained: the port is open all the time', () => {
+    assert.equal(verdict(request({ end: 'refused', why: 'ECONNREFUSED' }), [], [killed(7), dropped]), 'refused (ECONNREFUSED), not executed');
+  });
+
+  test('a request that was cut after it began is explained by the death of its own worker alone', () => {
+    assert.equal(verdict(cut(), [7], [killed(7)]), 'killed');
+    assert.equal(verdict(cut(), [7], [killed(8), dropped]), 'cut (reset), executed');
+  });
+
+  test('a request that was cut before it began is explained by the worker that held its connection', () => {
+    assert.equal(verdict(cut({ heldBy: 7 }), [], [killed(7)]), 'killed');
+    assert.equal(verdict(cut({ heldBy: 7 }), [], [killed(8), dropped]), 'cut (reset), not executed');
+  });
+
+  test('on a new connection, any worker that was killed meanwhile explains it, but none that was killed long before or after', () => {
+    assert.equal(verdict(cut(), [], [killed(8)]), 'killed');
+    for (const at of [900_000, 1_000_101]) assert.equal(verdict(cut(), [], [killed(8, at)]), 'cut (reset), not executed', `${at}`);
+  });
+
+  test('a daemon that hands connections over may take new ones along, and nothing else', () => {
+    assert.equal(verdict(cut(), [], [dropped]), 'daemon killed');
+    assert.equal(verdict(cut(), [], [{ ...dropped, drops: false }]), 'cut (reset), not executed');
+    assert.equal(verdict(cut(), [7], [dropped]), 'cut (reset), executed');
+  });
+
+  test('a WebSocket ends with a worker that is told to leave', () => {
+    const reload = { name: 'reload', from: 1_000_000, until: Infinity, leaves: true };
+    assert.equal(verdict(cut({ kind: 'websocket', heldBy: 7 }), [7], [reload]), 'reload');
+    assert.equal(verdict(cut({ kind: 'kept', heldBy: 7 }), [7], [reload]), 'cut (reset), executed');
+  });
+
+  test('each request has one whole line in the log', () => {
+    const executions = new Map([['a', [7]], ['b', [8]]]);
+    assert.deepEqual(judgeLogs(['executed a .\n', 'executed b .\n'], executions), []);
+    assert.deepEqual(judgeLogs(['executed a .\n'], executions), ['b was executed 1 times, and the log has 0 lines of it']);
+    assert.deepEqual(judgeLogs(['executed a .\nexecuted b', ' .\nexecuted b .\n'], executions), ['torn line in the log: executed b', 'torn line in the log:  .']);
+  });
+});
+
+for (const [plant, expected] of Object.entries({ lost: /^cut .* executed$/, doubled: /^executed 2 times$/, mixed: /^wrong \(200 another/, unexecuted: /^answered, and not executed$/ })) {
+  test(`an app that makes a mistake is found out: ${plant}`, async () => {
+    let requests = 0;
+    const found = await storm({ seed: 1, plant, kinds: KINDS, names: ['event loop blocked'], goesOn: () => requests < REQUESTS_WITH_A_PLANT, tell: (_fault, count) => { requests = count; } });
+    assert.ok(found.unaccounted.length > 0);
+    for (const { what } of found.unaccounted) assert.match(what, expected);
+  });
+}
+
+for (const [seed, balance] of [[1, 'auto'], [2, 'exact'], [3, 'direct']]) {
+  test(`a storm leaves no request over: seed ${seed}, ${balance}`, async () => {
+    const { faults, requests, explained, unaccounted, logs } = await storm({ seed, balance, kinds: KINDS, goesOn: (struck) => struck < FAULTS_OF_A_STORM });
+    const story = () => JSON.stringify({ unaccounted: unaccounted.slice(0, 5), logs: logs.slice(0, 5), faults }, null, 1);
+    assert.equal(faults.length, FAULTS_OF_A_STORM);
+    assert.ok(requests.length > 0);
+    assert.deepEqual([unaccounted.length, logs.length], [0, 0], story());
+    for (const name of explained.keys()) assert.ok(faults.some((fault) => fault.name === name), name);
+  });
+}

@@ -1,0 +1,56 @@
+// The app that the storms of `dev/chaos` go over. It says which requests it has begun, under the id that the client gave each: in a file
+// that no crash can take back, and on stdout, whose lines the daemon writes to a log. With CHAOS_PLANT it makes mistakes that the ledger must find.
+'use strict';
+
+const { openSync, writeSync } = require('fs');
+const http = require('http');
+const { join } = require('path');
+const { WebSocketServer } = require('ws');
+
+const { CHAOS_DIRECTORY, CHAOS_PLANT, PORT } = process.env;
+/** One request of so many is served wrongly, where a mistake is planted. */
+const PLANT_EVERY = 50;
+
+const executed = openSync(join(CHAOS_DIRECTORY, `executed-${process.pid}`), 'a');
+let begun = 0;
+
+/** Writes down that a request is executed; says which mistake to make with it. */
+function begin(id) {
+  begun += 1;
+  const plant = begun % PLANT_EVERY === 0 ? CHAOS_PLANT : undefined;
+  if (plant !== 'unlogged') console.log(`executed ${id} .`);
+  if (plant !== 'unexecuted') writeSync(executed, `${id}\n`);
+  if (plant === 'doubled') writeSync(executed, `${id}\n`);
+  return plant;
+}
+
+const server = http.createServer((request, response) => {
+  const { pathname, searchParams } = new URL(request.url, 'http://app');
+  const id = pathname.slice(1);
+  const plant = begin(id);
+  const wait = Number(searchParams.get('wait') ?? 0);
+  if (searchParams.has('exit')) {
+    writeSync(executed, `exit ${Date.now()}\n`);
+    process.exit(1);
+  }
+  const blockedUntil = Date.now() + Number(searchParams.get('block') ?? 0);
+  while (Date.now() < blockedUntil) { /* The event loop stands still. */ }
+  const answer = () => {
+    if (plant === 'lost') return response.destroy();
+    const body = `${plant === 'mixed' ? 'another' : id} ${process.pid}`;
+    response.setHeader('Content-Length', body.length).end(body);
+  };
+  if (wait > 0) setTimeout(answer, wait);
+  else answer();
+});
+
+new WebSocketServer({ server }).on('connection', (socket) => {
+  socket.on('error', () => {});
+  socket.on('message', (message) => {
+    const plant = begin(String(message));
+    if (plant === 'lost') socket.terminate();
+    else socket.send(`${message} ${process.pid}`);
+  });
+});
+
+server.listen(Number(PORT));

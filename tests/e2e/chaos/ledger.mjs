@@ -1,0 +1,83 @@
+// Whether all requests of a storm are accounted for: each was executed once and answered, or a fault of the storm explains what became of it.
+
+/** How long before a request was sent a process may have died that took it along: its sockets end a moment after it. */
+const BEFORE_MS = 10_000;
+
+/**
+ * A fault of a storm, or something else that may cut connections.
+ * @typedef {object} Fault
+ * @property {string} name
+ * @property {number} from in ms since 1970
+ * @property {number} until
+ * @property {number[]} [dead] the workers that it killed
+ * @property {boolean} [drops] whether connections that the daemon has accepted and not yet handed over end with it
+ * @property {boolean} [leaves] whether workers are told to leave, with which WebSockets end
+ */
+
+/** @typedef {import('./clients.mjs').Request} Request */
+
+/**
+ * @param {Request[]} requests
+ * @param {Map<string, number[]>} executions the processes that have executed each id
+ * @param {Fault[]} faults
+ * @returns {{ explained: Map<string, Request[]>, unaccounted: { request: Request, what: string }[] }}
+ *   by the name of the fault; what is not explained, each with what is wrong
+ */
+export function judge(requests, executions, faults) {
+  const explained = new Map();
+  const unaccounted = [];
+  for (const request of requests) {
+    const by = executions.get(request.id) ?? [];
+    const what = wrong(request, by);
+    if (!what) continue;
+    const fault = by.length <= 1 && cut(request) && causeOf(request, by[0], faults);
+    if (!fault) unaccounted.push({ request, what });
+    else explained.set(fault, [...explained.get(fault) ?? [], request]);
+  }
+  return { explained, unaccounted };
+}
+
+const cut = ({ end }) => end === 'cut' || end === 'unanswered';
+
+/** What is wrong with a request; undefined when it was executed once and answered. */
+function wrong(request, by) {
+  if (by.length > 1) return `executed ${by.length} times`;
+  if (request.end === 'answered') return by.length === 1 ? undefined : 'answered, and not executed';
+  return `${request.end} (${request.why}), ${by.length === 1 ? 'executed' : 'not executed'}`;
+}
+
+/** The name of the fault that explains why a request was cut. */
+function causeOf(request, executedBy, faults) {
+  const within = ({ from, until }) => from <= request.endedAt && until >= request.sentAt - BEFORE_MS;
+  const process = executedBy ?? request.heldBy;
+  // The process is known: it must have been killed. Otherwise one that was killed meanwhile may have had the connection.
+  const death = faults.find((fault) => fault.dead?.length && (process === undefined ? within(fault) : fault.dead.includes(process)));
+  if (death) return death.name;
+  if (process === undefined) {
+    const drop = faults.find((fault) => fault.drops && within(fault));
+    if (drop) return drop.name;
+  }
+  if (request.kind === 'websocket') return faults.find((fault) => fault.leaves && within(fault))?.name;
+  return undefined;
+}
+
+/**
+ * The lines of the app's logs against what it has executed.
+ * @param {string[]} texts of all its log files
+ * @param {Map<string, number[]>} executions
+ * @returns {string[]} what is wrong, in words
+ */
+export function judgeLogs(texts, executions) {
+  const faults = [];
+  const logged = new Map();
+  for (const line of texts.flatMap((text) => text.split('\n')).filter(Boolean)) {
+    const id = /^executed (\S+) \.$/.exec(line)?.[1];
+    if (id === undefined) faults.push(`torn line in the log: ${line.slice(0, 100)}`);
+    else logged.set(id, (logged.get(id) ?? 0) + 1);
+  }
+  for (const [id, by] of executions) {
+    const lines = logged.get(id) ?? 0;
+    if (lines !== by.length) faults.push(`${id} was executed ${by.length} times, and the log has ${lines} lines of it`);
+  }
+  return faults;
+}

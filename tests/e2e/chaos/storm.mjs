@@ -1,0 +1,91 @@
+// One storm: an app under four kinds of clients, one fault after the other, and then the ledger.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { freePort } from '../lib/http.mjs';
+import { waitUntil } from '../lib/wait.mjs';
+import { Clients } from './clients.mjs';
+import { draw, FAULTS, strike } from './faults.mjs';
+import { Cluster, Forkful } from './hosts.mjs';
+import { judge, judgeLogs } from './ledger.mjs';
+import { Random } from './random.mjs';
+
+const HOSTS = { forkful: Forkful, cluster: Cluster };
+
+/** Requests that clients must have had answered before the next fault. */
+const BETWEEN = 40;
+
+/** What processes have executed, by the ids of requests; and the ends that the app was asked for. */
+function readExecuted(directory) {
+  const executions = new Map();
+  const exits = [];
+  for (const name of readdirSync(directory)) {
+    const pid = Number(name.split('-')[1]);
+    for (const line of readFileSync(join(directory, name), 'utf8').split('\n').filter(Boolean)) {
+      const [id, at] = line.split(' ');
+      if (id === 'exit') exits.push({ name: 'worker exits', from: Number(at), until: Number(at), dead: [pid] });
+      else executions.set(id, [...executions.get(id) ?? [], pid]);
+    }
+  }
+  return { executions, exits };
+}
+
+/**
+ * @typedef {object} Wish
+ * @property {number} seed
+ * @property {keyof typeof HOSTS} [host]
+ * @property {string} [balance]
+ * @property {number} [instances]
+ * @property {string} [plant] a mistake of the app's that the ledger must find
+ * @property {string[]} [names] of the faults; all that leave a keeper by default
+ * @property {Record<string, number>} [kinds] how many clients of each kind
+ * @property {(struck: number, ms: number) => boolean} goesOn asked before each fault, with those so far and the time since the beginning
+ * @property {(fault: import('./ledger.mjs').Fault, requests: number) => void} [tell]
+ */
+
+/** @param {Wish} wish */
+export async function storm({ seed, host: name = 'forkful', balance = 'auto', instances = 2, plant, names, kinds, goesOn, tell = () => {} }) {
+  const random = new Random(seed);
+  const directory = mkdtempSync(join(tmpdir(), 'forkful-chaos-'));
+  const host = new HOSTS[name]({ port: await freePort(), instances, balance, plant, directory });
+  const possible = (names ?? Object.keys(FAULTS).filter((fault) => FAULTS[fault].weight > 0)).filter((fault) => (FAULTS[fault].on ?? [name]).includes(name));
+  const faults = [];
+  try {
+    await host.start();
+    const clients = new Clients(host.settings.port, new Random(seed + 1), kinds);
+    const state = { host, random, clients, count: instances };
+    const begun = Date.now();
+    /** @type {Promise<void> | undefined} */
+    let order;
+    while (goesOn(faults.length, Date.now() - begun)) {
+      const reached = clients.requests.length + BETWEEN;
+      await waitUntil('answers', () => clients.requests.length >= reached);
+      await sleep(random.whole(0, 500));
+      const ready = possible.filter((fault) => !(order && FAULTS[fault].isOrder) && !(host.isAlone && FAULTS[fault].needsKeeper));
+      if (ready.length === 0) continue;
+      const drawn = draw(ready, random);
+      const { fault, over } = strike(drawn, state);
+      faults.push(fault);
+      const told = over.then(() => tell(fault, clients.requests.length));
+      if (FAULTS[drawn].isOrder) order = told.then(() => { order = undefined; });
+      else await told;
+    }
+    await order;
+    const reached = clients.requests.length + BETWEEN;
+    await waitUntil('answers after the last fault', () => clients.requests.length >= reached);
+    await clients.stop();
+    // A scale that a fault has cut off may have been done or not.
+    await host.scale(state.count);
+    await host.settle(state.count);
+    const logs = await host.stop();
+    const { executions, exits } = readExecuted(directory);
+    const all = [...faults.filter((fault) => fault.name !== 'worker exits'), ...exits];
+    const { explained, unaccounted } = judge(clients.requests, executions, all);
+    return { requests: clients.requests, faults, explained, unaccounted, logs: logs ? judgeLogs(logs, executions) : [], seconds: (Date.now() - begun) / 1000 };
+  } finally {
+    await host.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
