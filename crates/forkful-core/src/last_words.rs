@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Time;
 
 /// An app that says nothing for so long after its last close has nothing more to say; a stop takes so much longer.
@@ -15,7 +17,7 @@ pub const SILENCE: Duration = Duration::from_millis(100);
 pub const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 /// A worker that is to end and listens on nothing any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastWords {
     /// Since when both hold.
     pub since: Time,

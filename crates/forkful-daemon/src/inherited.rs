@@ -72,6 +72,12 @@ impl HomeLock {
 }
 
 impl StateFile {
+    /// A file that nobody keeps.
+    #[cfg(test)]
+    pub(crate) fn of(file: OwnedFd) -> Self {
+        Self { areas: Areas::open(file).unwrap().0, _hold: Hold::default() }
+    }
+
     /// The file, and what the daemon before has written down, if this one can go on from there.
     pub(crate) fn take(handover: &mut Handover) -> (Option<Self>, Option<Written>) {
         let Some(Kept { fd, hold, .. }) = handover.take(Name::only(Kind::State)) else { return (None, None) };

@@ -10,11 +10,12 @@ mod tree;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forkful_core::spec::Watch;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -33,7 +34,11 @@ const NOTICES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) enum News {
     /// These paths have changed.
-    Changed(Vec<PathBuf>),
+    Changed {
+        paths: Vec<PathBuf>,
+        /// What was changed up to here is among them, or was told before.
+        seen: SystemTime,
+    },
     /// It does not watch any more, or never did.
     Failed(String),
 }
@@ -58,11 +63,12 @@ enum Notice {
 }
 
 impl Watcher {
-    /// Begins to watch, on a thread of its own. `never` are files and folders whose changes do not count.
+    /// Begins to watch, on a thread of its own. `never` are files and folders whose changes do not count; files that were
+    /// changed after `since` are told at once.
     pub(crate) fn start(
         watch: &Watch,
         cwd: &Path,
-        never: Vec<PathBuf>,
+        (never, since): (Vec<PathBuf>, Option<SystemTime>),
         tell: impl Fn(News) + Send + 'static,
     ) -> io::Result<Self> {
         let tree = Tree::new(watch, cwd, never)?;
@@ -72,10 +78,13 @@ impl Watcher {
         std::thread::Builder::new().name("forkful-watch".to_owned()).spawn(move || {
             let done = match of.polling {
                 Some(pause) => {
-                    look_again(&tree, pause, &heard, &tell);
+                    look_again(&tree, (pause, since), &heard, &tell);
                     Ok(())
                 }
-                None => Told::new(tree, sender, end).and_then(|told| told.run(of.delay, &heard, &tell)),
+                None => {
+                    let told = Told::new(tree, sender, end);
+                    told.and_then(|told| told.run((of.delay, since), &heard, &tell))
+                }
             };
             if let Err(error) = done {
                 tell(News::Failed(error.to_string()));
@@ -99,17 +108,37 @@ impl Drop for Watcher {
 }
 
 /// Looks again after each interval, until the end.
-fn look_again(tree: &Tree, interval: Duration, heard: &mpsc::Receiver<Notice>, tell: &dyn Fn(News)) {
-    let mut last = Look::at(tree);
-    while let Err(RecvTimeoutError::Timeout) = heard.recv_timeout(interval) {
-        let look = Look::at(tree);
-        let mut changed = look.changed_since(&last);
-        last = look;
-        if !changed.is_empty() {
-            changed.truncate(PATHS_MAX);
-            tell(News::Changed(changed));
+fn look_again(
+    tree: &Tree,
+    (interval, since): (Duration, Option<SystemTime>),
+    heard: &mpsc::Receiver<Notice>,
+    tell: &dyn Fn(News),
+) {
+    let tell_changed = |mut paths: Vec<PathBuf>, seen| {
+        paths.truncate(PATHS_MAX);
+        if !paths.is_empty() {
+            tell(News::Changed { paths, seen });
         }
+    };
+    let (mut seen, mut last) = (SystemTime::now(), Look::at(tree));
+    tell_changed(last.paths().filter(|path| is_newer(path, since)).cloned().collect(), seen);
+    while let Err(RecvTimeoutError::Timeout) = heard.recv_timeout(interval) {
+        seen = SystemTime::now();
+        let look = Look::at(tree);
+        let changed = look.changed_since(&last);
+        last = look;
+        tell_changed(changed, seen);
     }
+}
+
+/// Whether a file has been written, made or renamed after `since`. One that is gone is not noticed.
+fn is_newer(path: &Path, since: Option<SystemTime>) -> bool {
+    let changed = |path: &Path| {
+        let metadata = path.symlink_metadata().ok()?;
+        let nanoseconds = u32::try_from(metadata.ctime_nsec()).ok()?;
+        Some(UNIX_EPOCH + Duration::new(u64::try_from(metadata.ctime()).ok()?, nanoseconds))
+    };
+    since.is_some_and(|since| changed(path).is_some_and(|at| at > since))
 }
 
 /// A watch that the kernel tells.
@@ -136,11 +165,18 @@ impl Told {
         Ok(Self { tree, watcher, ended })
     }
 
-    fn run(mut self, delay: Duration, heard: &mpsc::Receiver<Notice>, tell: &dyn Fn(News)) -> io::Result<()> {
+    fn run(
+        mut self,
+        (delay, since): (Duration, Option<SystemTime>),
+        heard: &mpsc::Receiver<Notice>,
+        tell: &dyn Fn(News),
+    ) -> io::Result<()> {
         let mut folders = Folders { watcher: &mut self.watcher, files: Vec::new() };
         self.tree.walk(&mut folders)?;
-        let mut changed = BTreeSet::new();
-        let mut until: Option<(Instant, Instant)> = None;
+        let newer = folders.files.into_iter().filter(|path| is_newer(path, since));
+        let mut changed: BTreeSet<PathBuf> = newer.collect();
+        let wait = || (Instant::now() + delay, Instant::now() + delay * DELAYS_MAX);
+        let mut until: Option<(Instant, Instant)> = (!changed.is_empty()).then(wait);
         loop {
             let notice = match until {
                 None => heard.recv().ok(),
@@ -151,9 +187,9 @@ impl Told {
                         Err(RecvTimeoutError::Disconnected) => None,
                         Err(RecvTimeoutError::Timeout) => {
                             until = None;
-                            tell(News::Changed(
-                                std::mem::take(&mut changed).into_iter().take(PATHS_MAX).collect(),
-                            ));
+                            let paths = std::mem::take(&mut changed).into_iter().take(PATHS_MAX).collect();
+                            // Later changes may be on their way to us.
+                            tell(News::Changed { paths, seen: SystemTime::now() - delay });
                             continue;
                         }
                     }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::last_words::LastWords;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, Later, Message, Outbox};
@@ -41,6 +42,8 @@ pub struct WrittenWorker {
     agent: bool,
     has_listened: bool,
     stopping: bool,
+    #[serde(default)]
+    last_words: Option<LastWords>,
     holds: Vec<(ListeningId, Hold)>,
 }
 
@@ -65,6 +68,7 @@ impl Dispatcher {
             agent: worker.agent,
             has_listened: worker.has_listened,
             stopping: worker.stopping,
+            last_words: worker.last_words,
             holds: worker.holds.iter().map(|(listening, hold)| (*listening, *hold)).collect(),
         });
         let listenings = self.listenings.iter().map(|(id, listening)| WrittenListening {
@@ -102,6 +106,7 @@ impl Dispatcher {
         worker.agent = written.agent;
         worker.has_listened = written.has_listened;
         worker.stopping = written.stopping;
+        worker.last_words = written.last_words;
         // Higher than any number that was given: nobody sends a message in every microsecond.
         worker.seq = u64::try_from(now.since_start().as_micros()).unwrap_or(u64::MAX) + 1;
         worker.holds = written.holds.iter().copied().collect::<BTreeMap<_, _>>();

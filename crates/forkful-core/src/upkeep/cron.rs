@@ -27,6 +27,21 @@ impl Cron {
         cron
     }
 
+    /// Goes on with a point that was planned before; it may have passed meanwhile.
+    pub fn resume(pattern: &CronPattern, next_ms: i64, now: Time) -> Self {
+        Self { pattern: pattern.clone(), next_ms: Some(next_ms), look: now }
+    }
+
+    /// The point that is planned, in milliseconds of the wall clock.
+    pub fn next_ms(&self) -> Option<i64> {
+        self.next_ms
+    }
+
+    /// Whether it is of this pattern.
+    pub fn is_of(&self, pattern: &CronPattern) -> bool {
+        self.pattern == *pattern
+    }
+
     /// When to look at the clock.
     pub fn next_look(&self) -> Time {
         self.look
@@ -80,6 +95,17 @@ mod tests {
         assert!(cron.strikes(at, &wall(5)));
         assert_eq!(cron.next_look().since(at), Duration::from_millis(5_001), "the next one is planned");
         assert!(!cron.strikes(at, &wall(5)));
+    }
+
+    #[test]
+    fn a_point_that_passed_while_nobody_looked_strikes_once() {
+        let pattern = CronPattern::new("*/5 * * * * *").unwrap();
+        let before = Cron::new(&pattern, Time::default(), &wall(1));
+        let now = Time::default() + Duration::from_secs(60);
+        let mut cron = Cron::resume(&pattern, before.next_ms().unwrap(), now);
+        assert!(cron.strikes(now, &wall(61)));
+        assert!(!cron.strikes(now, &wall(61)));
+        assert_eq!(cron.next_ms(), Some(65_000));
     }
 
     #[test]

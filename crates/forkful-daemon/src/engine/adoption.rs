@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use forkful_cluster::{Primary, WorkerId};
+use forkful_cluster::{KeptSocket, Primary, WorkerId, WrittenPrimary};
 use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::spec::AppSpec;
@@ -86,12 +86,15 @@ impl Owners<'_> {
         entry.created_at_ms = written.created_at_ms;
         entry.workers.started = written.workers_started;
         entry.special_logs.clone_from(&written.special_logs);
+        entry.told_lacks.clone_from(&written.told_lacks);
+        entry.resume_upkeep(written.upkeep, self.now);
         entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
         let folder = self.options.home.logs();
-        for WrittenPlace { slot, pm_id, started_at_ms, processes } in places {
+        for WrittenPlace { slot, pm_id, started_at_ms, exit_cause, processes } in places {
             entry.add_place(*slot, *pm_id, &folder);
             if let Some(place) = entry.places.get_mut(slot) {
                 place.started_at_ms = *started_at_ms;
+                place.exit_cause.clone_from(exit_cause);
             }
             self.logs.begin_process(*pm_id);
             for process in processes {
@@ -150,21 +153,14 @@ impl Owners<'_> {
                 entry.primary.attach_again(worker, &of_app.primary, channel, (remote, written.pid), self.now);
             attached.map_err(|error| format!("its channel cannot be watched: {error}"))?;
         }
-        for below in written.below.iter().filter(|below| **below != written.worker) {
-            let Some((channel, hold)) = take(Kind::Channel, *below) else { continue };
-            let Ok(peer) = peer_credentials(&channel) else { continue };
-            let below = WorkerId(*below);
-            let attached = entry.primary.attach_again(
-                below,
-                &of_app.primary,
-                (channel, hold),
-                (None, peer.pid),
-                self.now,
-            );
-            if attached.is_ok_and(|attached| attached) {
+        let channels = written.below.iter().filter(|below| **below != written.worker);
+        let channels = channels.filter_map(|below| Some((WorkerId(*below), take(Kind::Channel, *below)?)));
+        for (below, channel) in channels {
+            if attach_below(entry, (below, worker), &of_app.primary, channel, self.now) {
                 entry.workers.add(below, slot, generation);
             }
         }
+        written.draining.iter().for_each(|worker| entry.workers.drains(WorkerId(*worker)));
         let group = join_group(self.starts.groups.as_ref(), app, entry, mark).ok().flatten();
         let mut holds = vec![hold];
         let stdin = stdin.map(|(stdin, hold)| {
@@ -175,6 +171,7 @@ impl Owners<'_> {
             stdin,
             group: group.map(|(group, _membership)| group),
             node_version: written.node_version,
+            lacks: written.lacks.clone(),
             kept: Bonds { cookie: written.cookie, _holds: holds },
             ..Process::new(child, worker, mark, (written.spawned, written.started_at_ms))
         };
@@ -190,6 +187,23 @@ impl Owners<'_> {
         self.processes.write_pid_file(entry, slot, generation);
         Ok(())
     }
+}
+
+/// Takes over the channel of a process below a worker; `false` when that is not possible.
+fn attach_below(
+    entry: &mut App,
+    (below, worker): (WorkerId, WorkerId),
+    of_app: &WrittenPrimary,
+    channel: KeptSocket,
+    now: Time,
+) -> bool {
+    let Ok(peer) = peer_credentials(&channel.0) else { return false };
+    let attached = entry.primary.attach_again(below, of_app, channel, (None, peer.pid), now);
+    let is_attached = attached.is_ok_and(|attached| attached);
+    if is_attached {
+        entry.primary.belongs_to(below, worker);
+    }
+    is_attached
 }
 
 /// Ends what carries a mark of this daemon's and was not taken over: starts that nobody was told of, health checks.

@@ -1,6 +1,6 @@
 //! Commands under way: which slots still owe an answer, and what the client is told at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -209,6 +209,10 @@ pub(crate) struct Jobs {
     open: BTreeMap<JobId, Job>,
     /// The number of the newest job.
     last: u64,
+    /// The number of the newest job of the daemons before this one.
+    before: u64,
+    /// Those of them that nobody has waited for.
+    unwatched_before: BTreeSet<JobId>,
     replies: Vec<JoinHandle<()>>,
 }
 
@@ -218,9 +222,15 @@ impl Jobs {
         self.last
     }
 
-    /// Goes on after the jobs of a daemon before this one, whose clients are gone.
-    pub(super) fn resume_after(&mut self, last: u64) {
-        self.last = last;
+    /// The commands under way that nobody waits for.
+    pub(super) fn unwatched(&self) -> BTreeSet<JobId> {
+        let unwatched = self.open.iter().filter(|(_, job)| job.reply.is_none()).map(|(id, _)| *id);
+        unwatched.chain(self.unwatched_before.iter().copied()).collect()
+    }
+
+    /// Goes on after the jobs of a daemon before this one, whose clients are gone; nobody has waited for some of them.
+    pub(super) fn resume_after(&mut self, last: u64, unwatched: BTreeSet<JobId>) {
+        (self.last, self.before, self.unwatched_before) = (last, last, unwatched);
     }
 
     /// A command begins; without a `reply` nobody waits for its end.
@@ -250,7 +260,8 @@ impl Jobs {
 
     /// Whether somebody waited for the answer and does not any more.
     pub(super) fn has_client_left(&self, job: JobId) -> bool {
-        self.open.get(&job).is_some_and(Job::has_client_left)
+        let of_before = || job.0 <= self.before && !self.unwatched_before.contains(&job);
+        self.open.get(&job).map_or_else(of_before, Job::has_client_left)
     }
 
     /// An app takes part in a job.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
+use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest, SavedApp};
 use forkful_api::types::{ActionReply, ErrorCode};
 use forkful_core::supervisor::JobId;
 use forkful_os::keeper::Kept;
@@ -49,6 +49,7 @@ impl Engine {
                 last_app,
                 next_pm_id,
                 last_job: jobs.newest(),
+                unwatched: jobs.unwatched(),
                 is_closing: phase != Phase::Serving,
                 ..WrittenDaemon::default()
             }
@@ -67,10 +68,10 @@ impl Engine {
     pub(crate) fn take_up(&mut self, written: Written, kept: Vec<Kept>) {
         let Written { daemon, apps } = written;
         self.apps.resume_numbers((daemon.last_app, daemon.next_pm_id));
-        self.jobs.resume_after(daemon.last_job);
         if let Some(persistence) = &mut self.persistence {
             persistence.resume(&daemon);
         }
+        self.jobs.resume_after(daemon.last_job, daemon.unwatched);
         let mut owners = Owners {
             apps: &mut self.apps,
             processes: &mut self.processes,
@@ -104,6 +105,8 @@ impl Engine {
         }
         if daemon.is_closing {
             self.kill(None);
+        } else {
+            self.go_on_resurrecting(daemon.resurrects);
         }
         self.settle();
     }
@@ -159,6 +162,14 @@ impl Engine {
     /// else from this process's environment.
     pub(crate) fn resurrect_now(&mut self) -> Started {
         let (reply, started) = tokio::sync::oneshot::channel();
+        let request = self.own_request();
+        self.resurrect(request, reply);
+        self.settle();
+        started
+    }
+
+    /// What is asked for without a client.
+    fn own_request(&self) -> ResurrectRequest {
         let texts = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
@@ -167,18 +178,33 @@ impl Engine {
             Ok(variables) => env.extend(variables),
             Err(fault) => log_line!("forkful: {fault}; apps start without its values"),
         }
-        let request = ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() };
-        self.resurrect(request, reply);
-        self.settle();
-        started
+        ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() }
+    }
+
+    /// Starts what the daemon before this one was about to start: what it had read of the saved state, and all of that
+    /// where it had not read it.
+    fn go_on_resurrecting(&mut self, is_unread: bool) {
+        let Some(persistence) = &self.persistence else { return };
+        let pending: Vec<_> =
+            persistence.pending.iter().filter_map(|value| SavedApp::read(value).ok()).collect();
+        if !pending.is_empty() {
+            let job = self.jobs.begin(None);
+            self.jobs.expect(job);
+            let resurrection = Resurrection::new(self.own_request(), job, None, persistence);
+            resurrection.read_env_files(pending, self.inbox.back.clone());
+        }
+        if is_unread {
+            drop(self.resurrect_now());
+        }
     }
 
     /// `resurrect`: starts what was saved and does not exist, each worker in the state that it had.
     pub(crate) fn resurrect(&mut self, request: ResurrectRequest, reply: Reply<ActionReply>) {
-        let Some(persistence) = &self.persistence else {
+        let Some(persistence) = &mut self.persistence else {
             let error = "the foreground keeps no state";
             return answer(reply, Err(refuse(ErrorCode::Conflict, error, None)));
         };
+        persistence.loading += 1;
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
         self.jobs.expect(job);
@@ -187,6 +213,9 @@ impl Engine {
 
     /// A saved state has been read.
     pub(super) fn on_loaded(&mut self, resurrection: Resurrection, loaded: Result<Loaded, String>) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.loading = persistence.loading.saturating_sub(1);
+        }
         let loaded = match loaded {
             Ok(_) if self.life.phase != Phase::Serving => {
                 let error = refuse(ErrorCode::Conflict, "the daemon is ending", None);

@@ -34,6 +34,8 @@ pub(crate) struct Persistence {
     pub(super) carried: Vec<Carried>,
     /// Entries that are about to be started: a crash in the meantime does not lose them.
     pub(super) pending: Vec<Value>,
+    /// How many times the saved state is being read, to be started.
+    pub(super) loading: usize,
     /// The apps' unix sockets, as the next daemon would find them noted.
     noted_sockets: BTreeSet<PathBuf>,
     /// Some app has a socket that is not noted yet.
@@ -50,6 +52,7 @@ impl Persistence {
             saving: Saving::default(),
             carried: Vec::new(),
             pending: Vec::new(),
+            loading: 0,
             noted_sockets: BTreeSet::new(),
             has_new_sockets: false,
             writing: None,
@@ -71,6 +74,7 @@ impl Persistence {
             .map(|carried| (carried.name.clone(), carried.value.clone(), carried.fault.clone()));
         let daemon = WrittenDaemon {
             owns_saved: self.saving.is_own(),
+            resurrects: self.loading > 0,
             pending: self.pending.clone(),
             carried: carried.collect(),
             ..daemon(apps)

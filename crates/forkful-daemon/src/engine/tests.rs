@@ -6,6 +6,7 @@ mod events;
 mod hung;
 mod reload;
 mod saved;
+mod takeover;
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ mod health;
 mod stuck;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::Local;
 use forkful_cluster::WorkerId;
@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 
 use super::Back;
 use super::app::{App, AppId, Process};
+use super::written::WrittenUpkeep;
 use crate::watch::{News, Watcher};
 
 /// Agents report for so long after somebody has looked.
@@ -39,8 +40,22 @@ pub(crate) struct AppUpkeep {
     cron: Option<Cron>,
     /// Watches the app's files, while that is asked for.
     watcher: Option<Watcher>,
+    /// Changes of the app's files up to here have been followed.
+    files_seen: Option<SystemTime>,
     /// Why the app's files cannot be watched.
     pub(crate) watch_fault: Option<String>,
+}
+
+impl AppUpkeep {
+    /// What another daemon has to know.
+    pub(super) fn write_down(&self) -> WrittenUpkeep {
+        let in_ms =
+            |at: SystemTime| at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        WrittenUpkeep {
+            cron_next_ms: self.cron.as_ref().and_then(Cron::next_ms),
+            files_seen_ms: self.files_seen.map(in_ms),
+        }
+    }
 }
 
 impl App {
@@ -76,6 +91,14 @@ impl App {
 }
 
 impl App {
+    /// Goes on where the daemon before was; [`Self::begin_upkeep`] follows.
+    pub(super) fn resume_upkeep(&mut self, written: WrittenUpkeep, now: Time) {
+        let pattern = self.spec().renewal.cron.as_ref();
+        self.upkeep.cron =
+            pattern.zip(written.cron_next_ms).map(|(pattern, next_ms)| Cron::resume(pattern, next_ms, now));
+        self.upkeep.files_seen = written.files_seen_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms));
+    }
+
     /// It is new or has another spec: what is looked after follows. `home` is never watched; news of the files go `back`.
     pub(crate) fn begin_upkeep(
         &mut self,
@@ -85,12 +108,18 @@ impl App {
         back: &mpsc::UnboundedSender<Back>,
     ) {
         let watcher = self.watcher(app, home, back);
-        let cron = self.spec().renewal.cron.as_ref();
-        self.upkeep.cron = cron.map(|pattern| Cron::new(pattern, now, &Local::now()));
+        let before = self.upkeep.cron.take();
+        let cron = self.spec().renewal.cron.as_ref().map(|pattern| {
+            let same = before.filter(|before| before.is_of(pattern));
+            same.unwrap_or_else(|| Cron::new(pattern, now, &Local::now()))
+        });
+        self.upkeep.cron = cron;
         self.order_reports(now);
         match watcher {
             Kept::As => {}
             Kept::New(watcher, fault) => {
+                let seen = self.files_unseen().unwrap_or_else(SystemTime::now);
+                self.upkeep.files_seen = watcher.is_some().then_some(seen);
                 self.upkeep.watcher = watcher;
                 self.upkeep.watch_fault = fault;
             }
@@ -126,7 +155,10 @@ impl App {
     /// What a watch of its files has to tell.
     pub(crate) fn on_files(&mut self, news: News) -> Option<Event> {
         match news {
-            News::Changed(paths) => self.files_changed(&paths),
+            News::Changed { paths, seen } => {
+                self.upkeep.files_seen = Some(seen);
+                self.files_changed(&paths)
+            }
             News::Failed(why) => {
                 log_line!("forkful: {}: its files cannot be watched: {why}", self.spec().name);
                 self.upkeep.watch_fault = Some(why);
@@ -149,6 +181,11 @@ impl App {
         Some(Event::Renew { why: format!("{first}{more} changed (`watch`)") })
     }
 
+    /// Since when changes of the files that are to be watched were not followed: those of a daemon before.
+    fn files_unseen(&self) -> Option<SystemTime> {
+        self.upkeep.files_seen.filter(|_| self.upkeep.watcher.is_none())
+    }
+
     fn watcher(&self, app: AppId, home: &Path, back: &mpsc::UnboundedSender<Back>) -> Kept {
         let Some(watch) = &self.spec().watch else { return Kept::New(None, None) };
         let mut never = vec![home.to_owned()];
@@ -166,7 +203,7 @@ impl App {
         let tell = move |news| {
             let _gone = back.send(Back::Files { app, news });
         };
-        match Watcher::start(watch, &self.spec().launch.cwd, never, tell) {
+        match Watcher::start(watch, &self.spec().launch.cwd, (never, self.files_unseen()), tell) {
             Ok(watcher) => Kept::New(Some(watcher), None),
             Err(error) => {
                 log_line!("forkful: {}: its files cannot be watched: {error}", self.spec().name);

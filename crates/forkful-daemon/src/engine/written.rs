@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use forkful_api::saved::UnknownKey;
-use forkful_cluster::WrittenPrimary;
 use forkful_cluster::protocol::incoming::NodeVersion;
+use forkful_cluster::{WorkerId, WrittenPrimary};
 use forkful_core::Time;
+use forkful_core::primary_habits::Lack;
 use forkful_core::slot::Generation;
 use forkful_core::snapshot::{self, Fault};
-use forkful_core::supervisor::AppSupervisor;
+use forkful_core::supervisor::{AppSupervisor, JobId};
 use forkful_keeper::areas::WriteFault;
 use forkful_os::tree::{Instance, Marks};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,12 @@ pub(crate) struct WrittenDaemon {
     pub(super) last_app: u32,
     pub(super) next_pm_id: u32,
     pub(super) last_job: u64,
+    /// The commands under way that nobody waits for.
+    #[serde(default)]
+    pub(super) unwatched: BTreeSet<JobId>,
+    /// The saved state is being read, to be started.
+    #[serde(default)]
+    pub(super) resurrects: bool,
     /// Everything is being stopped.
     pub(super) is_closing: bool,
     /// The saved state is this daemon's own.
@@ -62,7 +69,22 @@ pub(super) struct WrittenApp<'a> {
     /// Path and value of each.
     pub(super) unknown_keys: Vec<(Vec<String>, Value)>,
     pub(super) special_logs: BTreeSet<PathBuf>,
+    /// What the daemon's log has said of its workers.
+    #[serde(default)]
+    pub(super) told_lacks: BTreeSet<Lack>,
+    /// What is due, and what was seen of its files.
+    #[serde(default)]
+    pub(super) upkeep: WrittenUpkeep,
     pub(super) places: Vec<WrittenPlace>,
+}
+
+/// What keeps an app in good shape: what would be missed while there is no daemon.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WrittenUpkeep {
+    /// The next point of `cron_restart`, by the wall clock.
+    pub(super) cron_next_ms: Option<i64>,
+    /// Changes of watched files up to here have been followed, by the wall clock; `None` without a watch.
+    pub(super) files_seen_ms: Option<u64>,
 }
 
 /// A slot's place.
@@ -71,6 +93,9 @@ pub(super) struct WrittenPlace {
     pub(super) slot: u16,
     pub(super) pm_id: u32,
     pub(super) started_at_ms: Option<u64>,
+    /// Why the last process ended, where its exit does not say it.
+    #[serde(default)]
+    pub(super) exit_cause: Option<String>,
     pub(super) processes: Vec<WrittenProcess>,
 }
 
@@ -83,6 +108,12 @@ pub(super) struct WrittenProcess {
     pub(super) worker: u32,
     /// The workers below it: processes that a wrapper has started, and that listen.
     pub(super) below: Vec<u32>,
+    /// Of itself and those below it: the workers that are to finish what they have, and have not.
+    #[serde(default)]
+    pub(super) draining: Vec<u32>,
+    /// What it expects of a primary and does not get.
+    #[serde(default)]
+    pub(super) lacks: BTreeSet<Lack>,
     pub(super) mark: String,
     pub(super) cookie: Option<u64>,
     pub(super) has_stdin: bool,
@@ -188,17 +219,22 @@ fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
         workers_started: app.workers.started,
         unknown_keys: app.unknown_keys.iter().map(|key| (key.path.clone(), key.value.clone())).collect(),
         special_logs: app.special_logs.clone(),
+        told_lacks: app.told_lacks.clone(),
+        upkeep: app.upkeep.write_down(),
         places: app.places.iter().map(|(slot, place)| written_place(app, *slot, place)).collect(),
     }
 }
 
 fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
+    let numbers = |workers: Vec<WorkerId>| workers.into_iter().map(|worker| worker.0).collect();
     let process = |(generation, process): (&Generation, &Process)| WrittenProcess {
         generation: *generation,
         pid: process.child.pid,
         start_time: process.child.start_time,
         worker: process.worker.0,
-        below: app.workers.of(slot, *generation).into_iter().map(|worker| worker.0).collect(),
+        below: numbers(app.workers.of(slot, *generation)),
+        draining: numbers(app.workers.draining_of(slot, *generation)),
+        lacks: process.lacks.clone(),
         mark: process.mark.to_string(),
         cookie: process.kept.cookie,
         has_stdin: process.stdin.is_some(),
@@ -210,6 +246,7 @@ fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
         slot,
         pm_id: place.pm_id,
         started_at_ms: place.started_at_ms,
+        exit_cause: place.exit_cause.clone(),
         processes: place.processes.iter().map(process).collect(),
     }
 }

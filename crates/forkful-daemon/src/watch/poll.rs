@@ -19,6 +19,11 @@ impl Look {
         look
     }
 
+    /// The files that are there.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.keys()
+    }
+
     /// Files that are new, gone, or not as they were.
     pub(super) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let other = |path: &&PathBuf| before.0.get(*path) != self.0.get(*path);

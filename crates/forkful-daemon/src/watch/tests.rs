@@ -8,6 +8,14 @@ use super::*;
 const BOUND: Duration = Duration::from_secs(60);
 
 fn begin(root: &Path, polling: Option<Duration>) -> (Watcher, mpsc::Receiver<News>) {
+    begin_after(root, polling, None)
+}
+
+fn begin_after(
+    root: &Path,
+    polling: Option<Duration>,
+    since: Option<SystemTime>,
+) -> (Watcher, mpsc::Receiver<News>) {
     let watch = Watch {
         paths: vec![root.to_owned()],
         ignore: Vec::new(),
@@ -16,7 +24,7 @@ fn begin(root: &Path, polling: Option<Duration>) -> (Watcher, mpsc::Receiver<New
         polling,
     };
     let (sender, news) = mpsc::channel();
-    let watcher = Watcher::start(&watch, root, vec![root.join("own.log")], move |told| {
+    let watcher = Watcher::start(&watch, root, (vec![root.join("own.log")], since), move |told| {
         // The test may be over.
         let _over = sender.send(told);
     });
@@ -30,7 +38,7 @@ fn written_until_told(path: &Path, news: &mpsc::Receiver<News>) -> Vec<PathBuf> 
     while Instant::now() < end {
         round += 1;
         std::fs::write(path, "x".repeat(round)).expect("written");
-        if let Ok(News::Changed(paths)) = news.recv_timeout(Duration::from_millis(200)) {
+        if let Ok(News::Changed { paths, .. }) = news.recv_timeout(Duration::from_millis(200)) {
             return paths;
         }
     }
@@ -39,7 +47,7 @@ fn written_until_told(path: &Path, news: &mpsc::Receiver<News>) -> Vec<PathBuf> 
 
 fn next(news: &mpsc::Receiver<News>) -> Vec<PathBuf> {
     match news.recv_timeout(BOUND) {
-        Ok(News::Changed(paths)) => paths,
+        Ok(News::Changed { paths, .. }) => paths,
         told => panic!("{told:?}"),
     }
 }
@@ -97,4 +105,30 @@ fn a_watch_that_is_dropped_ends_its_thread() {
     drop(watcher);
     let ended = news.recv_timeout(BOUND);
     assert!(matches!(ended, Err(RecvTimeoutError::Disconnected)), "{ended:?}");
+}
+
+#[test]
+fn a_file_that_was_changed_before_the_watch_is_told_by_its_time() {
+    for polling in [None, Some(Duration::from_millis(20))] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it is there");
+        std::fs::write(root.join("old.js"), "").expect("written");
+        let written = |name: &str| {
+            let metadata = std::fs::metadata(root.join(name)).expect("it is there");
+            UNIX_EPOCH + Duration::new(metadata.ctime() as u64, metadata.ctime_nsec() as u32)
+        };
+        let since = written("old.js");
+        let new = root.join("new.js");
+        // The file system's clock ticks a few hundred times a second.
+        while !new.exists() || written("new.js") <= since {
+            std::fs::write(&new, "x").expect("written");
+        }
+        let (watcher, news) = begin_after(&root, polling, Some(since));
+        let Ok(News::Changed { paths, seen }) = news.recv_timeout(BOUND) else { panic!("nothing was told") };
+        assert_eq!(paths, [new]);
+        drop(watcher);
+        // What was told is not told again.
+        let (_watcher, news) = begin_after(&root, polling, Some(seen.max(written("new.js"))));
+        assert_eq!(written_until_told(&root.join("another.js"), &news), [root.join("another.js")]);
+    }
 }

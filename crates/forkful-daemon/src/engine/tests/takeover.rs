@@ -1,0 +1,179 @@
+//! A daemon is killed, and another one goes on from what was written down, with the processes that the keeper held.
+
+use forkful_keeper::areas::{self, Areas};
+use forkful_os::keeper::{Hold, Kept, Kind, Name};
+
+use super::*;
+use crate::engine::written::Written;
+use crate::inherited::StateFile;
+
+/// What outlives a daemon.
+struct Remains {
+    home: tempfile::TempDir,
+    written: Written,
+    kept: Vec<Kept>,
+}
+
+/// Ends a world as a daemon that is killed, whose processes live on.
+fn killed(world: World) -> Remains {
+    let World { mut engine, _home: home, .. } = world;
+    let file = areas::create().unwrap();
+    engine.write_to(StateFile::of(file.try_clone().unwrap()));
+    let all: Vec<AppId> = engine.apps.keys().copied().collect();
+    all.into_iter().for_each(|app| engine.apps.note_unwritten(app));
+    engine.write_down();
+    let mut kept = Vec::new();
+    for (app, entry) in engine.apps.iter() {
+        for process in entry.places.values().flat_map(|place| place.processes.values()) {
+            let name = Name { kind: Kind::Process, app: app.0, of: process.worker.0, part: 0 };
+            kept.push(Kept { name, fd: process.child.pidfd.try_clone().unwrap(), hold: Hold::default() });
+        }
+    }
+    drop(engine);
+    let written = Written::read(&Areas::open(file).unwrap().1.unwrap()).unwrap();
+    Remains { home, written, kept }
+}
+
+/// The daemon that goes on.
+fn next(remains: Remains) -> World {
+    let Remains { home, written, kept } = remains;
+    let options = EngineOptions {
+        home: Home::new(home.path().to_owned()),
+        agent: None,
+        echo: false,
+        write_log_files: false,
+        keeping: Keeping::default(),
+    };
+    let (mut engine, back) = Engine::new(options, written.marks().unwrap()).unwrap();
+    engine.take_up(written, kept);
+    World { engine, back, _home: home }
+}
+
+fn pid(engine: &Engine, app: AppId) -> Option<u32> {
+    engine.apps.get(&app)?.shown().next().map(|process| process.child.pid)
+}
+
+#[test]
+fn what_a_daemon_knew_of_an_app_is_known_to_the_next_one() {
+    use forkful_core::primary_habits::Lack;
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let before = pid(&world.engine, app);
+        let entry = world.engine.apps.get_mut(app).unwrap();
+        entry.places.get_mut(&0).unwrap().exit_cause = Some("because".to_owned());
+        let worker = entry.shown().next().unwrap().worker;
+        entry.note_lack(worker, Lack::OwnPrimary);
+
+        let mut world = next(killed(world));
+        assert_eq!(pid(&world.engine, app), before);
+        let entry = &world.engine.apps[&app];
+        assert_eq!(entry.places[&0].exit_cause.as_deref(), Some("because"));
+        assert_eq!(entry.lacks(), [Lack::OwnPrimary].into());
+        assert_eq!(entry.told_lacks, [Lack::OwnPrimary].into());
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_point_of_the_clock_that_came_without_a_daemon_is_made_up_for() {
+    use forkful_core::spec::CronPattern;
+    locally(async {
+        let mut world = World::new();
+        let mut spec = spec("app", SLEEP, 1);
+        spec.renewal.cron = Some(CronPattern::new("0 0 29 2 *").unwrap());
+        world.engine.start_now(vec![spec]);
+        let app = AppId(1);
+        world.turn_until_answered().await;
+        let before = pid(&world.engine, app);
+        let mut remains = killed(world);
+        assert!(remains.written.apps[0].upkeep.cron_next_ms > Some(0));
+        remains.written.apps[0].upkeep.cron_next_ms = Some(1);
+        let mut world = next(remains);
+        world.turn_until("another process", |engine| pid(engine, app) != before).await;
+        // The next point is in the future.
+        let remains = killed(world);
+        assert!(remains.written.apps[0].upkeep.cron_next_ms > Some(1));
+        next(remains).close().await;
+    });
+}
+
+#[test]
+fn files_that_changed_without_a_daemon_are_followed_and_others_are_not() {
+    locally(async {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("app.js"), "1").unwrap();
+        let mut world = World::new();
+        let mut spec = spec("app", SLEEP, 1);
+        spec.watch = Some(forkful_core::spec::Watch {
+            paths: vec![folder.path().canonicalize().unwrap()],
+            ignore: Vec::new(),
+            delay: Duration::from_millis(1),
+            follow_links: false,
+            polling: None,
+        });
+        world.engine.start_now(vec![spec]);
+        let app = AppId(1);
+        world.turn_until_answered().await;
+        let before = pid(&world.engine, app);
+        let mut remains = killed(world);
+        // Long before anything was written.
+        assert!(remains.written.apps[0].upkeep.files_seen_ms > Some(1));
+        remains.written.apps[0].upkeep.files_seen_ms = Some(1);
+        let mut world = next(remains);
+        world.turn_until("another process", |engine| pid(engine, app) != before).await;
+        let remains = killed(world);
+        assert!(remains.written.apps[0].upkeep.files_seen_ms > Some(1), "it is not followed again");
+        next(remains).close().await;
+    });
+}
+
+#[test]
+fn a_start_of_what_was_saved_goes_on_with_the_next_daemon() {
+    locally(async {
+        for is_read in [false, true] {
+            let mut world = World::new();
+            let app = world.start("app", SLEEP, 1);
+            world.turn_until_answered().await;
+            // As a daemon that ends, whose home has the state.
+            world.engine.kill(None);
+            world.turn_until("it is gone", |engine| engine.apps.is_empty()).await;
+            let World { _home: home, engine, .. } = world;
+            drop(engine);
+            let mut world = World::at(home);
+            world.engine.resurrect_now();
+            if is_read {
+                world
+                    .turn_until("it is read", |engine| {
+                        !engine.persistence.as_ref().unwrap().pending.is_empty()
+                    })
+                    .await;
+            }
+            // What was asked for comes to nobody any more.
+            let remains = killed(world);
+            assert_eq!(remains.written.daemon.resurrects, !is_read);
+            assert_eq!(remains.written.daemon.pending.len(), usize::from(is_read));
+            let mut world = next(remains);
+            world.turn_until("it runs", |engine| running(engine, app) == 1).await;
+            world.close().await;
+        }
+    });
+}
+
+#[test]
+fn clients_of_a_daemon_before_have_left_and_commands_without_one_go_on() {
+    let (mut before, mut after) = (Jobs::default(), Jobs::default());
+    let (reply, _answer) = tokio::sync::oneshot::channel();
+    let (watched, unwatched) = (before.begin(Some(reply)), before.begin(None));
+    assert!(!before.has_client_left(watched) && !before.has_client_left(unwatched));
+    after.resume_after(before.newest(), before.unwatched());
+    assert!(after.has_client_left(watched));
+    assert!(!after.has_client_left(unwatched));
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    let own = after.begin(Some(reply));
+    assert!(!after.has_client_left(own));
+    drop(answer);
+    assert!(after.has_client_left(own));
+    assert_eq!(after.unwatched(), [unwatched].into(), "also for the one after it");
+}
