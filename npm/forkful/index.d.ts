@@ -286,6 +286,8 @@ export interface Ping {
   version: string;
   api: number;
   pid: number;
+  /** The process id of the daemon's keeper, if it has one. */
+  keeper?: number;
   started_at_ms: number;
 }
 

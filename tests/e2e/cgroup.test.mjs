@@ -55,8 +55,7 @@ test('the next daemon ends what a killed one has left in its groups, and removes
   const instance = readFileSync(join(forkful.home, 'instance'), 'utf8').trim();
   const find = () => spawnSync('find', ['/sys/fs/cgroup', '-name', `forkful-${instance}`]).stdout.toString();
   assert.notEqual(find(), '');
-  process.kill(await forkful.daemonPid(), 'SIGKILL');
-  await waitUntil('the daemon to end', async () => (await forkful.run(['ping'])).code !== 0);
+  await forkful.killDaemon();
   await forkful.ok(['kill']);
   assert.deepEqual(left(), []);
   assert.equal(find(), '');

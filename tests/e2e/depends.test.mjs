@@ -76,8 +76,7 @@ test('each is started when what it needs is ready, and stopped before that', asy
   await forkful.ok(['restart', 'all']);
   assert.deepEqual(app.notes().filter((note) => note.endsWith('begins')).slice(2), ['api begins', 'web begins']);
   app.forget();
-  process.kill(await forkful.daemonPid(), 'SIGKILL');
-  await waitUntil('the daemon to end', async () => (await forkful.run(['ping'])).code !== 0);
+  await forkful.killDaemon();
   await forkful.ok(['resurrect']);
   const again = app.notes();
   assert.deepEqual(again.filter((note) => note.endsWith('begins')).slice(2), ['api begins', 'web begins']);

@@ -1,17 +1,16 @@
 // With a keeper, the apps survive their daemon: it is killed in the middle of everything, another one takes its place, and
 // neither a client nor a worker notices. The requests are counted by kind; the clients retry nothing (lib/load.mjs).
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 import { accepts, freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { MAJORS, NEWEST, nodeBinary } from './lib/nodes.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { isLiving, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-const KEEPER = { FORKFUL_KEEPER: '1' };
 const KILLS = 3;
 const CLOSING = 8;
 const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
@@ -36,14 +35,6 @@ function writing({ require }) {
   require('http').createServer((_request, response) => response.end(String(number))).listen(Number(process.env.PORT));
 }
 
-const isLiving = (pid) => {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)[0] !== 'Z';
-  } catch {
-    return false;
-  }
-};
-
 const parentOf = (pid) => Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1).split(' ')[1]);
 
 /** Kills the daemon and waits until another one answers; gives its pid. */
@@ -57,10 +48,10 @@ async function killDaemon(forkful) {
 }
 
 /** Starts an app with a keeper; gives what the tests ask again and again. */
-async function kept(t, body, { major = NEWEST, options = [], instances = 2 } = {}) {
+async function kept(t, body, { major = NEWEST, options = [], instances = 2, env = {} } = {}) {
   const forkful = await sandbox(t, major);
   const port = await freePort();
-  await forkful.start(body, { name: 'app', instances, options, env: { PORT: String(port), ...KEEPER } });
+  await forkful.start(body, { name: 'app', instances, options, env: { PORT: String(port), ...env } });
   const workers = async () => (await forkful.jlist('app')).map(({ pid, pm2_env: { status } }) => `${pid} ${status}`);
   const pids = async () => (await forkful.jlist('app')).map(({ pid }) => pid);
   return { forkful, port, workers, pids };
@@ -168,7 +159,7 @@ test('a plain process goes on, too, and can be written to', async (t) => {
     process.stdin.on('data', (data) => report({ said: String(data) }));
     setInterval(() => {}, 1000);
   });
-  await forkful.start(script, { name: 'plain', instances: 1, options: ['-x'], env: KEEPER });
+  await forkful.start(script, { name: 'plain', instances: 1, options: ['-x'] });
   const [{ pid }] = await forkful.jlist('plain');
   await killDaemon(forkful);
   assert.equal((await forkful.jlist('plain'))[0].pid, pid);
@@ -185,7 +176,7 @@ for (const byNpm of [false, true]) {
     const path = forkful.script(plain);
     writeFileSync(join(forkful.directory, 'package.json'), JSON.stringify({ scripts: { start: `node ${basename(path)}` } }));
     const node = nodeBinary(NEWEST);
-    const env = { PORT: String(port), PATH: `${dirname(node)}:${process.env.PATH}`, ...KEEPER };
+    const env = { PORT: String(port), PATH: `${dirname(node)}:${process.env.PATH}` };
     const start = byNpm ? ['npm', '--name', 'app', '--', 'start'] : [path, '--name', 'app', '--interpreter', node];
     await forkful.ok(['start', ...start], { env });
     await waitUntil('the app to serve', async () => (await get(port)).status === 200);
@@ -204,6 +195,112 @@ for (const byNpm of [false, true]) {
     }
   });
 }
+
+test('processes below a wrapper do not share a port with one that came after another daemon took over', async (t) => {
+  const forkful = await sandbox(t);
+  const server = forkful.script(({ require }) => {
+    const tell = (became) => require('fs').appendFileSync('became', `${became}\n`);
+    require('http').createServer().on('error', (error) => tell(error.code)).listen(Number(process.env.PORT), () => tell('listening'));
+  });
+  const wrapper = forkful.script(({ require }) => {
+    const begin = () => require('child_process').spawn(process.execPath, [process.env.SERVER], { stdio: 'inherit' });
+    begin();
+    process.on('SIGUSR2', begin);
+  });
+  const env = { PORT: String(await freePort()), SERVER: server };
+  await forkful.ok(['start', wrapper, '--name', 'app', '--interpreter', nodeBinary(NEWEST)], { env });
+  const file = join(forkful.directory, 'became');
+  const became = (count) => waitUntil(`${count} servers`, () => {
+    const all = existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : [];
+    return all.length === count && all;
+  });
+  assert.deepEqual(await became(1), ['listening']);
+  await killDaemon(forkful);
+  process.kill((await forkful.jlist('app'))[0].pid, 'SIGUSR2');
+  assert.deepEqual(await became(2), ['listening', 'EADDRINUSE']);
+});
+
+test('a reload below `npm start` ends when its last request has, also with another daemon', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  const path = forkful.script(({ require }) => {
+    const { existsSync } = require('fs');
+    require('http').createServer((request, response) => {
+      const text = String(process.pid);
+      const end = () => response.end(text);
+      if (request.url === '/') return end();
+      // Until the test says so.
+      const look = () => (existsSync('enough') ? end() : setTimeout(look, 10));
+      response.write(`${text}\n`);
+      return look();
+    }).listen(Number(process.env.PORT));
+  });
+  writeFileSync(join(forkful.directory, 'package.json'), JSON.stringify({ scripts: { start: `node ${basename(path)}` } }));
+  const env = { PORT: String(port), PATH: `${dirname(nodeBinary(NEWEST))}:${process.env.PATH}` };
+  await forkful.ok(['start', 'npm', '--name', 'app', '--drain-timeout', '1h', '--', 'start'], { env });
+  await waitUntil('the app to serve', async () => (await get(port)).status === 200);
+  const serving = (await get(port)).body;
+  const slow = fetch(`http://127.0.0.1:${port}/slow`);
+  const reply = await slow;
+  const old = (await forkful.jlist('app'))[0].pid;
+  const reloading = forkful.spawn(['reload', 'app']);
+  await waitUntil('the new process to serve', async () => (await get(port)).body !== serving);
+  // npm itself has nothing to finish, and has said so.
+  await waitUntil('the old process to be drained', async () => (await forkful.jlist('app'))[0].pid !== old);
+  await killDaemon(forkful);
+  await reloading.outcome;
+  assert.ok(isLiving(Number(serving)), 'it has not finished');
+  writeFileSync(join(forkful.directory, 'enough'), '');
+  assert.equal(await reply.text(), `${serving}\n${serving}`);
+  await waitUntil('the old processes to end', () => !isLiving(Number(serving)) && !isLiving(old));
+});
+
+for (const watchdog of ['2', '0']) {
+  const does = watchdog === '0' ? 'is left alone where nobody is to look' : 'is replaced';
+  test(`a daemon that hangs ${does}`, async (t) => {
+    const { forkful, port, workers } = await kept(t, plain, { options: ['--balance', 'direct'], env: { FORKFUL_WATCHDOG: watchdog } });
+    const before = await workers();
+    const hung = await forkful.daemonPid();
+    process.kill(hung, 'SIGSTOP');
+    if (watchdog === '0') {
+      assert.match((await get(port)).body, PID);
+      assert.ok(isLiving(hung));
+      process.kill(hung, 'SIGCONT');
+      assert.equal(await forkful.daemonPid(), hung);
+    } else {
+      await waitUntil('the hung daemon to end', () => !isLiving(hung));
+      assert.notEqual(await forkful.daemonPid(), hung);
+      const log = readFileSync(join(forkful.home, 'daemon.log'), 'utf8');
+      assert.match(log, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z forkful: the daemon hangs/m);
+    }
+    assert.deepEqual(await workers(), before);
+    assert.match((await get(port)).body, PID);
+  });
+}
+
+test('commands tell of both processes, and a home that was removed has its log again', async (t) => {
+  const { forkful } = await kept(t, plain);
+  const { pid, keeper } = JSON.parse((await forkful.ok(['ping', '--json'])).stdout);
+  assert.equal(parentOf(pid), keeper);
+  assert.match((await forkful.ok(['ping'])).stdout, new RegExp(`pid ${pid}, keeper ${keeper},`));
+  assert.match((await forkful.ok(['report'])).stdout, new RegExp(`pid ${pid}, keeper ${keeper}$`, 'm'));
+  rmSync(forkful.home, { recursive: true });
+  await waitUntil('the home to be made anew', () => existsSync(join(forkful.home, 'forkful.sock')));
+  await killDaemon(forkful);
+  await waitUntil('its log', () => /takes its place/.test(readFileSync(join(forkful.home, 'daemon.log'), 'utf8')));
+  await forkful.ok(['kill']);
+  assert.ok(!isLiving(keeper), 'a command that has ended the daemon has ended its keeper');
+});
+
+test('without a keeper, the apps end with their daemon', async (t) => {
+  const { forkful, pids } = await kept(t, plain, { env: { FORKFUL_KEEPER: '0' } });
+  const { pid, keeper } = JSON.parse((await forkful.ok(['ping', '--json'])).stdout);
+  assert.equal(keeper, undefined);
+  const before = await pids();
+  process.kill(pid, 'SIGKILL');
+  await waitUntil('the workers to end', () => before.every((worker) => !isLiving(worker)));
+  assert.match((await forkful.run(['list'])).stderr, /the daemon stopped unexpectedly/);
+});
 
 test('a daemon that dies in the middle of a reload is followed by one that ends up with all workers', async (t) => {
   const { forkful, port } = await kept(t, plain, { instances: 4 });
@@ -240,7 +337,7 @@ test('without its keeper a daemon goes on; after both are killed the next start 
   await waitUntil('the old workers to end', () => before.every((pid) => !isLiving(pid)));
   process.kill(daemon, 'SIGKILL');
   await waitUntil('the daemon to end', () => !isLiving(daemon));
-  await forkful.ok(['resurrect'], { env: KEEPER });
+  await forkful.ok(['resurrect']);
   assert.ok(reloaded.every((pid) => !isLiving(pid)));
   const now = await pids();
   assert.equal(now.length, 2);

@@ -171,8 +171,7 @@ describe('the end of the daemon', () => {
 
   test('what a killed daemon leaves behind is gone before its apps come back', async (t) => {
     const { forkful, port, first, serving } = await prepared(t);
-    process.kill(await forkful.daemonPid(), 'SIGKILL');
-    await waitUntil('the daemon to end', async () => (await forkful.run(['ping'])).code !== 0);
+    await forkful.killDaemon();
     await forkful.ok(['resurrect']);
     const second = await waitUntil('another answer', async () => { const { body } = await get(port); return body !== first && body; });
     assert.deepEqual(serving().map(({ pid }) => String(pid)), [second]);
@@ -182,8 +181,7 @@ describe('the end of the daemon', () => {
   for (const how of ['', 'env -i ']) {
     test(`kill after a killed daemon ends what that has left behind${how && ', without an environment, too'}`, async (t) => {
       const { forkful, port, serving } = await prepared(t, SCRIPT.replace('(setsid', `(${how}setsid`));
-      process.kill(await forkful.daemonPid(), 'SIGKILL');
-      await waitUntil('the daemon to end', async () => (await forkful.run(['ping'])).code !== 0);
+      await forkful.killDaemon();
       const { stdout, stderr } = await forkful.ok(['kill']);
       assert.match(stdout + stderr, /no daemon is running; the last one did not end properly, and \d+ process(es)? of its apps (was|were) ended/);
       assert.deepEqual(serving(), []);

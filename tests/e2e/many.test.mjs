@@ -33,7 +33,6 @@ test(`${APPS} apps survive their daemon, each in its state`, async (t) => {
     return all.length === APPS && all.every((status) => status === 'online' || status === 'stopped');
   });
   const sleeping = () => forkful.processes(`MARK=${mark}\0`).length;
-  const daemonIsGone = (pid) => waitUntil('the daemon to end', () => !forkful.processes(forkful.home).some((one) => one.pid === pid));
 
   await forkful.ok(['start', file]);
   await settled('all apps to be settled');
@@ -52,9 +51,7 @@ test(`${APPS} apps survive their daemon, each in its state`, async (t) => {
   assert.match((await forkful.ok(['save'])).stdout, new RegExp(`^${APPS} apps saved`, 'm'));
 
   await t.test('killed like a crash', async () => {
-    const pid = await forkful.daemonPid();
-    process.kill(pid, 'SIGKILL');
-    await daemonIsGone(pid);
+    await forkful.killDaemon();
     await forkful.ok(['resurrect']);
     await settled('all apps to be back');
     assert.deepEqual(await states(), before);

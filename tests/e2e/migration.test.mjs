@@ -137,9 +137,7 @@ test('a PM2 project moves, runs, reboots and is deployed', { skip: missing || fa
 
   await t.test('it is rebooted', async () => {
     const list = await listed();
-    const pid = await forkful.daemonPid();
-    process.kill(pid, 'SIGKILL');
-    await waitUntil('the daemon to end', () => forkful.processes(forkful.home).every((one) => one.pid !== pid));
+    await forkful.killDaemon();
     rmSync(data, { recursive: true });
     mkdirSync(data);
     await run(binary(), ['resurrect']);

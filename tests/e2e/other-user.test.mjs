@@ -10,7 +10,6 @@ import { test } from 'node:test';
 import { differentAnswers } from './lib/http.mjs';
 import { aloneWithAgents } from './lib/agents.mjs';
 import { sandbox } from './lib/sandbox.mjs';
-import { waitUntil } from './lib/wait.mjs';
 
 const NOBODY = 65534;
 
@@ -118,9 +117,7 @@ test('an environment file that its user has replaced stops only its app', { skip
     'a device': () => symlinkSync('/dev/zero', file),
   };
   for (const [what, replace] of Object.entries(replacements)) {
-    const pid = await forkful.daemonPid();
-    process.kill(pid, 'SIGKILL');
-    await waitUntil('the daemon to end', () => !existsSync(`/proc/${pid}`));
+    await forkful.killDaemon();
     rmSync(file);
     replace();
     if (what !== 'a fifo') lchownSync(file, NOBODY, NOBODY);

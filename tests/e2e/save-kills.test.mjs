@@ -69,7 +69,7 @@ test(`${KILLS} kills of a daemon that saves: no app is lost, none is doubled`, a
   });
 
   const begin = async () => {
-    const child = spawn(binary(), ['daemon'], { env: box.env, stdio: 'ignore' });
+    const child = spawn(binary(), ['daemon', '--no-keeper'], { env: box.env, stdio: 'ignore' });
     const ended = once(child, 'exit');
     await waitUntil('the daemon to answer', async () => {
       assert.equal(child.exitCode, null, 'the daemon has ended');

@@ -253,8 +253,7 @@ describe('a home in a bad state', { concurrency: 2 }, () => {
     const start = () => forkful.ok(['start', script, '--name', 'app', '-i', '2', ...NODE], { env: { PORT: String(port) } });
     await start();
     const workers = (await forkful.jlist('app')).map(({ pid }) => pid);
-    const daemon = await forkful.daemonPid();
-    process.kill(daemon, 'SIGKILL');
+    await forkful.killDaemon();
     // Its workers end with their channel, so that the port is free for the next ones.
     await waitUntil('the workers to end', () => workers.every((pid) => !existsSync(`/proc/${pid}`)));
     assert.notEqual((await forkful.run(['ping'])).code, 0);
@@ -272,7 +271,7 @@ describe('a home in a bad state', { concurrency: 2 }, () => {
     const env = { SOCKET: path };
     await forkful.ok(start('app'), { env });
     const workers = (await forkful.jlist('app')).map(({ pid }) => pid);
-    process.kill(await forkful.daemonPid(), 'SIGKILL');
+    await forkful.killDaemon();
     await waitUntil('the workers to end', () => workers.every((pid) => !existsSync(`/proc/${pid}`)));
     assert.ok(existsSync(path), 'the kernel removes no socket file');
     await forkful.ok(start('app'), { env });

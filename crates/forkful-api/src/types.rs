@@ -33,6 +33,9 @@ pub struct Ping {
     pub api: u32,
     /// The daemon's process id.
     pub pid: u32,
+    /// The process id of its keeper, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<u32>,
     /// When the daemon started.
     pub started_at_ms: u64,
 }

@@ -161,6 +161,19 @@ fn own_log_identity() -> Option<(u64, u64)> {
     rustix::fs::fstat(rustix::stdio::stderr()).ok().map(|found| (found.st_dev, found.st_ino))
 }
 
+/// A log that was removed with the home is still the stderr that this process has from its keeper: it logs to the one
+/// that is there now.
+pub(crate) fn find_own_log(home: &Home) {
+    let is_removed = |found: &rustix::fs::Stat| {
+        rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() && found.st_nlink == 0
+    };
+    if rustix::fs::fstat(rustix::stdio::stderr()).is_ok_and(|found| is_removed(&found))
+        && let Err(error) = reopen_own_log(home)
+    {
+        log_line!("forkful: the daemon's log cannot be made anew: {error}");
+    }
+}
+
 /// What this process writes to its log goes into the home that is there now.
 fn reopen_own_log(home: &Home) -> io::Result<()> {
     use fs_err::os::unix::fs::OpenOptionsExt as _;

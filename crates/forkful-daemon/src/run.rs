@@ -110,6 +110,7 @@ impl Beginning {
 fn serve(home: Home, resurrect: bool, mut handover: Handover, ready: &mut Ready) -> io::Result<()> {
     crate::panic::end_the_process();
     home.create()?;
+    home_keeper::find_own_log(&home);
     let Some(beginning) = Beginning::new(&home, &mut handover)? else {
         if resurrect {
             // A service whose daemon is another one's would end at once and look like a failure of ours.
@@ -155,6 +156,7 @@ async fn serve_home(
     let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
     ready.tell("ready\n");
     keeping.serves();
+    let left = keeping.clone();
     let manager = ServiceManager::from_environment(keeping).map(Rc::new);
     let revived = revives.then(|| engine.resurrect_now());
     if let Some(manager) = &manager {
@@ -164,6 +166,8 @@ async fn serve_home(
     if let Some(manager) = &manager {
         manager.tell("STOPPING=1");
     }
+    // The loop does not turn any more, and a slow disk may take its time: that is no hang.
+    left.leave();
     keeper.abort();
     let _ended = keeper.await;
     if !hold.is_lost() {

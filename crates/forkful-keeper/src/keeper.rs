@@ -16,6 +16,10 @@ pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// Between two daemons that are started because a client has come.
 pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
 
+/// A daemon that does not answer so many looks in a row hangs. Looks are counted, and not time: while everything was frozen,
+/// with the keeper, there were none.
+pub const LOOKS: u32 = 2;
+
 /// What the loop is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -28,6 +32,8 @@ pub enum Action {
     Tell(Text),
     /// Pass this signal on to the daemon.
     Signal(i32),
+    /// The daemon hangs: kill it.
+    Kill,
     /// End, by this signal.
     End(i32),
 }
@@ -87,11 +93,26 @@ pub struct Keeper<D> {
     serves: bool,
     /// A signal for it that came before that.
     signal: Option<i32>,
+    watchdog: Watchdog,
+}
+
+/// Whether the daemon's loop turns.
+#[derive(Debug, Default)]
+struct Watchdog {
+    /// Between two looks; `None`: nobody looks.
+    every: Option<Duration>,
+    /// When to look next.
+    next: Duration,
+    /// Looks without an answer.
+    unanswered: u32,
+    /// A look that the daemon was not sent.
+    owes_look: bool,
 }
 
 impl<D> Keeper<D> {
     pub fn new(own: u32) -> Self {
         Self {
+            watchdog: Watchdog::default(),
             table: Table::default(),
             phase: Phase::Without,
             own,
@@ -106,8 +127,35 @@ impl<D> Keeper<D> {
         }
     }
 
+    /// From now on, a daemon whose loop does not turn for so long is killed.
+    pub fn watch(&mut self, patience: Duration) {
+        self.watchdog.every = Some(patience / LOOKS);
+    }
+
+    /// How long until the daemon is looked at; `None` while nobody looks.
+    pub fn looks_in(&self, now: Duration) -> Option<Duration> {
+        let looks = self.watchdog.every.is_some() && self.serves && self.phase == Phase::Serving;
+        looks.then(|| self.watchdog.next.saturating_sub(now))
+    }
+
+    /// Looks at the daemon, if it is time.
+    pub fn on_look(&mut self, now: Duration) -> Action {
+        if self.looks_in(now) != Some(Duration::ZERO) {
+            return Action::Nothing;
+        }
+        let watchdog = &mut self.watchdog;
+        watchdog.next = now + watchdog.every.unwrap_or_default();
+        if watchdog.unanswered >= LOOKS {
+            return Action::Kill;
+        }
+        watchdog.unanswered += 1;
+        watchdog.owes_look = true;
+        Action::Nothing
+    }
+
     /// A daemon was started.
     pub fn on_start(&mut self) {
+        (self.watchdog.unanswered, self.watchdog.owes_look) = (0, false);
         self.phase = Phase::Greeting;
         self.serves = false;
         // Whatever ended meanwhile, it finds out.
@@ -140,10 +188,17 @@ impl<D> Keeper<D> {
                 self.serves = true;
                 self.signal.take().map_or(Action::Nothing, Action::Signal)
             }
-            // Only a keeper says these.
-            Frame::Hello { .. } | Frame::Kept { .. } | Frame::Done | Frame::Ended { .. } | Frame::Child => {
+            Frame::Turns => {
+                self.watchdog.unanswered = 0;
                 Action::Nothing
             }
+            // Only a keeper says these.
+            Frame::Hello { .. }
+            | Frame::Kept { .. }
+            | Frame::Done
+            | Frame::Ended { .. }
+            | Frame::Child
+            | Frame::Look => Action::Nothing,
         }
     }
 
@@ -224,6 +279,7 @@ impl<D> Keeper<D> {
                 None => plain(Frame::Done),
             },
             Phase::Serving if self.owes_child => plain(Frame::Child),
+            Phase::Serving if self.watchdog.owes_look => plain(Frame::Look),
             Phase::Leaving { told: false } => plain(Frame::Done),
             Phase::Serving | Phase::Leaving { told: true } | Phase::Without => None,
         }
@@ -238,6 +294,7 @@ impl<D> Keeper<D> {
                 None => Phase::Serving,
             },
             Phase::Serving => {
+                self.watchdog.owes_look &= self.owes_child;
                 self.owes_child = false;
                 Phase::Serving
             }
@@ -392,5 +449,36 @@ mod tests {
         assert_eq!(keeper.outgoing(), None);
         keeper.on_end(End::Signal(9), SECOND);
         assert_eq!(handed(&mut keeper)[0].0, Frame::Hello { keeper: 7, died: 1, last: End::Signal(9) });
+    }
+
+    #[test]
+    fn a_daemon_that_answers_no_look_is_killed_and_one_that_answers_is_not() {
+        let mut keeper: Keeper<u32> = Keeper::new(7);
+        keeper.watch(SECOND * 10);
+        handed(&mut keeper);
+        assert_eq!(keeper.looks_in(SECOND), None, "it does not serve yet");
+        keeper.on_frame(Frame::Serves, None);
+        for round in 1..=5 {
+            let now = SECOND * 10 * round;
+            assert_eq!(keeper.looks_in(now), Some(Duration::ZERO));
+            assert_eq!(keeper.on_look(now), Action::Nothing);
+            keeper.on_child();
+            for frame in [Frame::Child, Frame::Look] {
+                assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(frame));
+                keeper.sent();
+            }
+            assert_eq!(keeper.outgoing(), None);
+            assert_eq!(keeper.looks_in(now + SECOND), Some(SECOND * 4));
+            assert_eq!(keeper.on_look(now + SECOND), Action::Nothing, "it is not time");
+            keeper.on_frame(Frame::Turns, None);
+        }
+        assert_eq!(keeper.on_look(SECOND * 100), Action::Nothing);
+        assert_eq!(keeper.on_look(SECOND * 900), Action::Nothing, "all was frozen for a while");
+        assert_eq!(keeper.on_look(SECOND * 904), Action::Nothing);
+        assert_eq!(keeper.on_look(SECOND * 905), Action::Kill);
+        assert_eq!(keeper.on_end(End::Signal(9), SECOND * 905), After::Start);
+        handed(&mut keeper);
+        keeper.on_frame(Frame::Serves, None);
+        assert_eq!(keeper.on_look(SECOND * 910), Action::Nothing, "the next one begins anew");
     }
 }

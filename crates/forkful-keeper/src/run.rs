@@ -1,14 +1,15 @@
 //! The keeper's process: waits, has [`crate::keeper`] decide, and does it.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use chrono::{DateTime, Timelike as _, Utc};
 use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, Text, receive_frame, seat, send_frame};
 use forkful_os::process::{Exit, SpawnPlan, Standing, how_child_ended, reap_child, signal_by_pidfd};
 use forkful_os::signals::SignalQueue;
-use forkful_os::{memory, memory_file, process, tree};
+use forkful_os::{cgroup, memory, memory_file, process, procinfo, tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrUnix, sendto};
@@ -19,6 +20,7 @@ use crate::keeper::{Action, After, Keeper};
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGQUIT: i32 = 3;
+const SIGKILL: i32 = 9;
 const SIGUSR2: i32 = 12;
 const SIGTERM: i32 = 15;
 const SIGCHLD: i32 = 17;
@@ -44,6 +46,8 @@ pub struct KeeperPlan {
     pub ready: Option<OwnedFd>,
     /// The socket of the service manager, see `sd_notify(3)`.
     pub manager: Option<String>,
+    /// A daemon whose loop does not turn for so long is killed; `None`: never.
+    pub patience: Option<Duration>,
 }
 
 /// The daemon that there is.
@@ -81,10 +85,15 @@ pub fn run(plan: KeeperPlan) -> io::Result<i32> {
 
 impl Process {
     fn begin(plan: KeeperPlan) -> io::Result<Self> {
-        let KeeperPlan { program, arguments, env, ready, manager } = plan;
+        let KeeperPlan { program, arguments, env, ready, manager, patience } = plan;
         process::ignore_stray_signals()?;
+        // It holds what all workers have; the daemon, and by it the workers, get the limit that there was.
+        let _limit = procinfo::raise_open_files_limit();
         let signals = SignalQueue::of(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGUSR2, SIGTERM])?;
         tree::set_subreaper()?;
+        // While this process is alone: the daemon begins in the same control group.
+        cgroup::leave_others();
+        cgroup::make_room();
         let mut keeper = Keeper::new(std::process::id());
         keeper.begin_with(STATE_PLACE, Kind::State, areas::create()?);
         let words = memory_file::create("forkful-words", (PLACES_MAX * size_of::<u64>()) as u64)?;
@@ -92,6 +101,7 @@ impl Process {
         if let Some(ready) = ready {
             keeper.begin_with(READY_PLACE, Kind::Ready, ready);
         }
+        patience.into_iter().for_each(|patience| keeper.watch(patience));
         let mut argv = vec![program.to_string_lossy().into_owned()];
         argv.extend(arguments);
         let standing = Standing::new(SpawnPlan {
@@ -119,6 +129,8 @@ impl Process {
             return Ok(Some(code));
         }
         self.hear_daemon();
+        let action = self.keeper.on_look(self.began.elapsed());
+        self.act(action);
         if let Some(code) = self.look_after_daemon() {
             return Ok(Some(code));
         }
@@ -134,7 +146,8 @@ impl Process {
         let visit = visits.filter(|left| !left.is_zero());
         let retry = self.keeper.retries_in(self.began.elapsed());
         let again = self.send_again.map(|at| at.saturating_duration_since(now));
-        let timeout = [again, visit, retry].into_iter().flatten().min();
+        let look = self.keeper.looks_in(self.began.elapsed());
+        let timeout = [again, visit, retry, look].into_iter().flatten().min();
         let mut fds: [PollFd<'_>; 4] = std::array::from_fn(|_| PollFd::new(&self.signals, PollFlags::IN));
         let mut count = 1;
         if let Some(daemon) = &self.daemon {
@@ -195,9 +208,11 @@ impl Process {
             Action::Reap(pid) => reap_child(pid),
             Action::Answer(pid) => answer(daemon.socket.as_fd(), pid),
             Action::Tell(text) => tell(self.manager.as_ref(), &text),
-            Action::Signal(signal) => {
-                // It may have ended this moment.
-                let _gone = signal_by_pidfd(&daemon.pidfd, signal);
+            // It may have ended this moment.
+            Action::Signal(signal) => drop(signal_by_pidfd(&daemon.pidfd, signal)),
+            Action::Kill => {
+                say("the daemon hangs: it is killed, and another one takes its place");
+                drop(signal_by_pidfd(&daemon.pidfd, SIGKILL));
             }
         }
     }
@@ -241,7 +256,7 @@ impl Process {
                 None
             }
             After::Without => {
-                say(b"forkful: the daemon has ended again and again; its apps go on without it for some seconds\n");
+                say("the daemon has ended again and again; its apps go on without it for some seconds");
                 None
             }
             After::End => Some(code),
@@ -260,7 +275,7 @@ impl Process {
                 self.keeper.on_start();
             }
             Err(_) => {
-                say(b"forkful: the daemon cannot be started again\n");
+                say("the daemon cannot be started again");
                 self.ended(Exit::Code(1));
             }
         }
@@ -316,7 +331,15 @@ fn tell(manager: Option<&(OwnedFd, SocketAddrUnix)>, text: &Text) {
     }
 }
 
-/// A line to the daemon's log; what cannot be written is dropped.
-fn say(line: &[u8]) {
-    let _dropped = rustix::io::write(rustix::stdio::stderr(), line);
+/// A line to the daemon's log, with the time as its other lines have it; what cannot be written is dropped.
+fn say(text: &str) {
+    let now = DateTime::<Utc>::from(SystemTime::now());
+    let (date, ms) = (now.date_naive(), now.timestamp_subsec_millis());
+    let mut line = [0; 256];
+    let mut rest = line.as_mut_slice();
+    let (hour, minute, second) = (now.hour(), now.minute(), now.second());
+    // A text that is too long is cut.
+    let _cut = writeln!(rest, "{date}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z forkful: {text}");
+    let written = 256 - rest.len();
+    let _dropped = rustix::io::write(rustix::stdio::stderr(), &line[..written]);
 }

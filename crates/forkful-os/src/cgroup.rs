@@ -132,6 +132,12 @@ impl Drop for Groups {
     }
 }
 
+/// Moves this process to a group below its own, if it is alone there and groups with limits can be made only then. For a
+/// process above the supervisor, before it starts that one.
+pub fn make_room() {
+    Hierarchies::prepare(Path::new("/"));
+}
+
 /// Kills every process in the groups of another supervisor, and removes the groups once they are empty. Says how many
 /// processes were there.
 pub fn clear_left_behind(instance: Instance) -> usize {

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 pub use mark::{Instance, MARK_VARIABLE, Mark, Marks};
-pub use reap::{reap_orphans, set_head, set_subreaper};
+pub use reap::{keeper, reap_orphans, set_head, set_subreaper};
 pub use snapshot::Snapshot;
 
 use crate::process::{Child, pidfd_signal};

@@ -332,10 +332,10 @@ pub(crate) struct DaemonArgs {
     /// Start what was saved; for service managers, which are told when that is done.
     #[arg(long)]
     pub(crate) resurrect: bool,
-    /// Keep a daemon running: this process becomes the keeper, which starts the daemon again when it dies and hands its
-    /// apps to the new one.
+    /// Become the daemon itself, without a keeper above it that starts it again when it dies and hands its apps to the new
+    /// one. `FORKFUL_KEEPER=0` does the same, also for the daemon that other commands start.
     #[arg(long)]
-    pub(crate) keeper: bool,
+    pub(crate) no_keeper: bool,
     /// Descriptor of the way to the keeper; the keeper sets it.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) keeper_fd: Option<i32>,

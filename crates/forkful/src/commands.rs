@@ -50,9 +50,13 @@ use crate::cli::{Cli, Verb};
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 
+pub(crate) use daemon::is_wanted as daemon_has_keeper;
+
 /// Becomes the keeper, where the command line asks for that and for nothing else.
 pub(crate) fn keeper() -> Option<Result<Exit, Failure>> {
-    daemon::keeper_line(std::env::args_os().skip(1)).map(|args| daemon::run(&args))
+    daemon::keeper_line(std::env::args_os().skip(1))
+        .filter(|_| daemon::is_wanted())
+        .map(|args| daemon::run(&args))
 }
 
 /// Does what the command line says.

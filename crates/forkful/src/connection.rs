@@ -34,7 +34,8 @@ const LOG_BYTES_SHOWN: u64 = 64 * 1024;
 
 /// Variables that the daemon gets of the caller's environment. Apps get theirs with the request; what
 /// else the caller has, secrets too, is none of the daemon's business.
-const DAEMON_VARIABLES: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE"];
+const DAEMON_VARIABLES: [&str; 8] =
+    ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE", "FORKFUL_WATCHDOG"];
 
 /// The daemon, if one is running. If it should be, but was killed, the user is told: what ran does not run any more.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
@@ -100,7 +101,7 @@ fn start(home: &Home) -> Result<(), Failure> {
         .context("cannot tell where this program is")
         .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
     let mut args = ["daemon", "--ready-fd", &READY_FD.to_string()].map(str::to_owned).to_vec();
-    args.extend(wants_keeper().then(|| "--keeper".to_owned()));
+    args.extend((!crate::commands::daemon_has_keeper()).then(|| "--no-keeper".to_owned()));
     let logged = std::fs::metadata(home.daemon_log()).map_or(0, |metadata| metadata.len());
     let detached = spawn_detached(&program, &args, &environment(home), &home.daemon_log())
         .context("cannot start the daemon")
@@ -114,11 +115,6 @@ fn start(home: &Home) -> Result<(), Failure> {
         }
         Err(reason) => Err(not_started(home, logged, reason)),
     }
-}
-
-/// Whether a daemon that is started here gets a keeper.
-fn wants_keeper() -> bool {
-    std::env::var_os("FORKFUL_KEEPER").is_some_and(|wish| wish == "1")
 }
 
 fn environment(home: &Home) -> Vec<(String, String)> {

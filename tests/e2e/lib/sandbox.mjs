@@ -63,6 +63,15 @@ function processesOf(directory) {
   return found;
 }
 
+/** Whether a process runs; a zombie does not. @param {number} pid */
+export function isLiving(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.[0] !== 'Z';
+  } catch {
+    return false;
+  }
+}
+
 /** A home, a directory for the test's files, and the commands that run there. */
 export class Sandbox {
   #children = new Set();
@@ -158,6 +167,14 @@ export class Sandbox {
   /** The daemon's pid, from its home. */
   async daemonPid() {
     return JSON.parse((await this.ok(['ping', '--json'])).stdout).pid;
+  }
+
+  /** Kills the daemon together with its keeper, so that no daemon follows it. Gives the daemon's pid. */
+  async killDaemon() {
+    const { pid, keeper } = JSON.parse((await this.ok(['ping', '--json'])).stdout);
+    for (const one of [keeper, pid]) if (one !== undefined) process.kill(one, 'SIGKILL');
+    await waitUntil('the daemon to end', () => [keeper, pid].every((one) => one === undefined || !isLiving(one)));
+    return pid;
   }
 
   /**

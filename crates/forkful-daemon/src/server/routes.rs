@@ -86,6 +86,7 @@ async fn ping(State(api): State<Api>) -> Json<Ping> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         api: API_VERSION,
         pid: std::process::id(),
+        keeper: forkful_os::tree::keeper(),
         started_at_ms: api.started_at_ms,
     })
 }

@@ -222,7 +222,7 @@ fn start_forkful(options: &Options<'_>, manager: &Manager, config: &Path) -> Res
     let said = run(&["ping", "--json"], END_TIMEOUT)?;
     let ping: Ping = serde_json::from_str(&said.stdout)
         .map_err(|error| options.command_failed("forkful ping", error.into()))?;
-    Tree::of_pid(ping.pid).map_err(LabError::system("the private daemon has ended"))
+    Tree::of_pid(ping.keeper.unwrap_or(ping.pid)).map_err(LabError::system("the private daemon has ended"))
 }
 
 impl Options<'_> {

@@ -112,6 +112,10 @@ pub enum Frame {
     Child,
     /// To the keeper: the daemon serves; what died before it does not count any more.
     Serves,
+    /// To the daemon: does its loop turn? It is answered by [`Frame::Turns`].
+    Look,
+    /// To the keeper: the daemon's loop turns.
+    Turns,
 }
 
 /// A short text.
@@ -194,6 +198,8 @@ impl Frame {
             }
             Self::Child => (11, [0; NUMBERS]),
             Self::Serves => (12, [0; NUMBERS]),
+            Self::Look => (20, [0; NUMBERS]),
+            Self::Turns => (21, [0; NUMBERS]),
         };
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[4..8].copy_from_slice(&u32::to_le_bytes(op));
@@ -234,6 +240,8 @@ impl Frame {
             10 => Self::Ended { pid: nth(0), end: End::from_numbers(nth(1), nth(2))? },
             11 => Self::Child,
             12 => Self::Serves,
+            20 => Self::Look,
+            21 => Self::Turns,
             _ => return None,
         })
     }
@@ -255,6 +263,8 @@ mod tests {
             Frame::Done,
             Frame::Child,
             Frame::Serves,
+            Frame::Look,
+            Frame::Turns,
         ];
         for kind in KINDS {
             let name = Name { kind, app: 1, of: u32::MAX, part: 3 };

@@ -197,6 +197,7 @@ impl Keeping {
                     };
                 }
                 Ok((Frame::Child, _)) => link.child_told.store(true, Ordering::SeqCst),
+                Ok((Frame::Look, _)) => link.tell(&Frame::Turns, None),
                 Ok(_) => {}
                 Err(_) => {
                     link.is_lost.store(true, Ordering::SeqCst);
@@ -238,13 +239,14 @@ impl Keeping {
         self.0.as_ref().map(|link| link.socket.as_fd())
     }
 
-    /// Takes what has come from the keeper; whether the end of some child was told. `Err` once: the keeper has ended.
+    /// Takes what has come from the keeper, and shows it that the loop turns; whether the end of some child was told. `Err` once: the keeper has ended.
     pub fn take_news(&self) -> io::Result<bool> {
         let Some(link) = self.link() else { return Ok(false) };
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match receive_frame(link.socket.as_fd()) {
                 Ok(Some((Frame::Child, _))) => link.child_told.store(true, Ordering::SeqCst),
+                Ok(Some((Frame::Look, _))) => link.tell(&Frame::Turns, None),
                 Ok(Some(_)) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(link.child_told.swap(false, Ordering::SeqCst));

@@ -19,12 +19,14 @@ pub fn set_head(keeper: u32) {
     KEEPER.store(keeper, Ordering::SeqCst);
 }
 
+/// The process above us, if there is one; see [`set_head`].
+pub fn keeper() -> Option<u32> {
+    Some(KEEPER.load(Ordering::SeqCst)).filter(|keeper| *keeper != 0)
+}
+
 /// Whose children orphans become.
 pub(super) fn head() -> u32 {
-    match KEEPER.load(Ordering::SeqCst) {
-        0 => std::process::id(),
-        keeper => keeper,
-    }
+    keeper().unwrap_or_else(std::process::id)
 }
 
 /// Makes this process the parent of all orphans below it, so that none escapes to pid 1. Not inherited by children.

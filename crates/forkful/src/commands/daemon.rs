@@ -1,8 +1,9 @@
-//! `forkful daemon`: this process becomes the daemon, or with `--keeper` the one that keeps a daemon running. Other commands
-//! start it so; `--ready-fd` is the pipe on which the daemon tells them that it serves, or why it does not.
+//! `forkful daemon`: this process becomes the keeper, which keeps a daemon running, or with `--no-keeper` the daemon itself.
+//! Other commands start it so; `--ready-fd` is the pipe on which the daemon tells them that it serves, or why it does not.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use forkful_daemon::DaemonOptions;
 use forkful_keeper::KeeperPlan;
@@ -12,9 +13,12 @@ use crate::cli::DaemonArgs;
 use crate::exit::{Exit, Failure};
 use crate::home;
 
+/// A daemon's loop turns in milliseconds. On a machine that swaps, it takes longer.
+const PATIENCE_SECONDS: u64 = 10;
+
 pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let ready = inherited(args.ready_fd, "readiness pipe")?;
-    if args.keeper {
+    if args.keeper_fd.is_none() && !args.no_keeper && is_wanted() {
         return keep(args, ready);
     }
     let home = home::locate()?;
@@ -25,22 +29,26 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Whether daemons get a keeper, as far as the environment says.
+pub(crate) fn is_wanted() -> bool {
+    std::env::var_os("FORKFUL_KEEPER").is_none_or(|wish| wish != "0")
+}
+
 /// The command line of a keeper as other commands and services write it. It is read without the parser of all command lines,
 /// which would leave more memory in use than the keeper itself; any other is left to that.
 pub(super) fn keeper_line(mut words: impl Iterator<Item = OsString>) -> Option<DaemonArgs> {
     if words.next()? != "daemon" {
         return None;
     }
-    let mut args = DaemonArgs { ready_fd: None, resurrect: false, keeper: false, keeper_fd: None };
+    let mut args = DaemonArgs { ready_fd: None, resurrect: false, no_keeper: false, keeper_fd: None };
     while let Some(word) = words.next() {
         match word.to_str()? {
             "--ready-fd" => args.ready_fd = Some(words.next()?.to_str()?.parse().ok()?),
             "--resurrect" => args.resurrect = true,
-            "--keeper" => args.keeper = true,
             _ => return None,
         }
     }
-    args.keeper.then_some(args)
+    Some(args)
 }
 
 fn inherited(number: Option<i32>, what: &str) -> Result<Option<OwnedFd>, Failure> {
@@ -51,6 +59,12 @@ fn inherited(number: Option<i32>, what: &str) -> Result<Option<OwnedFd>, Failure
         })
     };
     number.map(take).transpose()
+}
+
+/// How long a daemon may hang, of what the environment says: a number of seconds, 0 for ever.
+fn patience(wish: Option<&str>) -> Option<Duration> {
+    let seconds = wish.and_then(|wish| wish.trim().parse().ok()).unwrap_or(PATIENCE_SECONDS);
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// Keeps a daemon running until one ends on purpose, and ends as it does.
@@ -67,6 +81,7 @@ fn keep(args: &DaemonArgs, ready: Option<OwnedFd>) -> Result<Exit, Failure> {
             .collect(),
         ready,
         manager: std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()),
+        patience: patience(std::env::var("FORKFUL_WATCHDOG").ok().as_deref()),
     };
     let code = forkful_keeper::run(plan).map_err(failed)?;
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
@@ -79,13 +94,22 @@ mod tests {
     #[test]
     fn the_line_of_a_keeper_is_read_and_any_other_is_not() {
         let read = |line: &str| keeper_line(line.split(' ').map(OsString::from));
-        let args = read("daemon --ready-fd 3 --keeper").unwrap();
-        assert_eq!((args.ready_fd, args.resurrect, args.keeper), (Some(3), false, true));
-        assert!(read("daemon --resurrect --keeper").unwrap().resurrect);
-        for line in
-            ["daemon", "daemon --ready-fd 3", "daemon --keeper --help", "daemon --ready-fd --keeper", "list"]
-        {
+        let args = read("daemon --ready-fd 3").unwrap();
+        assert_eq!((args.ready_fd, args.resurrect), (Some(3), false));
+        assert!(read("daemon --resurrect").unwrap().resurrect);
+        assert!(read("daemon").is_some());
+        let others = ["--no-keeper", "--help", "--keeper-fd 3", "--ready-fd", "--ready-fd x"];
+        for line in others.map(|words| format!("daemon {words}")).iter().map(String::as_str).chain(["list"]) {
             assert!(read(line).is_none(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_daemon_may_hang_for_ten_seconds_or_as_the_environment_says() {
+        let seconds = |wish| patience(wish).map(|patience| patience.as_secs());
+        assert_eq!(
+            [None, Some("3"), Some("0"), Some("soon")].map(seconds),
+            [Some(10), Some(3), None, Some(10)]
+        );
     }
 }

@@ -41,9 +41,10 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
     Ok(outcome::exit(&reply))
 }
 
-/// Stops all apps and ends the daemon; returns when its process is gone.
+/// Stops all apps and ends the daemon; returns when its process and its keeper's are gone.
 pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Failure> {
     let process = process(pid);
+    let keeper = client.ping().await.ok().and_then(|ping| Some((ping.keeper?, self::process(ping.keeper?)?)));
     let progress = Progress::start("stopping all apps…".to_owned());
     let reply = match (client.kill().await, &process) {
         (Ok(reply), _) => reply,
@@ -59,8 +60,13 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
         (Err(error), _) => return Err(error.into()),
     };
     if process.is_some_and(|process| !has_ended(&process)) {
+        let both = keeper.map(|(keeper, _)| format!("{keeper} ")).unwrap_or_default();
         return Err(Failure::new(Exit::Failed, format!("the daemon (pid {pid}) does not end"))
-            .hint(format!("`kill -9 {pid}`")));
+            .hint(format!("`kill -9 {both}{pid}`")));
+    }
+    if let Some((keeper, _)) = keeper.filter(|(_, process)| !has_ended(process)) {
+        return Err(Failure::new(Exit::Failed, format!("the daemon's keeper (pid {keeper}) does not end"))
+            .hint(format!("`kill -9 {keeper}`")));
     }
     drop(progress);
     Ok(reply)

@@ -15,7 +15,8 @@ pub(super) async fn run(home: &Home, args: &PingArgs) -> Result<Exit, Failure> {
         output::print_json(&ping)?;
     } else {
         let uptime = format::span(now_ms().saturating_sub(ping.started_at_ms));
-        output::print(&format!("pong: forkful {}, pid {}, up {uptime}\n", ping.version, ping.pid))?;
+        let keeper = ping.keeper.map(|keeper| format!(", keeper {keeper}")).unwrap_or_default();
+        output::print(&format!("pong: forkful {}, pid {}{keeper}, up {uptime}\n", ping.version, ping.pid))?;
     }
     Ok(Exit::Done)
 }

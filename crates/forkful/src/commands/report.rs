@@ -30,7 +30,8 @@ pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
     let (list, rows) = match connection::running(home).await {
         Ok(Some(mut client)) => {
             let ping = client.ping().await?;
-            add(&mut text, "daemon", &format!("version {}, pid {}", ping.version, ping.pid));
+            let keeper = ping.keeper.map_or("no keeper".to_owned(), |keeper| format!("keeper {keeper}"));
+            add(&mut text, "daemon", &format!("version {}, pid {}, {keeper}", ping.version, ping.pid));
             (client.list().await?, client.table().await?)
         }
         Ok(None) => {

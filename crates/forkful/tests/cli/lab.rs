@@ -306,8 +306,8 @@ fn two_scripts_with_a_number_of_workers_are_compared_as_clusters() {
     for (index, name) in ["server.js", "new.js"].into_iter().enumerate() {
         let arm = &document["arms"][index];
         assert!(arm["name"].as_str().unwrap().contains(name), "{arm}");
-        // Two workers and the daemon.
-        assert_eq!(arm["processes"], 3, "{arm}");
+        // Two workers, the daemon and its keeper.
+        assert_eq!(arm["processes"], 4, "{arm}");
     }
     lab.nothing_is_left();
 }

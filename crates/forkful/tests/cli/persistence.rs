@@ -8,15 +8,22 @@ use insta::assert_snapshot;
 
 const SERVER: &str = "require('http').createServer((q, r) => r.end('ok')).listen(0);";
 
-/// Ends the daemon as a crash would, and waits until it is gone.
+/// Kills the daemon together with its keeper, so that no daemon follows it, and waits until both are gone.
 fn crash(sandbox: &Sandbox) {
     let ping: serde_json::Value = serde_json::from_str(&stdout(&sandbox.run(&["ping", "--json"]))).unwrap();
-    let pid = rustix::process::Pid::from_raw(i32::try_from(ping["pid"].as_i64().unwrap()).unwrap()).unwrap();
-    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
-    rustix::process::pidfd_send_signal(&handle, rustix::process::Signal::KILL).unwrap();
-    let mut ended = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
-    let bound = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
-    assert_eq!(rustix::event::poll(&mut ended, Some(&bound)).unwrap(), 1, "the daemon does not end");
+    let handles = ["keeper", "pid"].map(|key| {
+        let pid =
+            rustix::process::Pid::from_raw(i32::try_from(ping[key].as_i64().unwrap()).unwrap()).unwrap();
+        rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap()
+    });
+    for handle in &handles {
+        rustix::process::pidfd_send_signal(handle, rustix::process::Signal::KILL).unwrap();
+    }
+    for handle in &handles {
+        let mut ended = [rustix::event::PollFd::new(handle, rustix::event::PollFlags::IN)];
+        let bound = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut ended, Some(&bound)).unwrap(), 1, "the daemon does not end");
+    }
 }
 
 fn state(sandbox: &Sandbox) -> serde_json::Value {
