@@ -40,7 +40,7 @@ export class Forkful {
       name: 'app',
       instances,
       options: ['--balance', balance, '--drain-timeout', DRAIN_TIMEOUT, '--merge-logs'],
-      env: { PORT: String(port), CHAOS_DIRECTORY: directory, CHAOS_PLANT: plant, FORKFUL_KEEPER: '1' },
+      env: { PORT: String(port), CHAOS_DIRECTORY: directory, CHAOS_PLANT: plant },
     });
   }
 
