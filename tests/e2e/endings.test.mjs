@@ -57,7 +57,7 @@ describe('endings', { concurrency: 3 }, () => {
         require('net').createServer().listen({ path, exclusive: true }, () => {
           setTimeout(() => { console.error('the port is taken'); process.exit(1); }, 600);
         });
-      }, { exec_mode: mode, max_restarts: 1 });
+      }, { exec_mode: mode, max_restarts: 1, min_uptime: '60s' });
       assert.equal(code, FAILED);
       assert.match(stderr, /the port is taken/);
       await remove(name);

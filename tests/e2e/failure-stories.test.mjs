@@ -82,7 +82,7 @@ describe('failure stories', { concurrency: 3 }, () => {
       await new Promise((resolve) => { holder.listen(0, '127.0.0.1', () => resolve(undefined)); });
       t.after(() => holder.close());
       const { port } = /** @type {net.AddressInfo} */ (holder.address());
-      const outcome = await start(`port-${mode}`, "require('http').createServer().listen(Number(process.env.PORT));\n", mode === 'cluster' ? ['-i', '1'] : [], { PORT: String(port) });
+      const outcome = await start(`port-${mode}`, "require('http').createServer().listen(Number(process.env.PORT));\n", mode === 'cluster' ? ['-i', '1', '--listen-timeout', '100s'] : [], { PORT: String(port) });
       tells(outcome, { code: FAILED, cause: new RegExp(`^error: port-${mode}: cannot listen on .*${port}: it is taken by pid ${process.pid} `), step: /^hint: stop that process \(`kill \d+`\), or give the app another port/ });
       assert.match(outcome.stderr, /last lines of stderr:\n {4}Error: (listen|bind) EADDRINUSE/);
     });

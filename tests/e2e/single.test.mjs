@@ -200,7 +200,7 @@ test('a stranger gets nothing by the socket where processes of apps ask', async 
   const forkful = await sandbox(t);
   const port = await freePort();
   const path = forkful.script(express);
-  await forkful.ok(['start', path, '--name', 'app', '--interpreter', nodeBinary(NEWEST)], { env: { PORT: String(port), EXPRESS } });
+  await forkful.ok(['start', path, '--name', 'app', '--interpreter', nodeBinary(NEWEST), '--min-uptime', '60s'], { env: { PORT: String(port), EXPRESS } });
   for (const text of ['', 'x'.repeat(100_000), `{"cmd":"NODE_CLUSTER","act":"queryServer","seq":1,"address":null,"port":${port},"addressType":4}\n`]) {
     const socket = net.connect(join(forkful.home, 'lends.sock')).on('error', () => {});
     let said = '';

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import net from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { NO_DAEMON, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
@@ -55,6 +56,16 @@ describe('the control socket', () => {
     return true;
   });
   const residentMiB = async () => Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${await forkful.daemonPid()}/status`, 'utf8'))?.[1]) / 1024;
+  /** Whether no thread of the daemon has anything to do: none has run, or waited for a core, at a row of looks. */
+  const atRest = async () => {
+    const folder = `/proc/${await forkful.daemonPid()}/task`;
+    for (let look = 0; look < 20; look += 1) {
+      const states = readdirSync(folder).map((thread) => readFileSync(`${folder}/${thread}/stat`, 'latin1').split(') ').at(-1)[0]);
+      if (states.includes('R') || states.includes('D')) return false;
+      await sleep(10);
+    }
+    return true;
+  };
   const release = async () => {
     const all = [...open];
     for (const socket of all) socket.destroy();
@@ -155,6 +166,8 @@ describe('the control socket', () => {
     await works();
     const grown = await residentMiB() - before;
     assert.ok(grown < 200, `${grown} MiB for 300 slow readers`);
+    // Each of the slow ones has been written to until its buffer was full.
+    await waitUntil('the daemon to have nothing to do', atRest);
     const others = [];
     for (let count = slow.length; count < CONNECTIONS_MAX + 100; count += 103) {
       others.push(...await Promise.all(Array.from({ length: 103 }, async () => {
