@@ -116,6 +116,8 @@ class Loans {
       const awaited = this.asked.get(message.ack);
       if (awaited) this.asked.delete(message.ack);
       const isGranted = handle && message.errno === 0;
+      // A daemon that takes over may answer what the one before has answered.
+      if (this.lent.has(message.key)) return handle?.close();
       if (isGranted) this.keep(message.key, handle);
       if (awaited) awaited.settle(isGranted ? handle : null);
       else if (isGranted) handle.close();

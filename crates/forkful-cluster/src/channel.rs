@@ -61,6 +61,9 @@ pub(crate) struct Channel {
     pub(crate) leader: Option<WorkerId>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
+    /// Bytes that were understood and are still in the socket, where another daemon finds them: `None` without a keeper,
+    /// where they are taken when they are read.
+    looked_at: Option<usize>,
     /// Dropped with the socket, so that the worker sees its end.
     _hold: Hold,
 }
@@ -81,6 +84,8 @@ pub(crate) struct Received {
 
 impl Channel {
     pub(crate) fn new((socket, hold): (OwnedFd, Hold), remote: Option<RemoteEnd>, hears: bool) -> Self {
+        // A daemon before this one may have looked at bytes, and died before it had written down what they said.
+        let looks = hold.is_kept() && socket::look_from_the_beginning(socket.as_fd()).is_ok();
         Self {
             socket,
             decoder: LineDecoder::default(),
@@ -93,6 +98,7 @@ impl Channel {
             pid: None,
             leader: None,
             watches_write: false,
+            looked_at: looks.then_some(0),
             _hold: hold,
         }
     }
@@ -101,7 +107,15 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Reads what is there, within the bound of a turn.
+    /// Takes what was read out of the socket: what it said is written down.
+    pub(crate) fn take_read(&mut self) {
+        if let Some(bytes) = self.looked_at.as_mut() {
+            // The next read shows what is wrong with it.
+            let _taken = socket::take(self.socket.as_fd(), std::mem::take(bytes));
+        }
+    }
+
+    /// Reads what is there, within the bound of a turn; see [`Self::take_read`].
     pub(crate) fn read(&mut self) -> Received {
         let mut received = Received::default();
         let mut chunk = [0_u8; PIECE_BYTES];
@@ -112,7 +126,12 @@ impl Channel {
                 received.more = true;
                 break;
             }
-            match socket::receive(self.socket.as_fd(), &mut chunk, &mut handles) {
+            let fd = self.socket.as_fd();
+            let outcome = match self.looked_at {
+                Some(_) => socket::look(fd, &mut chunk, &mut handles),
+                None => socket::receive(fd, &mut chunk, &mut handles),
+            };
+            match outcome {
                 Ok(0) => {
                     received.closed = true;
                     break;
@@ -123,6 +142,7 @@ impl Channel {
                     // A worker's own handles have no receiver here: closed, and acknowledged by their line.
                     handles.clear();
                     left = left.saturating_sub(n);
+                    self.looked_at = self.looked_at.map(|bytes| bytes + n);
                     let hears = self.hears;
                     self.decoder.feed(&chunk[..n], |line| {
                         let message = parse(line);
@@ -296,4 +316,30 @@ pub(crate) fn listening_of(key: &str) -> Option<ListeningId> {
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
         || error.raw_os_error() == Some(ETOOMANYREFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A channel as with a keeper.
+    fn kept(socket: &OwnedFd) -> Channel {
+        let socket = socket.try_clone().unwrap();
+        socket::look_from_the_beginning(socket.as_fd()).unwrap();
+        Channel { looked_at: Some(0), ..Channel::new((socket, Hold::default()), None, false) }
+    }
+
+    #[test]
+    fn what_a_daemon_has_read_and_not_written_down_is_read_by_the_next_one() {
+        let (ours, theirs) = socket::pair().unwrap();
+        let online = |channel: &mut Channel| channel.read().messages.len();
+        socket::send(theirs.as_fd(), b"{\"cmd\":\"NODE_CLUSTER\",\"act\":\"online\"}\n", None).unwrap();
+        let mut killed = kept(&ours);
+        assert_eq!((online(&mut killed), online(&mut killed)), (1, 0));
+        drop(killed);
+        let mut next = kept(&ours);
+        assert_eq!(online(&mut next), 1);
+        next.take_read();
+        assert_eq!(online(&mut kept(&ours)), 0);
+    }
 }

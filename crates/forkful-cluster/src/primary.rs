@@ -353,6 +353,15 @@ impl Primary {
         self.drop_broken(now);
     }
 
+    /// What the worker of an event has said is written down: it need not be kept for another daemon.
+    pub fn take_read(&mut self, event: &Event) {
+        if let Token::Channel(id) = Token::decode(event.token)
+            && let Some(channel) = self.channels.get_mut(&id)
+        {
+            channel.take_read();
+        }
+    }
+
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) {
         for chore in Chore::ALL {

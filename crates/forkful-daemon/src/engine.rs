@@ -113,6 +113,12 @@ const ROUNDS_PER_TURN: usize = 16;
 /// A turn of many rounds ends after so long, for the same reason.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
+/// The app of whose workers or addresses an event tells; `None` of another event.
+fn app_of(event: &reactor::Event) -> Option<AppId> {
+    let is_of_app = event.token & PROCESS_BIT == 0;
+    is_of_app.then_some(AppId((event.token >> forkful_cluster::primary::TOKEN_BITS) as u32))
+}
+
 /// What comes back from work that was done elsewhere.
 #[derive(Debug)]
 pub(crate) enum Back {
@@ -321,6 +327,7 @@ impl Engine {
                 self.starts.work.note_served(self.clock.now());
             }
             self.settle();
+            self.apps.take_read(&events);
             if !self.starts.work.is_empty() || began.elapsed() > TURN_MAX {
                 break;
             }
@@ -341,12 +348,11 @@ impl Engine {
             self.closes.on_readable(&mut self.apps, self.wake.reactor(), now);
         } else if event.token & PROCESS_BIT != 0 {
             self.on_process_ended(event.token & !PROCESS_BIT);
-        } else {
-            let app = AppId((event.token >> forkful_cluster::primary::TOKEN_BITS) as u32);
-            if let Some(entry) = self.apps.get_mut(app) {
-                entry.primary.on_event(event, now);
-                self.take_primary_events(app);
-            }
+        } else if let Some(app) = app_of(event)
+            && let Some(entry) = self.apps.get_mut(app)
+        {
+            entry.primary.on_event(event, now);
+            self.take_primary_events(app);
         }
     }
 

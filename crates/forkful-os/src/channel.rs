@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -15,6 +15,9 @@ use rustix::net::{
 
 /// The most descriptors that one [`receive`] takes; Node sends one per message, libuv at most 64.
 pub const HANDLES_MAX: usize = 64;
+
+/// What [`take`] takes at a time.
+const TAKEN_BYTES: usize = 8 * 1024;
 
 /// A connected pair, ours first. Both close on exec; ours does not block, theirs is as its user sets it.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -50,9 +53,18 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], handle: Option<BorrowedFd<'_>>) ->
 /// message in what was read, of which more bytes may follow in the next call. A descriptor that this process
 /// has no room for (`RLIMIT_NOFILE`) is dropped by the kernel, and its message arrives without it.
 pub fn receive(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    receive_with(fd, buf, handles, RecvFlags::empty())
+}
+
+fn receive_with(
+    fd: BorrowedFd<'_>,
+    buf: &mut [u8],
+    handles: &mut Vec<OwnedFd>,
+    flags: RecvFlags,
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let flags = flags | RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let received =
         rustix::io::retry_on_intr(|| recvmsg(fd, &mut [IoSliceMut::new(buf)], &mut control, flags));
     let message = match received {
@@ -66,6 +78,44 @@ pub fn receive(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -
         }
     }
     Ok(message.bytes)
+}
+
+/// Has [`look`] begin at the first byte that nobody has taken. It is a property of the socket, not of the process: a process
+/// that gets the socket from another one begins anew with this.
+pub fn look_from_the_beginning(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let offset: libc::c_int = 0;
+    // SAFETY: the option's value is an int of ours.
+    let outcome = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEEK_OFF,
+            (&raw const offset).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// [`receive`] that leaves the bytes in the socket; the next look goes on behind them. After [`look_from_the_beginning`].
+/// Descriptors are copies, and a look whose buffer ends where the next message begins may already bring those of that one.
+pub fn look(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    receive_with(fd, buf, handles, RecvFlags::PEEK)
+}
+
+/// Takes so many bytes that were looked at. Descriptors that came with them are closed.
+pub fn take(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let mut buffer = [0; TAKEN_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let room = left.min(TAKEN_BYTES);
+        match rustix::io::retry_on_intr(|| rustix::net::recv(fd, &mut buffer[..room], RecvFlags::DONTWAIT)) {
+            Ok((_, 0)) => break,
+            Ok((_, taken)) => left -= taken,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// The other process's end of a [`pair`], reached through its pidfd while it is not reading.
@@ -142,6 +192,34 @@ mod tests {
         assert_eq!(remote.take_back(&mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let stranger = RemoteEnd::new(pidfd, number, 1);
         assert_eq!(stranger.take_back(&mut handles).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn what_was_looked_at_stays_until_it_is_taken() {
+        let (ours, theirs) = pair().unwrap();
+        let (carried, _far_end) = UnixStream::pair().unwrap();
+        let (mut buffer, mut handles) = ([0; 5], Vec::new());
+        look_from_the_beginning(ours.as_fd()).unwrap();
+        send(theirs.as_fd(), b"first", None).unwrap();
+        send(theirs.as_fd(), b"other", Some(carried.as_fd())).unwrap();
+        let mut next = |handles: &mut Vec<OwnedFd>| {
+            let length = look(ours.as_fd(), &mut buffer, handles)?;
+            Ok::<_, io::Error>(String::from_utf8_lossy(&buffer[..length]).into_owned())
+        };
+        assert_eq!(next(&mut handles).unwrap(), "first");
+        assert_eq!(next(&mut handles).unwrap(), "other");
+        assert!(!handles.is_empty());
+        assert_eq!(next(&mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // Nobody has taken anything: who gets the socket finds all of it.
+        look_from_the_beginning(ours.as_fd()).unwrap();
+        assert_eq!(next(&mut handles).unwrap(), "first");
+        take(ours.as_fd(), 5).unwrap();
+        assert_eq!(next(&mut handles).unwrap(), "other");
+        take(ours.as_fd(), 5).unwrap();
+        look_from_the_beginning(ours.as_fd()).unwrap();
+        assert_eq!(next(&mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(theirs);
+        assert_eq!(next(&mut handles).unwrap(), "", "the end");
     }
 
     #[test]

@@ -12,10 +12,11 @@ use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
 use forkful_core::wakes::Wakes;
 use forkful_os::keeper::Keeping;
-use forkful_os::reactor::Reactor;
+use forkful_os::reactor::{self, Reactor};
 use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
+use super::app_of;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use crate::home::Home;
@@ -67,6 +68,15 @@ impl Apps {
     pub(crate) fn get_mut(&mut self, app: AppId) -> Option<&mut App> {
         self.wakes.note_change(app);
         self.all.get_mut(&app)
+    }
+
+    /// What workers have said in these events is written down. Nothing is due because of it.
+    pub(crate) fn take_read(&mut self, events: &[reactor::Event]) {
+        for event in events {
+            if let Some(entry) = app_of(event).and_then(|app| self.all.get_mut(&app)) {
+                entry.primary.take_read(event);
+            }
+        }
     }
 
     /// The same of all apps.

@@ -316,6 +316,11 @@ impl Hold {
         self.0.as_ref().and_then(|(link, place)| link.word(*place))
     }
 
+    /// Whether there is a keeper that keeps it.
+    pub fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Has it kept for as long as there is a keeper.
     fn forget(mut self) -> Option<u32> {
         self.0.take().map(|(_, place)| place)
