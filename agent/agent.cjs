@@ -41,6 +41,12 @@ const SWEEP_MS = 25;
 /** After we have ended a connection, its client has this long to close it; then we destroy it. */
 const LINGER_MS = 1000;
 
+/**
+ * So long after the first listen, or up to four times as long, compiled code is written for the next start: that takes
+ * tens of milliseconds once, and workers that started together should not all do it in the same moment.
+ */
+const FLUSH_MS = 1000;
+
 /** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
 const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 
@@ -48,11 +54,18 @@ const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 const servers = new Set();
 /** HTTP/2 servers that have our listener for sessions: a server that listens again gets no second one. */
 const heard = new WeakSet();
+/** Servers whose upgrades we note. */
+const noted = new WeakSet();
+/** Open connections of these servers that are not HTTP any more, such as WebSockets; the oldest first. */
+const upgraded = new Set();
 /** Open HTTP/2 sessions of these servers. */
 const sessions = new Set();
 
 /** @type {Drain | null} The drain under way; there is no way back from one. */
 let drain = null;
+
+/** Whether the first listen has been seen. */
+let willFlush = false;
 
 /** @type {import('./reports.cjs').Reporter | undefined} Made when reports are asked for. */
 let reporter;
@@ -94,6 +107,14 @@ function tell(message) {
   post({ cmd: COMMAND, ...message });
 }
 
+/**
+ * Has Node write the code that it has compiled, if it was told to keep it (`NODE_COMPILE_CACHE`). By itself it does so when
+ * it exits, and a process that a signal ends never does. Versions before 22.10 cannot be asked.
+ */
+const flush = guarded(() => {
+  if (CACHE) require('module').flushCompileCache?.();
+});
+
 /** What an object of Node's holds under a symbol of that description; undefined when there is none. */
 function hidden(object, description) {
   const key = Object.getOwnPropertySymbols(object).find((symbol) => symbol.description === description);
@@ -127,12 +148,37 @@ function learn(server, socket) {
     if (!known.listening && !known._connections) servers.delete(known);
   }
   servers.add(server);
+  watchUpgrades(server);
   if (isHttp2(server) && !heard.has(server)) {
     heard.add(server);
     server.on('session', guarded(watchSession));
     const session = socket && hidden(socket, 'kSession');
     if (session) watchSession(session);
   }
+}
+
+/**
+ * Notes the connections of a server that are upgraded. A server that nobody listens to for upgrades answers such requests as
+ * any others, so we only listen while the app does.
+ */
+function watchUpgrades(server) {
+  if (noted.has(server)) return;
+  noted.add(server);
+  const note = guarded((_request, socket) => {
+    upgraded.add(socket);
+    socket.once('close', () => upgraded.delete(socket));
+  });
+  const follow = guarded((name) => {
+    if (name !== 'upgrade') return;
+    const listeners = server.listeners('upgrade');
+    const isAlone = listeners.every((listener) => listener === note);
+    if (isAlone) server.removeListener('upgrade', note);
+    else if (!listeners.includes(note)) server.on('upgrade', note);
+  });
+  // It is told before the listener is there.
+  server.on('newListener', (name, listener) => { if (name === 'upgrade' && listener !== note) process.nextTick(follow, name); });
+  server.on('removeListener', (name, listener) => { if (listener !== note) follow(name); });
+  follow('upgrade');
 }
 
 function watchSession(session) {
@@ -192,6 +238,7 @@ class Drain {
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
     if (open === 0 && ((over && !this.waits) || others === 0)) {
+      flush();
       tell({ act: 'drained', idle: this.closedIdle, busy: others });
       return;
     }
@@ -313,11 +360,13 @@ function refuseReuse(response) {
  * Starts the drain; later messages change nothing.
  * @param {number} graceMs
  * @param {boolean} closesIdle
+ * @param {unknown} [withinMs] how long it may take, if that is known
  */
-function begin(graceMs, closesIdle) {
+function begin(graceMs, closesIdle, withinMs) {
   if (drain) return;
   drain = new Drain(graceMs, closesIdle);
   drain.start();
+  if (typeof withinMs === 'number' && withinMs > 0) new (require('./long.cjs').Leavers)(agent, withinMs, now).start();
 }
 
 /** Leaves without having been told to drain: the sockets are ones that the successor has as well. */
@@ -346,7 +395,7 @@ function move(wish) {
 /** What our own messages ask for. */
 const DEEDS = {
   drain(message) {
-    begin(graceOf(message.grace_ms), true);
+    begin(graceOf(message.grace_ms), true, message.within_ms);
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
   },
   report: (message) => report(message.every_ms),
@@ -393,9 +442,13 @@ function watchServers() {
   perListen.subscribe(guarded(({ server }) => {
     perConnection.unsubscribe(onSocket);
     learn(server);
+    if (CACHE && !willFlush) timer(flush, FLUSH_MS * (1 + 3 * Math.random())).unref();
+    willFlush = true;
   }));
 }
 
+/** Where Node keeps compiled code, if anywhere. */
+const CACHE = process.env.NODE_COMPILE_CACHE;
 // Taken now, because an app may replace them later (test doubles, APM tools).
 const send = process.send;
 const timer = setTimeout;
@@ -419,6 +472,8 @@ const clock = process.hrtime;
  * @property {() => boolean} isLeaving whether a drain is under way
  * @property {() => void} leave begins one without having been told to
  * @property {Set<any>} servers those that listen or have open connections
+ * @property {Set<any>} upgraded connections that are not HTTP any more
+ * @property {(object: any, description: string) => any} hidden what an object of Node's holds under a symbol
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers are out
  * @property {any} requestStart where Node.js tells of each HTTP/1 request; it is there once the agent watches
@@ -430,7 +485,7 @@ const clock = process.hrtime;
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), greet, isLeaving: () => drain !== null, leave,
-  servers, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory,
+  servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory,
 };
 
 /** Milliseconds since some moment in the past. */

@@ -42,6 +42,8 @@ export interface App {
   port?: number;
   /** How new connections are distributed over the workers of a cluster. */
   balance?: 'auto' | 'direct' | 'exact' | 'least' | 'shared' | 'sticky';
+  /** Time in which the share of new connections of a worker that became ready rises to the full one. */
+  slow_start?: number | string;
   /** User that the workers run as; needs root. By default the daemon's user. */
   uid?: string | number;
   /** Group that the workers run as. By default the user's group. */
@@ -68,6 +70,10 @@ export interface App {
   wait_ready?: boolean;
   /** Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload. */
   listen_timeout?: number | string;
+  /** Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object with `path` or `paths`, `requests` (10 to each path) and `timeout` (10s). */
+  warmup?: string | string[] | false | Record<string, unknown>;
+  /** Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`). */
+  compile_cache?: boolean;
   /** Apps that must be ready before this app is started. */
   depends_on?: string | string[];
   /** Signal that asks a worker to stop. */

@@ -184,6 +184,26 @@ mod tests {
     }
 
     #[test]
+    fn a_warmup_is_bounded_and_each_of_its_paths_is_one_request() {
+        let warmup = |paths: &[&str], requests, timeout_ms| forkful_core::spec::Warmup {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            requests,
+            timeout: Duration::from_millis(timeout_ms),
+        };
+        assert_eq!(
+            fault(|d| d.warmup = Some(warmup(&["/ HTTP/1.1\r\nX: y"], 1, 1))),
+            "app `api`: warmup.paths has \"/ HTTP/1.1\\r\\nX: y\", which is no path of a request"
+        );
+        for bad in [warmup(&[], 1, 1), warmup(&["/"; 65], 1, 1), warmup(&["x"], 1, 1)] {
+            assert!(fault(|d| d.warmup = Some(bad)).contains("warmup.paths"));
+        }
+        assert!(
+            fault(|d| d.warmup = Some(warmup(&["/"], 0, 1))).contains("warmup.requests must be 1 to 10000")
+        );
+        assert!(fault(|d| d.warmup = Some(warmup(&["/"], 1, 0))).contains("warmup.timeout_ms must be 1 to"));
+    }
+
+    #[test]
     fn a_bad_name_is_explained_in_one_sentence() {
         let mut changed = definition();
         changed.name = "all".into();

@@ -161,6 +161,8 @@ pub struct Primary {
     hears_messages: bool,
     /// How often agents report, if at all.
     reports_every: Option<Duration>,
+    /// How long workers have to leave, if that is known.
+    drain_timeout: Option<Duration>,
     events: VecDeque<PrimaryEvent>,
     /// What another daemon has to know is not any more what was written down.
     has_changed: bool,
@@ -186,6 +188,7 @@ impl Primary {
             given_up: Vec::new(),
             hears_messages: false,
             reports_every: None,
+            drain_timeout: None,
             events: VecDeque::new(),
             has_changed: false,
         }
@@ -274,6 +277,12 @@ impl Primary {
     pub fn set_balance(&mut self, balance: Balance, now: Time) {
         self.config.balance = balance;
         self.step(Input::Balance(balance), now);
+    }
+
+    /// How long the shares of workers take to rise that begin to serve from now on, and how long a drain may take.
+    pub fn set_times(&mut self, slow_start: Duration, drain_timeout: Duration) {
+        self.dispatcher.set_slow_start(slow_start);
+        self.drain_timeout = Some(drain_timeout);
     }
 
     /// Another owner for the files of unix sockets, and another lowest port, for what is bound from now on.

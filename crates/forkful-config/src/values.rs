@@ -3,6 +3,7 @@
 
 mod parts;
 mod rotation;
+mod warmup;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(crate) use parts::{names, period};
 use parts::{variable_name, watch, watch_ignore, watch_options};
 use rotation::log_rotation;
 pub use rotation::set_log_rotation;
+use warmup::warmup;
 
 /// The longest time that any option takes; a bound against a slip of the keyboard.
 const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -89,6 +91,7 @@ pub(crate) fn read(kind: Kind, node: &Node) -> Checked<Json> {
         Kind::WatchIgnore => watch_ignore(node)?.into(),
         Kind::WatchOptions => watch_options(node)?,
         Kind::Health => health(node)?,
+        Kind::Warmup => warmup(node)?,
         Kind::LogRotation => log_rotation(node)?,
         Kind::Paths | Kind::Names => names(node)?.into(),
         // `env` has a place of its own, and `Any` is not read.

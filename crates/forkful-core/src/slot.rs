@@ -239,6 +239,8 @@ pub enum Event {
     /// The start of a process that had to wait begins only now, or not before this time: it has as long from there as it
     /// had from [`Action::Spawn`].
     Begun(Generation, Time),
+    /// A process that can serve has something to do before it is ready: it is waited for until this time at least.
+    Awaited(Generation, Time),
     /// A process says hello: the app's own code begins.
     Greeted(Generation),
     /// The process says that it can serve.
@@ -256,7 +258,7 @@ pub enum Event {
 }
 
 /// How a process said that it can serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReadySign {
     Listening,
     /// It sent `'ready'`; the only sign that counts with `wait_ready`.

@@ -4,7 +4,7 @@
 //! `forkful_api::AppDefinition`. Nothing here is mutable state of a running app.
 //!
 //! - `low_ports`: which ports are bound for an app · `name`: apps and namespaces · [`Named`]: choices that users write by name · `upkeep`: when a worker that runs is replaced all the same ·
-//!   [`environment`]: where variables came from, which values may be kept, and `.env` files
+//!   `warmup`: what a new worker is asked first · [`environment`]: where variables came from, which values may be kept, and `.env` files
 
 mod compiling;
 pub mod environment;
@@ -14,6 +14,7 @@ mod named;
 mod pid_file;
 mod stays;
 mod upkeep;
+mod warmup;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub use upkeep::{
     CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
     Watch, WatchIgnore,
 };
+pub use warmup::{WARMUP_PATHS_MAX, WARMUP_REQUESTS_MAX, Warmup};
 
 /// The most workers that one app may have; a bound so that a slip of the keyboard cannot fork-bomb the machine.
 pub const INSTANCES_MAX: u16 = 1024;
@@ -52,15 +54,24 @@ pub struct AppSpec {
     pub mode: Mode,
     /// How new connections are spread over the workers; only in cluster mode.
     pub balance: Balance,
+    /// How long the share of a worker's new connections takes to rise to the full one, in cluster mode; zero has it all at once.
+    #[serde(default)]
+    pub slow_start: Duration,
     /// What happens after an exit.
     pub restart: RestartPolicy,
     /// When a worker counts as ready.
     pub readiness: Readiness,
+    /// What a new worker is asked before it counts as ready.
+    #[serde(default)]
+    pub warmup: Option<Warmup>,
     /// How a worker is asked to leave, and for how long.
     pub stop: StopPolicy,
     pub logs: LogSpec,
     /// Whether the agent is preloaded into Node workers.
     pub agent: bool,
+    /// Whether Node workers share a folder of compiled code.
+    #[serde(default = "yes")]
+    pub compile_cache: bool,
     /// Whether the workers are started when the app is made; else it begins stopped.
     pub autostart: bool,
     /// Where each worker's process id is written; see [`pid_file_of`].
@@ -104,11 +115,14 @@ impl AppSpec {
             instances: 1,
             mode: Mode::Fork,
             balance: Balance::Auto,
+            slow_start: Duration::ZERO,
             restart: RestartPolicy::default(),
             readiness: Readiness::default(),
+            warmup: None,
             stop: StopPolicy::default(),
             logs: LogSpec::default(),
             agent: true,
+            compile_cache: true,
             autostart: true,
             pid_file: None,
             variables: WorkerVariables::default(),
@@ -121,6 +135,11 @@ impl AppSpec {
             origins: BTreeMap::new(),
         }
     }
+}
+
+/// What a snapshot that does not speak of it means.
+fn yes() -> bool {
+    true
 }
 
 /// Variables that differ from worker to worker.

@@ -8,6 +8,7 @@
 //! - [`queue`]: when the connections in a worker's queue go to another worker.
 //! - [`evenness`]: when connections that clients keep move to another worker.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
+//! - [`slow_start`]: how the share of a new worker rises.
 
 pub mod address;
 mod auto;
@@ -15,6 +16,7 @@ pub mod blocked;
 pub mod evenness;
 pub mod level;
 pub mod queue;
+pub mod slow_start;
 mod suspicion;
 
 pub use auto::{AutoBalance, BURST, DIRECT_SPELL, Dispatch, RATE, TASTE};

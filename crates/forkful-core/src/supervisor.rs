@@ -26,6 +26,7 @@ mod slot_map;
 mod slots;
 mod takeover;
 mod upkeep;
+mod warming;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -45,11 +46,13 @@ pub use neighbours::{dependents_of, others_of, waiting_for_others};
 pub use readiness::Sockets;
 pub use takeover::Adopted;
 pub use upkeep::{Observation, SlotUpkeep};
+pub use warming::Warmed;
 
 use held::Held;
 use readiness::Awaited;
 use reload::Reload;
 use slot_map::Slots;
+use warming::Warming;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,6 +87,9 @@ pub struct SlotRecord {
     pending_start: Option<Generation>,
     /// The process whose readiness is, or was last, awaited.
     awaited: Option<Awaited>,
+    /// The process that is sent requests before it counts as ready.
+    #[serde(default)]
+    warming: Option<Warming>,
     /// It has answered that it is deleted, and goes with the same event.
     is_gone: bool,
     /// Processes in fork mode that listen on sockets of the primary's, which a successor can be given too.
@@ -289,7 +295,8 @@ impl SlotRecord {
     /// When something of it is due.
     fn next_wake(&self) -> Option<Time> {
         let awaited = self.awaited.as_ref().and_then(Awaited::next_wake);
-        [self.deadline, self.upkeep.next_wake(), awaited].into_iter().flatten().min()
+        let warming = self.warming.as_ref().map(Warming::next_wake);
+        [self.deadline, self.upkeep.next_wake(), awaited, warming].into_iter().flatten().min()
     }
 
     /// The process that is online.
@@ -337,6 +344,7 @@ impl Turn<'_> {
             }
             Event::SaidReady(slot, generation) => self.on_said_ready(slot, generation),
             Event::Sockets(slot, generation, seen) => self.on_sockets(slot, generation, seen),
+            Event::Warmed { slot, generation, outcome } => self.on_warmed(slot, generation, outcome),
             Event::Restart { slots, spec, job } => self.restart(&slots, spec, job),
             Event::Stop { slots, verb, first, job } => self.stop(slots, verb, first, job),
             Event::Reload(order) => self.order_reload(order),
@@ -364,6 +372,7 @@ impl Turn<'_> {
     fn on_time(&mut self) {
         let now = self.context.now;
         let due = self.app.slots.due(now);
+        self.look_at_warming(&due);
         let is_over = |slot: &u16| self.app.slots.get(slot)?.deadline.filter(|at| *at <= now);
         for slot in due.iter().copied().filter(|slot| is_over(slot).is_some()).collect::<Vec<_>>() {
             self.deadline(slot);

@@ -77,7 +77,7 @@ use forkful_core::foreground::exit_code;
 use forkful_core::random::Random;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
-use forkful_core::supervisor::{Effect, Event, FirstStates};
+use forkful_core::supervisor::{Effect, Event, FirstStates, Warmed};
 use forkful_os::keeper::Keeping;
 use forkful_os::process::Child;
 use forkful_os::reactor;
@@ -139,6 +139,8 @@ pub(crate) enum Back {
         /// What was wrong, if anything.
         answer: Result<(), String>,
     },
+    /// What has become of a request that warms a worker up.
+    Warmed { app: AppId, slot: u16, generation: Generation, outcome: Warmed },
     /// A saved state has been read.
     Loaded(resurrect::Resurrection, Result<crate::store::Loaded, String>),
     /// The `.env` files of saved apps have been read.
@@ -400,6 +402,9 @@ impl Engine {
             }
             Back::Health { app, slot, generation, answer } => {
                 self.tell(app, Event::Health { slot, generation, answer });
+            }
+            Back::Warmed { app, slot, generation, outcome } => {
+                self.tell(app, Event::Warmed { slot, generation, outcome });
             }
             Back::Loaded(resurrection, loaded) => self.on_loaded(resurrection, loaded),
             Back::Revived(resurrection, candidates) => self.on_revived(resurrection, candidates),

@@ -3,6 +3,7 @@
 //! ```text
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
 //! daemon.log     its own messages   agent-*/       the preloaded agent
+//! compiled/      code of apps that Node.js has compiled
 //! logs/          output of workers  lends.sock     where processes of apps ask for listening sockets
 //! instance       what this daemon's workers are known by; gone when it has ended properly
 //! sockets        the files of its apps' unix sockets; gone when it has ended properly
@@ -20,10 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forkful_os::identity::LockFile;
 
 /// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
-const AGENT: [(&str, &str); 4] = [
+const AGENT: [(&str, &str); 5] = [
     ("agent.cjs", include_str!("../../../agent/agent.cjs")),
     ("kept.cjs", include_str!("../../../agent/kept.cjs")),
     ("loans.cjs", include_str!("../../../agent/loans.cjs")),
+    ("long.cjs", include_str!("../../../agent/long.cjs")),
     ("reports.cjs", include_str!("../../../agent/reports.cjs")),
 ];
 
@@ -73,6 +75,11 @@ impl Home {
     /// Default folder of workers' output.
     pub fn logs(&self) -> PathBuf {
         self.path.join("logs")
+    }
+
+    /// Code of apps that Node.js has compiled.
+    pub(crate) fn compiled(&self) -> PathBuf {
+        self.path.join("compiled")
     }
 
     /// The files of the apps' unix sockets, as a JSON array.

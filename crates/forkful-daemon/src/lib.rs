@@ -19,6 +19,7 @@
 #[macro_use]
 mod own_log;
 
+mod code_cache;
 pub mod command;
 mod engine;
 mod events;

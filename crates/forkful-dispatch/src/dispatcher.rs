@@ -53,6 +53,8 @@ pub struct Dispatcher {
     pub(crate) evenness: Evenness,
     /// Accepted connections that may wait, per address.
     pub(crate) pending_max: usize,
+    /// How long the share of a worker that begins to serve takes to rise.
+    pub(crate) slow_start: Duration,
 }
 
 /// The step, and the state that the driver asks for.
@@ -73,6 +75,7 @@ impl Dispatcher {
             retries: Vec::new(),
             evenness: Evenness::default(),
             pending_max: PENDING_MAX,
+            slow_start: Duration::ZERO,
         }
     }
 
@@ -80,6 +83,11 @@ impl Dispatcher {
     /// with a daemon that dies.
     pub fn accept_one_by_one(&mut self) {
         self.pending_max = 1;
+    }
+
+    /// Says how long the shares of workers take to rise that begin to serve from now on.
+    pub fn set_slow_start(&mut self, over: Duration) {
+        self.slow_start = over;
     }
 
     /// One step: what happened changes the state, and what is to be done goes into the outbox.
@@ -150,6 +158,7 @@ impl Dispatcher {
             Chore::Dispatch => self.dispatch_all(now, out),
             Chore::Rebalance => {
                 self.rebalance(now, out);
+                self.raise_shares(now, out);
                 self.look_at_evenness(now, out);
             }
         }
@@ -172,6 +181,7 @@ impl Dispatcher {
             self.next_sample(),
             self.next_dispatch(),
             self.next_rebalance(),
+            self.next_rise(),
             self.evenness.next_look(),
         ]
         .into_iter()

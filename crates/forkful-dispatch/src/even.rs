@@ -32,14 +32,17 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a connection may move between the workers that serve: there are several, each has an agent, and
-    /// all listen on the same addresses. `sticky` has a place for each client, and the other modes leave
+    /// Whether a connection may move between the workers that serve: there are several, each has an agent and its full share,
+    /// and all listen on the same addresses. `sticky` has a place for each client, and the other modes leave
     /// the choice to the kernel.
     fn are_compared(&self) -> bool {
         if !matches!(self.balance, Balance::Auto | Balance::Exact | Balance::Least) {
             return false;
         }
         let mut serving = self.workers.values().filter(|worker| worker.stage == Stage::Open);
+        if serving.clone().any(|worker| worker.rise.is_some()) {
+            return false;
+        }
         let Some(first) = serving.next() else { return false };
         let mut others = serving.peekable();
         others.peek().is_some()

@@ -152,7 +152,13 @@ impl Dispatcher {
         }
         // Of those that rest the first comes before all others.
         let (first, resting) = self.workers.resting(id);
-        let active = || self.workers.active().filter(|(_, worker)| worker.serves(id));
+        let all = || self.workers.active().filter(|(_, worker)| worker.serves(id));
+        let turning = || all().filter(|(_, worker)| worker.responsive(now)).chain(first);
+        // Workers that are new and have had their share come after the others, but before nobody.
+        let count = turning().count() + resting.saturating_sub(1);
+        let gives_way = |worker: &Worker| worker.gives_way(self.assigned, count);
+        let some_full = turning().any(|(_, worker)| !gives_way(worker));
+        let active = || all().filter(|(_, worker)| !some_full || !gives_way(worker));
         let serving = || active().filter(|(_, worker)| worker.responsive(now)).chain(first);
         let Some(fewest) = serving().map(|(_, worker)| worker.burden(now)).min() else {
             return Choice::Wait;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
+use forkful_core::steering::slow_start::Rise;
 
 use crate::action::{Action, Later, Message, Outbox, TakenBack};
 use crate::channel::{HandleLine, Pushed};
@@ -20,6 +21,7 @@ impl Dispatcher {
     pub(crate) fn set_stage(&mut self, id: WorkerId, from: Stage, to: Stage, now: Time, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage == from) {
             worker.stage = to;
+            worker.rise = Rise::begin(now, self.slow_start).filter(|_| to == Stage::Open);
             if to != Stage::Open {
                 // What could not leave yet would reach a worker that gets no more connections.
                 for pushed in worker.channel.take_waiting() {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_core::steering::queue::{Holder, is_rescued};
+use forkful_core::steering::slow_start::FULL;
 use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
 
 use crate::action::{Action, Later, Outbox, Steer, Watch};
@@ -18,7 +19,7 @@ use crate::dispatcher::Dispatcher;
 use crate::handover::ACCEPT_PAUSE;
 use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Listening, Need, Sampling};
-use crate::worker::Schedule;
+use crate::worker::{Schedule, Worker};
 
 /// Between two looks at the queues: a fraction of the delay that the promise allows (5 ms).
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
@@ -40,6 +41,7 @@ impl Dispatcher {
         self.watch_workers(id);
         let serving = self.serving_members(id);
         let by_slot = self.members_by_slot(id, &serving);
+        let shares = self.shares_of(id, &serving);
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         if listening.group && listening.members.len() > 1 {
             let steer = match listening.dispatch {
@@ -48,13 +50,19 @@ impl Dispatcher {
                 _ => Steer::Daemon,
             };
             if listening.steered.as_ref() != Some(&steer) {
-                listening.turns = match &steer {
-                    Steer::RoundRobin(members) => vec![1; members.len()],
-                    Steer::Daemon | Steer::BySource(_) => Vec::new(),
-                };
                 listening.steered = Some(steer.clone());
                 listening.counters.steered += 1;
-                out.push(Action::Steer { listening: id, steer });
+                let told = match &steer {
+                    Steer::RoundRobin(members) => {
+                        listening.turns = level::turns(&vec![0; members.len()], &shares);
+                        Steer::RoundRobin(level::spread(members, &listening.turns))
+                    }
+                    Steer::Daemon | Steer::BySource(_) => {
+                        listening.turns.clear();
+                        steer
+                    }
+                };
+                out.push(Action::Steer { listening: id, steer: told });
             }
         }
         if let Some(listening) = self.listenings.get_mut(&id) {
@@ -238,19 +246,29 @@ impl Dispatcher {
 
     /// Fewer turns for those whose queues are longer.
     pub(crate) fn level(&mut self, id: ListeningId, out: &mut Outbox) {
-        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        let Some(listening) = self.listenings.get(&id) else { return };
         if !listening.group || listening.dispatch != Balance::Direct {
             return;
         }
         let Some(Steer::RoundRobin(serving)) = &listening.steered else { return };
         let queue = |member: &u16| listening.members.get(usize::from(*member)).map_or(0, |state| state.queue);
         let waiting: Vec<u32> = serving.iter().map(queue).collect();
-        let turns = level::turns(&waiting);
+        let turns = level::turns(&waiting, &self.shares_of(id, serving));
         if listening.turns != turns {
             let steer = Steer::RoundRobin(level::spread(serving, &turns));
-            listening.turns = turns;
+            if let Some(listening) = self.listenings.get_mut(&id) {
+                listening.turns = turns;
+            }
             out.push(Action::Steer { listening: id, steer });
         }
+    }
+
+    /// The shares of the workers that have these members.
+    fn shares_of(&self, id: ListeningId, members: &[u16]) -> Vec<u32> {
+        let of_all = self.listenings.get(&id).map_or(&[][..], |listening| &listening.members);
+        let owner = |member: &u16| of_all.get(usize::from(*member)).and_then(|member| member.owner);
+        let share = |owner: WorkerId| self.workers.get(&owner).map(Worker::share);
+        members.iter().map(|member| owner(member).and_then(share).unwrap_or(FULL)).collect()
     }
 
     fn act_on_suspicion(
@@ -324,6 +342,33 @@ impl Dispatcher {
             next = id.next();
             let actions = listening.suspicion.on_answer(now, worker);
             self.act_on_suspicion(id, &actions, now, out);
+        }
+    }
+}
+
+/// The rising shares of new workers (`slow_start`), which never rest meanwhile.
+impl Dispatcher {
+    pub(crate) fn next_rise(&self) -> Option<Time> {
+        self.workers.active().filter_map(|(_, worker)| Some(worker.rise?.next_step())).min()
+    }
+
+    pub(crate) fn raise_shares(&mut self, now: Time, out: &mut Outbox) {
+        if self.next_rise().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut some_full = false;
+        for worker in self.workers.values_mut() {
+            if let Some(rise) = &mut worker.rise {
+                rise.on_time(now);
+            }
+            some_full |= worker.rise.take_if(|rise| rise.share() == FULL).is_some();
+        }
+        for id in self.listenings.keys().copied().collect::<Vec<_>>() {
+            self.level(id, out);
+        }
+        if some_full {
+            // Connections that were kept away from it may move now.
+            self.begin_looks(now);
         }
     }
 }

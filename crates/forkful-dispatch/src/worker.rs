@@ -6,6 +6,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
 use forkful_core::steering::evenness::Connections;
+use forkful_core::steering::slow_start::{FULL, Rise};
 use serde::{Deserialize, Serialize};
 
 use crate::channel::{Channel, HandleLine};
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     pub(crate) refused: Refusals,
     /// What its agent was asked about its connections.
     pub(crate) counting: Counting,
+    /// Its share of the new connections, while it is not the full one.
+    pub(crate) rise: Option<Rise>,
 }
 
 /// What is known of whether a worker's loop turns.
@@ -141,6 +144,7 @@ impl Worker {
             evidence: Evidence::default(),
             refused: Refusals::default(),
             counting: Counting::Unasked,
+            rise: None,
         }
     }
 
@@ -204,7 +208,17 @@ impl Worker {
         stood_still.take_if(|at| now.since(*at) >= DOUBTED_FOR);
         self.refused.until.take_if(|until| *until <= now);
         let recent = proof.or(*acknowledged).or(*stood_still).or(self.refused.until);
-        recent.is_none() && self.last_words.is_none() && self.channel.rests()
+        recent.is_none() && self.last_words.is_none() && self.rise.is_none() && self.channel.rests()
+    }
+
+    /// Its share of the new connections, of [`FULL`].
+    pub(crate) fn share(&self) -> u32 {
+        self.rise.map_or(FULL, |rise| rise.share())
+    }
+
+    /// Whether the others come first, because it is new and has had its share. `assigned`: connections of the app so far.
+    pub(crate) fn gives_way(&self, assigned: u64, serving: usize) -> bool {
+        self.rise.is_some_and(|rise| rise.gives_way(assigned.saturating_sub(self.last_assigned), serving))
     }
 
     /// Whether it has just proved that its loop turns. `acknowledged`: to have acknowledged a connection is proof enough.

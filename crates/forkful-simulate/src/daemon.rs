@@ -20,7 +20,7 @@ use forkful_core::saving::Saving;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
 use forkful_core::spec::{AppName, Mode};
 use forkful_core::supervisor::{
-    AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, waiting_for_others,
+    AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, Warmed, waiting_for_others,
 };
 use forkful_core::upkeep::cron::Cron;
 
@@ -280,6 +280,32 @@ impl World {
         if !asks_first {
             self.ask_whether_it_turns(app, slot, generation);
         }
+    }
+
+    /// A worker is sent a request before it has traffic.
+    fn warm_up(&mut self, app: AppId, slot: u16, generation: Generation) {
+        match self.daemon.pids.get(&(app, slot, generation)).copied() {
+            Some(pid) => {
+                let after =
+                    self.machine.processes.get(&pid).map_or(Duration::ZERO, |process| process.plan.latency);
+                self.after(after, Happening::Warmed(pid, self.daemons));
+            }
+            None => {
+                let outcome = Warmed::Failed("it is gone".to_owned());
+                self.daemon.told.push_back((app, AppEvent::Warmed { slot, generation, outcome }));
+            }
+        }
+    }
+
+    /// It answers, unless it hangs: then its time to warm up ends some day; whether the daemon that asked it is there.
+    pub(crate) fn on_warmed(&mut self, pid: Pid, daemon: u32) -> bool {
+        let Some(process) = self.machine.processes.get(&pid) else { return false };
+        let (app, slot, generation) = process.whose;
+        let is_told = daemon == self.daemons && process.is_well();
+        if is_told {
+            self.supervise(app, AppEvent::Warmed { slot, generation, outcome: Warmed::Answered });
+        }
+        is_told
     }
 
     /// A worker that was asked answers, or does not; whether the daemon that asked it is there.

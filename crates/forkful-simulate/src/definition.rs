@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forkful_core::spec::{
     AppName, AppSpec, Balance, CronPattern, HealthCheck, HealthProbe, Mode, Readiness, Renewal, RestartDelay,
-    RestartPolicy, Runtime, StopPolicy, Watch,
+    RestartPolicy, Runtime, StopPolicy, Warmup, Watch,
 };
 
 use crate::dice::Dice;
@@ -143,6 +143,12 @@ impl Definition {
         }
         spec.limits.millicores = dice.percent(15).then(|| 100 + dice.below(1_900) as u32);
         spec.launch.runtime = if dice.percent(70) { Runtime::Node } else { Runtime::Other };
+        spec.warmup = dice.percent(20).then(|| Warmup {
+            paths: vec!["/".to_owned()],
+            requests: 1 + dice.below(4) as u32,
+            timeout: dice.millis(1, 3_000),
+        });
+        spec.slow_start = if dice.percent(20) { dice.millis(0, 20_000) } else { Duration::ZERO };
         spec
     }
 }

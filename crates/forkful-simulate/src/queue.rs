@@ -25,6 +25,8 @@ pub(crate) enum Happening {
     Told(Pid, Deed),
     /// A worker that this daemon has asked whether it is well answers, by this connection if there is one.
     Asked(Pid, u32, Option<u32>),
+    /// A worker that this daemon has sent a request to warm it up answers.
+    Warmed(Pid, u32),
     /// The daemon learns that a process has ended, and that its tree is gone.
     Seen(Pid),
     /// A write of the saved state has come to its end.
@@ -76,6 +78,7 @@ impl Happening {
             | Self::Deed(..)
             | Self::Told(..)
             | Self::Asked(..)
+            | Self::Warmed(..)
             | Self::TakeOver
             | Self::Seen(_)
             | Self::Written(_)

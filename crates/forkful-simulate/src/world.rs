@@ -186,6 +186,7 @@ impl World {
             | Happening::Deed(pid, _)
             | Happening::Told(pid, _)
             | Happening::Asked(pid, ..)
+            | Happening::Warmed(pid, _)
             | Happening::Seen(pid) => {
                 let Some(process) = self.machine.processes.get(pid) else { return false };
                 let is_over = process.phase == Phase::Dead;
@@ -215,6 +216,7 @@ impl World {
             Happening::Deed(pid, deed) => self.perform_deed(pid, deed),
             Happening::Told(pid, deed) => self.tell(pid, &deed),
             Happening::Asked(pid, daemon, by) => return self.on_asked(pid, daemon, by),
+            Happening::Warmed(pid, daemon) => return self.on_warmed(pid, daemon),
             Happening::TakeOver => self.take_over(),
             Happening::Seen(pid) => self.on_seen(pid),
             Happening::Connect(connection) => return self.connect(connection),

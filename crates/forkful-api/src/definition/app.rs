@@ -7,7 +7,7 @@ use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
 use forkful_core::spec::{
     AppName, AppSpec, EnvSources, HealthCheck, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy,
-    RunAs, StopPolicy, StopSignal, Watch,
+    RunAs, StopPolicy, StopSignal, Warmup, Watch,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,9 @@ pub struct AppDefinition {
     pub instances: u16,
     /// How connections are spread.
     pub balance: BalanceKind,
+    /// How long the share of a new worker takes to rise to the full one; 0 has it all at once.
+    #[serde(default)]
+    pub slow_start_ms: u64,
     /// Restart after an exit.
     pub autorestart: bool,
     /// Restart a program too that ends with code 0 right after its start; else it is finished.
@@ -71,6 +74,9 @@ pub struct AppDefinition {
     pub wait_ready: bool,
     /// Bound on becoming ready.
     pub listen_timeout_ms: Option<u64>,
+    /// What a new worker is asked before it is ready.
+    #[serde(default)]
+    pub warmup: Option<Warmup>,
     /// First signal of a stop, as a number.
     pub kill_signal: i32,
     /// From that signal to SIGKILL.
@@ -87,6 +93,9 @@ pub struct AppDefinition {
     pub time: bool,
     /// Preload the agent.
     pub agent: bool,
+    /// Have Node.js workers share a folder of compiled code.
+    #[serde(default = "yes")]
+    pub compile_cache: bool,
     /// The group that commands can name instead.
     #[serde(default = "default_namespace")]
     pub namespace: String,
@@ -233,6 +242,7 @@ impl From<&AppSpec> for AppDefinition {
             mode: spec.mode,
             instances: spec.instances,
             balance: spec.balance,
+            slow_start_ms: millis(spec.slow_start),
             autorestart: spec.restart.autorestart,
             restart_finished: spec.restart.restart_finished,
             max_restarts: spec.restart.max_restarts,
@@ -244,6 +254,7 @@ impl From<&AppSpec> for AppDefinition {
             stop_exit_codes: spec.restart.stop_exit_codes.clone(),
             wait_ready: spec.readiness.wait_ready,
             listen_timeout_ms: spec.readiness.listen_timeout.map(millis),
+            warmup: spec.warmup.clone(),
             kill_signal: spec.stop.signal.0,
             kill_timeout_ms: millis(spec.stop.kill_timeout),
             drain_timeout_ms: millis(spec.stop.drain_timeout),
@@ -252,6 +263,7 @@ impl From<&AppSpec> for AppDefinition {
             merge_logs: spec.logs.merge,
             time: spec.logs.time,
             agent: spec.agent,
+            compile_cache: spec.compile_cache,
             namespace: spec.namespace.as_str().to_owned(),
             autostart: spec.autostart,
             pid_file: spec.pid_file.as_ref().map(text),
@@ -322,7 +334,7 @@ impl TryFrom<AppDefinition> for AppSpec {
         let variables = check.variables(&definition)?;
         check.env_sources(&definition.env_sources)?;
         definition.watch.iter().try_for_each(|watch| check.watch(watch))?;
-        definition.health.iter().try_for_each(|health| check.health(health))?;
+        check.requests(&definition)?;
         check.env(&definition.env)?;
         check.texts("program_args", &definition.program_args)?;
         check.texts("args", &definition.args)?;
@@ -354,11 +366,14 @@ impl TryFrom<AppDefinition> for AppSpec {
             instances: definition.instances,
             mode: definition.mode,
             balance: definition.balance,
+            slow_start: check.duration("slow_start_ms", definition.slow_start_ms)?,
             restart,
             readiness,
+            warmup: definition.warmup,
             stop,
             logs,
             agent: definition.agent,
+            compile_cache: definition.compile_cache,
             name,
         })
     }

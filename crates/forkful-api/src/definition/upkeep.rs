@@ -6,7 +6,7 @@ use forkful_core::date_format::DateFormat;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::spec::{
     AppName, CronPattern, EnvBlocks, EnvSources, HealthCheck, HealthProbe, LogSpec, Namespace, Renewal,
-    ResourceLimits, Watch, WatchIgnore, WorkerVariables,
+    ResourceLimits, WARMUP_PATHS_MAX, WARMUP_REQUESTS_MAX, Warmup, Watch, WatchIgnore, WorkerVariables,
 };
 
 use super::{Check, DURATION_MS_MAX, DefinitionError, millis};
@@ -109,7 +109,22 @@ impl Check<'_> {
         self.within("watch.polling_ms", watch.polling, 1)
     }
 
-    pub(super) fn health(&self, health: &HealthCheck) -> Result<(), DefinitionError> {
+    /// What workers are asked.
+    pub(super) fn requests(&self, definition: &AppDefinition) -> Result<(), DefinitionError> {
+        definition.health.iter().try_for_each(|health| self.health(health))?;
+        definition.warmup.iter().try_for_each(|warmup| self.warmup(warmup))
+    }
+
+    fn warmup(&self, warmup: &Warmup) -> Result<(), DefinitionError> {
+        self.range("warmup.paths", warmup.paths.len() as u64, 1, WARMUP_PATHS_MAX as u64)?;
+        if let Some(path) = warmup.paths.iter().find(|path| !Warmup::is_path(path)) {
+            return Err(self.fault(format_args!("warmup.paths has {path:?}, which is no path of a request")));
+        }
+        self.range("warmup.requests", warmup.requests, 1, WARMUP_REQUESTS_MAX)?;
+        self.within("warmup.timeout_ms", Some(warmup.timeout), 1)
+    }
+
+    fn health(&self, health: &HealthCheck) -> Result<(), DefinitionError> {
         match &health.probe {
             HealthProbe::Http { path, .. } => drop(self.path("health.probe.http.path", path.clone())?),
             HealthProbe::Command { words } => {

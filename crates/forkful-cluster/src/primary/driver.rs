@@ -80,10 +80,13 @@ impl Primary {
 
     fn line_of(&self, message: Message) -> Option<Vec<u8>> {
         Some(match message {
-            Message::Drain { closes: None } => outgoing::agent_drain(IDLE_GRACE_MS, &[]),
-            Message::Drain { closes: Some(listening) } => {
-                let closes = self.listenings.get(&listening)?.closed_as();
-                outgoing::agent_drain(IDLE_GRACE_MS, closes.as_slice())
+            Message::Drain { closes } => {
+                let closes = match closes {
+                    Some(listening) => self.listenings.get(&listening)?.closed_as(),
+                    None => None,
+                };
+                let within_ms = self.drain_timeout.map(|timeout| timeout.as_millis() as u64);
+                outgoing::agent_drain(IDLE_GRACE_MS, within_ms, closes.as_slice())
             }
             Message::Disconnect { seq } => outgoing::disconnect(seq),
             Message::Acknowledge { ack, seq } => outgoing::acknowledge(ack, seq),

@@ -141,9 +141,13 @@ pub fn probe() -> &'static [u8] {
 }
 
 /// Asks the agent to make every response close its connection, and idle ones after `grace_ms`, and to stop listening on
-/// the addresses in `closes` (a port, or the path of a unix socket), which the app has given up.
-pub fn agent_drain(grace_ms: u64, closes: &[String]) -> Vec<u8> {
+/// the addresses in `closes` (a port, or the path of a unix socket), which the app has given up. Connections that do not end by
+/// themselves are told to leave within `within_ms`.
+pub fn agent_drain(grace_ms: u64, within_ms: Option<u64>, closes: &[String]) -> Vec<u8> {
     let mut line = serde_json::json!({ "cmd": "NODE_FORKFUL", "act": "drain", "grace_ms": grace_ms });
+    if let Some(within_ms) = within_ms {
+        line["within_ms"] = within_ms.into();
+    }
     if !closes.is_empty() {
         line["closes"] = closes.into();
     }

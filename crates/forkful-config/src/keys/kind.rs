@@ -2,6 +2,7 @@
 //! [`values`](crate::values).
 
 use forkful_core::logs::LogRotation;
+use forkful_core::spec::WARMUP_REQUESTS_MAX;
 use serde_json::{Value, json};
 
 /// What kind of value a key takes.
@@ -64,6 +65,8 @@ pub enum Kind {
     /// Options of the watcher.
     WatchOptions,
     Health,
+    /// What a new worker is asked.
+    Warmup,
     /// How log files are set aside.
     LogRotation,
     /// One path or a list of them.
@@ -134,6 +137,7 @@ impl Kind {
                 any(&[json!({ "type": "boolean" }), text(), texts()])),
             Self::FlagOrPath => forms("true or path", "boolean | string", json!({ "type": ["boolean", "string"] })),
             Self::Health => forms("path, URL, or object", "string | false | Record<string, unknown>", health(&list())),
+            Self::Warmup => forms("path, list, or object", "string | string[] | false | Record<string, unknown>", warmup(&list())),
             Self::LogRotation => forms("true, false, or object", "boolean | string | Record<string, unknown>", log_rotation()),
             Self::Any => forms("any", "unknown", json!({})),
         }
@@ -160,6 +164,19 @@ fn health(words: &Value) -> Value {
             "start_period": duration,
             "failures": { "type": "integer", "minimum": 1 },
             "stuck_limit": duration,
+        },
+        "additionalProperties": false,
+    }] })
+}
+
+fn warmup(paths: &Value) -> Value {
+    json!({ "anyOf": [paths, { "const": false }, {
+        "type": "object",
+        "properties": {
+            "path": { "type": "string" },
+            "paths": paths,
+            "requests": { "type": "integer", "minimum": 1, "maximum": WARMUP_REQUESTS_MAX },
+            "timeout": Kind::Duration.schema(),
         },
         "additionalProperties": false,
     }] })

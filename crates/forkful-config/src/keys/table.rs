@@ -54,6 +54,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .of(Workers),
     key("balance", Kind::Choice(Balance::NAMES), "\"auto\"", r#""auto""#, "How new connections are distributed over the workers of a cluster.")
         .of(Workers).is(&["balance"]).option(takes("MODE", "How connections are spread over the workers; auto by default")),
+    key("slow_start", Kind::Duration, "\"0s\"", r#""30s""#,
+        "Time in which the share of new connections of a worker that became ready rises to the full one.")
+        .of(Workers).is(&["slow_start_ms"]).option(takes("DURATION", "Time in which a new worker's share of connections rises")),
     key("uid", Kind::User, "", r#""www-data""#, "User that the workers run as; needs root. By default the daemon's user.")
         .also(&["user"]).of(User).changes(NewApp).decides(&["run_as"])
         .option(takes("USER", "User that the workers run as; needs root").short('u').alias("user")),
@@ -85,6 +88,12 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .of(Start).is(&["wait_ready"]).option(flag("The app says `process.send('ready')` when it is ready")),
     key("listen_timeout", Kind::Duration, "", r#""10s""#, "Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload.")
         .of(Start).is(&["listen_timeout_ms"]).option(takes("DURATION", "Time for a worker to become ready (default 3 s, for a reload 30 s)")),
+    key("warmup", Kind::Warmup, "false", r#"["/", "/api/items?page=1"]"#,
+        "Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object with `path` or `paths`, `requests` (10 to each path) and `timeout` (10s).")
+        .of(Start).is(&["warmup"]).option(takes("PATH", "New workers answer this path before they get traffic")),
+    key("compile_cache", Kind::Flag, "true", "true",
+        "Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`).")
+        .of(Start).is(&["compile_cache"]).negation("Do not keep compiled code for the next start"),
     key("depends_on", Kind::Names, "[]", r#"["db"]"#, "Apps that must be ready before this app is started.")
         .of(Start).decides(&["depends_on"]).option(takes("NAMES", "Apps that must be ready before this app starts").commas()),
     key("kill_signal", Kind::Signal, "\"SIGINT\"", r#""SIGTERM""#, "Signal that asks a worker to stop.")

@@ -12,6 +12,13 @@ impl State {
         }
     }
 
+    /// A process is waited for until this time at least.
+    pub(super) fn wait_until(&mut self, process: Generation, until: Time) {
+        if let Some((_, ready_by)) = self.start_of(process) {
+            *ready_by = until.max(*ready_by);
+        }
+    }
+
     /// A process says hello: the app's own code begins. When staying alive is all that is asked of it, its time counts
     /// from here, so that one that fails at once is seen to fail however long the runtime took to begin.
     pub(super) fn greet(&mut self, process: Generation, now: Time, policy: &Policy) {

@@ -53,6 +53,10 @@ impl Turn<'_> {
                 state.begin(generation, at);
                 return state;
             }
+            Event::Awaited(generation, until) => {
+                state.wait_until(generation, until);
+                return state;
+            }
             Event::Greeted(generation) => {
                 state.greet(generation, self.now, self.policy);
                 return state;

@@ -4,6 +4,8 @@
 //! happens to share; one queue for all would not. Turns in the inverse proportion of what waits bring the
 //! queues level, so that no worker is idle beside a full queue, without a lock and without waking all.
 
+use super::slow_start::FULL;
+
 /// The turns of the worker with the shortest queue. More would follow the queues more finely, and change more often.
 pub const TURNS_MAX: u32 = 8;
 
@@ -15,8 +17,24 @@ const SLACK: u32 = 4;
 pub const LEVELLED_MAX: usize = 64;
 
 /// The turns for workers in whose queues so many connections wait, in the same order; at most [`TURNS_MAX`] each,
-/// at least one for the shortest queue, 1 for each when none is preferred.
-pub fn turns(waiting: &[u32]) -> Vec<u32> {
+/// at least one for the shortest queue, 1 for each when none is preferred. `shares`: those of workers that are new, see
+/// [`slow_start`](super::slow_start).
+pub fn turns(waiting: &[u32], shares: &[u32]) -> Vec<u32> {
+    let level = level(waiting);
+    if waiting.len() > LEVELLED_MAX || shares.iter().all(|share| *share == FULL) {
+        return level;
+    }
+    let product: Vec<u32> = level.iter().zip(shares).map(|(turns, share)| turns * share).collect();
+    let most = product.iter().max().copied().unwrap_or(0);
+    if product.iter().all(|turns| *turns == most) {
+        return vec![1; waiting.len()];
+    }
+    // Nobody is left out who had a turn.
+    let scaled = |turns: &u32| (turns * TURNS_MAX + most / 2) / most;
+    product.iter().map(|turns| scaled(turns).max((*turns).min(1))).collect()
+}
+
+fn level(waiting: &[u32]) -> Vec<u32> {
     let shortest = waiting.iter().min().copied().unwrap_or(0);
     let longest = waiting.iter().max().copied().unwrap_or(0);
     if waiting.len() > LEVELLED_MAX || longest <= shortest.saturating_add(SLACK) {
@@ -52,6 +70,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn turns(waiting: &[u32]) -> Vec<u32> {
+        super::turns(waiting, &vec![FULL; waiting.len()])
+    }
+
+    #[test]
+    fn a_new_worker_gets_its_share() {
+        let turns = super::turns;
+        assert_eq!(turns(&[0, 0], &[FULL, 1]), [8, 1]);
+        assert_eq!(turns(&[0, 0, 0], &[FULL, 4, FULL]), [8, 4, 8]);
+        assert_eq!(turns(&[0, 0], &[2, 2]), [1, 1], "relative to each other");
+        assert_eq!(turns(&[30, 10], &[FULL, FULL]), [3, 8]);
+        assert_eq!(turns(&[30, 10], &[FULL, 1]), [8, 3], "a queue counts beside the share");
+        assert_eq!(turns(&[57, 4], &[1, FULL]), [1, 8]);
+        let many = vec![0; LEVELLED_MAX + 1];
+        assert_eq!(turns(&many, &[1; LEVELLED_MAX + 1]), vec![1; many.len()]);
+    }
 
     #[test]
     fn queues_that_are_nearly_level_get_the_same() {

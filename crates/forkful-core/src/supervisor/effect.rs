@@ -53,6 +53,12 @@ pub enum Effect {
     Reloaded(JobId, ReloadResult),
     /// Look at the sockets of a process and send [`Event::Sockets`](super::Event::Sockets), unless it has ended.
     LookAtSockets(u16, Generation),
+    /// Send a worker that has no traffic yet a request, and send [`Event::Warmed`](super::Event::Warmed).
+    WarmUp {
+        slot: u16,
+        generation: Generation,
+        path: String,
+    },
     /// Look at the memory of the workers and send [`Event::Observed`](super::Event::Observed).
     Observe,
     /// Ask a worker whether it is well, and send [`Event::Health`](super::Event::Health).
@@ -80,6 +86,8 @@ pub enum Notice {
     KilledWhileStuck(String),
     /// The client of a reload that waited has gone.
     ReloadDropped,
+    /// A worker has got traffic before all requests were answered that were to warm it up; the text says why.
+    NotWarm(String),
 }
 
 impl fmt::Display for Notice {
@@ -91,6 +99,7 @@ impl fmt::Display for Notice {
             }
             Self::KilledWhileStuck(report) => write!(f, "killed: {report}"),
             Self::ReloadDropped => f.write_str("a reload that waited was dropped: its client has gone"),
+            Self::NotWarm(fault) => write!(f, "serves, and is not warmed up: {fault} (`warmup`)"),
         }
     }
 }
@@ -136,7 +145,7 @@ pub struct ReloadFailure {
 }
 
 /// Something that the client of a command is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     WaitedForReload,
     /// Workers whose ports are not the primary's are stopped first.
@@ -145,6 +154,8 @@ pub enum Note {
         from: u16,
         to: u16,
     },
+    /// A worker serves that is not warmed up; the text says why.
+    NotWarm(String),
 }
 
 impl fmt::Display for Note {
@@ -159,6 +170,7 @@ impl fmt::Display for Note {
                 let workers = if *to == 1 { "worker" } else { "workers" };
                 write!(f, "scaled from {from} to {to} {workers}")
             }
+            Self::NotWarm(fault) => write!(f, "a worker serves that is not warmed up: {fault} (`warmup`)"),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::Time;
 use crate::slot::{self, Generation, Verb};
 use crate::spec::{AppName, AppSpec};
 
-use super::{Adopted, ListenFault, Observation, Sockets};
+use super::{Adopted, ListenFault, Observation, Sockets, Warmed};
 
 /// Names an app within a daemon. Numbers are not used again while late events of an earlier app can arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub enum Event {
     SaidReady(u16, Generation),
     /// What was seen of a process's sockets, see [`Effect::LookAtSockets`](super::Effect::LookAtSockets).
     Sockets(u16, Generation, Sockets),
+    /// What has become of a request, see [`Effect::WarmUp`](super::Effect::WarmUp).
+    Warmed { slot: u16, generation: Generation, outcome: Warmed },
     /// Slots are restarted, the app with another definition if there is one. Of an app at rest they are started.
     Restart { slots: Vec<u16>, spec: Option<Rc<AppSpec>>, job: JobId },
     /// Slots are stopped, or deleted, as soon as none of the apps in `first` is being stopped any more.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, SlotRecord, Turn};
 use crate::Time;
-use crate::slot::{Event, Generation, OwnSocket, ReadySign, State};
+use crate::slot::{Generation, OwnSocket, ReadySign, State};
 use crate::spec::Mode;
 
 /// First look for a socket of the worker's own; the pauses grow by half each.
@@ -157,10 +157,10 @@ impl Turn<'_> {
             awaited.next_look = Some(now + pause);
         }
         if is_ready {
-            self.feed(slot, Event::Ready(generation, ReadySign::Listening));
+            self.can_serve(slot, generation, ReadySign::Listening);
         }
         if has_said_so {
-            self.feed(slot, Event::Ready(generation, ReadySign::Message));
+            self.can_serve(slot, generation, ReadySign::Message);
         }
     }
 
@@ -174,7 +174,7 @@ impl Turn<'_> {
             record.shares.insert(generation);
         }
         if !lacks_address {
-            self.feed(slot, Event::Ready(generation, ReadySign::Listening));
+            self.can_serve(slot, generation, ReadySign::Listening);
         }
     }
 
@@ -185,7 +185,7 @@ impl Turn<'_> {
         let spec = &self.app.spec;
         let follows = self.app.slots.get(&slot).is_some_and(|record| record.follows(generation));
         if spec.readiness.wait_ready || spec.mode == Mode::Fork && !follows {
-            return self.feed(slot, Event::Ready(generation, ReadySign::Message));
+            return self.can_serve(slot, generation, ReadySign::Message);
         }
         let at = self.context.now + READY_GRACE;
         let record = self.app.slots.get_mut(&slot);

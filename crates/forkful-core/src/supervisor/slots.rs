@@ -20,6 +20,7 @@ impl Turn<'_> {
         if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
             record.pending_start = record.pending_start.filter(|pending| pending != generation);
             record.shares.remove(generation);
+            record.forget_warming(*generation);
         }
         let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.unit());
         record.deadline = record.slot.next_deadline();

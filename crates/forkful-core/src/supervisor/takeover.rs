@@ -71,9 +71,13 @@ impl Turn<'_> {
         };
         let waits_for_health = record.upkeep.is_asked(generation);
         let awaits = record.awaits(generation);
+        let is_being_warmed = record.warms(generation);
         self.effects.extend(asked_to_end);
         if serves {
             self.effect(Effect::OpenTraffic(slot, generation));
+        }
+        if is_being_warmed {
+            self.warm_up(slot);
         }
         if waits_for_health {
             self.effect(Effect::AskHealth(slot, generation));

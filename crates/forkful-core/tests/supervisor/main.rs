@@ -10,3 +10,4 @@ mod shape;
 mod snapshot;
 mod takeover;
 mod upkeep;
+mod warming;

@@ -7,10 +7,11 @@ use forkful_core::slot::{self, Generation, Report};
 use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of};
 
-use super::Engine;
 use super::app::{AppId, Leave, ProcessKey};
 use super::faults::{Ours, listen_fault, report_text};
 use super::jobs::JobId;
+use super::{Engine, Phase};
+use crate::code_cache::CodeCache;
 
 impl Engine {
     /// Feeds an event to a slot.
@@ -71,10 +72,11 @@ impl Engine {
             Effect::Defined => self.follow_definition(app, now),
             Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home),
             Effect::SlotRemoved(slot, _) => self.apps.remove_place(app, slot, &self.logs),
-            Effect::Removed => self.apps.remove(app),
+            Effect::Removed => self.remove_app(app),
             Effect::Changed => self.note_change(),
             Effect::Report(slot, report) => self.report(app, slot, &report, now),
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation, now),
+            Effect::WarmUp { slot, generation, path } => self.warm_up((app, slot, generation), &path, now),
             Effect::Observe => {
                 let event = self.apps.get(&app).map(|entry| self.processes.observe(entry, now));
                 self.tell_some(app, event);
@@ -107,12 +109,28 @@ impl Engine {
         }
     }
 
+    /// The last slot of an app is gone. Its compiled code goes, unless it is only stopped with the daemon.
+    fn remove_app(&mut self, app: AppId) {
+        if let Some(entry) = self.apps.get(&app).filter(|_| self.life.phase == Phase::Serving) {
+            self.starts.remove_cache(CodeCache::of(&entry.spec().name, &self.options.home));
+        }
+        self.apps.remove(app);
+    }
+
     /// Looks at what a process listens on.
     fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         let processes = &mut self.processes;
         let entry = self.apps.get(&app);
         let event = entry.and_then(|entry| entry.look_at_sockets(slot, generation, processes, now));
         self.tell_some(app, event);
+    }
+
+    /// Sends a worker a request before it has traffic.
+    fn warm_up(&mut self, key: ProcessKey, path: &str, now: Time) {
+        let (app, slot, generation) = key;
+        let back = &self.inbox.back;
+        let outcome = self.apps.get_mut(app).and_then(|entry| entry.warm_up(key, path, back, now));
+        self.tell_some(app, outcome.map(|outcome| Event::Warmed { slot, generation, outcome }));
     }
 
     /// Asks a worker whether it is well.

@@ -239,7 +239,9 @@ impl AsRef<AppSupervisor> for App {
 
 impl App {
     /// An app without slots.
-    pub(crate) fn new(supervisor: AppSupervisor, primary: Primary) -> Self {
+    pub(crate) fn new(supervisor: AppSupervisor, mut primary: Primary) -> Self {
+        let spec = supervisor.spec();
+        primary.set_times(spec.slow_start, spec.stop.drain_timeout);
         Self {
             supervisor,
             primary,
@@ -311,6 +313,7 @@ impl App {
     pub(crate) fn follow_definition(&mut self, folder: &std::path::Path, now: Time) {
         let spec = Rc::clone(self.supervisor.spec());
         self.primary.set_balance(balance_of(&spec), now);
+        self.primary.set_times(spec.slow_start, spec.stop.drain_timeout);
         self.primary.set_owner(other_user(&spec), lowest_port_of(&spec), spec.mode == Mode::Fork);
         self.name_log_files(folder);
     }

@@ -13,6 +13,7 @@ use forkful_os::process::{Child, RunAs, SpawnPlan};
 use forkful_os::tree::{MARK_VARIABLE, Mark};
 
 use super::EngineOptions;
+use crate::code_cache::{self, CodeCache};
 use crate::home::AgentPlace;
 
 /// Where a worker finds its channel: the only number that its own children do not inherit (Node
@@ -34,6 +35,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) agent: Option<&'a Path>,
     /// Where processes below it ask for sockets.
     pub(crate) lends: Option<&'a Path>,
+    /// Where Node.js keeps compiled code.
+    pub(crate) cache: Option<&'a Path>,
     /// Whether clients can write to its stdin; else that is empty.
     pub(crate) takes_input: bool,
 }
@@ -243,6 +246,9 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
             Mode::Fork => {}
         }
     }
+    if let Some(cache) = identity.cache {
+        env.insert(code_cache::VARIABLE.to_owned(), cache.to_string_lossy().into_owned());
+    }
     if let Some(agent) = identity.agent.filter(|_| spec.mode == Mode::Fork) {
         have_sockets_lent(&mut env, agent, identity.lends, spec.launch.runtime);
     }
@@ -276,8 +282,29 @@ fn option_for(agent: &Path) -> String {
     format!(" --require \"{quoted}\"")
 }
 
+/// Files beside the app's own that a start uses.
+pub(super) struct Aids {
+    pub(super) agent: Option<AgentPlace>,
+    pub(super) cache: Option<CodeCache>,
+}
+
+impl Aids {
+    /// Makes those that are not there, which takes as long as the disk does. What cannot be made is left out of the plan.
+    pub(super) fn make(&mut self, plan: &mut SpawnPlan) {
+        if let Some(agent) = &self.agent
+            && let Err(error) = agent.install()
+        {
+            log_line!("forkful: drains are less exact without the agent: {error}");
+            leave_out(plan, &agent.path());
+        }
+        if self.cache.take_if(|cache| cache.make().is_err()).is_some() {
+            plan.env.retain(|(name, _)| name != code_cache::VARIABLE);
+        }
+    }
+}
+
 /// Has Node.js not load an agent that could not be made: it would refuse to start.
-pub(super) fn leave_out(plan: &mut SpawnPlan, agent: &Path) {
+fn leave_out(plan: &mut SpawnPlan, agent: &Path) {
     let place = plan.argv.windows(2).position(|pair| pair[0] == "--require" && Path::new(&pair[1]) == agent);
     if let Some(at) = place {
         plan.argv.drain(at..at + 2);

@@ -27,12 +27,13 @@ use super::app::{App, ProcessKey};
 use super::apps::Apps;
 use super::groups::join_group;
 use super::lacks::{has_own_primary, script_to_look_into};
-use super::launch::{Ends, Identity, leave_out, prepare};
+use super::launch::{Aids, Ends, Identity, prepare};
 use super::log_files::{LogPlaces, SpecialFiles};
 use super::processes::Processes;
 use super::relatives::Relatives;
 use super::work::Work;
 use super::{Back, EngineOptions};
+use crate::code_cache::CodeCache;
 use crate::home::{AgentPlace, Home};
 use crate::starter::Starter;
 
@@ -176,6 +177,12 @@ impl Starts {
         &self.marks
     }
 
+    /// An app is gone: its compiled code goes, too.
+    pub(super) fn remove_cache(&self, cache: CodeCache) {
+        // Refused: its size is bounded.
+        let _refused = self.starter.order(Box::new(move || cache.remove()));
+    }
+
     /// What the descendants of a new process are known by.
     pub(super) fn give_mark(&mut self) -> Mark {
         self.marks.give()
@@ -195,6 +202,7 @@ impl Starts {
         // The home is closed to other users.
         let is_own = matches!(agent, Some(AgentPlace::Home(_)));
         let lends = self.relatives.as_ref().filter(|_| is_own).map(|_| options.home.lends());
+        let cache = CodeCache::for_workers(entry.spec(), lends.is_some(), &options.home);
         let Some(place) = entry.places.get(&slot) else { return Ok(()) };
         let (pm_id, mark) = (place.pm_id, self.marks.give());
         entry.workers.started += 1;
@@ -206,6 +214,7 @@ impl Starts {
             mark,
             agent: agent_path.as_deref(),
             lends: lends.as_deref(),
+            cache: cache.as_ref().map(CodeCache::path),
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
             takes_input: entry.spec().mode == Mode::Fork && !options.echo,
         };
@@ -214,7 +223,13 @@ impl Starts {
                 let (group, membership) = join_group(self.groups.as_ref(), app, entry, mark)?.unzip();
                 plan.groups = membership;
                 plan.keeping = options.keeping.clone();
-                self.order(key, entry, (plan, agent), Known { ends, mark, worker, group }, now)
+                self.order(
+                    key,
+                    entry,
+                    (plan, Aids { agent, cache }),
+                    Known { ends, mark, worker, group },
+                    now,
+                )
             }
             Err(error) => {
                 let why = format!("no descriptors for its pipes: {error}");
@@ -251,7 +266,7 @@ impl Starts {
         &mut self,
         key: ProcessKey,
         entry: &App,
-        (mut plan, agent): (SpawnPlan, Option<AgentPlace>),
+        (mut plan, mut aids): (SpawnPlan, Aids),
         known: Known,
         now: Time,
     ) -> Result<(), String> {
@@ -280,12 +295,7 @@ impl Starts {
         let back = self.back.clone();
         let script = script_to_look_into(entry.spec(), slot);
         let order = Box::new(move || {
-            if let Some(agent) = agent
-                && let Err(error) = agent.install()
-            {
-                log_line!("forkful: drains are less exact without the agent: {error}");
-                leave_out(&mut plan, &agent.path());
-            }
+            aids.make(&mut plan);
             let look = |path: Option<&Path>| {
                 *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = path.map(Path::to_owned);
             };
@@ -295,6 +305,9 @@ impl Starts {
             let result = StartResult { child, special_logs };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Started { number, result });
+            if let Some(cache) = aids.cache.filter(|_| slot == 0) {
+                cache.trim();
+            }
             if script.is_some_and(|script| has_own_primary(&script)) {
                 let _gone = back.send(Back::OwnPrimary { app, slot, generation });
             }

@@ -2,11 +2,13 @@
 //! changed files replace them. What is due is decided by `forkful_core::upkeep`; carried out it is a
 //! reload of one slot or of the app, so nothing is lost and a fresh worker that fails leaves the old one.
 //!
-//! - `health`: questions to workers, `command`: by a program · `stuck`: workers whose loop does not turn
+//! - `health`: questions to workers, `command`: by a program · `stuck`: workers whose loop does not turn · `warmup`: requests to
+//!   new workers
 
 mod command;
 mod health;
 mod stuck;
+mod warmup;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -8,6 +8,7 @@ mod driver;
 mod kernel;
 mod least;
 mod scenes;
+mod slow_start;
 
 use std::time::Duration;
 

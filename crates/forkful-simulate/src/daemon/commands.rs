@@ -57,7 +57,7 @@ impl World {
             self.watch.waits_for_needed.insert(id);
         }
         let seed = self.daemon.chance.bits();
-        self.net.primaries.insert(id, Primary::new(spec.balance));
+        self.net.primaries.insert(id, Primary::new(&spec));
         self.daemon.apps.insert(id, App::new(AppSupervisor::new(spec, seed)));
         self.supervise(id, Event::Create { first, job });
     }

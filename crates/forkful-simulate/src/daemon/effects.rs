@@ -148,6 +148,7 @@ impl World {
             Effect::Observe => self.observe(app),
             Effect::LookWhetherStuck(slot, generation) => self.look_whether_stuck(app, slot, generation),
             Effect::AskHealth(slot, generation) => self.ask_health(app, slot, generation),
+            Effect::WarmUp { slot, generation, .. } => self.warm_up(app, slot, generation),
             Effect::Defined => self.follow_definition(app),
             Effect::Report(slot, report) => self.check_report(app, slot, &report),
             Effect::Notice(slot, notice) => self.note_notice(app, slot, &notice),
@@ -242,7 +243,11 @@ impl World {
     /// An app has another definition: how its connections are spread follows.
     fn follow_definition(&mut self, app: AppId) {
         if let Some(entry) = self.daemon.apps.get(&app) {
-            let balance = entry.supervisor.spec().balance;
+            let spec = entry.supervisor.spec();
+            let balance = spec.balance;
+            if let Some(primary) = self.net.primaries.get_mut(&app) {
+                primary.follow(spec);
+            }
             self.dispatch(app, Input::Balance(balance));
         }
         self.follow_clock(app);

@@ -233,7 +233,7 @@ impl World {
         match effect {
             Effect::Spawn(slot, generation) if self.daemon.pids.contains_key(&(app, slot, generation)) => {}
             // The supervisor asks again by itself.
-            Effect::LookAtSockets(..) | Effect::AskHealth(..) => {}
+            Effect::LookAtSockets(..) | Effect::AskHealth(..) | Effect::WarmUp { .. } => {}
             effect => self.perform(app, effect),
         }
         self.watch.is_again = false;
@@ -262,6 +262,7 @@ impl World {
             // These were the daemon's own.
             Happening::Begin(_)
             | Happening::Asked(..)
+            | Happening::Warmed(..)
             | Happening::Written(_)
             | Happening::Patience(_)
             | Happening::NextStep(_)
@@ -284,6 +285,7 @@ impl World {
             | Happening::TakeOver
             | Happening::Begin(_)
             | Happening::Asked(..)
+            | Happening::Warmed(..)
             | Happening::Written(_)
             | Happening::Patience(_)
             | Happening::NextStep(_)

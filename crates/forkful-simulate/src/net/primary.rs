@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::spec::Balance;
+use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::AppId;
 use forkful_dispatch::{
     Action, ConnectionId, Dispatcher, Event, Evidence, HandleLine, ListeningId, Outbox, Schedule, Steer,
@@ -52,9 +52,16 @@ pub(crate) struct Primary {
 }
 
 impl Primary {
-    pub(crate) fn new(balance: Balance) -> Self {
+    /// The app has another definition.
+    pub(crate) fn follow(&mut self, spec: &AppSpec) {
+        self.dispatcher.set_slow_start(spec.slow_start);
+    }
+
+    pub(crate) fn new(spec: &AppSpec) -> Self {
+        let mut dispatcher = Dispatcher::new(spec.balance, true);
+        dispatcher.set_slow_start(spec.slow_start);
         Self {
-            dispatcher: Dispatcher::new(balance, true),
+            dispatcher,
             outbox: Outbox::default(),
             addresses: BTreeMap::new(),
             by_port: BTreeMap::new(),

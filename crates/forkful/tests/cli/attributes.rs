@@ -27,8 +27,6 @@ fn cases(work: &Path) -> Vec<Case> {
         ("env", json!({ "OWN": 1 }), json!({ "env_names": ["OWN"] })),
         ("port", json!(4000), json!({ "env_names": ["PORT"] })),
         ("balance", json!("sticky"), json!({ "balance": "sticky" })),
-        ("wait_ready", json!(true), json!({ "wait_ready": true })),
-        ("listen_timeout", json!("10s"), json!({ "listen_timeout_ms": 10_000 })),
         ("kill_signal", json!("SIGTERM"), json!({ "kill_signal": 15 })),
         ("kill_timeout", json!("1234"), json!({ "kill_timeout_ms": 1234 })),
         ("drain_timeout", json!("2s"), json!({ "drain_timeout_ms": 2000 })),
@@ -81,6 +79,21 @@ fn cases(work: &Path) -> Vec<Case> {
     ]
 }
 
+/// Those of them about the time until a worker has its share of the traffic.
+fn cases_of_start() -> Vec<Case> {
+    vec![
+        ("slow_start", json!("30s"), json!({ "slow_start_ms": 30_000 })),
+        (
+            "warmup",
+            json!(["/", "/b"]),
+            json!({ "warmup": { "paths": ["/", "/b"], "requests": 10, "timeout_ms": 10_000 } }),
+        ),
+        ("compile_cache", json!(false), json!({ "compile_cache": false })),
+        ("wait_ready", json!(true), json!({ "wait_ready": true })),
+        ("listen_timeout", json!("10s"), json!({ "listen_timeout_ms": 10_000 })),
+    ]
+}
+
 /// What a key needs beside it to mean anything.
 fn beside(key: &str) -> Value {
     match key {
@@ -128,7 +141,7 @@ fn every_attribute_means_the_same_in_each_of_its_spellings() {
         .filter(|row| row[3] != "ignored")
         .map(|row| (row[0].clone(), row[1].clone()))
         .collect();
-    let cases = cases(&work);
+    let cases: Vec<Case> = cases(&work).into_iter().chain(cases_of_start()).collect();
     let tried: BTreeSet<String> =
         cases.iter().map(|(key, ..)| (*key).to_owned()).chain(["append_env_to_name".to_owned()]).collect();
     assert_eq!(tried, works.keys().cloned().collect(), "the page and this test name the same keys");

@@ -83,6 +83,7 @@ fn help_of_start() {
           --cwd <DIRECTORY>        Working directory; by default this one
           --balance <MODE>         How connections are spread over the workers; auto by default
                                    [possible values: auto, direct, exact, least, shared, sticky]
+          --slow-start <DURATION>  Time in which a new worker's share of connections rises
           --no-agent               Do not preload the agent
           --namespace <NAME>       Group of apps that commands can address together
       -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
@@ -104,6 +105,8 @@ fn help_of_start() {
           --wait-ready                 The app says `process.send('ready')` when it is ready
           --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
                                        s)
+          --warmup <PATH>              New workers answer this path before they get traffic
+          --no-compile-cache           Do not keep compiled code for the next start
           --depends-on <NAMES>         Apps that must be ready before this app starts
 
     Stopping:
@@ -203,6 +206,7 @@ fn help_of_reload() {
           --cwd <DIRECTORY>        Working directory; by default this one
           --balance <MODE>         How connections are spread over the workers; auto by default
                                    [possible values: auto, direct, exact, least, shared, sticky]
+          --slow-start <DURATION>  Time in which a new worker's share of connections rises
           --no-agent               Do not preload the agent
           --namespace <NAME>       Group of apps that commands can address together
       -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
@@ -224,6 +228,8 @@ fn help_of_reload() {
           --wait-ready                 The app says `process.send('ready')` when it is ready
           --listen-timeout <DURATION>  Time for a worker to become ready (default 3 s, for a reload 30
                                        s)
+          --warmup <PATH>              New workers answer this path before they get traffic
+          --no-compile-cache           Do not keep compiled code for the next start
           --depends-on <NAMES>         Apps that must be ready before this app starts
 
     Stopping:

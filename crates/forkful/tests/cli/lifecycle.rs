@@ -241,9 +241,9 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       process          low_ports=false agent=true namespace=default
                        instance_var=NODE_APP_INSTANCE
                        not set: args node_args uid increment_var pid_file
-      workers          instances=1 exec_mode=fork balance=auto
-      starting         autostart=true wait_ready=false
-                       not set: listen_timeout depends_on
+      workers          instances=1 exec_mode=fork balance=auto slow_start=0s
+      starting         autostart=true wait_ready=false compile_cache=true
+                       not set: listen_timeout warmup depends_on
       stopping         kill_signal=SIGINT drain_timeout=30s
                        shutdown_with_message=false treekill=true
       restarting       autorestart=true min_uptime=1s

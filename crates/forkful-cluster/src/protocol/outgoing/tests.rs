@@ -72,11 +72,11 @@ fn connections_and_orders() {
     says(sockets_all_closed("k\""), r#"{"cmd":"NODE_SOCKET_ALL_CLOSED","key":"k\""}"#);
     says(sockets_count("k"), r#"{"cmd":"NODE_SOCKET_COUNT","key":"k","count":0}"#);
     says(probe(), r#"{"cmd":"NODE_HANDLE"}"#);
-    says(agent_drain(1000, &[]), r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000}"#);
+    says(agent_drain(1000, None, &[]), r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000}"#);
     let closes = ["8080".to_owned(), "/a \"b\".sock".to_owned()];
     says(
-        agent_drain(1000, &closes),
-        r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000,"closes":["8080","/a \"b\".sock"]}"#,
+        agent_drain(1000, Some(30_000), &closes),
+        r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000,"within_ms":30000,"closes":["8080","/a \"b\".sock"]}"#,
     );
 }
 

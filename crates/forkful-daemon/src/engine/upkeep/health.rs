@@ -24,7 +24,7 @@ const REFUSED_WITHIN: Duration = Duration::from_millis(20);
 const HEAD_BYTES_MAX: usize = 4096;
 
 /// How a worker can be reached.
-enum Way {
+pub(super) enum Way {
     /// Wait for its channel.
     Busy,
     /// A connection of its own.
@@ -117,11 +117,12 @@ impl App {
         None
     }
 
-    fn way_to(&mut self, slot: u16, generation: Generation, port: Option<u16>, now: Time) -> Way {
+    pub(super) fn way_to(&mut self, slot: u16, generation: Generation, port: Option<u16>, now: Time) -> Way {
         if let Some(port) = port {
             return Way::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         }
-        let Some(worker) = self.worker(slot, generation) else { return Way::None("it is gone".to_owned()) };
+        let Some(process) = self.process(slot, generation) else { return Way::None("it is gone".to_owned()) };
+        let worker = self.listener_of(slot, process, generation);
         if self.primary.shares_tcp(worker) {
             return match connected_pair() {
                 Ok((ours, theirs)) => match self.primary.hand_to(worker, theirs.into(), now) {
