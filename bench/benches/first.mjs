@@ -1,5 +1,5 @@
 // The first five seconds after a reload: latencies of requests at a fixed rate, each by a new connection, beside those of the
-// five seconds before; with neither a cache of compiled code nor a warm-up, with the cache, and with both.
+// five seconds before; with neither a cache of compiled code nor a warm-up, with each, and with both. Node.js 22.10 or later has the cache.
 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
