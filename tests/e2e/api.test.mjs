@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { Contract } from './lib/contract.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 /** Speaks, hears, reports a metric, and has an action of `@pm2/io`. */
@@ -32,7 +32,7 @@ describe('the API is what openapi.json says', () => {
   let definition;
   before(async () => {
     forkful = await sandbox(null);
-    const env = { SOCKET: join(forkful.directory, 'app.sock'), API_TOKEN: 'of nobody' };
+    const env = { SOCKET: join(forkful.directory, 'app.sock'), API_TOKEN: 'of nobody', FORKFUL_KEEPER: '1' };
     await forkful.start(app, { name: 'api', instances: 1, env, options: ['--max-memory-restart', '900M', '--cron-restart', '0 3 1 1 *'] });
     api = new Contract(join(forkful.home, 'forkful.sock'));
   });
@@ -128,6 +128,13 @@ describe('the API is what openapi.json says', () => {
     assert.ok((await ok('POST', '/v1/cleardump')).removed.includes(saved.path));
   });
 
+  test('another daemon in the place of this one', async () => {
+    const { pid } = await ok('GET', '/v1/ping');
+    await ok('POST', '/v1/update', { program: binary() });
+    await waitUntil('the other daemon', async () => (await forkful.daemonPid()) !== pid);
+    assert.deepEqual((await ok('GET', '/v1/apps')).apps.map((app) => app.definition.name), ['api']);
+  });
+
   test('refusals', async () => {
     const refused = async (code, ...request) => {
       const { reply } = await api.ask(...request);
@@ -141,6 +148,8 @@ describe('the API is what openapi.json says', () => {
     await refused('bad_request', 'POST', '/v1/actions/dance', { targets }, { wrong: true });
     await refused('bad_request', 'POST', '/v1/trigger', { targets, action: 'x', timeout_ms: 0 }, { wrong: true });
     await refused('bad_request', 'POST', '/v1/messages', { targets: ['api'], message: { cmd: 'NODE_HANDLE' } });
+    await refused('bad_request', 'POST', '/v1/update', { program: 'forkful' });
+    await refused('conflict', 'POST', '/v1/update', { program: '/nowhere' });
     await refused('no_such_target', 'GET', '/v1/apps/nobody');
     await refused('no_such_target', 'GET', '/v1/environment/nobody');
     await refused('no_such_target', 'GET', '/v1/logs?targets=nobody');

@@ -28,7 +28,7 @@ use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogsQuery, Ping,
-    StartRequest, Verb,
+    StartRequest, UpdateReply, UpdateRequest, Verb,
 };
 pub use log_lines::LogReader;
 
@@ -230,6 +230,11 @@ impl Client {
     /// `POST /v1/cleardump`.
     pub async fn clear_saved(&mut self) -> Result<ClearReply, ClientError> {
         self.post(Route::ClearSaved.path(), &()).await
+    }
+
+    /// `POST /v1/update`: the daemon makes way for another program.
+    pub async fn update(&mut self, request: &UpdateRequest) -> Result<UpdateReply, ClientError> {
+        self.post(Route::Update.path(), request).await
     }
 
     /// `POST /v1/messages`.

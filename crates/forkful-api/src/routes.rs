@@ -64,4 +64,6 @@ routes! {
     Resurrect = POST "/v1/resurrect",
     /// Saved states, forgotten.
     ClearSaved = POST "/v1/cleardump",
+    /// Another program in the daemon's place.
+    Update = POST "/v1/update",
 }

@@ -40,6 +40,25 @@ pub struct Ping {
     pub started_at_ms: u64,
 }
 
+/// `POST /v1/update`: another program in the daemon's place; the apps go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct UpdateRequest {
+    /// The absolute path of the program, which is a `forkful`.
+    pub program: String,
+}
+
+/// The daemon makes way for the program, which has read its state and agreed. The API is away for some milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UpdateReply {
+    /// The process id of the keeper. It becomes the new program when a daemon of that has served for so long.
+    pub keeper: u32,
+    /// See `keeper`. A daemon that dies before gives way to one of the program before.
+    pub trial_ms: u64,
+}
+
 /// `POST /v1/apps`: start apps that do not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

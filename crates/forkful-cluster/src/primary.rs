@@ -267,6 +267,17 @@ impl Primary {
         }
     }
 
+    /// From now on connections wait in the kernel's queue alone, for another daemon.
+    pub fn accept_no_more(&mut self, now: Time) {
+        self.dispatcher.accept_no_more(now, &mut self.outbox);
+        self.perform_all(now);
+    }
+
+    /// Whether every connection that was accepted is with a worker.
+    pub fn has_handed_all_over(&self) -> bool {
+        self.connections.len() == 0
+    }
+
     /// The kernel says that a connection is closed; cheap for one that is not ours.
     pub fn connection_closed(&mut self, cookie: u64) {
         self.dispatcher.connection_closed(cookie);

@@ -8,7 +8,9 @@
 //!
 //! Numbers are little-endian. Values are not mirrored by types of their own: their fields and variants are the format.
 //! - A change that readers of before understand (a field more) raises [`VERSION`], and the new field has a `serde` default.
-//! - Any other change raises `READER_MIN` too, and the reader keeps a way to read what was there before.
+//! - Any other change raises `READER_MIN` too, and the reader keeps a way to read what was there before. It comes in two
+//!   releases: one that reads the new form and writes the old one, and then one that writes it. So a version of the program
+//!   always reads what the one before and the one after it write, and an update has a way back.
 //!
 //! **Hazards.** The environment of an app is part of its definition, with its secrets: a snapshot goes to memory of the
 //! user's own processes or to files of mode 0600, never into logs, messages or reports. Times are those of the monotonic
@@ -27,6 +29,11 @@ pub const VERSION: u16 = 3;
 const VERSION_MIN: u16 = 1;
 /// Programs that write this version or a later one can read what is written now.
 const READER_MIN: u16 = 1;
+
+/// Whether a program that knows the format up to `version` can read what is written now.
+pub fn is_read_by(version: u16) -> bool {
+    READER_MIN <= version
+}
 
 pub(crate) const MAGIC: [u8; 8] = *b"forkful\0";
 pub(crate) const HEAD: usize = 24;

@@ -15,6 +15,7 @@
 //! - `conversation`: events, messages, actions; `stdin`
 //! - `persistence`: what is saved; `resurrect`: the way back · `written`: what is written down for a daemon that follows this
 //!   one; `adoption`: the way back
+//! - `update`: the program of another version looks at what was written down
 //! - `closes`: connections that ended · `wake`: the reactor and its timer
 //!
 //! The router itself, and nothing else, is `impl Engine`: the loop below, `commands` and `keep` (what clients ask for),
@@ -56,6 +57,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod time;
+mod update;
 mod upkeep;
 mod view;
 mod wake;
@@ -64,15 +66,18 @@ mod written;
 
 pub(crate) use clock::wall_ms;
 pub(crate) use signals::Signals;
+pub use update::check_state;
 pub(crate) use written::Written;
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use forkful_api::types::{ActionReply, ErrorReply};
+use forkful_core::Time;
 use forkful_core::foreground::exit_code;
 use forkful_core::random::Random;
 use forkful_core::slot::{Exit, Generation};
@@ -177,6 +182,8 @@ pub(crate) enum Phase {
     Serving,
     /// Everything is being stopped; nothing new is begun.
     Closing,
+    /// Another program is about to go on in this daemon's place; nothing new is begun.
+    MakingWay,
     /// All is done; the loop ends.
     Ended,
 }
@@ -206,6 +213,8 @@ struct Life {
     stop_signal: Option<i32>,
     /// How the process that ended last did so.
     last_exit: Option<Exit>,
+    /// The program for which this daemon makes way, and by when.
+    successor: Option<(OwnedFd, Time)>,
 }
 
 /// What is delivered after what is being done now.
@@ -266,7 +275,7 @@ impl Engine {
             options,
             persistence,
             inbox: Inbox { events: VecDeque::new(), effects: Vec::new(), back },
-            life: Life { phase: Phase::Serving, stop_signal: None, last_exit: None },
+            life: Life { phase: Phase::Serving, stop_signal: None, last_exit: None, successor: None },
         };
         Ok((engine, back_receiver))
     }
@@ -281,7 +290,7 @@ impl Engine {
         until_rest: bool,
     ) -> io::Result<()> {
         let ready = self.wake.watch()?;
-        while !(self.life.phase == Phase::Ended || until_rest && self.is_at_rest()) {
+        while !(self.has_ended() || until_rest && self.is_at_rest()) {
             self.set_timer()?;
             tokio::select! {
                 guard = ready.readable() => {
@@ -435,6 +444,18 @@ impl Engine {
             Signal::Forward(_) if !self.options.echo => drop(self.logs.reopen()),
             Signal::Forward(number) => self.apps.signal_all(number),
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.life.phase == Phase::Ended
+            || self
+                .makes_way_by()
+                .is_some_and(|by| self.apps.have_handed_all_over() || by <= self.clock.now())
+    }
+
+    /// Until when this daemon hands over what it has accepted, before another program goes on in its place.
+    fn makes_way_by(&self) -> Option<Time> {
+        self.life.successor.as_ref().filter(|_| self.life.phase == Phase::MakingWay).map(|(_, by)| *by)
     }
 
     fn is_at_rest(&self) -> bool {

@@ -93,7 +93,7 @@ impl StateFile {
                 .inspect_err(|fault| log_line!("forkful: the daemon before cannot be gone on from: {fault}"))
                 .ok()
         });
-        (Some(Self { areas, _hold: hold }), written.filter(|_| handover.died > 0))
+        (Some(Self { areas, _hold: hold }), written)
     }
 }
 

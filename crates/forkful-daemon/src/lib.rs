@@ -47,6 +47,7 @@ mod wait;
 mod watch;
 mod worker_message;
 
+pub use engine::check_state;
 pub use guard::guard;
 pub use home::Home;
 pub use left_behind::{clear_left_behind, count_left_behind, in_words as left_behind_in_words};

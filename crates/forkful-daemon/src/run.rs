@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::spec::AppSpec;
-use forkful_os::keeper::{End, Handover, Keeping, Kind};
+use forkful_keeper::keeper::TRIAL;
+use forkful_os::keeper::{End, Handover, Keeping, Kind, Update};
 use forkful_os::tree::Marks;
 use forkful_os::{priority, procinfo, tree};
 
@@ -54,6 +55,9 @@ pub struct DaemonOptions {
 /// For how long a service manager waits for apps that were saved; then the daemon is ready without them.
 const RESURRECT_PATIENCE: Duration = Duration::from_secs(60);
 
+/// For how long a daemon that makes way for another program waits for clients to read its last replies.
+const FAREWELL: Duration = Duration::from_millis(100);
+
 /// Runs the daemon until it is told to end.
 pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
     let DaemonOptions { ready, resurrect, keeper } = options;
@@ -61,6 +65,7 @@ pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
     let mut handover = inherited::receive(keeper)?;
     let keeping = handover.keeping.clone();
     let mut ready = Ready::new(ready, &mut handover);
+    let on_trial = handover.update == Update::Trial;
     let outcome = serve(home, resurrect, handover, &mut ready);
     if let Err(error) = &outcome {
         log_line!("forkful: {error}");
@@ -68,9 +73,24 @@ pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
         ready.tell(&format!("error {error}\n"));
     }
     own_log::flush();
-    // Only a daemon that was killed is followed by another one.
-    keeping.leave();
-    outcome
+    match outcome {
+        Ok(Ended::MadeWay) => Ok(()),
+        // The program before goes on.
+        Err(error) if on_trial => Err(error),
+        // Otherwise, only a daemon that was killed is followed by another one.
+        outcome => {
+            keeping.leave();
+            outcome.map(drop)
+        }
+    }
+}
+
+/// How a daemon has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    WithItsApps,
+    /// Another program goes on with them.
+    MadeWay,
 }
 
 /// What a daemon begins with, once the home is its own.
@@ -90,14 +110,13 @@ impl Beginning {
         prepare_process();
         forkful_os::cgroup::leave_others();
         forkful_os::process::ignore_hangup()?;
-        if handover.died > 0 {
-            let how = in_words(handover.last);
-            log_line!("forkful: the daemon before ended unexpectedly ({how}); this one takes its place");
-        }
+        tell_beginning(handover);
         let (state, written) = StateFile::take(handover);
         let marks = written.as_ref().and_then(Written::marks);
         let (marks, written) = if let Some(marks) = marks {
             (marks, written)
+        } else if handover.update == Update::Trial {
+            return Err(io::Error::other("this version cannot go on from what was written down"));
         } else {
             // What was kept is of no use; clients wait at the same socket.
             handover.kept.retain(|kept| kept.name.kind == Kind::Api);
@@ -107,7 +126,7 @@ impl Beginning {
     }
 }
 
-fn serve(home: Home, resurrect: bool, mut handover: Handover, ready: &mut Ready) -> io::Result<()> {
+fn serve(home: Home, resurrect: bool, mut handover: Handover, ready: &mut Ready) -> io::Result<Ended> {
     crate::panic::end_the_process();
     home.create()?;
     home_keeper::find_own_log(&home);
@@ -119,7 +138,7 @@ fn serve(home: Home, resurrect: bool, mut handover: Handover, ready: &mut Ready)
         }
         // Another daemon won the race: as good as ready.
         ready.tell("ready\n");
-        return Ok(());
+        return Ok(Ended::WithItsApps);
     };
     on_loop(serve_home(home, resurrect, (beginning, handover), ready))
 }
@@ -129,7 +148,7 @@ async fn serve_home(
     resurrect: bool,
     (beginning, mut handover): (Beginning, Handover),
     ready: &mut Ready,
-) -> io::Result<()> {
+) -> io::Result<Ended> {
     // One that has started nothing leaves nothing behind.
     let leave = |_: &io::Error| left_behind::leave(&home);
     let Beginning { lock, marks, state, written } = beginning;
@@ -156,20 +175,28 @@ async fn serve_home(
     let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
     ready.tell("ready\n");
     keeping.serves();
-    let left = keeping.clone();
-    let manager = ServiceManager::from_environment(keeping).map(Rc::new);
+    let manager = ServiceManager::from_environment(keeping.clone()).map(Rc::new);
     let revived = revives.then(|| engine.resurrect_now());
     if let Some(manager) = &manager {
         tokio::task::spawn_local(attend(Rc::clone(manager), revived));
     }
     let outcome = engine.run(&mut commands, &mut back, &mut signals, false).await;
+    keeper.abort();
+    let _ended = keeper.await;
+    if let Some(program) = engine.successor() {
+        drop(commands);
+        // Clients that read slowly ask again.
+        let _late = tokio::time::timeout(FAREWELL, hold.finish()).await;
+        keeping.make_way(&program);
+        // Nothing of it is closed, removed or let go of: all of it is the next daemon's.
+        std::mem::forget((engine, hold));
+        return Ok(Ended::MadeWay);
+    }
     if let Some(manager) = &manager {
         manager.tell("STOPPING=1");
     }
     // The loop does not turn any more, and a slow disk may take its time: that is no hang.
-    left.leave();
-    keeper.abort();
-    let _ended = keeper.await;
+    keeping.leave();
     if !hold.is_lost() {
         let _gone = fs_err::remove_file(home.socket());
     }
@@ -182,7 +209,24 @@ async fn serve_home(
     drop(commands);
     hold.finish().await;
     drop(hold);
-    outcome
+    outcome.map(|()| Ended::WithItsApps)
+}
+
+/// Says in the log what this daemon follows.
+fn tell_beginning(handover: &Handover) {
+    let how = in_words(handover.last);
+    match handover.update {
+        Update::Trial => log_line!("forkful: version {} takes the daemon's place", env!("CARGO_PKG_VERSION")),
+        Update::Undone => log_line!(
+            "forkful: the update is undone, version {} goes on: the new daemon did not last {} s ({how})",
+            env!("CARGO_PKG_VERSION"),
+            TRIAL.as_secs()
+        ),
+        Update::None if handover.died > 0 => {
+            log_line!("forkful: the daemon before ended unexpectedly ({how}); this one takes its place");
+        }
+        Update::None => {}
+    }
 }
 
 fn in_words(end: End) -> String {

@@ -90,6 +90,13 @@ impl Dispatcher {
         self.slow_start = over;
     }
 
+    /// From now on connections wait in the kernel's queue alone, for another daemon; what was accepted goes to workers still.
+    pub fn accept_no_more(&mut self, now: Time, out: &mut Outbox) {
+        self.pending_max = 0;
+        let ids: Vec<ListeningId> = self.listenings.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.watch_members(id, now, out));
+    }
+
     /// One step: what happened changes the state, and what is to be done goes into the outbox.
     pub fn step(&mut self, event: Event, now: Time, out: &mut Outbox) {
         match event {

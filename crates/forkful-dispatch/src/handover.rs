@@ -50,7 +50,7 @@ impl Dispatcher {
         self.room(id, now).saturating_sub(waiting)
     }
 
-    /// How many connections may wait in the daemon: none without a worker to serve them, one while
+    /// How many connections may wait in the daemon: none without a worker to serve them, at most one while
     /// all workers are silent (it goes to the first that answers), else the bound.
     pub(crate) fn room(&self, id: ListeningId, now: Time) -> usize {
         let active = self.workers.active().filter(|(_, worker)| worker.serves(id));
@@ -60,7 +60,7 @@ impl Dispatcher {
         } else if serving.any(|(_, worker)| worker.responsive(now)) {
             self.pending_max
         } else {
-            1
+            self.pending_max.min(1)
         }
     }
 

@@ -251,6 +251,24 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_makes_way_hands_over_what_it_has_and_accepts_no_more() {
+        let written = written(true);
+        let (mut daemon, mut out) = (taken_up(&written).0, Outbox::default());
+        let listening = written.listenings[0].id;
+        daemon.step(Event::Echoed(WORKER), at(101), &mut out);
+        take(&mut out);
+        assert!(daemon.room_left(listening, at(101)) > 0);
+        daemon.accept_no_more(at(101), &mut out);
+        let watch = Action::Watch { listening, member: 0, watch: crate::Watch::Not };
+        assert!(take(&mut out).contains(&watch));
+        assert_eq!(daemon.room_left(listening, at(101)), 0);
+        daemon.step(Event::Now(Later::Dispatch), at(101), &mut out);
+        assert!(matches!(next_line(&mut daemon, at(101)), Some(Write::Handle(_))));
+        daemon.step(Event::Due(crate::Chore::Resume), at(60_000), &mut out);
+        assert_eq!(daemon.room_left(listening, at(60_000)), 0, "however late");
+    }
+
+    #[test]
     fn a_worker_without_an_agent_gets_handle_lines_after_a_while() {
         let (mut after, actions) = taken_up(&written(false));
         assert!(!actions.contains(&Action::Tell(WORKER, Message::Echo)));

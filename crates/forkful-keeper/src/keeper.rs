@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forkful_os::keeper::{End, Frame, Kind, Name, Text};
+use forkful_os::keeper::{End, Frame, Kind, Name, Text, Update};
 
 use crate::table::Table;
 
@@ -19,6 +19,11 @@ pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
 /// A daemon that does not answer so many looks in a row hangs. Looks are counted, and not time: while everything was frozen,
 /// with the keeper, there were none.
 pub const LOOKS: u32 = 2;
+/// A daemon of another program that dies within this time gives way to one of the program before; one that lives and serves
+/// then has proved its program.
+pub const TRIAL: Duration = Duration::from_secs(5);
+
+const SIGKILL: i32 = 9;
 
 /// What the loop is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub enum Action {
     Kill,
     /// End, by this signal.
     End(i32),
+    /// Become the program of the daemon.
+    Become,
 }
 
 /// What follows the end of a daemon.
@@ -71,6 +78,19 @@ enum Phase {
     Without,
 }
 
+/// A daemon of another program in the place of the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It is to be; the daemon that there is has this time to end.
+    Ordered { by: Duration },
+    /// Its first daemon has this time to prove it.
+    Trial { until: Duration },
+    /// It was given up.
+    Undone,
+    /// It is the program of all daemons from now on.
+    Proved,
+}
+
 /// See the module's documentation. Time is from any beginning.
 #[derive(Debug)]
 pub struct Keeper<D> {
@@ -93,6 +113,10 @@ pub struct Keeper<D> {
     serves: bool,
     /// A signal for it that came before that.
     signal: Option<i32>,
+    /// The program of daemons, if it is another one than this process's.
+    program: Option<D>,
+    /// How far the last update is.
+    update: Option<Step>,
     watchdog: Watchdog,
 }
 
@@ -124,7 +148,20 @@ impl<D> Keeper<D> {
             visited: None,
             serves: false,
             signal: None,
+            program: None,
+            update: None,
         }
+    }
+
+    /// One that goes on in the place of a keeper of another program, beside the daemon that serves.
+    pub fn resume(own: u32, table: Table<D>) -> Self {
+        // Somebody may have ended meanwhile.
+        Self { table, phase: Phase::Serving, serves: true, owes_child: true, ..Self::new(own) }
+    }
+
+    /// The program to start daemons of, if it is another one than this process's.
+    pub fn program(&self) -> Option<&D> {
+        self.program.as_ref()
     }
 
     /// From now on, a daemon whose loop does not turn for so long is killed.
@@ -163,7 +200,7 @@ impl<D> Keeper<D> {
     }
 
     /// The daemon says something.
-    pub fn on_frame(&mut self, frame: Frame, descriptor: Option<D>) -> Action {
+    pub fn on_frame(&mut self, frame: Frame, descriptor: Option<D>, now: Duration) -> Action {
         match frame {
             Frame::Keep { place, name } => {
                 if let Some(descriptor) = descriptor {
@@ -178,6 +215,16 @@ impl<D> Keeper<D> {
             Frame::Reap { pid } => Action::Reap(pid),
             Frame::Ask { pid } => Action::Answer(pid),
             Frame::Tell { text } => Action::Tell(text),
+            Frame::Update => {
+                if descriptor.is_some() {
+                    (self.program, self.update) = (descriptor, Some(Step::Ordered { by: now + TRIAL }));
+                }
+                Action::Nothing
+            }
+            // A new program whose daemon gives up before it serves takes nothing with it.
+            Frame::Leave if !self.serves && matches!(self.update, Some(Step::Trial { .. })) => {
+                Action::Signal(SIGKILL)
+            }
             Frame::Leave => {
                 self.table.clear();
                 self.phase = Phase::Leaving { told: false };
@@ -203,11 +250,12 @@ impl<D> Keeper<D> {
     }
 
     /// A signal for the daemon has come. It gets it once it serves: before, a signal would kill it, and the next daemon would
-    /// know of nothing.
+    /// know of nothing. One that makes way for another leaves it to that one.
     pub fn on_signal(&mut self, signal: i32) -> Action {
+        let makes_way = matches!(self.update, Some(Step::Ordered { .. }));
         match self.phase {
             Phase::Without => Action::End(signal),
-            _ if self.serves => Action::Signal(signal),
+            _ if self.serves && !makes_way => Action::Signal(signal),
             _ => {
                 self.signal = Some(signal);
                 Action::Nothing
@@ -227,6 +275,19 @@ impl<D> Keeper<D> {
         }
         self.phase = Phase::Without;
         self.last_end = end;
+        match self.update {
+            Some(Step::Ordered { .. }) => {
+                self.update = Some(Step::Trial { until: now + TRIAL });
+                return After::Start;
+            }
+            Some(Step::Trial { .. }) => {
+                (self.program, self.update) = (None, Some(Step::Undone));
+                self.died_in_a_row = 1;
+                return After::Start;
+            }
+            Some(Step::Undone) => self.update = None,
+            Some(Step::Proved) | None => {}
+        }
         self.deaths[self.died % DEATHS_MAX] = Some(now);
         self.died += 1;
         self.died_in_a_row += 1;
@@ -239,6 +300,33 @@ impl<D> Keeper<D> {
             After::End
         } else {
             After::Without
+        }
+    }
+
+    /// How long until [`Self::on_update_due`]; `None` while there is nothing to wait for.
+    pub fn update_due_in(&self, now: Duration) -> Option<Duration> {
+        match self.update? {
+            Step::Ordered { by: due } | Step::Trial { until: due } => Some(due.saturating_sub(now)),
+            Step::Undone | Step::Proved => None,
+        }
+    }
+
+    /// The time of an update's step is over. A daemon that has not ended by then, or does not serve, is killed, which takes
+    /// nothing with it.
+    pub fn on_update_due(&mut self, now: Duration) -> Action {
+        if self.update_due_in(now) != Some(Duration::ZERO) || matches!(self.phase, Phase::Leaving { .. }) {
+            return Action::Nothing;
+        }
+        match &mut self.update {
+            Some(Step::Trial { .. }) if self.serves => {
+                self.update = Some(Step::Proved);
+                Action::Become
+            }
+            Some(Step::Ordered { by: due } | Step::Trial { until: due }) => {
+                *due = now + TRIAL;
+                Action::Signal(SIGKILL)
+            }
+            Some(Step::Undone | Step::Proved) | None => Action::Nothing,
         }
     }
 
@@ -270,7 +358,13 @@ impl<D> Keeper<D> {
         let plain = |frame| Some(Outgoing { frame, descriptor: None });
         match self.phase {
             Phase::Greeting => {
-                plain(Frame::Hello { keeper: self.own, died: self.died_in_a_row, last: self.last_end })
+                let update = match self.update {
+                    Some(Step::Trial { .. }) => Update::Trial,
+                    Some(Step::Undone) => Update::Undone,
+                    Some(Step::Ordered { .. } | Step::Proved) | None => Update::None,
+                };
+                let (keeper, died) = (self.own, self.died_in_a_row);
+                plain(Frame::Hello { keeper, died, last: self.last_end, update })
             }
             Phase::Handing(from) => match self.table.from(from) {
                 Some((place, name, descriptor)) => {
@@ -340,12 +434,16 @@ mod tests {
         keeper.begin_with(0, Kind::State, 100);
         let first = handed(&mut keeper);
         let state = Frame::Kept { place: 0, name: Name::only(Kind::State) };
-        let hello = |died, last| Frame::Hello { keeper: 7, died, last };
+        let hello = |died, last| Frame::Hello { keeper: 7, died, last, update: Update::None };
         assert_eq!(first, [(hello(0, End::Unknown), None), (state, Some(100)), (Frame::Done, None)]);
         for (place, descriptor) in [(1, 11), (2, 12), (5, 15), (2, 22)] {
-            keeper.on_frame(Frame::Keep { place, name: name(Kind::Channel, place) }, Some(descriptor));
+            keeper.on_frame(
+                Frame::Keep { place, name: name(Kind::Channel, place) },
+                Some(descriptor),
+                SECOND,
+            );
         }
-        keeper.on_frame(Frame::Drop { place: 1 }, None);
+        keeper.on_frame(Frame::Drop { place: 1 }, None, SECOND);
         assert_eq!(keeper.on_end(End::Signal(9), SECOND), After::Start);
         let kept = |place| Frame::Kept { place, name: name(Kind::Channel, place) };
         let second = handed(&mut keeper);
@@ -367,8 +465,8 @@ mod tests {
         }
         keeper.on_start();
         keeper.sent();
-        keeper.on_frame(Frame::Drop { place: 0 }, None);
-        keeper.on_frame(Frame::Drop { place: 2 }, None);
+        keeper.on_frame(Frame::Drop { place: 0 }, None, SECOND);
+        keeper.on_frame(Frame::Drop { place: 2 }, None, SECOND);
         assert_eq!(keeper.outgoing().and_then(|outgoing| outgoing.descriptor.copied()), Some(1));
         keeper.sent();
         assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Done));
@@ -379,7 +477,7 @@ mod tests {
         let mut keeper = Keeper::new(7);
         keeper.begin_with(0, Kind::State, 1);
         handed(&mut keeper);
-        assert_eq!(keeper.on_frame(Frame::Leave, None), Action::Nothing);
+        assert_eq!(keeper.on_frame(Frame::Leave, None, SECOND), Action::Nothing);
         assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Done));
         keeper.sent();
         assert_eq!(keeper.outgoing(), None);
@@ -416,8 +514,8 @@ mod tests {
         keeper.begin_with(0, Kind::Process, 1);
         handed(&mut keeper);
         assert_eq!(keeper.on_signal(15), Action::Nothing);
-        assert_eq!(keeper.on_frame(Frame::Serves, None), Action::Signal(15));
-        assert_eq!(keeper.on_frame(Frame::Serves, None), Action::Nothing, "once");
+        assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND), Action::Signal(15));
+        assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND), Action::Nothing, "once");
         assert_eq!(keeper.on_signal(2), Action::Signal(2));
         for _ in 0..5 {
             keeper.on_end(End::Signal(9), SECOND);
@@ -441,14 +539,17 @@ mod tests {
         keeper.on_child();
         let frames = handed(&mut keeper);
         assert!(frames.iter().all(|(frame, _)| *frame != Frame::Child), "it looks itself");
-        keeper.on_frame(Frame::Serves, None);
+        keeper.on_frame(Frame::Serves, None, SECOND);
         keeper.on_child();
         keeper.on_child();
         assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Child));
         keeper.sent();
         assert_eq!(keeper.outgoing(), None);
         keeper.on_end(End::Signal(9), SECOND);
-        assert_eq!(handed(&mut keeper)[0].0, Frame::Hello { keeper: 7, died: 1, last: End::Signal(9) });
+        assert_eq!(
+            handed(&mut keeper)[0].0,
+            Frame::Hello { keeper: 7, died: 1, last: End::Signal(9), update: Update::None }
+        );
     }
 
     #[test]
@@ -457,7 +558,7 @@ mod tests {
         keeper.watch(SECOND * 10);
         handed(&mut keeper);
         assert_eq!(keeper.looks_in(SECOND), None, "it does not serve yet");
-        keeper.on_frame(Frame::Serves, None);
+        keeper.on_frame(Frame::Serves, None, SECOND);
         for round in 1..=5 {
             let now = SECOND * 10 * round;
             assert_eq!(keeper.looks_in(now), Some(Duration::ZERO));
@@ -470,7 +571,7 @@ mod tests {
             assert_eq!(keeper.outgoing(), None);
             assert_eq!(keeper.looks_in(now + SECOND), Some(SECOND * 4));
             assert_eq!(keeper.on_look(now + SECOND), Action::Nothing, "it is not time");
-            keeper.on_frame(Frame::Turns, None);
+            keeper.on_frame(Frame::Turns, None, SECOND);
         }
         assert_eq!(keeper.on_look(SECOND * 100), Action::Nothing);
         assert_eq!(keeper.on_look(SECOND * 900), Action::Nothing, "all was frozen for a while");
@@ -478,7 +579,7 @@ mod tests {
         assert_eq!(keeper.on_look(SECOND * 905), Action::Kill);
         assert_eq!(keeper.on_end(End::Signal(9), SECOND * 905), After::Start);
         handed(&mut keeper);
-        keeper.on_frame(Frame::Serves, None);
+        keeper.on_frame(Frame::Serves, None, SECOND);
         assert_eq!(keeper.on_look(SECOND * 910), Action::Nothing, "the next one begins anew");
     }
 }

@@ -8,11 +8,13 @@
 //! - [`table`]: the descriptors that are held
 //! - [`keeper`]: what follows from a frame and from the end of a daemon, without system calls
 //! - [`mod@run`]: the process
+//! - [`passage`]: what it leaves to the program of another version that it becomes
 // A write to stderr that fails or waits would end or stop the keeper.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod areas;
 pub mod keeper;
+pub mod passage;
 mod run;
 pub mod table;
 

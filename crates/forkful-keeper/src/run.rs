@@ -1,21 +1,24 @@
 //! The keeper's process: waits, has [`crate::keeper`] decide, and does it.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Timelike as _, Utc};
 use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, Text, receive_frame, seat, send_frame};
-use forkful_os::process::{Exit, SpawnPlan, Standing, how_child_ended, reap_child, signal_by_pidfd};
+use forkful_os::process::{
+    Exit, SpawnPlan, Standing, become_program, how_child_ended, pidfd_of, reap_child, signal_by_pidfd,
+};
 use forkful_os::signals::SignalQueue;
 use forkful_os::{cgroup, memory, memory_file, process, procinfo, tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrUnix, sendto};
 
-use crate::areas;
 use crate::keeper::{Action, After, Keeper};
+use crate::passage::Passage;
+use crate::{areas, passage};
 
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
@@ -39,8 +42,12 @@ const READY_PLACE: u32 = 2;
 pub struct KeeperPlan {
     /// The daemon's program.
     pub program: PathBuf,
-    /// Its arguments; it finds the way to its keeper at descriptor 3.
-    pub arguments: Vec<String>,
+    /// Its name and its arguments; it finds the way to its keeper at descriptor 3.
+    pub argv: Vec<String>,
+    /// Name and arguments with which another program becomes this keeper; the number of the passage's descriptor follows.
+    pub successor: Vec<String>,
+    /// What the keeper before has left, if this process has been one.
+    pub passage: Option<OwnedFd>,
     pub env: Vec<(String, String)>,
     /// Who waits to hear that the daemon serves.
     pub ready: Option<OwnedFd>,
@@ -61,6 +68,7 @@ struct Daemon {
 
 struct Process {
     keeper: Keeper<OwnedFd>,
+    successor: Vec<String>,
     standing: Standing,
     signals: SignalQueue,
     daemon: Option<Daemon>,
@@ -73,7 +81,9 @@ struct Process {
 /// Keeps daemons running until one leaves; gives the exit code to end with, which is that daemon's.
 pub fn run(plan: KeeperPlan) -> io::Result<i32> {
     let mut process = Process::begin(plan)?;
-    process.start();
+    if process.daemon.is_none() {
+        process.start();
+    }
     // From here on, nothing but the loop is needed, and nothing is allocated.
     memory::forget_code();
     loop {
@@ -85,7 +95,7 @@ pub fn run(plan: KeeperPlan) -> io::Result<i32> {
 
 impl Process {
     fn begin(plan: KeeperPlan) -> io::Result<Self> {
-        let KeeperPlan { program, arguments, env, ready, manager, patience } = plan;
+        let KeeperPlan { program, argv, successor, passage, env, ready, manager, patience } = plan;
         process::ignore_stray_signals()?;
         // It holds what all workers have; the daemon, and by it the workers, get the limit that there was.
         let _limit = procinfo::raise_open_files_limit();
@@ -94,16 +104,11 @@ impl Process {
         // While this process is alone: the daemon begins in the same control group.
         cgroup::leave_others();
         cgroup::make_room();
-        let mut keeper = Keeper::new(std::process::id());
-        keeper.begin_with(STATE_PLACE, Kind::State, areas::create()?);
-        let words = memory_file::create("forkful-words", (PLACES_MAX * size_of::<u64>()) as u64)?;
-        keeper.begin_with(WORDS_PLACE, Kind::Words, words);
-        if let Some(ready) = ready {
-            keeper.begin_with(READY_PLACE, Kind::Ready, ready);
-        }
+        let (mut keeper, daemon) = match passage {
+            Some(passage) => go_on(&passage)?,
+            None => (first(ready)?, None),
+        };
         patience.into_iter().for_each(|patience| keeper.watch(patience));
-        let mut argv = vec![program.to_string_lossy().into_owned()];
-        argv.extend(arguments);
         let standing = Standing::new(SpawnPlan {
             program,
             argv,
@@ -119,7 +124,8 @@ impl Process {
             keeping: forkful_os::keeper::Keeping::default(),
         })?;
         let manager = manager.and_then(|name| manager_at(&name).ok());
-        Ok(Self { keeper, standing, signals, daemon: None, manager, began: Instant::now(), send_again: None })
+        let began = Instant::now();
+        Ok(Self { keeper, successor, standing, signals, daemon, manager, began, send_again: None })
     }
 
     /// One wait, and what came of it; the code to end with, if that was the end.
@@ -134,6 +140,8 @@ impl Process {
         if let Some(code) = self.look_after_daemon() {
             return Ok(Some(code));
         }
+        let due = self.keeper.on_update_due(self.began.elapsed());
+        self.act(due);
         self.hand_over();
         Ok(None)
     }
@@ -147,7 +155,8 @@ impl Process {
         let retry = self.keeper.retries_in(self.began.elapsed());
         let again = self.send_again.map(|at| at.saturating_duration_since(now));
         let look = self.keeper.looks_in(self.began.elapsed());
-        let timeout = [again, visit, retry, look].into_iter().flatten().min();
+        let update = self.keeper.update_due_in(self.began.elapsed());
+        let timeout = [again, visit, retry, look, update].into_iter().flatten().min();
         let mut fds: [PollFd<'_>; 4] = std::array::from_fn(|_| PollFd::new(&self.signals, PollFlags::IN));
         let mut count = 1;
         if let Some(daemon) = &self.daemon {
@@ -208,6 +217,10 @@ impl Process {
             Action::Reap(pid) => reap_child(pid),
             Action::Answer(pid) => answer(daemon.socket.as_fd(), pid),
             Action::Tell(text) => tell(self.manager.as_ref(), &text),
+            Action::Become => {
+                let failed = self.become_successor(daemon);
+                say(&format!("the keeper stays what it was, its daemons are new: {failed}"));
+            }
             // It may have ended this moment.
             Action::Signal(signal) => drop(signal_by_pidfd(&daemon.pidfd, signal)),
             Action::Kill => {
@@ -217,12 +230,25 @@ impl Process {
         }
     }
 
+    /// Goes on as the program of the daemon; returns only when that is not possible.
+    fn become_successor(&self, daemon: &Daemon) -> io::Error {
+        let Some(program) = self.keeper.program() else { return Errno::NOENT.into() };
+        let (file, mut open) = match passage::write(&self.keeper.table, daemon.pid, &daemon.socket) {
+            Ok(written) => written,
+            Err(error) => return error,
+        };
+        open.push(file.as_fd());
+        let mut argv = self.successor.clone();
+        argv.push(file.as_raw_fd().to_string());
+        become_program(program, &argv, &open)
+    }
+
     fn hear_daemon(&mut self) {
         for _ in 0..FRAMES_PER_TURN {
             let Some(daemon) = self.daemon.as_mut().filter(|daemon| !daemon.is_deaf) else { return };
             match receive_frame(daemon.socket.as_fd()) {
                 Ok(Some((frame, descriptor))) => {
-                    let action = self.keeper.on_frame(frame, descriptor);
+                    let action = self.keeper.on_frame(frame, descriptor, self.began.elapsed());
                     self.act(action);
                 }
                 Ok(None) => daemon.is_deaf = true,
@@ -266,7 +292,8 @@ impl Process {
     /// Starts a daemon. Where that is not possible, it is as if it had ended at once.
     fn start(&mut self) {
         let started = seat().and_then(|(ours, theirs)| {
-            let (pid, pidfd) = self.standing.start(theirs.as_fd())?;
+            let other = self.keeper.program().map(AsFd::as_fd);
+            let (pid, pidfd) = self.standing.start(theirs.as_fd(), other)?;
             Ok(Daemon { pid, pidfd, socket: ours, is_deaf: false })
         });
         match started {
@@ -302,6 +329,25 @@ impl Process {
             }
         }
     }
+}
+
+/// A keeper with its first daemon before it.
+fn first(ready: Option<OwnedFd>) -> io::Result<Keeper<OwnedFd>> {
+    let mut keeper = Keeper::new(std::process::id());
+    keeper.begin_with(STATE_PLACE, Kind::State, areas::create()?);
+    let words = memory_file::create("forkful-words", (PLACES_MAX * size_of::<u64>()) as u64)?;
+    keeper.begin_with(WORDS_PLACE, Kind::Words, words);
+    if let Some(ready) = ready {
+        keeper.begin_with(READY_PLACE, Kind::Ready, ready);
+    }
+    Ok(keeper)
+}
+
+/// One in the place of the keeper that this process has been, and its daemon.
+fn go_on(passage: &OwnedFd) -> io::Result<(Keeper<OwnedFd>, Option<Daemon>)> {
+    let Passage { table, daemon: pid, socket } = passage::read(passage)?;
+    let keeper = Keeper::resume(std::process::id(), table);
+    Ok((keeper, Some(Daemon { pid, pidfd: pidfd_of(pid)?, socket, is_deaf: false })))
 }
 
 fn answer(socket: BorrowedFd<'_>, pid: u32) {

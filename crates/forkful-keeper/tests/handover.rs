@@ -41,7 +41,7 @@ impl World {
     fn hear(&mut self) {
         let socket = self.socket.as_ref().unwrap();
         while let Ok(Some((frame, descriptor))) = receive_frame(socket.as_fd()) {
-            self.keeper.on_frame(frame, descriptor);
+            self.keeper.on_frame(frame, descriptor, Duration::ZERO);
         }
     }
 

@@ -7,5 +7,5 @@
 mod frame;
 mod link;
 
-pub use frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, TEXT_BYTES_MAX, Text};
+pub use frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, TEXT_BYTES_MAX, Text, Update};
 pub use link::{Handover, Hold, Keeping, Kept, receive_frame, seat, send_frame};

@@ -15,6 +15,11 @@ pub fn create(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// How many bytes it has.
+pub fn length(file: &OwnedFd) -> io::Result<usize> {
+    usize::try_from(rustix::fs::fstat(file)?.st_size).map_err(io::Error::other)
+}
+
 /// Reads `buffer` full from an offset; less at the end of the file. Gives the number of bytes.
 pub fn read_at(file: &OwnedFd, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
@@ -57,7 +62,7 @@ impl Words {
     /// Maps the first words of a file, which must have so many.
     pub fn map(file: &OwnedFd, count: usize) -> io::Result<Self> {
         let bytes = count * size_of::<AtomicU64>();
-        if u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0) < bytes as u64 {
+        if length(file)? < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;

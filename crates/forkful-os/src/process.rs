@@ -5,6 +5,7 @@
 
 mod flight;
 mod hygiene;
+mod program;
 mod spawn;
 
 use std::io;
@@ -17,6 +18,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 pub use flight::Flight;
 pub use hygiene::{ignore_hangup, ignore_stray_signals, prepare_long_life};
+pub use program::{become_program, open_program, own_program, path_of, runs_program, set_name};
 pub use spawn::{Standing, spawn, spawn_watched};
 
 use crate::keeper::Keeping;
@@ -238,6 +240,12 @@ pub fn reap_child(pid: u32) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let _gone = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options));
     }
+}
+
+/// A handle on a process.
+pub fn pidfd_of(pid: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
 }
 
 /// Sends a signal to exactly this process.

@@ -284,12 +284,16 @@ pub(crate) struct KillArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For after an installation of a new version. The apps are down meanwhile: their ports belong to the
-daemon that ends.
+For after an installation of a new version. With a keeper the apps go on meanwhile, and a version that
+cannot go on with them gives way to the one before: docs/UPDATE.md. Without a keeper they are stopped and
+started again.
 
 Examples:
   npm install -g forkful && forkful update")]
 pub(crate) struct UpdateArgs {
+    /// The program to update to, instead of this one.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) to: Option<std::path::PathBuf>,
     /// Return at once instead of when the apps are ready.
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -324,7 +328,7 @@ pub(crate) enum CompletionShell {
     Fish,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct DaemonArgs {
     /// Descriptor of the pipe on which readiness, or why there is none, is told.
     #[arg(long, value_name = "FD")]
@@ -339,6 +343,15 @@ pub(crate) struct DaemonArgs {
     /// Descriptor of the way to the keeper; the keeper sets it.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) keeper_fd: Option<i32>,
+    /// Descriptor of what a keeper of another version leaves to this one; that keeper sets it.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) passage: Option<i32>,
+    /// Say whether this version can go on from what a daemon has written down, in the file of this descriptor.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) check_state: Option<i32>,
+    /// The format up to which that daemon can read what this version writes down.
+    #[arg(long, value_name = "VERSION", default_value_t = 0, hide = true)]
+    pub(crate) way_back: u16,
 }
 
 fn duration(text: &str) -> Result<std::time::Duration, String> {

@@ -35,7 +35,6 @@ impl Connections {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -1,7 +1,9 @@
 //! Commands about the saved state.
 
+use std::os::fd::OwnedFd;
+
 use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
-use forkful_api::types::ActionReply;
+use forkful_api::types::{ActionReply, UpdateReply, UpdateRequest};
 
 use super::Reply;
 
@@ -23,6 +25,18 @@ pub enum Keep {
     },
     /// The home was made anew: what belongs into it is written again.
     Rewrite,
+    /// `POST /v1/update`.
+    Update {
+        request: UpdateRequest,
+        /// Answered when the program has agreed, or was refused.
+        reply: Reply<UpdateReply>,
+    },
+    /// The program has agreed.
+    MakeWay {
+        /// Not its path, which may name another file by now.
+        program: OwnedFd,
+        reply: Reply<UpdateReply>,
+    },
     /// `POST /v1/cleardump`.
     Clear { reply: Reply<ClearReply> },
 }

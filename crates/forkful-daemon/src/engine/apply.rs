@@ -48,6 +48,11 @@ pub(super) struct Plans {
 }
 
 impl Plans {
+    /// Whether a configuration is being applied.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// Makes the apps what the request says, or only says what that would take.
     pub(super) fn begin(
         &mut self,

@@ -272,6 +272,16 @@ impl Apps {
         self.all.values_mut().flat_map(|entry| entry.places.values_mut())
     }
 
+    /// From now on connections wait in the kernel's queues alone, for another daemon.
+    pub(super) fn accept_no_more(&mut self, now: Time) {
+        self.values_mut().for_each(|entry| entry.primary.accept_no_more(now));
+    }
+
+    /// Whether every connection that was accepted is with a worker.
+    pub(super) fn have_handed_all_over(&self) -> bool {
+        self.all.values().all(|entry| entry.primary.has_handed_all_over())
+    }
+
     /// Sends a signal to every process.
     pub(super) fn signal_all(&self, number: i32) {
         let places = self.all.values().flat_map(|entry| entry.places.values());

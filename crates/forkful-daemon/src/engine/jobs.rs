@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use forkful_api::types::{ActionReply, AppOutcome};
+use forkful_api::types::{ActionReply, AppOutcome, ErrorCode};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
 use forkful_core::stderr_excerpt::{cause, next_step};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::app::{App, AppId, ListenFault};
 use super::apps::Apps;
-use super::commands::answer;
+use super::commands::{answer, refuse};
 use super::faults::Ours;
 use super::persistence::SaveTicket;
 use crate::command::Reply;
@@ -409,6 +409,14 @@ impl Jobs {
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
         answer(reply, Ok(ActionReply { apps }));
+    }
+
+    /// Another daemon goes on with what is under way: its clients are told so.
+    pub(crate) fn leave_to_successor(&mut self) {
+        for reply in std::mem::take(&mut self.open).into_values().filter_map(|job| job.reply) {
+            let error = "the daemon is being updated; what was begun goes on, see `forkful list`";
+            answer(reply, Err(refuse(ErrorCode::Conflict, error, None)));
+        }
     }
 
     /// Forgets the replies that are given.

@@ -1,17 +1,19 @@
 //! Commands about the saved state: saved, brought back, forgotten.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest, SavedApp};
-use forkful_api::types::{ActionReply, ErrorCode};
+use forkful_api::types::{ActionReply, ErrorCode, UpdateReply, UpdateRequest};
 use forkful_core::supervisor::JobId;
 use forkful_os::keeper::Kept;
 
 use super::adoption::{Inheritance, Owners, Taken, end_strays};
 use super::commands::{answer, refuse};
+use super::persistence::Persistence;
 use super::resurrect::{Candidate, Resurrection, Revived, broken_states, exists_already};
 use super::written::{Written, WrittenDaemon};
-use super::{Engine, Phase, Started};
+use super::{Engine, Phase, Started, update};
 use crate::command::{Keep, Reply};
 use crate::inherited::StateFile;
 use crate::service_environment;
@@ -22,6 +24,8 @@ impl Engine {
         match keep {
             Keep::Save { request, reply } => self.save(&request, reply),
             Keep::Resurrect { request, reply } => self.resurrect(request, reply),
+            Keep::Update { request, reply } => self.update(&request, reply),
+            Keep::MakeWay { program, reply } => self.make_way(program, reply),
             Keep::Rewrite => self.rewrite_home(),
             Keep::Clear { reply } => match &self.persistence {
                 Some(persistence) => persistence.clear(reply),
@@ -50,11 +54,63 @@ impl Engine {
                 next_pm_id,
                 last_job: jobs.newest(),
                 unwatched: jobs.unwatched(),
-                is_closing: phase != Phase::Serving,
+                is_closing: matches!(phase, Phase::Closing | Phase::Ended),
                 ..WrittenDaemon::default()
             }
         });
         self.options.keeping.let_go();
+    }
+
+    /// What was written down last, if a program of another version may take it up now.
+    fn to_hand_over(&self) -> Result<&[u8], String> {
+        if self.life.phase != Phase::Serving {
+            return Err("the daemon is ending".to_owned());
+        }
+        if !self.options.keeping.is_on() {
+            return Err("this daemon has no keeper that could put another one in its place".to_owned());
+        }
+        if self.plans.is_busy() {
+            return Err("a configuration is being applied".to_owned());
+        }
+        let persistence = self.persistence.as_ref();
+        persistence.ok_or("the foreground keeps no state".to_owned()).and_then(Persistence::written)
+    }
+
+    /// Has the program of another version look at what was written down.
+    fn update(&mut self, request: &UpdateRequest, reply: Reply<UpdateReply>) {
+        let state = match self.to_hand_over() {
+            Ok(state) => state.to_vec(),
+            Err(why) => return answer(reply, Err(update::refusal(&why))),
+        };
+        update::check(request, &state, reply, &mut self.starts, self.inbox.back.clone());
+    }
+
+    /// The program can go on from there: it takes this daemon's place.
+    fn make_way(&mut self, program: OwnedFd, reply: Reply<UpdateReply>) {
+        self.write_down();
+        let keeper = self.options.keeping.keeper();
+        let refused = match (self.to_hand_over(), keeper) {
+            (Ok(_), Some(keeper)) => {
+                let trial_ms = forkful_keeper::keeper::TRIAL.as_millis() as u64;
+                answer(reply, Ok(UpdateReply { keeper, trial_ms }));
+                self.life.phase = Phase::MakingWay;
+                let now = self.clock.now();
+                self.life.successor = Some((program, now + update::HANDOVER_MAX));
+                return self.apps.accept_no_more(now);
+            }
+            (Err(why), _) => why,
+            (_, None) => "the keeper has ended".to_owned(),
+        };
+        answer(reply, Err(update::refusal(&refused)));
+    }
+
+    /// The program for which this daemon has made way, if it has. Whoever waits for a command is told to look there.
+    pub(crate) fn successor(&mut self) -> Option<OwnedFd> {
+        if self.life.phase != Phase::MakingWay {
+            return None;
+        }
+        self.jobs.leave_to_successor();
+        self.life.successor.take().map(|(program, _)| program)
     }
 
     /// From now on, what another daemon has to know is written down.

@@ -82,6 +82,11 @@ impl Persistence {
         writing.write(&changed, daemon, apps);
     }
 
+    /// What was written down last, or why another daemon could not go on from there.
+    pub(super) fn written(&self) -> Result<&[u8], String> {
+        self.writing.as_ref().map_or(Err("nothing is written down".to_owned()), Writing::written)
+    }
+
     /// Goes on with what a daemon before this one had saved.
     pub(super) fn resume(&mut self, written: &WrittenDaemon) {
         if written.owns_saved {

@@ -55,6 +55,7 @@ impl Engine {
             .into_iter()
             .chain(self.starts.next_wake())
             .chain(self.looks.next_wake())
+            .chain(self.makes_way_by())
             .min();
         self.wake.wake_at(wake, self.clock.now())
     }

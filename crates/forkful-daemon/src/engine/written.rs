@@ -168,6 +168,15 @@ impl Writing {
         }
     }
 
+    /// What was written down last, or why something is missing.
+    pub(super) fn written(&self) -> Result<&[u8], String> {
+        if self.is_told {
+            Err("its apps cannot be written down, see daemon.log".to_owned())
+        } else {
+            Ok(&self.all)
+        }
+    }
+
     /// Writes down these apps as they are now, and the rest of the daemon.
     pub(super) fn write(&mut self, changed: &BTreeSet<AppId>, mut daemon: WrittenDaemon, apps: &Apps) {
         daemon.apps = apps.len();

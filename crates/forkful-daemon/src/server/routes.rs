@@ -63,6 +63,7 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Save => of(route, keep::save),
         Route::Resurrect => of(route, keep::resurrect),
         Route::ClearSaved => of(route, keep::clear),
+        Route::Update => of(route, keep::update),
     }
 }
 

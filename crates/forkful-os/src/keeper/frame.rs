@@ -73,6 +73,29 @@ impl Name {
     }
 }
 
+impl Kind {
+    /// Its number in frames and in tables.
+    pub fn number(self) -> u32 {
+        KINDS.iter().position(|kind| *kind == self).unwrap_or(0) as u32
+    }
+
+    /// The kind of a number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        KINDS.get(number as usize).copied()
+    }
+}
+
+/// How far an update is that a daemon belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// There is none.
+    None,
+    /// The daemon is of another program than the keeper, and gives way to the one before if it dies soon.
+    Trial,
+    /// The daemon is the one before again: the new one has died soon.
+    Undone,
+}
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -99,9 +122,11 @@ pub enum Frame {
     /// To the keeper: the daemon ends on purpose. Everything is let go of, answered by [`Frame::Done`]; the keeper ends when
     /// the daemon has.
     Leave,
-    /// To the daemon, first of all: who the keeper is, how many daemons died in a row since one served, and how the last one
-    /// did.
-    Hello { keeper: u32, died: u32, last: End },
+    /// To the keeper, with a descriptor: the next daemon is to be of this program. The daemon ends, and another one goes on.
+    Update,
+    /// To the daemon, first of all: who the keeper is, how many daemons died in a row since one served, how the last one
+    /// did, and whether the daemon is part of an update.
+    Hello { keeper: u32, died: u32, last: End, update: Update },
     /// To the daemon: a descriptor that a daemon before it has had kept.
     Kept { place: u32, name: Name },
     /// To the daemon: it has everything, or, after [`Frame::Leave`], everything was let go of.
@@ -165,16 +190,7 @@ impl Frame {
     /// As it is sent.
     pub fn encode(&self) -> [u8; FRAME_BYTES] {
         let mut bytes = [0; FRAME_BYTES];
-        let of_name = |place: u32, name: Name| {
-            [
-                place,
-                KINDS.iter().position(|kind| *kind == name.kind).unwrap_or(0) as u32,
-                name.app,
-                name.of,
-                name.part,
-                0,
-            ]
-        };
+        let of_name = |place: u32, name: Name| [place, name.kind.number(), name.app, name.of, name.part, 0];
         let (op, numbers) = match *self {
             Self::Keep { place, name } => (1, of_name(place, name)),
             Self::Drop { place } => (2, [place, 0, 0, 0, 0, 0]),
@@ -186,9 +202,9 @@ impl Frame {
                 (5, [0; NUMBERS])
             }
             Self::Leave => (6, [0; NUMBERS]),
-            Self::Hello { keeper, died, last } => {
+            Self::Hello { keeper, died, last, update } => {
                 let (how, number) = last.as_numbers();
-                (7, [keeper, died, how, number, 0, 0])
+                (7, [keeper, died, how, number, update as u32, 0])
             }
             Self::Kept { place, name } => (8, of_name(place, name)),
             Self::Done => (9, [0; NUMBERS]),
@@ -200,6 +216,7 @@ impl Frame {
             Self::Serves => (12, [0; NUMBERS]),
             Self::Look => (20, [0; NUMBERS]),
             Self::Turns => (21, [0; NUMBERS]),
+            Self::Update => (13, [0; NUMBERS]),
         };
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[4..8].copy_from_slice(&u32::to_le_bytes(op));
@@ -217,10 +234,7 @@ impl Frame {
         if number(0) != MAGIC {
             return None;
         }
-        let name = || {
-            let kind = *KINDS.get(nth(1) as usize)?;
-            Some(Name { kind, app: nth(2), of: nth(3), part: nth(4) })
-        };
+        let name = || Some(Name { kind: Kind::from_number(nth(1))?, app: nth(2), of: nth(3), part: nth(4) });
         Some(match number(4) {
             1 => Self::Keep { place: nth(0), name: name()? },
             2 => Self::Drop { place: nth(0) },
@@ -234,7 +248,11 @@ impl Frame {
                     .then_some(Self::Tell { text: Text { length, bytes: text } })?
             }
             6 => Self::Leave,
-            7 => Self::Hello { keeper: nth(0), died: nth(1), last: End::from_numbers(nth(2), nth(3))? },
+            7 => {
+                let update = [Update::None, Update::Trial, Update::Undone].get(nth(4) as usize).copied()?;
+                let last = End::from_numbers(nth(2), nth(3))?;
+                Self::Hello { keeper: nth(0), died: nth(1), last, update }
+            }
             8 => Self::Kept { place: nth(0), name: name()? },
             9 => Self::Done,
             10 => Self::Ended { pid: nth(0), end: End::from_numbers(nth(1), nth(2))? },
@@ -242,6 +260,7 @@ impl Frame {
             12 => Self::Serves,
             20 => Self::Look,
             21 => Self::Turns,
+            13 => Self::Update,
             _ => return None,
         })
     }
@@ -259,7 +278,10 @@ mod tests {
             Frame::Tell { text: Text::new("READY=1\nSTATUS=ü") },
             Frame::Tell { text: Text::new(&"é".repeat(300)) },
             Frame::Leave,
-            Frame::Hello { keeper: 7, died: 5, last: End::Signal(9) },
+            Frame::Hello { keeper: 7, died: 5, last: End::Signal(9), update: Update::None },
+            Frame::Hello { keeper: 7, died: 0, last: End::Code(0), update: Update::Trial },
+            Frame::Hello { keeper: 7, died: 1, last: End::Code(1), update: Update::Undone },
+            Frame::Update,
             Frame::Done,
             Frame::Child,
             Frame::Serves,

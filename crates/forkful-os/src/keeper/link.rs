@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use super::frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, Text};
+use super::frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, Text, Update};
 use crate::memory_file::Words;
 use crate::process::Exit;
 
@@ -72,12 +72,15 @@ pub struct Handover {
     pub died: u32,
     /// How the last one did.
     pub last: End,
+    /// Whether this daemon is part of an update.
+    pub update: Update,
     pub kept: Vec<Kept>,
 }
 
 impl Default for Handover {
     fn default() -> Self {
-        Self { keeping: Keeping::default(), keeper: 0, died: 0, last: End::Unknown, kept: Vec::new() }
+        let (keeping, kept) = (Keeping::default(), Vec::new());
+        Self { keeping, keeper: 0, died: 0, last: End::Unknown, update: Update::None, kept }
     }
 }
 
@@ -85,8 +88,8 @@ impl Handover {
     /// Takes everything over from the keeper at the other end. Waits for it.
     pub fn receive(socket: OwnedFd) -> io::Result<Self> {
         let mut kept = Vec::new();
-        let (keeper, died, last) = match await_frame(socket.as_fd())? {
-            (Frame::Hello { keeper, died, last }, _) => (keeper, died, last),
+        let (keeper, died, last, update) = match await_frame(socket.as_fd())? {
+            (Frame::Hello { keeper, died, last, update }, _) => (keeper, died, last, update),
             _ => return Err(unexpected()),
         };
         let link = Arc::new(Link {
@@ -124,7 +127,7 @@ impl Handover {
             debug_assert!(place.is_some());
             let _first = link.words.set(Words::map(&words.fd, PLACES_MAX)?);
         }
-        Ok(Self { keeping: Keeping(Some(link)), keeper, died, last, kept })
+        Ok(Self { keeping: Keeping(Some(link)), keeper, died, last, update, kept })
     }
 
     /// What is kept under a name.
@@ -218,6 +221,13 @@ impl Keeping {
     pub fn serves(&self) {
         if let Some(link) = self.link() {
             link.tell(&Frame::Serves, None);
+        }
+    }
+
+    /// The daemon is about to end, and the next one is to be of this program. Everything stays kept.
+    pub fn make_way(&self, program: &OwnedFd) {
+        if let Some(link) = self.link() {
+            link.tell(&Frame::Update, Some(program.as_fd()));
         }
     }
 

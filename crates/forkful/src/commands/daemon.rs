@@ -8,6 +8,7 @@ use std::time::Duration;
 use forkful_daemon::DaemonOptions;
 use forkful_keeper::KeeperPlan;
 use forkful_os::identity::{READY_FD, take_inherited_fd};
+use forkful_os::process::{own_program, set_name};
 
 use crate::cli::DaemonArgs;
 use crate::exit::{Exit, Failure};
@@ -17,7 +18,12 @@ use crate::home;
 const PATIENCE_SECONDS: u64 = 10;
 
 pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
+    set_name();
     let ready = inherited(args.ready_fd, "readiness pipe")?;
+    if let Some(state) = inherited(args.check_state, "written-down state")? {
+        let refused = |why| Failure::new(Exit::Failed, why);
+        return forkful_daemon::check_state(&state, args.way_back).map(|()| Exit::Done).map_err(refused);
+    }
     if args.keeper_fd.is_none() && !args.no_keeper && is_wanted() {
         return keep(args, ready);
     }
@@ -40,10 +46,12 @@ pub(super) fn keeper_line(mut words: impl Iterator<Item = OsString>) -> Option<D
     if words.next()? != "daemon" {
         return None;
     }
-    let mut args = DaemonArgs { ready_fd: None, resurrect: false, no_keeper: false, keeper_fd: None };
+    let mut args = DaemonArgs::default();
     while let Some(word) = words.next() {
+        let mut number = || words.next()?.to_str()?.parse().ok();
         match word.to_str()? {
-            "--ready-fd" => args.ready_fd = Some(words.next()?.to_str()?.parse().ok()?),
+            "--ready-fd" => args.ready_fd = Some(number()?),
+            "--passage" => args.passage = Some(number()?),
             "--resurrect" => args.resurrect = true,
             _ => return None,
         }
@@ -70,12 +78,17 @@ fn patience(wish: Option<&str>) -> Option<Duration> {
 /// Keeps a daemon running until one ends on purpose, and ends as it does.
 fn keep(args: &DaemonArgs, ready: Option<OwnedFd>) -> Result<Exit, Failure> {
     let failed = |e: std::io::Error| Failure::caused(Exit::NoDaemon, e.into());
-    // A start gives the daemon its one descriptor under this number.
-    let mut arguments = vec!["daemon".to_owned(), "--keeper-fd".to_owned(), READY_FD.to_string()];
-    arguments.extend(args.resurrect.then(|| "--resurrect".to_owned()));
+    let line = |more: &[&str]| {
+        let resurrect = args.resurrect.then_some("--resurrect");
+        let words = ["forkful", "daemon"].iter().copied().chain(resurrect).chain(more.iter().copied());
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
     let plan = KeeperPlan {
-        program: std::env::current_exe().map_err(failed)?,
-        arguments,
+        program: own_program().map_err(failed)?,
+        // A start gives the daemon its one descriptor under this number.
+        argv: line(&["--keeper-fd", &READY_FD.to_string()]),
+        successor: line(&["--passage"]),
+        passage: inherited(args.passage, "keeper's passage")?,
         env: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
@@ -97,8 +110,10 @@ mod tests {
         let args = read("daemon --ready-fd 3").unwrap();
         assert_eq!((args.ready_fd, args.resurrect), (Some(3), false));
         assert!(read("daemon --resurrect").unwrap().resurrect);
+        assert_eq!(read("daemon --passage 12").unwrap().passage, Some(12));
         assert!(read("daemon").is_some());
-        let others = ["--no-keeper", "--help", "--keeper-fd 3", "--ready-fd", "--ready-fd x"];
+        let others =
+            ["--no-keeper", "--help", "--keeper-fd 3", "--ready-fd", "--ready-fd x", "--check-state 3"];
         for line in others.map(|words| format!("daemon {words}")).iter().map(String::as_str).chain(["list"]) {
             assert!(read(line).is_none(), "{line}");
         }

@@ -1,10 +1,14 @@
-//! `forkful update`: another daemon, of this program's version, with the same apps.
+//! `forkful update`: a daemon of this program, with the same apps. With a keeper they go on meanwhile; without one they are
+//! stopped and started again.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::saved::ResurrectRequest;
-use forkful_api::types::{ActionReply, REQUEST_BYTES_MAX};
+use forkful_api::types::{ActionReply, Ping, REQUEST_BYTES_MAX, UpdateReply, UpdateRequest};
+use forkful_os::process::runs_program;
 
 use super::act::tell;
 use super::kill;
@@ -15,8 +19,13 @@ use crate::home::Home;
 use crate::output;
 use crate::output::progress::Progress;
 
+/// Between two looks at how far the update is.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// What a machine without a free core takes on top of the time that the new daemon has to prove itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure> {
-    let (mut client, old) = match Client::connect(&home.socket()).await {
+    let (client, old) = match Client::connect(&home.socket()).await {
         Ok(found) => found,
         Err(ClientError::NotRunning { .. }) => {
             let nothing = ActionReply { apps: Vec::new() };
@@ -29,6 +38,99 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
         }
         Err(error) => return Err(error.into()),
     };
+    let program = match &args.to {
+        Some(program) => fs_err::canonicalize(program),
+        None => std::env::current_exe(),
+    };
+    let program = program.map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
+    if is_build(old.pid, &program) {
+        return up_to_date(home, &old, args).await;
+    }
+    if old.keeper.is_some() {
+        return in_place(home, client, old, &program, args).await;
+    }
+    if args.to.is_some() {
+        let error = "this daemon has no keeper that could put another program in its place";
+        return Err(Failure::new(Exit::Failed, error).hint("run `update` of that program itself"));
+    }
+    output::warn(
+        "this daemon has no keeper that could hand its apps over: they are stopped, and started again",
+    );
+    restart(home, client, old, args).await
+}
+
+/// Nothing is to be done.
+async fn up_to_date(home: &Home, old: &Ping, args: &UpdateArgs) -> Result<Exit, Failure> {
+    let mut client = connection::needed(home).await?;
+    if !args.json {
+        output::say(&format!("the daemon is this version already: {} (pid {})\n", old.version, old.pid))?;
+    }
+    tell(&mut client, Vec::new(), args.json).await
+}
+
+/// Whether a process runs this program, or another file with the same bytes.
+fn is_build(pid: u32, program: &Path) -> bool {
+    let running = PathBuf::from(format!("/proc/{pid}/exe"));
+    let length = |path: &Path| fs_err::metadata(path).ok().map(|file| file.len());
+    runs_program(pid, program) == Some(true)
+        || length(&running).is_some_and(|bytes| length(program) == Some(bytes))
+            && fs_err::read(&running)
+                .is_ok_and(|bytes| fs_err::read(program).is_ok_and(|other| bytes == other))
+}
+
+/// Has the daemon make way for a program that goes on with its apps.
+async fn in_place(
+    home: &Home,
+    mut client: Client,
+    old: Ping,
+    program: &Path,
+    args: &UpdateArgs,
+) -> Result<Exit, Failure> {
+    let logged = fs_err::metadata(home.daemon_log()).map_or(0, |log| log.len());
+    let progress = Progress::start("handing the apps over…".to_owned());
+    let reply = client.update(&UpdateRequest { program: program.display().to_string() }).await?;
+    drop(client);
+    let verdict = prove(home, &old, program, &reply).await;
+    drop(progress);
+    let Some(new) = verdict else {
+        let said = connection::said_since(home, logged).unwrap_or_default().join("\n");
+        let error = anyhow::anyhow!("{said}")
+            .context("the new daemon did not last; the one before goes on with the apps");
+        return Err(Failure::caused(Exit::Failed, error));
+    };
+    let mut client = Client::connect(&home.socket()).await?.0;
+    if !args.json {
+        let Ping { version, pid, .. } = &new;
+        output::say(&format!("the daemon is version {version} now (pid {pid}); its apps went on\n"))?;
+    }
+    if new.version != connection::VERSION {
+        return Ok(Exit::Done);
+    }
+    tell(&mut client, Vec::new(), args.json).await
+}
+
+/// Waits until the new daemon has proved itself; `None` when the one before goes on.
+async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> Option<Ping> {
+    let until = Instant::now() + Duration::from_millis(reply.trial_ms) + PATIENCE;
+    while Instant::now() < until {
+        // Who connects between the two daemons waits for the new one.
+        if let Ok((_, now)) = Client::connect(&home.socket()).await {
+            let is_new = runs_program(now.pid, program) == Some(true);
+            // Without its keeper a daemon goes on, and is not put to the proof.
+            if is_new && (now.keeper.is_none() || runs_program(reply.keeper, program) == Some(true)) {
+                return Some(now);
+            }
+            if !is_new && now.pid != old.pid {
+                return None;
+            }
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+    None
+}
+
+/// Stops the apps with their daemon, and starts them again with another one.
+async fn restart(home: &Home, mut client: Client, old: Ping, args: &UpdateArgs) -> Result<Exit, Failure> {
     // Values that came with callers' environments are nowhere but in the daemon's memory. One of another version may not
     // know how to tell them; then what was saved has to do, and `resurrect` names what is missing.
     let env_of = match client.environment("all", true).await {

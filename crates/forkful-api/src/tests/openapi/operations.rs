@@ -14,7 +14,7 @@ use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::types::{
     ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ListQuery, LogLine, LogStream, LogsQuery, Ping,
-    StartRequest, Verb,
+    StartRequest, UpdateReply, UpdateRequest, Verb,
 };
 
 /// The refusals of what names no app.
@@ -111,6 +111,7 @@ impl Operation {
                 Route::Trigger => schemas.request::<TriggerRequest>(),
                 Route::Save => schemas.request::<SaveRequest>(),
                 Route::Resurrect => schemas.request::<ResurrectRequest>(),
+                Route::Update => schemas.request::<UpdateRequest>(),
                 _ => None,
             },
             reply: reply(route, schemas),
@@ -219,6 +220,12 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "Forget saved states",
             "What runs now stays saved. The request's body is not looked at.",
         ),
+        Route::Update => (
+            "update",
+            "daemon",
+            "Put another program in the daemon's place",
+            "The apps go on. The program reads what the daemon has written down and agrees, or the reply is 409 with its reason and nothing has changed. After the reply the API is away for some milliseconds; clients that connect meanwhile wait.",
+        ),
     }
 }
 
@@ -247,6 +254,9 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         Route::Apply => schemas.reply::<ApplyReply>("The plan, and what became of it"),
         Route::Save => schemas.reply::<SaveReply>("What was saved, and where"),
         Route::ClearSaved => schemas.reply::<ClearReply>("The files that are gone"),
+        Route::Update => {
+            schemas.reply::<UpdateReply>("The program has agreed, and the daemon makes way for it")
+        }
     }
 }
 
@@ -268,6 +278,6 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         Route::Kill | Route::ClearSaved => &[ErrorCode::Internal],
         Route::Logs | Route::Describe | Route::Environment | Route::Messages | Route::Stdin => OF_TARGETS,
         Route::Action | Route::Trigger | Route::Resurrect => OF_CHANGES,
-        Route::Start | Route::Apply | Route::Save => OF_NEW,
+        Route::Start | Route::Apply | Route::Save | Route::Update => OF_NEW,
     }
 }

@@ -56,7 +56,7 @@ impl Image {
 
 pub(super) const SHELL: &CStr = c"/bin/sh";
 
-fn c_path(path: &Path) -> io::Result<CString> {
+pub(super) fn c_path(path: &Path) -> io::Result<CString> {
     c_text(path.as_os_str().as_bytes().to_vec())
 }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::prepared::{Files, Image};
+use super::prepared::{Files, Image, c_path};
 use super::{Failed, Flight, Orders, new_stack, start};
-use crate::process::SpawnPlan;
+use crate::process::{SpawnPlan, path_of};
 use crate::{priority, procinfo};
 
 /// See the module's documentation. A process that could not execute its program is left to who reaps all children.
@@ -24,13 +24,18 @@ impl Standing {
         Ok(Self { image, files: Files::prepare(plan)?, stack: new_stack() })
     }
 
-    /// Starts the program with this descriptor as its number 3, which must be none of 0 to 3; gives its process id and
-    /// its pidfd.
-    pub fn start(&mut self, channel: BorrowedFd<'_>) -> io::Result<(u32, OwnedFd)> {
+    /// Starts the program, or another one in its stead, with this descriptor as its number 3, which must be none of 0 to 3;
+    /// gives its process id and its pidfd.
+    pub fn start(
+        &mut self,
+        channel: BorrowedFd<'_>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> io::Result<(u32, OwnedFd)> {
+        let other = other.map(|file| c_path(&path_of(file))).transpose()?;
         let flight = Flight::default();
         let [stdin, stdout, stderr, _] = self.files.raw();
         let orders = Orders {
-            program: &self.image.program,
+            program: other.as_ref().unwrap_or(&self.image.program),
             cwd: &self.image.cwd,
             argv: &self.image.argv_pointers,
             shell_argv: &self.image.shell_argv_pointers,

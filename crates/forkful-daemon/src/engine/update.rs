@@ -1,0 +1,150 @@
+//! An update: the program of another version reads what this daemon has written down and says whether it can go on from
+//! there. Only then this daemon makes way for it.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use forkful_api::types::{ErrorCode, UpdateReply, UpdateRequest};
+use forkful_core::snapshot;
+use forkful_os::memory_file;
+use forkful_os::process::{self, Child, Exit, Flight, SpawnPlan};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+
+use super::Back;
+use super::commands::{answer, refuse};
+use super::starting::Starts;
+use crate::command::{Command, Keep, Reply};
+use crate::wait::ended;
+
+/// The other program has this long to answer; it takes some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long connections that were accepted are handed over, before this daemon ends.
+pub(super) const HANDOVER_MAX: Duration = Duration::from_millis(100);
+/// The most of what it says.
+const WORDS_BYTES: usize = 4096;
+
+const SIGKILL: i32 = 9;
+
+/// Has a program check a state, which is what was written down last, and then has this daemon make way.
+pub(super) fn check(
+    request: &UpdateRequest,
+    state: &[u8],
+    reply: Reply<UpdateReply>,
+    starts: &mut Starts,
+    back: UnboundedSender<Back>,
+) {
+    let path = request.program.clone();
+    let prepared = process::open_program(Path::new(&path)).and_then(|program| {
+        let copy = memory_file::create("forkful-state-copy", state.len() as u64)?;
+        memory_file::write_at(&copy, 0, state)?;
+        Ok((program, copy, memory_file::create("forkful-words", WORDS_BYTES as u64)?))
+    });
+    let (program, state, words) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => return answer(reply, Err(refusal(&format!("{path} cannot be executed: {error}")))),
+    };
+    let plan = plan(&program, state, &words);
+    let (flight, started) = starts.start_helper(move |flight| start(plan?, flight));
+    tokio::task::spawn_local(async move {
+        let said = match timeout(PATIENCE, started).await {
+            Ok(Ok(Ok(child))) => {
+                let exit = listen(&child).await;
+                // The engine is gone only when the daemon ends.
+                let _gone = back.send(Back::HelperEnded { pid: child.pid });
+                exit
+            }
+            Ok(Ok(Err(why))) => Err(why),
+            Ok(Err(_)) => Err("no thread can be had to start it".to_owned()),
+            Err(_) => {
+                flight.cancel();
+                Err(format!("it did not start within {} s", PATIENCE.as_secs()))
+            }
+        };
+        match said {
+            Ok(()) => {
+                let _gone = back.send(Back::Step(Command::Keep(Keep::MakeWay { program, reply })));
+            }
+            Err(why) => {
+                let why = told(&words).unwrap_or(why);
+                answer(reply, Err(refusal(&format!("{path} cannot take the daemon's place: {why}"))));
+            }
+        }
+    });
+}
+
+/// Nothing has changed.
+pub(super) fn refusal(error: &str) -> forkful_api::types::ErrorReply {
+    refuse(ErrorCode::Conflict, error, Some("the daemon goes on as it was, and so do its apps".to_owned()))
+}
+
+fn plan(program: &OwnedFd, state: OwnedFd, words: &OwnedFd) -> Result<SpawnPlan, String> {
+    let way_back = snapshot::VERSION.to_string();
+    let line = ["forkful", "daemon", "--check-state", "3", "--way-back", &way_back];
+    let words = || words.try_clone().map_err(|error| error.to_string());
+    Ok(SpawnPlan {
+        program: process::path_of(program.as_fd()),
+        argv: line.map(str::to_owned).to_vec(),
+        env: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        cwd: "/".into(),
+        stdin: None,
+        stdout: words()?,
+        stderr: words()?,
+        channel: Some(state),
+        run_as: None,
+        mark: None,
+        groups: None,
+        // It ends with the daemon whose question it answers.
+        keeping: forkful_os::keeper::Keeping::default(),
+    })
+}
+
+fn start(plan: SpawnPlan, flight: &Flight) -> Result<Child, String> {
+    process::spawn_watched(plan, flight).map_err(|error| format!("{error}: {}", error.source))
+}
+
+/// Waits for the answer.
+async fn listen(child: &Child) -> Result<(), String> {
+    let exit = timeout(PATIENCE, ended(child)).await;
+    let _gone = child.signal_group(SIGKILL);
+    let _reaped = child.try_wait(true);
+    match exit {
+        Ok(Ok(Exit::Code(0))) => Ok(()),
+        Ok(Ok(Exit::Code(code))) => Err(format!("its check ended with code {code}")),
+        Ok(Ok(Exit::Signal(signal, _))) => {
+            Err(format!("its check was ended by {}", forkful_core::slot::Exit::Signal(signal)))
+        }
+        Ok(Err(error)) => Err(format!("its check cannot be watched: {error}")),
+        Err(_) => Err(format!("its check did not end within {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// What the program has said.
+fn told(words: &OwnedFd) -> Option<String> {
+    let mut bytes = [0; WORDS_BYTES];
+    memory_file::read_at(words, 0, &mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches('\0').trim();
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether this program can go on from what a daemon has written down, and, if need be, that one again from what this
+/// program writes: it reads formats up to `way_back`.
+pub fn check_state(state: &OwnedFd, way_back: u16) -> Result<(), String> {
+    let mut bytes = memory_file::length(state).map(|length| vec![0; length]).map_err(|e| e.to_string())?;
+    memory_file::read_at(state, 0, &mut bytes).map_err(|error| error.to_string())?;
+    let written =
+        super::Written::read(&bytes).map_err(|fault| format!("its state cannot be read: {fault}"))?;
+    written.marks().ok_or("its state names no daemon")?;
+    if snapshot::is_read_by(way_back) {
+        return Ok(());
+    }
+    let version = snapshot::VERSION;
+    Err(format!(
+        "there would be no way back: this program writes version {version} of the format, the one that runs reads up to {way_back}"
+    ))
+}

@@ -1,0 +1,171 @@
+//! An update, step by step, on virtual time: whatever dies, hangs, leaves or is signalled between two steps, a daemon that can
+//! goes on with what is kept.
+
+use std::time::Duration;
+
+use forkful_keeper::keeper::{Action, After, Keeper, TRIAL};
+use forkful_os::keeper::{End, Frame, Kind, Update};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a daemon gets that starts now.
+fn handed(keeper: &mut Keeper<u32>) -> Vec<(Frame, Option<u32>)> {
+    keeper.on_start();
+    let mut frames = Vec::new();
+    while let Some(outgoing) = keeper.outgoing() {
+        frames.push((outgoing.frame, outgoing.descriptor.copied()));
+        keeper.sent();
+    }
+    frames
+}
+
+/// How far an update is when something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Point {
+    /// The new program is still reading what was written down.
+    Checking,
+    /// The daemon has told of the new program, and has not ended.
+    Ordered,
+    /// A daemon of the new program has begun, and was told nothing yet.
+    Begun,
+    /// It was told that it is on trial.
+    Greeted,
+    /// It has everything, and does not serve yet.
+    Handed,
+    Serves,
+    /// Its time is over.
+    Proved,
+}
+
+const OLD: Option<u32> = None;
+const NEW: Option<u32> = Some(99);
+const POINTS: [Point; 7] = [
+    Point::Checking,
+    Point::Ordered,
+    Point::Begun,
+    Point::Greeted,
+    Point::Handed,
+    Point::Serves,
+    Point::Proved,
+];
+
+/// A keeper whose update is so far, a second after it began.
+fn updating(point: Point) -> Keeper<u32> {
+    let mut keeper = Keeper::new(7);
+    keeper.begin_with(0, Kind::Process, 1);
+    handed(&mut keeper);
+    keeper.on_frame(Frame::Serves, None, SECOND);
+    if point >= Point::Ordered {
+        keeper.on_frame(Frame::Update, Some(99), SECOND);
+    }
+    if point >= Point::Begun {
+        assert_eq!(keeper.on_end(End::Code(0), SECOND), After::Start);
+        keeper.on_start();
+    }
+    for reached in [Point::Greeted, Point::Handed, Point::Handed] {
+        if point >= reached {
+            keeper.sent();
+        }
+    }
+    if point >= Point::Serves {
+        keeper.on_frame(Frame::Serves, None, SECOND);
+    }
+    if point == Point::Proved {
+        assert_eq!(keeper.on_update_due(SECOND + TRIAL), Action::Become);
+    }
+    keeper
+}
+
+#[test]
+fn a_daemon_that_dies_at_any_step_of_an_update_is_followed_by_one_that_goes_on() {
+    let now = SECOND * 2;
+    for point in POINTS {
+        let mut keeper = updating(point);
+        assert_eq!(keeper.on_end(End::Signal(9), now), After::Start, "{point:?}");
+        let (program, died, update) = match point {
+            Point::Checking => (OLD, 1, Update::None),
+            // It was about to end.
+            Point::Ordered => (NEW, 0, Update::Trial),
+            Point::Begun | Point::Greeted | Point::Handed | Point::Serves => (OLD, 1, Update::Undone),
+            Point::Proved => (NEW, 1, Update::None),
+        };
+        assert_eq!(keeper.program().copied(), program, "{point:?}");
+        let frames = handed(&mut keeper);
+        assert_eq!(frames[0].0, Frame::Hello { keeper: 7, died, last: End::Signal(9), update }, "{point:?}");
+        assert_eq!(frames[1].1, Some(1), "what was kept is there, {point:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_hangs_at_any_step_of_an_update_is_killed_in_time() {
+    for point in POINTS {
+        let mut keeper = updating(point);
+        assert_eq!(keeper.on_update_due(SECOND + TRIAL - Duration::from_millis(1)), Action::Nothing);
+        let due = keeper.update_due_in(SECOND * 2);
+        let waits = !matches!(point, Point::Checking | Point::Proved);
+        assert_eq!(due, waits.then(|| TRIAL - SECOND), "{point:?}");
+        let expected = match point {
+            Point::Checking | Point::Proved => Action::Nothing,
+            Point::Serves => Action::Become,
+            Point::Ordered | Point::Begun | Point::Greeted | Point::Handed => Action::Signal(9),
+        };
+        assert_eq!(keeper.on_update_due(SECOND + TRIAL), expected, "{point:?}");
+        assert_eq!(keeper.on_update_due(SECOND + TRIAL), Action::Nothing, "once, {point:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_leaves_at_any_step_of_an_update_leaves_only_when_it_serves() {
+    for point in POINTS {
+        let mut keeper = updating(point);
+        let action = keeper.on_frame(Frame::Leave, None, SECOND * 2);
+        let gives_up = matches!(point, Point::Begun | Point::Greeted | Point::Handed);
+        assert_eq!(action, if gives_up { Action::Signal(9) } else { Action::Nothing }, "{point:?}");
+        let expected = if gives_up { After::Start } else { After::End };
+        assert_eq!(keeper.on_end(End::Code(1), SECOND * 2), expected, "{point:?}");
+    }
+}
+
+#[test]
+fn a_signal_at_any_step_of_an_update_reaches_the_daemon_that_serves_next() {
+    for point in POINTS {
+        let mut keeper = updating(point);
+        let at_once = matches!(point, Point::Checking | Point::Serves | Point::Proved);
+        let expected = if at_once { Action::Signal(15) } else { Action::Nothing };
+        assert_eq!(keeper.on_signal(15), expected, "{point:?}");
+        if !at_once {
+            keeper.on_end(End::Signal(9), SECOND * 2);
+            handed(&mut keeper);
+            assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND * 2), Action::Signal(15), "{point:?}");
+        }
+    }
+}
+
+#[test]
+fn an_update_may_follow_one_that_is_on_trial_or_was_undone() {
+    for point in POINTS {
+        let mut keeper = updating(point);
+        keeper.on_frame(Frame::Update, Some(100), SECOND * 2);
+        keeper.on_end(End::Code(0), SECOND * 2);
+        assert_eq!(keeper.program(), Some(&100), "{point:?}");
+        keeper.on_end(End::Code(1), SECOND * 2);
+        assert_eq!(keeper.program(), None, "back to that of the keeper, {point:?}");
+        // A fault of the one before is no part of the update any more.
+        keeper.on_end(End::Signal(11), SECOND * 2);
+        let hello = Frame::Hello { keeper: 7, died: 2, last: End::Signal(11), update: Update::None };
+        assert_eq!(handed(&mut keeper)[0].0, hello);
+    }
+}
+
+#[test]
+fn a_keeper_that_has_become_another_program_goes_on_where_it_was() {
+    let mut before = Keeper::new(7);
+    before.begin_with(4, Kind::Process, 1);
+    let mut keeper = Keeper::resume(7, before.table);
+    assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Child), "who ended meanwhile");
+    keeper.sent();
+    assert_eq!((keeper.outgoing(), keeper.program()), (None, None));
+    assert_eq!(keeper.on_signal(15), Action::Signal(15));
+    assert_eq!(keeper.on_end(End::Signal(9), SECOND), After::Start);
+    assert_eq!(handed(&mut keeper)[1].1, Some(1));
+}

@@ -1,0 +1,118 @@
+//! Programs by their descriptors, so that what was looked at is what is executed, whatever happens to the file's name: a
+//! process that becomes another program, and one that starts its own program again.
+
+use std::ffi::{CString, c_char};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+
+unsafe extern "C" {
+    /// The environment of this process, see environ(7).
+    static environ: *const *const c_char;
+}
+
+/// What processes of ours are called in lists (`comm`), where the kernel would name them after a descriptor.
+const NAME: &std::ffi::CStr = c"forkful";
+
+/// Opens a program to be executed later. It need not be readable.
+pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
+    let file = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let found = fstat(&file)?;
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    if is_file && found.st_mode & 0o111 != 0 { Ok(file) } else { Err(Errno::ACCESS.into()) }
+}
+
+/// Where other processes of this user find a file that this one has open.
+pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+}
+
+/// The program of this process, for others to execute: the very one, also when its file was replaced or removed.
+pub fn own_program() -> io::Result<PathBuf> {
+    let own = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    if open_program(&own).is_ok() { Ok(own) } else { std::env::current_exe() }
+}
+
+/// Whether a process runs the program at this path, and no other file of that name. `None` where that cannot be told.
+pub fn runs_program(pid: u32, program: &Path) -> Option<bool> {
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    Some(identity(Path::new(&format!("/proc/{pid}/exe")))? == identity(program)?)
+}
+
+/// Names this process in lists.
+pub fn set_name() {
+    // A name of at most 15 bytes is never refused.
+    let _named = rustix::thread::set_name(NAME);
+}
+
+/// Becomes another program, with the same number, children, signal mask and environment; these descriptors stay open in
+/// it. Returns only when that is not possible, and then nothing has changed.
+pub fn become_program(program: &OwnedFd, arguments: &[String], keep: &[BorrowedFd<'_>]) -> io::Error {
+    let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
+    let Ok(texts) = texts else { return Errno::INVAL.into() };
+    let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+    pointers.push(ptr::null());
+    let failed = keep.iter().try_for_each(|fd| set_close_on_exec(*fd, false)).err().unwrap_or_else(|| {
+        // SAFETY: texts and lists end as the call expects, and outlive it; nobody changes the environment meanwhile, because
+        // no other thread of a keeper exists. `environ` is the C library's own.
+        unsafe { libc::fexecve(program.as_fd().as_raw_fd(), pointers.as_ptr(), environ) };
+        io::Error::last_os_error()
+    });
+    for fd in keep {
+        // It could be set before.
+        let _set = set_close_on_exec(*fd, true);
+    }
+    failed
+}
+
+fn set_close_on_exec(fd: BorrowedFd<'_>, closes: bool) -> io::Result<()> {
+    let mut flags = fcntl_getfd(fd)?;
+    flags.set(FdFlags::CLOEXEC, closes);
+    Ok(fcntl_setfd(fd, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_a_file_that_may_be_executed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        std::fs::write(&file, "text").unwrap();
+        assert!(open_program(&file).is_err());
+        assert!(open_program(folder.path()).is_err());
+        assert!(open_program(Path::new("/nowhere")).is_err());
+        let shell = open_program(Path::new("/bin/sh")).unwrap();
+        assert_eq!(
+            std::fs::metadata(path_of(shell.as_fd())).unwrap().ino(),
+            std::fs::metadata("/bin/sh").unwrap().ino()
+        );
+    }
+
+    #[test]
+    fn the_own_program_is_told_from_others() {
+        let own = own_program().unwrap();
+        assert_eq!(runs_program(std::process::id(), &own), Some(true));
+        assert_eq!(runs_program(std::process::id(), Path::new("/bin/sh")), Some(false));
+        assert_eq!(runs_program(std::process::id(), Path::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn what_is_no_program_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        crate::testing::write_executable(&file, "\x7fELF and nothing more");
+        let (program, kept) = (open_program(&file).unwrap(), std::fs::File::open("/dev/null").unwrap());
+        let failed = become_program(&program, &["x".to_owned()], &[kept.as_fd()]);
+        assert_eq!(failed.raw_os_error(), Some(libc::ENOEXEC));
+        assert!(fcntl_getfd(&kept).unwrap().contains(FdFlags::CLOEXEC));
+        let failed = become_program(&program, &["a\0b".to_owned()], &[]);
+        assert_eq!(failed.raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,181 @@
+// An update in place: another build of Forkful takes the daemon's place, then the keeper's, and neither a client nor a worker
+// notices. One that cannot gives way to the one before. The requests are counted by kind; the clients retry nothing
+// (lib/load.mjs).
+//
+// The other build is a copy of the binary with a few bytes behind its end, which no loader reads: another file with other
+// content, which is what `update` goes by, and the same code.
+import assert from 'node:assert/strict';
+import { appendFileSync, copyFileSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+import { freePort, get } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
+import { NEWEST } from './lib/nodes.mjs';
+import { FAILED, binary, sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
+const PID = /^\d+$/;
+
+/** Where the other builds are. */
+let folder = '';
+/** Another build. */
+let next = '';
+
+before(() => {
+  folder = mkdtempSync(join(tmpdir(), 'forkful-builds-'));
+  next = build('next');
+});
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Makes a build of the same code. @param {string} name */
+function build(name) {
+  const path = join(folder, name);
+  copyFileSync(binary(), path);
+  appendFileSync(path, name);
+  return path;
+}
+
+/** Makes a program of a text. @param {string} name @param {string} text */
+function program(name, text) {
+  const path = join(folder, name);
+  writeFileSync(path, text, { mode: 0o755 });
+  return path;
+}
+
+/** Answers with its pid. */
+function plain({ require }) {
+  require('http').createServer((_request, response) => {
+    const text = String(process.pid);
+    response.setHeader('Content-Length', text.length).end(text);
+  }).listen(Number(process.env.PORT));
+}
+
+const runs = (pid) => readlinkSync(`/proc/${pid}/exe`).replace(' (deleted)', '');
+
+/** Starts an app with a keeper; gives what the tests ask again and again. */
+async function kept(t, balance = 'direct') {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  const env = { PORT: String(port), FORKFUL_KEEPER: '1' };
+  await forkful.start(plain, { name: 'app', instances: 2, options: ['--balance', balance], env });
+  const workers = async () => (await forkful.jlist('app')).map(({ pid, pm2_env: { status, restart_time } }) => `${pid} ${status} ${restart_time}`);
+  const ping = async () => JSON.parse((await forkful.ok(['ping', '--json'])).stdout);
+  return { forkful, port, workers, ping };
+}
+
+/** Does something while clients of both kinds ask; fails if a request does. */
+async function underLoad(t, port, act) {
+  const load = startLoad({ port, closing: 8, keeping: 8, expect: PID });
+  t.after(() => load.stop());
+  const busy = async () => {
+    const reached = load.counts.success + 1000;
+    await waitUntil('a busy app', () => load.counts.success >= reached || load.failed > 0, 120_000);
+  };
+  await busy();
+  await act();
+  await busy();
+  const { success, ...failed } = await load.stop();
+  assert.ok(success > 0);
+  assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+}
+
+test('an update and the way back under load: no request fails, and workers and keeper keep their pids', async (t) => {
+  const { forkful, port, workers, ping } = await kept(t);
+  const [before, { keeper, pid: first }] = [await workers(), await ping()];
+  await underLoad(t, port, async () => {
+    let daemon = first;
+    for (const to of [next, binary()]) {
+      const { stdout } = await forkful.ok(['update'], { program: to });
+      assert.match(stdout, /its apps went on/);
+      const now = await ping();
+      assert.notEqual(now.pid, daemon);
+      assert.equal(now.keeper, keeper);
+      assert.deepEqual([runs(now.pid), runs(keeper)], [to, to]);
+      assert.deepEqual(await workers(), before);
+      daemon = now.pid;
+    }
+  });
+  const { stdout } = await forkful.ok(['update']);
+  assert.match(stdout, /is this version already/);
+  await forkful.ok(['reload', 'app']);
+  const after = await workers();
+  assert.ok(after.length === 2 && after.every((worker) => !before.includes(worker)));
+});
+
+for (const balance of ['exact', 'auto']) {
+  test(`${balance}: no request fails in an update`, async (t) => {
+    const { forkful, port, workers } = await kept(t, balance);
+    const before = await workers();
+    await underLoad(t, port, () => forkful.ok(['update'], { program: next }));
+    assert.deepEqual(await workers(), before);
+  });
+}
+
+const BROKEN = {
+  'is no program': ['\x7fELF and nothing more', /cannot take the daemon's place/],
+  'ends at once': ['#!/bin/sh\nexit 3\n', /its check ended with code 3/],
+  'refuses the state': ['#!/bin/sh\necho "error: it has version 9 of the format" >&2\nexit 1\n', /it has version 9 of the format/],
+  'agrees and ends at once': ['#!/bin/sh\ncase "$*" in *--check-state*) exit 0;; esac\nexit 7\n', /did not last[^]*code 7/],
+};
+
+test('a program that cannot go on leaves everything as it was', async (t) => {
+  const { forkful, port, workers, ping } = await kept(t);
+  const [before, { keeper }] = [await workers(), await ping()];
+  await underLoad(t, port, async () => {
+    for (const [what, [text, reason]] of Object.entries(BROKEN)) {
+      const { code, stderr } = await forkful.fails(['update', '--to', program('broken', text)]);
+      assert.equal(code, FAILED, what);
+      assert.match(stderr, reason, what);
+      const now = await ping();
+      assert.equal(now.keeper, keeper, what);
+      assert.deepEqual([runs(now.pid), runs(keeper)], [binary(), binary()], what);
+      assert.deepEqual(await workers(), before, what);
+    }
+  });
+});
+
+test('a new daemon that dies after it has taken over gives way to the one before, whatever has happened to its file', async (t) => {
+  const { forkful, port, workers, ping } = await kept(t);
+  // The keeper runs a build whose file is gone.
+  const gone = build('gone');
+  await forkful.ok(['update'], { program: gone });
+  rmSync(gone);
+  const [before, { keeper, pid: old }] = [await workers(), await ping()];
+  await underLoad(t, port, async () => {
+    const update = forkful.spawn(['update'], { program: next });
+    const trial = await waitUntil('the new daemon', async () => {
+      const { pid } = await ping();
+      return pid !== old && pid;
+    });
+    assert.equal(runs(trial), next);
+    process.kill(trial, 'SIGKILL');
+    const { code, stderr } = await update.outcome;
+    assert.equal(code, FAILED);
+    assert.match(stderr, /did not last[^]*the update is undone.*SIGKILL/);
+    const now = await ping();
+    assert.deepEqual([runs(now.pid), runs(keeper), now.keeper], [gone, gone, keeper]);
+    assert.deepEqual(await workers(), before);
+  });
+  // A daemon that is killed later is followed by one of the same build.
+  process.kill((await ping()).pid, 'SIGKILL');
+  await waitUntil('another daemon', async () => runs((await ping()).pid) === gone);
+  assert.deepEqual(await workers(), before);
+});
+
+test('without a keeper an update says that the apps stop, and starts them again', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  await forkful.start(plain, { name: 'app', instances: 2, env: { PORT: String(port), FORKFUL_KEEPER: '0' } });
+  const before = (await forkful.jlist('app')).map(({ pid }) => pid);
+  const { code, stderr: refused } = await forkful.fails(['update', '--to', next]);
+  assert.equal(code, FAILED);
+  assert.match(refused, /no keeper/);
+  const { stderr } = await forkful.ok(['update'], { program: next });
+  assert.match(stderr, /no keeper.*stopped, and started again/);
+  const now = (await forkful.jlist('app')).map(({ pid }) => pid);
+  assert.ok(now.length === 2 && now.every((pid) => !before.includes(pid)));
+  assert.match((await get(port)).body, PID);
+});
