@@ -32,7 +32,7 @@ describe('the API is what openapi.json says', () => {
   let definition;
   before(async () => {
     forkful = await sandbox(null);
-    const env = { SOCKET: join(forkful.directory, 'app.sock'), API_TOKEN: 'of nobody', FORKFUL_KEEPER: '1' };
+    const env = { SOCKET: join(forkful.directory, 'app.sock'), API_TOKEN: 'of nobody' };
     await forkful.start(app, { name: 'api', instances: 1, env, options: ['--max-memory-restart', '900M', '--cron-restart', '0 3 1 1 *'] });
     api = new Contract(join(forkful.home, 'forkful.sock'));
   });

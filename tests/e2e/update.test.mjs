@@ -5,7 +5,7 @@
 // The other build is a copy of the binary with a few bytes behind its end, which no loader reads: another file with other
 // content, which is what `update` goes by, and the same code.
 import assert from 'node:assert/strict';
-import { appendFileSync, copyFileSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -59,7 +59,7 @@ const runs = (pid) => readlinkSync(`/proc/${pid}/exe`).replace(' (deleted)', '')
 async function kept(t, balance = 'direct') {
   const forkful = await sandbox(t, NEWEST);
   const port = await freePort();
-  const env = { PORT: String(port), FORKFUL_KEEPER: '1' };
+  const env = { PORT: String(port) };
   await forkful.start(plain, { name: 'app', instances: 2, options: ['--balance', balance], env });
   const workers = async () => (await forkful.jlist('app')).map(({ pid, pm2_env: { status, restart_time } }) => `${pid} ${status} ${restart_time}`);
   const ping = async () => JSON.parse((await forkful.ok(['ping', '--json'])).stdout);
@@ -100,8 +100,12 @@ test('an update and the way back under load: no request fails, and workers and k
   });
   const { stdout } = await forkful.ok(['update']);
   assert.match(stdout, /is this version already/);
+  // New workers may open as many files as those before.
+  const limits = (worker) => /Max open files.*/.exec(readFileSync(`/proc/${worker.split(' ')[0]}/limits`, 'utf8'))[0];
+  const limited = limits(before[0]);
   await forkful.ok(['reload', 'app']);
   const after = await workers();
+  for (const worker of after) assert.equal(limits(worker), limited);
   assert.ok(after.length === 2 && after.every((worker) => !before.includes(worker)));
 });
 

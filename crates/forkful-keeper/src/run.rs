@@ -101,9 +101,6 @@ impl Process {
         let _limit = procinfo::raise_open_files_limit();
         let signals = SignalQueue::of(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGUSR2, SIGTERM])?;
         tree::set_subreaper()?;
-        // While this process is alone: the daemon begins in the same control group.
-        cgroup::leave_others();
-        cgroup::make_room();
         let (mut keeper, daemon) = match passage {
             Some(passage) => go_on(&passage)?,
             None => (first(ready)?, None),
@@ -333,6 +330,9 @@ impl Process {
 
 /// A keeper with its first daemon before it.
 fn first(ready: Option<OwnedFd>) -> io::Result<Keeper<OwnedFd>> {
+    // While this process is alone: the daemon begins in the same control group.
+    cgroup::leave_others();
+    cgroup::make_room();
     let mut keeper = Keeper::new(std::process::id());
     keeper.begin_with(STATE_PLACE, Kind::State, areas::create()?);
     let words = memory_file::create("forkful-words", (PLACES_MAX * size_of::<u64>()) as u64)?;

@@ -18,5 +18,7 @@ pub use sockets::{
 pub use stat::{Scheduled, command_line, cpu_time, resident_bytes, scheduled, start_time, waits_in};
 pub(crate) use stat::{end_of, is_of_this_user, read_text};
 
-pub(crate) use limits::original_open_files_limit;
+#[cfg(test)]
+pub(crate) use limits::CHANGING;
+pub(crate) use limits::{original_open_files_limit, restore_open_files_limit};
 pub(crate) use stat::{Stat, read_stat};

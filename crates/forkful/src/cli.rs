@@ -282,7 +282,7 @@ pub(crate) struct KillArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "\
 For after an installation of a new version. With a keeper the apps go on meanwhile, and a version that
 cannot go on with them gives way to the one before: docs/UPDATE.md. Without a keeper they are stopped and

@@ -85,14 +85,14 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Apply(args) => connected(async |home| apply::run(&home, &args).await),
         Verb::Delete(args) => connected(async |home| act::on_targets(&home, args, act::DELETE).await),
         Verb::Scale(args) => connected(async |home| scale::run(&home, args).await),
-        Verb::Complete(args) => connected(async |home| complete::run(&home, &args).await),
+        Verb::Complete(args) => on_runtime(async |home| complete::run(&home, &args).await),
         Verb::List(args) => connected(async |home| list::run(&home, &args).await),
         Verb::Jlist(args) => connected(async |home| jlist::run(&home, &args).await),
         Verb::Prettylist(args) => connected(async |home| jlist::pretty(&home, &args).await),
         Verb::Trigger(args) => connected(async |home| trigger::run(&home, args).await),
         Verb::Send(args) => connected(async |home| send::run(&home, args).await),
         Verb::Attach(args) => connected(async |home| attach::run(&home, args).await),
-        Verb::Api(args) => connected(async |home| api::run(&home, &args).await),
+        Verb::Api(args) => on_runtime(async |home| api::run(&home, &args).await),
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
@@ -116,14 +116,22 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Set(args) => connected(async |home| settings::set(&home, args).await),
         Verb::Multiset(args) => connected(async |home| settings::multiset(&home, &args).await),
         Verb::Conf(args) => connected(async |home| settings::conf(&home, args).await),
-        Verb::Ping(args) => connected(async |home| ping::run(&home, &args).await),
-        Verb::Kill(args) => connected(async |home| kill::run(&home, &args).await),
-        Verb::Update(args) => connected(async |home| update::run(&home, &args).await),
+        Verb::Ping(args) => on_runtime(async |home| ping::run(&home, &args).await),
+        Verb::Kill(args) => on_runtime(async |home| kill::run(&home, &args).await),
+        Verb::Update(args) => on_runtime(async |home| update::run(&home, &args).await),
     }
 }
 
-/// Runs what talks to the daemon: on a single-threaded runtime, which takes microseconds to make.
+/// Runs what talks to the daemon, after an older one was updated, if somebody wants that.
 fn connected(run: impl AsyncFnOnce(Home) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
+    on_runtime(async |home| {
+        update::offer(&home).await?;
+        run(home).await
+    })
+}
+
+/// Runs something on a single-threaded runtime, which takes microseconds to make.
+fn on_runtime(run: impl AsyncFnOnce(Home) -> Result<Exit, Failure>) -> Result<Exit, Failure> {
     let home = home::locate()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|e| Failure::caused(Exit::Failed, e.into()))?;

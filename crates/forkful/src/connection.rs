@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use forkful_api::client::{Client, ClientError};
+use forkful_api::types::API_VERSION;
 use forkful_os::identity::{READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 
-/// This program's version; the daemon must have the same.
+/// This program's version; the daemon must have the same, or an older one with the same API.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long a daemon may take to become ready. It takes some milliseconds; a machine that swaps, more.
@@ -62,8 +63,26 @@ pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
     match Client::connect_same_version(&home.socket(), VERSION).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::NotRunning { .. }) => Ok(None),
+        Err(ClientError::OtherVersion { daemon, daemon_api: API_VERSION, .. }) if is_older(&daemon) => {
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| {
+                crate::output::note(&format!(
+                    "the daemon is version {daemon}, this program is {VERSION}: `forkful update` updates the daemon"
+                ));
+            });
+            Ok(Some(Client::connect(&home.socket()).await?.0))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a version is older than this program's.
+pub(crate) fn is_older(version: &str) -> bool {
+    let numbers = |version: &str| -> Option<Vec<u64>> {
+        let release = version.split(['-', '+']).next()?;
+        release.split('.').map(|number| number.parse().ok()).collect()
+    };
+    numbers(version).is_some_and(|version| numbers(VERSION).is_some_and(|own| version < own))
 }
 
 /// The daemon, started if need be. Any number of commands may do this at once: the daemon's lock lets
@@ -167,4 +186,19 @@ pub(crate) fn said_since(home: &Home, logged: u64) -> std::io::Result<Vec<String
     let mut text = Vec::new();
     file.take(LOG_BYTES_SHOWN).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_version_is_told_from_the_same_a_newer_one_and_none() {
+        for older in ["0.0.7", "0.0.99", "0.0.7-beta.1"] {
+            assert!(is_older(older), "{older}");
+        }
+        for other in [VERSION, "1.0.0", "999.0.0", "", "new"] {
+            assert!(!is_older(other), "{other}");
+        }
+    }
 }

@@ -11,6 +11,8 @@ use std::ptr;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 
+use crate::procinfo;
+
 unsafe extern "C" {
     /// The environment of this process, see environ(7).
     static environ: *const *const c_char;
@@ -57,12 +59,15 @@ pub fn become_program(program: &OwnedFd, arguments: &[String], keep: &[BorrowedF
     let Ok(texts) = texts else { return Errno::INVAL.into() };
     let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
     pointers.push(ptr::null());
-    let failed = keep.iter().try_for_each(|fd| set_close_on_exec(*fd, false)).err().unwrap_or_else(|| {
+    let prepared = keep.iter().try_for_each(|fd| set_close_on_exec(*fd, false));
+    // What is open stays open. The program finds the limit that this one has found, and what it starts has that limit again.
+    let failed = prepared.and_then(|()| procinfo::restore_open_files_limit()).err().unwrap_or_else(|| {
         // SAFETY: texts and lists end as the call expects, and outlive it; nobody changes the environment meanwhile, because
         // no other thread of a keeper exists. `environ` is the C library's own.
         unsafe { libc::fexecve(program.as_fd().as_raw_fd(), pointers.as_ptr(), environ) };
         io::Error::last_os_error()
     });
+    let _limit = procinfo::raise_open_files_limit();
     for fd in keep {
         // It could be set before.
         let _set = set_close_on_exec(*fd, true);
@@ -105,6 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_no_program_changes_nothing() {
+        let _alone = procinfo::CHANGING.lock();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("program");
         crate::testing::write_executable(&file, "\x7fELF and nothing more");

@@ -22,6 +22,11 @@ pub fn raise_open_files_limit() -> io::Result<Rlimit> {
     Ok(open_files_limit())
 }
 
+/// Takes that back, for another program in this process, which may raise it again.
+pub(crate) fn restore_open_files_limit() -> io::Result<()> {
+    ORIGINAL.get().map_or(Ok(()), |original| Ok(setrlimit(Resource::Nofile, *original)?))
+}
+
 /// What a child's limit is to be set to; `None` when ours was never raised.
 pub(crate) fn original_open_files_limit() -> Option<libc::rlimit> {
     let original = ORIGINAL.get()?;
@@ -29,17 +34,25 @@ pub(crate) fn original_open_files_limit() -> Option<libc::rlimit> {
     Some(libc::rlimit { rlim_cur: raw(original.current), rlim_max: raw(original.maximum) })
 }
 
+/// For tests that change the limit of the process that they share.
+#[cfg(test)]
+pub(crate) static CHANGING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn raising_reaches_the_hard_limit_and_remembers_the_first_soft_one() {
+        let _alone = CHANGING.lock();
         let before = open_files_limit();
         let raised = raise_open_files_limit().unwrap();
         assert_eq!(raised.current, before.maximum);
         raise_open_files_limit().unwrap();
         let original = original_open_files_limit().unwrap();
         assert!(before.current.is_none_or(|soft| original.rlim_cur <= soft));
+        restore_open_files_limit().unwrap();
+        assert_eq!(open_files_limit().current.unwrap_or(libc::RLIM_INFINITY), original.rlim_cur);
+        raise_open_files_limit().unwrap();
     }
 }

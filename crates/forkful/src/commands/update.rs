@@ -2,6 +2,7 @@
 //! stopped and started again.
 
 use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,29 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
         "this daemon has no keeper that could hand its apps over: they are stopped, and started again",
     );
     restart(home, client, old, args).await
+}
+
+/// Offers to update an older daemon, where somebody can answer.
+pub(super) async fn offer(home: &Home) -> Result<(), Failure> {
+    if ![stdin().is_terminal(), stdout().is_terminal(), stderr().is_terminal()].into_iter().all(|is| is) {
+        return Ok(());
+    }
+    // What is wrong with the daemon, the command itself will say.
+    let Ok((_, Ping { version, keeper, .. })) = Client::connect(&home.socket()).await else { return Ok(()) };
+    if !connection::is_older(&version) {
+        return Ok(());
+    }
+    let apps = if keeper.is_some() { "go on" } else { "are stopped and started again" };
+    output::talk(&format!(
+        "the daemon is version {version}, this program is {}. Update the daemon now? Its apps {apps}. [y/N] ",
+        connection::VERSION
+    ));
+    let mut answer = String::new();
+    let read = stdin().read_line(&mut answer);
+    if read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+        run(home, &UpdateArgs::default()).await?;
+    }
+    Ok(())
 }
 
 /// Nothing is to be done.

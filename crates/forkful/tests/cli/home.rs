@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread::JoinHandle;
 
 use crate::sandbox::{Guarded, Sandbox, exists};
+use crate::terminal::{shown, terminal};
 use insta::assert_snapshot;
 
 fn set_mode(sandbox: &Sandbox, mode: u32) {
@@ -213,6 +214,42 @@ fn a_daemon_of_another_version_is_refused_before_it_is_asked_for_anything() {
     let list = sandbox.transcript(&["list"]);
     assert_eq!(list, sandbox.transcript(&["jlist"]));
     assert_eq!(daemon.join().unwrap(), ["GET /v1/ping HTTP/1.1"; 3]);
+}
+
+#[test]
+fn an_older_daemon_with_the_same_api_is_used_and_a_note_names_the_update() {
+    let sandbox = Sandbox::new();
+    let ping = r#"{"version":"0.0.7","api":1,"pid":1,"started_at_ms":10000,"apps":[],"notes":[]}"#;
+    let daemon = impostor(&sandbox, answer(ping), 3);
+    assert_snapshot!(sandbox.transcript(&["list", "--json"]), @r#"
+    exit: 0
+    --- stdout
+    {
+      "apps": []
+    }
+    --- stderr
+    note: the daemon is version 0.0.7, this program is 0.1.0: `forkful update` updates the daemon
+    "#);
+    assert_eq!(daemon.join().unwrap()[2], "GET /v1/apps?measure=true HTTP/1.1");
+}
+
+#[test]
+fn in_a_terminal_an_older_daemon_is_offered_an_update() {
+    let sandbox = Sandbox::new();
+    let ping = r#"{"version":"0.0.7","api":1,"pid":1,"started_at_ms":10000,"apps":[],"notes":[]}"#;
+    let daemon = impostor(&sandbox, answer(ping), 4);
+    let (mut ours, theirs) = terminal(200);
+    let end = || theirs.try_clone().unwrap();
+    let mut command = sandbox.command(&["list"]);
+    ours.write_all(b"n\n").unwrap();
+    let mut list = Guarded::spawn(command.stdin(end()).stdout(end()).stderr(end()));
+    drop((command, theirs));
+    assert!(list.child.wait().unwrap().success());
+    let shown = shown(ours);
+    let question = "the daemon is version 0.0.7, this program is 0.1.0. Update the daemon now? Its apps are stopped and started again. [y/N]";
+    assert!(shown.contains(question), "{shown}");
+    assert!(shown.contains("`forkful update` updates the daemon") && shown.contains("namespace"), "{shown}");
+    assert_eq!(daemon.join().unwrap()[3], "GET /v1/table HTTP/1.1");
 }
 
 #[test]

@@ -36,7 +36,12 @@ impl Sandbox {
 
     /// A command in this sandbox that has not been started.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forkful"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_forkful")), args)
+    }
+
+    /// The same of another build.
+    pub(crate) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .current_dir(self.work())
