@@ -30,9 +30,10 @@ const POLLED_WORKERS = 50;
 const RESTED_MS = 35_000;
 const STARTED_MS_MAX = 300_000;
 
-/** The one daemon among the processes of a server. */
+/** The one daemon among the processes of a server; its keeper, if it has one, is its parent. */
 function daemonOf(server, binary) {
-  const daemons = server.members().filter(({ pid }) => executableOf(pid) === binary);
+  const all = server.members().filter(({ pid }) => executableOf(pid) === binary);
+  const daemons = all.filter(({ ppid }) => all.length === 1 || all.some(({ pid }) => pid === ppid));
   if (daemons.length !== 1) throw new Error(`${daemons.length} daemons`);
   return daemons[0].pid;
 }
