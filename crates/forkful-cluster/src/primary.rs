@@ -247,11 +247,6 @@ impl Primary {
         std::mem::take(&mut self.given_up)
     }
 
-    /// Whether a worker was told to finish.
-    pub fn drains(&self, id: WorkerId) -> bool {
-        self.dispatcher.drains(id)
-    }
-
     /// The worker's process has exited: what it had not acknowledged goes to others.
     pub fn detach(&mut self, id: WorkerId, now: Time) {
         self.dispatcher.exited(id);

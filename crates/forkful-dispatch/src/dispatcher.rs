@@ -306,11 +306,6 @@ impl Dispatcher {
         self.workers.get(&worker).is_some_and(|worker| worker.agent)
     }
 
-    /// Whether the worker was told to finish.
-    pub fn drains(&self, worker: WorkerId) -> bool {
-        self.workers.get(&worker).is_some_and(|worker| worker.stage >= Stage::Draining)
-    }
-
     /// How many workers an event may concern: what tests of costs count.
     pub fn active_workers(&self) -> usize {
         self.workers.active().count()

@@ -160,7 +160,6 @@ impl Owners<'_> {
                 entry.workers.add(below, slot, generation);
             }
         }
-        written.draining.iter().for_each(|worker| entry.workers.drains(WorkerId(*worker)));
         let group = join_group(self.starts.groups.as_ref(), app, entry, mark).ok().flatten();
         let mut holds = vec![hold];
         let stdin = stdin.map(|(stdin, hold)| {

@@ -104,11 +104,6 @@ impl Workers {
         self.places.iter().filter(is_of).map(|(worker, _)| *worker).collect()
     }
 
-    /// The workers of a process that have not finished what they have.
-    pub(crate) fn draining_of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
-        self.of(slot, generation).into_iter().filter(|worker| self.draining.contains(worker)).collect()
-    }
-
     /// A worker is to finish what it has; [`Self::has_drained`] follows.
     pub(crate) fn drains(&mut self, worker: WorkerId) {
         self.draining.insert(worker);
@@ -460,15 +455,15 @@ impl App {
     /// Has the workers of a process finish what they have. Gives the addresses that the app has left with them, and whether
     /// nobody has anything to finish.
     pub(crate) fn drain(&mut self, slot: u16, generation: Generation, now: Time) -> (Vec<String>, bool) {
-        let (mut left, is_fork) = (Vec::new(), self.spec().mode == Mode::Fork);
+        let (mut left, mut has_none) = (Vec::new(), self.spec().mode == Mode::Fork);
         for worker in self.workers_of(slot, generation) {
-            // One that was told by the daemon before is among those that drain, or has finished.
-            if is_fork && self.primary.has_agent(worker) && !self.primary.drains(worker) {
+            if self.spec().mode == Mode::Fork && self.primary.has_agent(worker) {
                 self.workers.drains(worker);
+                has_none = false;
             }
             left.extend(self.primary.drain(worker, now));
         }
-        (left, is_fork && self.workers.draining_of(slot, generation).is_empty())
+        (left, has_none)
     }
 
     /// When something of this app is due.

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use forkful_api::saved::UnknownKey;
+use forkful_cluster::WrittenPrimary;
 use forkful_cluster::protocol::incoming::NodeVersion;
-use forkful_cluster::{WorkerId, WrittenPrimary};
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::Generation;
@@ -108,9 +108,6 @@ pub(super) struct WrittenProcess {
     pub(super) worker: u32,
     /// The workers below it: processes that a wrapper has started, and that listen.
     pub(super) below: Vec<u32>,
-    /// Of itself and those below it: the workers that are to finish what they have, and have not.
-    #[serde(default)]
-    pub(super) draining: Vec<u32>,
     /// What it expects of a primary and does not get.
     #[serde(default)]
     pub(super) lacks: BTreeSet<Lack>,
@@ -235,14 +232,12 @@ fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
 }
 
 fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
-    let numbers = |workers: Vec<WorkerId>| workers.into_iter().map(|worker| worker.0).collect();
     let process = |(generation, process): (&Generation, &Process)| WrittenProcess {
         generation: *generation,
         pid: process.child.pid,
         start_time: process.child.start_time,
         worker: process.worker.0,
-        below: numbers(app.workers.of(slot, *generation)),
-        draining: numbers(app.workers.draining_of(slot, *generation)),
+        below: app.workers.of(slot, *generation).into_iter().map(|worker| worker.0).collect(),
         lacks: process.lacks.clone(),
         mark: process.mark.to_string(),
         cookie: process.kept.cookie,
