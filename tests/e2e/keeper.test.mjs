@@ -75,10 +75,10 @@ for (const [balance, majors] of Object.entries({ direct: MAJORS, exact: [18, NEW
       const { success, ...failed } = await load.stop();
       assert.ok(success > 0);
       const lost = Object.values(failed).reduce((sum, count) => sum + count, 0);
-      // Where the daemon hands connections over, those that it has accepted and nobody else has end with it: one that waits for
-      // a worker, and one on its way to each worker.
+      // Where the daemon hands connections over, the one that it has just accepted, and not sent yet, ends with it. That takes
+      // some microseconds: `bench/run.mjs takeover` counts what fifty kills meet.
       if (balance === 'direct') assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
-      else assert.ok(lost <= KILLS * (1 + before.length), `${JSON.stringify(failed)} ${load.failures.join('\n')}`);
+      else assert.ok(lost <= 1, `${JSON.stringify(failed)} ${load.failures.join('\n')}`);
       // A reload by the daemon that has taken over loses nothing either.
       const again = startLoad({ port, closing: 4, keeping: 4, expect: PID });
       await forkful.ok(['reload', 'app']);

@@ -10,7 +10,6 @@ use forkful_core::steering::evenness::Evenness;
 
 use crate::action::{Action, Chore, Event, Later, Outbox};
 use crate::channel::{Channel, Evidence, Unsent};
-use crate::handover::PENDING_MAX;
 use crate::id::{ListeningId, ReplyId, WorkerId};
 use crate::listening::{Counters, Listening, NewListening, Pending};
 use crate::worker::{Stage, Worker};
@@ -51,8 +50,8 @@ pub struct Dispatcher {
     pub(crate) retries: Vec<(Time, WorkerId, ReplyId)>,
     /// When the connections that clients keep are looked at.
     pub(crate) evenness: Evenness,
-    /// Accepted connections that may wait, per address.
-    pub(crate) pending_max: usize,
+    /// See [`Self::accept_one_by_one`].
+    pub(crate) one_by_one: bool,
     /// How long the share of a worker that begins to serve takes to rise.
     pub(crate) slow_start: Duration,
 }
@@ -74,15 +73,20 @@ impl Dispatcher {
             looked_at: Time::default(),
             retries: Vec::new(),
             evenness: Evenness::default(),
-            pending_max: PENDING_MAX,
+            one_by_one: false,
             slow_start: Duration::ZERO,
         }
     }
 
-    /// One accepted connection at a time waits for a worker, the others in the kernel's queue: those that wait here end
-    /// with a daemon that dies.
+    /// A connection is accepted only when it can be sent to a worker in the same turn; until then it waits in the kernel's
+    /// queue. Those that wait here end with a daemon that dies.
     pub fn accept_one_by_one(&mut self) {
-        self.pending_max = 1;
+        self.one_by_one = true;
+    }
+
+    /// How many accepted connections wait for a worker.
+    pub fn pending(&self) -> usize {
+        self.listenings.values().map(|listening| listening.pending.len()).sum()
     }
 
     /// Says how long the shares of workers take to rise that begin to serve from now on.
@@ -174,7 +178,7 @@ impl Dispatcher {
     /// When time has something to decide; `None` while there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
         let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
-        let accept = self.listenings.values().filter_map(|l| l.accept_again).min();
+        let accept = self.listenings.values().filter_map(|l| l.door.again).min();
         let words =
             self.workers.active().filter_map(|(_, worker)| worker.last_words).map(LastWords::end).min();
         let retry = self.retries.iter().map(|(at, ..)| *at).min();
@@ -274,9 +278,7 @@ impl Dispatcher {
         self.some_broken |= worker.channel.is_broken();
         // A line that could not leave was counted as one that had; and nobody else asks a worker whose lines have left.
         let is_put_off = !all || worker.channel.handles_full();
-        if (is_put_off || becomes_idle)
-            && self.listenings.values().any(|listening| !listening.pending.is_empty())
-        {
+        if (is_put_off || becomes_idle) && self.listenings.values().any(|listening| listening.waiting() > 0) {
             out.push(Action::Later(Later::HandOver));
         }
     }

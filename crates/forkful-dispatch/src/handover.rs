@@ -47,6 +47,10 @@ impl Dispatcher {
     /// How many more connections may wait in the daemon now.
     pub fn room_left(&self, id: ListeningId, now: Time) -> usize {
         let waiting = self.listenings.get(&id).map_or(usize::MAX, |listening| listening.pending.len());
+        if self.one_by_one {
+            let can_send = || matches!(self.choose_of(id, 1, now), Choice::Push(_));
+            return usize::from(waiting == 0 && can_send());
+        }
         self.room(id, now).saturating_sub(waiting)
     }
 
@@ -58,7 +62,7 @@ impl Dispatcher {
         if serving.peek().is_none() {
             0
         } else if serving.any(|(_, worker)| worker.responsive(now)) {
-            self.pending_max
+            PENDING_MAX
         } else {
             self.pending_max.min(1)
         }
@@ -67,6 +71,12 @@ impl Dispatcher {
     pub(crate) fn on_member_ready(&mut self, id: ListeningId, member: usize, now: Time, out: &mut Outbox) {
         if self.is_served(id, member) {
             self.begin_sampling(id, now, out);
+        } else if self.one_by_one {
+            if let Some(listening) = self.listenings.get_mut(&id) {
+                listening.door.knock = Some(member);
+            }
+            self.hand_over(id, now, out);
+            self.watch_members(id, now, out);
         } else {
             out.push(Action::Accept { listening: id, member, rescued: member != 0 });
         }
@@ -90,7 +100,7 @@ impl Dispatcher {
     ) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         if failed {
-            listening.accept_again = Some(now + ACCEPT_PAUSE);
+            listening.door.again = Some(now + ACCEPT_PAUSE);
         }
         if count > 0 {
             if !rescued {
@@ -106,8 +116,8 @@ impl Dispatcher {
         let mut next = ListeningId(0);
         while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
             next = id.next();
-            if listening.accept_again.is_some_and(|at| at <= now) {
-                listening.accept_again = None;
+            if listening.door.again.is_some_and(|at| at <= now) {
+                listening.door.again = None;
                 self.watch_members(id, now, out);
             }
         }
@@ -127,7 +137,7 @@ impl Dispatcher {
         let mut next = ListeningId(0);
         while let Some((&id, listening)) = self.listenings.range(next..).next() {
             next = id.next();
-            if !listening.pending.is_empty() {
+            if listening.waiting() > 0 {
                 self.hand_over(id, now, out);
                 self.watch_members(id, now, out);
             }
@@ -137,6 +147,7 @@ impl Dispatcher {
     fn hand_over(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         loop {
             match self.choose(id, now) {
+                Choice::Push(_) if self.let_in(id, out) => return,
                 Choice::Push(worker) => self.push(id, worker, now, out),
                 Choice::Probe(worker) => self.probe(worker, now, out),
                 Choice::Wait => return,
@@ -144,12 +155,29 @@ impl Dispatcher {
         }
     }
 
-    fn choose(&self, id: ListeningId, now: Time) -> Choice {
-        let Some(listening) = self.listenings.get(&id) else { return Choice::Wait };
-        let waiting = listening.pending.len();
-        if waiting == 0 {
-            return Choice::Wait;
+    /// Accepts the connection of who knocks, if nobody waits who was accepted before.
+    fn let_in(&mut self, id: ListeningId, out: &mut Outbox) -> bool {
+        let Some(listening) = self.listenings.get_mut(&id).filter(|listening| listening.pending.is_empty())
+        else {
+            return false;
+        };
+        let knock = listening.door.knock.take();
+        // Its worker may serve that queue again.
+        let knock = knock.filter(|member| *member == 0 || !self.is_served(id, *member));
+        if let Some(member) = knock {
+            out.push(Action::Accept { listening: id, member, rescued: member != 0 });
         }
+        true
+    }
+
+    fn choose(&self, id: ListeningId, now: Time) -> Choice {
+        let waiting = self.listenings.get(&id).map_or(0, Listening::waiting);
+        if waiting == 0 { Choice::Wait } else { self.choose_of(id, waiting, now) }
+    }
+
+    /// What is done with the first of so many connections that wait.
+    fn choose_of(&self, id: ListeningId, waiting: usize, now: Time) -> Choice {
+        let Some(listening) = self.listenings.get(&id) else { return Choice::Wait };
         // Of those that rest the first comes before all others.
         let (first, resting) = self.workers.resting(id);
         let all = || self.workers.active().filter(|(_, worker)| worker.serves(id));
@@ -277,8 +305,8 @@ impl Dispatcher {
     pub(crate) fn next_dispatch(&self) -> Option<Time> {
         let active = || self.workers.active().map(|(_, worker)| worker);
         let serving = |id: ListeningId| active().filter(move |worker| worker.serves(id));
-        let has_pending = |(_, listening): &(&ListeningId, &Listening)| !listening.pending.is_empty();
-        let waiting = self.listenings.iter().filter(has_pending).flat_map(|(id, _)| serving(*id)).filter_map(
+        let has_waiting = |(_, listening): &(&ListeningId, &Listening)| listening.waiting() > 0;
+        let waiting = self.listenings.iter().filter(has_waiting).flat_map(|(id, _)| serving(*id)).filter_map(
             |worker| match worker.channel.waiting_since() {
                 Some(since) => {
                     (1..=PATIENCE_MAX + 1).map(|n| since + LATE * n).find(|at| *at > self.looked_at)
@@ -293,6 +321,29 @@ impl Dispatcher {
         waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
     }
 
+    /// Whether what a worker does not read can go to another one: at once, if it must not wait here.
+    fn may_recall(&mut self, id: WorkerId, now: Time, out: &mut Outbox) -> bool {
+        if !self.one_by_one {
+            return self
+                .workers
+                .iter()
+                .any(|(other, worker)| *other != id && worker.stage == Stage::Open && !worker.late(now));
+        }
+        let in_flight = self.workers.get(&id).and_then(|worker| worker.channel.in_flight());
+        let Some(HandleLine::Connection(pushed)) = in_flight else { return false };
+        match self.choose_of(pushed.listening, 1, now) {
+            Choice::Push(other) => {
+                let listening = self.listenings.get(&pushed.listening);
+                other != id && listening.is_some_and(|listening| listening.pending.is_empty())
+            }
+            Choice::Probe(other) => {
+                self.probe(other, now, out);
+                false
+            }
+            Choice::Wait => false,
+        }
+    }
+
     /// Pushes that a worker has not read for a while go to others; whether there is anything to do about that first.
     fn recall_overdue(&mut self, now: Time, out: &mut Outbox) -> bool {
         let mut some = false;
@@ -301,14 +352,16 @@ impl Dispatcher {
         };
         let overdue = self.workers.active().filter(|(_, worker)| is_overdue(worker));
         for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
-            let is_other = |(other, worker): (&WorkerId, &Worker)| {
-                *other != id && worker.stage == Stage::Open && !worker.late(now)
-            };
-            let others = self.workers.iter().any(is_other);
-            let worker = self.workers.get_mut(&id).filter(|_| others);
+            if !self.may_recall(id, now, out) {
+                continue;
+            }
+            let worker = self.workers.get_mut(&id);
             if let Some(pushed) = worker.and_then(|worker| worker.channel.recall()) {
                 out.push(Action::TakeBack { worker: id, pushed });
                 some = true;
+                if self.one_by_one {
+                    break;
+                }
             }
         }
         let is_held =

@@ -78,6 +78,15 @@ pub(crate) struct Need {
     pub(crate) wakes: bool,
 }
 
+/// What keeps connections in the kernel's queue.
+#[derive(Debug, Default)]
+pub(crate) struct Door {
+    /// Nothing is accepted until then: descriptors or watches have run out.
+    pub(crate) again: Option<Time>,
+    /// Somebody waits in the queue of this member, until a worker can have the connection.
+    pub(crate) knock: Option<usize>,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Listening {
@@ -99,8 +108,7 @@ pub(crate) struct Listening {
     pub(crate) sampling: Option<Sampling>,
     /// What the watches on the sockets were last made for; `None` when they have to be looked at.
     pub(crate) watched_for: Option<Need>,
-    /// Nothing is accepted until then: descriptors or watches have run out.
-    pub(crate) accept_again: Option<Time>,
+    pub(crate) door: Door,
     /// Whether more than one worker has held it at a time.
     pub(crate) shared_once: bool,
     /// When the last holder went, and how long the sockets are kept.
@@ -123,7 +131,7 @@ impl Listening {
             turns: Vec::new(),
             sampling: None,
             watched_for: None,
-            accept_again: None,
+            door: Door::default(),
             shared_once: false,
             unheld_until: None,
             counters: Counters::default(),
@@ -136,6 +144,11 @@ impl Listening {
             self.dispatch = first_dispatch(self.kind, balance);
             self.auto = (balance == Balance::Auto).then(|| AutoBalance::new(now));
         }
+    }
+
+    /// How many connections are known to wait for a worker.
+    pub(crate) fn waiting(&self) -> usize {
+        self.pending.len() + usize::from(self.door.knock.is_some())
     }
 
     /// When the queues are looked at next.

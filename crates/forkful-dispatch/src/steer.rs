@@ -18,7 +18,7 @@ use crate::action::{Action, Later, Outbox, Steer, Watch};
 use crate::dispatcher::Dispatcher;
 use crate::handover::ACCEPT_PAUSE;
 use crate::id::{ListeningId, WorkerId};
-use crate::listening::{Listening, Need, Sampling};
+use crate::listening::{Door, Listening, Need, Sampling};
 use crate::worker::{Schedule, Worker};
 
 /// Between two looks at the queues: a fraction of the delay that the promise allows (5 ms).
@@ -136,7 +136,8 @@ impl Dispatcher {
     pub(crate) fn watch_members(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         let room = self.room(id, now);
         let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.daemon_accepts()) else { return };
-        let takes = listening.pending.len() < room && listening.accept_again.is_none();
+        let Door { again, knock } = &listening.door;
+        let takes = listening.pending.len() < room && again.is_none() && knock.is_none();
         let wakes = samples(listening.dispatch) && listening.sampling.is_none();
         let need = Need { takes, wakes };
         if listening.watched_for.replace(need) == Some(need) {
@@ -167,7 +168,7 @@ impl Dispatcher {
     /// The socket is watched as before; it is tried again after a pause, as accepting is.
     pub(crate) fn on_watch_failed(&mut self, id: ListeningId, member: usize, before: Watch, now: Time) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
-        listening.accept_again.get_or_insert(now + ACCEPT_PAUSE);
+        listening.door.again.get_or_insert(now + ACCEPT_PAUSE);
         listening.watched_for = None;
         if let Some(state) = listening.members.get_mut(member) {
             state.watch = before;

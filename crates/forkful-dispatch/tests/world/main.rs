@@ -208,9 +208,13 @@ proptest! {
     fn every_connection_is_served_once_and_none_is_dropped(
         balance in balance(),
         unix in prop::bool::weighted(0.2),
+        one_by_one in any::<bool>(),
         steps in prop::collection::vec(step(), 1..150),
     ) {
         let mut world = World::new(balance, unix);
+        if one_by_one {
+            world.dispatcher.accept_one_by_one();
+        }
         world.spawn(true, false);
         world.spawn(true, true);
         for step in &steps {

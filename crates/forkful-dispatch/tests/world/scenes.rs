@@ -211,3 +211,31 @@ fn a_connection_that_could_not_leave_goes_to_others_once_its_worker_gets_none() 
     }
     assert_eq!([served_by(&world, workers[0]), served_by(&world, workers[1])], [0, 1]);
 }
+
+#[test]
+fn no_accepted_connection_waits_in_a_daemon_that_may_die() {
+    for balance in [Balance::Exact, Balance::Least] {
+        let (mut world, workers) = serving(balance, 3);
+        world.dispatcher.accept_one_by_one();
+        for round in 0..60 {
+            world.connect(3);
+            // One of them does not read anything for a while, not even what was sent to it.
+            let stuck = workers[round / 10 % 3];
+            for worker in workers.iter().filter(|worker| **worker != stuck) {
+                for _ in 0..2 {
+                    world.settle();
+                    assert_eq!(world.dispatcher.pending(), 0, "{balance}, round {round}");
+                    world.turn(*worker);
+                }
+                world.settle();
+                world.advance(Duration::from_millis(1));
+                assert_eq!(world.dispatcher.pending(), 0, "{balance}, round {round}");
+            }
+        }
+        for _ in 0..200 {
+            turn_all(&mut world, &workers);
+            assert_eq!(world.dispatcher.pending(), 0, "{balance}");
+        }
+        assert!(world.clients.values().all(|fate| matches!(fate, Fate::ServedBy(_))), "{:?}", world.clients);
+    }
+}
