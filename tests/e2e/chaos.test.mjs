@@ -65,6 +65,16 @@ describe('the ledger of a storm', () => {
     assert.equal(verdict(cut({ kind: 'kept', heldBy: 7 }), [7], [reload]), 'cut (reset), executed');
   });
 
+  test('a reload that was cut off goes on until a later order is done', () => {
+    const cutOff = { name: 'reload', from: 900_000, until: 900_010, leaves: true, refused: 'the daemon closed the connection' };
+    const scale = { name: 'scale', from: 900_020, until: 900_030, leaves: true };
+    const socket = cut({ kind: 'websocket', heldBy: 7 });
+    assert.equal(verdict(socket, [], [cutOff]), 'reload');
+    assert.equal(verdict(socket, [], [cutOff, { ...scale, refused: 'cut off, too' }]), 'reload');
+    assert.equal(verdict(socket, [], [cutOff, scale]), 'cut (reset), not executed');
+    assert.equal(verdict(socket, [], [{ ...cutOff, refused: undefined }]), 'cut (reset), not executed');
+  });
+
   test('each request has one whole line in the log', () => {
     const executions = new Map([['a', [7]], ['b', [8]]]);
     assert.deepEqual(judgeLogs(['executed a .\n', 'executed b .\n'], executions), []);

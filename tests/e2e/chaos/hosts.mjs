@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 
 import { NEWEST, nodeBinary } from '../lib/nodes.mjs';
 import { sandbox } from '../lib/sandbox.mjs';
@@ -80,7 +81,11 @@ export class Forkful {
   async stop() {
     await this.box.ok(['stop', 'app']);
     const folder = join(this.box.home, 'logs');
-    return readdirSync(folder).filter((name) => name.includes('-out')).map((name) => readFileSync(join(folder, name), 'utf8'));
+    const read = (name) => {
+      const bytes = readFileSync(join(folder, name));
+      return String(name.endsWith('.gz') ? gunzipSync(bytes) : bytes);
+    };
+    return readdirSync(folder).filter((name) => name.includes('-out')).map(read);
   }
 
   close() {

@@ -12,6 +12,7 @@ const BEFORE_MS = 10_000;
  * @property {number[]} [dead] the workers that it killed
  * @property {boolean} [drops] whether connections that the daemon has accepted and not yet handed over end with it
  * @property {boolean} [leaves] whether workers are told to leave, with which WebSockets end
+ * @property {string} [refused] why an order came to nothing, or was cut off
  */
 
 /** @typedef {import('./clients.mjs').Request} Request */
@@ -19,11 +20,12 @@ const BEFORE_MS = 10_000;
 /**
  * @param {Request[]} requests
  * @param {Map<string, number[]>} executions the processes that have executed each id
- * @param {Fault[]} faults
+ * @param {Fault[]} all
  * @returns {{ explained: Map<string, Request[]>, unaccounted: { request: Request, what: string }[] }}
  *   by the name of the fault; what is not explained, each with what is wrong
  */
-export function judge(requests, executions, faults) {
+export function judge(requests, executions, all) {
+  const faults = all.map((fault) => ({ ...fault, until: endOf(fault, all) }));
   const explained = new Map();
   const unaccounted = [];
   for (const request of requests) {
@@ -35,6 +37,13 @@ export function judge(requests, executions, faults) {
     else explained.set(fault, [...explained.get(fault) ?? [], request]);
   }
   return { explained, unaccounted };
+}
+
+/** When a fault was over. An order that was cut off goes on with the next daemon, and is over when a later one is. */
+function endOf(fault, all) {
+  if (!fault.leaves || !fault.refused) return fault.until;
+  const later = all.filter((other) => other.leaves && !other.refused && other.from >= fault.until);
+  return Math.min(...later.map(({ until }) => until), Infinity);
 }
 
 const cut = ({ end }) => end === 'cut' || end === 'unanswered';
