@@ -27,6 +27,16 @@ pub(crate) struct Owned {
     pub(crate) listening: ListeningId,
 }
 
+/// Which connections are taken out of the kernel's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepting {
+    Many,
+    /// See [`Dispatcher::accept_one_by_one`].
+    OneByOne,
+    /// See [`Dispatcher::accept_no_more`].
+    Nothing,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Dispatcher {
@@ -50,8 +60,7 @@ pub struct Dispatcher {
     pub(crate) retries: Vec<(Time, WorkerId, ReplyId)>,
     /// When the connections that clients keep are looked at.
     pub(crate) evenness: Evenness,
-    /// See [`Self::accept_one_by_one`].
-    pub(crate) one_by_one: bool,
+    pub(crate) accepting: Accepting,
     /// How long the share of a worker that begins to serve takes to rise.
     pub(crate) slow_start: Duration,
 }
@@ -73,7 +82,7 @@ impl Dispatcher {
             looked_at: Time::default(),
             retries: Vec::new(),
             evenness: Evenness::default(),
-            one_by_one: false,
+            accepting: Accepting::Many,
             slow_start: Duration::ZERO,
         }
     }
@@ -81,7 +90,7 @@ impl Dispatcher {
     /// A connection is accepted only when it can be sent to a worker in the same turn; until then it waits in the kernel's
     /// queue. Those that wait here end with a daemon that dies.
     pub fn accept_one_by_one(&mut self) {
-        self.one_by_one = true;
+        self.accepting = Accepting::OneByOne;
     }
 
     /// How many accepted connections wait for a worker.
@@ -96,7 +105,7 @@ impl Dispatcher {
 
     /// From now on connections wait in the kernel's queue alone, for another daemon; what was accepted goes to workers still.
     pub fn accept_no_more(&mut self, now: Time, out: &mut Outbox) {
-        self.pending_max = 0;
+        self.accepting = Accepting::Nothing;
         let ids: Vec<ListeningId> = self.listenings.keys().copied().collect();
         ids.into_iter().for_each(|id| self.watch_members(id, now, out));
     }

@@ -16,7 +16,7 @@ use forkful_core::Time;
 
 use crate::action::{Action, Later, Outbox};
 use crate::channel::{Channel, HandleLine, Pushed};
-use crate::dispatcher::{Dispatcher, Owned};
+use crate::dispatcher::{Accepting, Dispatcher, Owned};
 use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Listening, Pending};
 use crate::worker::{LATE, Stage, Worker};
@@ -47,11 +47,13 @@ impl Dispatcher {
     /// How many more connections may wait in the daemon now.
     pub fn room_left(&self, id: ListeningId, now: Time) -> usize {
         let waiting = self.listenings.get(&id).map_or(usize::MAX, |listening| listening.pending.len());
-        if self.one_by_one {
-            let can_send = || matches!(self.choose_of(id, 1, now), Choice::Push(_));
-            return usize::from(waiting == 0 && can_send());
+        match self.accepting {
+            Accepting::Many | Accepting::Nothing => self.room(id, now).saturating_sub(waiting),
+            Accepting::OneByOne => {
+                let can_send = || matches!(self.choose_of(id, 1, now), Choice::Push(_));
+                usize::from(waiting == 0 && can_send())
+            }
         }
-        self.room(id, now).saturating_sub(waiting)
     }
 
     /// How many connections may wait in the daemon: none without a worker to serve them, at most one while
@@ -59,19 +61,19 @@ impl Dispatcher {
     pub(crate) fn room(&self, id: ListeningId, now: Time) -> usize {
         let active = self.workers.active().filter(|(_, worker)| worker.serves(id));
         let mut serving = self.workers.resting(id).0.into_iter().chain(active).peekable();
-        if serving.peek().is_none() {
+        if self.accepting == Accepting::Nothing || serving.peek().is_none() {
             0
         } else if serving.any(|(_, worker)| worker.responsive(now)) {
             PENDING_MAX
         } else {
-            self.pending_max.min(1)
+            1
         }
     }
 
     pub(crate) fn on_member_ready(&mut self, id: ListeningId, member: usize, now: Time, out: &mut Outbox) {
         if self.is_served(id, member) {
             self.begin_sampling(id, now, out);
-        } else if self.one_by_one {
+        } else if self.accepting == Accepting::OneByOne {
             if let Some(listening) = self.listenings.get_mut(&id) {
                 listening.door.knock = Some(member);
             }
@@ -323,7 +325,7 @@ impl Dispatcher {
 
     /// Whether what a worker does not read can go to another one: at once, if it must not wait here.
     fn may_recall(&mut self, id: WorkerId, now: Time, out: &mut Outbox) -> bool {
-        if !self.one_by_one {
+        if self.accepting == Accepting::Many {
             return self
                 .workers
                 .iter()
@@ -359,7 +361,7 @@ impl Dispatcher {
             if let Some(pushed) = worker.and_then(|worker| worker.channel.recall()) {
                 out.push(Action::TakeBack { worker: id, pushed });
                 some = true;
-                if self.one_by_one {
+                if self.accepting != Accepting::Many {
                     break;
                 }
             }
