@@ -183,7 +183,8 @@ test('slow_start: a worker that is added gets few connections at first', async (
   const app = await forkful.start(counting, { name: 'app', instances: 1, options: ['--slow-start', `${OVER_MS}`, '--balance', 'exact'], env: { PORT: String(port) } });
   const [first] = await app.workers();
   await waitUntil('the first one to have its full share', async () => (await forkful.jlist('app'))[0].pm2_env.pm_uptime < Date.now() - 2 * OVER_MS);
-  // One in 16 at first. On a busy machine it takes too long to see that; then another one is added.
+  // Its weight is at most a half of the other's in the first third of the time, so it gets at most one in three; without a slow start it
+  // would get every second one. On a busy machine it takes too long to see that; then another one is added.
   const share = await waitUntil('a share of the second one', async () => {
     await forkful.ok(['scale', 'app', '1']);
     const begun = Date.now();
@@ -192,5 +193,5 @@ test('slow_start: a worker that is added gets few connections at first', async (
     for (let n = 0; n < 32; n += 1) others += Number((await get(port)).body.split(' ')[0] !== String(first.pid));
     return Date.now() - begun < OVER_MS / 3 && { others };
   });
-  assert.ok(share.others <= 8, `${share.others} of 32`);
+  assert.ok(share.others <= 12, `${share.others} of 32`);
 });
