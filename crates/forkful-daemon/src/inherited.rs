@@ -1,5 +1,5 @@
-//! What a daemon has of the home, and what the keeper hands to the one that follows it: the lock, the API's socket, and who
-//! waits to hear that the daemon serves.
+//! What each daemon of a home has, and gets from the keeper if there was a daemon before it: the lock, the API's socket, and the
+//! descriptor by which a command waits until the daemon serves.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -31,8 +31,8 @@ pub(crate) struct StateFile {
     _hold: Hold,
 }
 
-/// After so many daemons that died without having served, nothing is gone on with: what was written down may be what they
-/// died of.
+/// After so many daemons that died before they served, the next one takes nothing over: the written-down state may be what kills
+/// them.
 const DEATHS_MAX: u32 = 2;
 
 /// Who waits to hear that the daemon serves, or why it does not.

@@ -1,5 +1,5 @@
-//! Going on with the workers of a daemon that died: their processes, channels, sockets and pipes come from the keeper, all
-//! decisions about them from what was written down.
+//! How a daemon takes over the workers of one that died. The keeper gives it their processes, channels, sockets and pipes; the
+//! written-down state gives it all decisions about them.
 //!
 //! A process is taken over when it was written down and all of its descriptors are there; any other ends. What follows for
 //! its slot is decided by the supervisor ([`Event::TakenOver`]).
@@ -205,7 +205,8 @@ fn attach_below(
     is_attached
 }
 
-/// Ends what carries a mark of this daemon's and was not taken over: starts that nobody was told of, health checks.
+/// Kills the processes that carry the mark of this home's daemons and were not taken over: health checks, and processes whose start
+/// was not written down before the daemon died.
 pub(super) fn end_strays(instance: Instance, taken: &HashSet<Mark>) -> usize {
     let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return 0 };
     let strays = snapshot.marked(|mark| mark.instance() == instance && !taken.contains(&mark));

@@ -1,7 +1,7 @@
-//! What is written down at the end of each turn that changed it, into memory that the keeper holds: everything that another
-//! daemon needs to go on with the same workers. How that one does is in `adoption`.
+//! The written-down state: everything that another daemon needs to go on with the same workers. It is written into memory that the
+//! keeper holds, at the end of each turn that changed it. `adoption` reads it.
 //!
-//! Each app is a piece of its own, of which only those that changed are put into words again.
+//! Each app is a piece of its own. Only apps that have changed are serialised again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
