@@ -81,6 +81,15 @@ export const FAULTS = {
       return { leaves: true, refused };
     },
   },
+  update: {
+    weight: 2,
+    on: ['forkful'],
+    isOrder: true,
+    needsKeeper: true,
+    async act({ host }) {
+      return { refused: await host.update() };
+    },
+  },
   'daemon killed': {
     weight: 4,
     on: ['forkful'],

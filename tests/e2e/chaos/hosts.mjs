@@ -1,12 +1,12 @@
 // What runs the app in a storm: Forkful, and Node's own cluster module beside it.
 import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 
 import { NEWEST, nodeBinary } from '../lib/nodes.mjs';
-import { sandbox } from '../lib/sandbox.mjs';
+import { binary, sandbox } from '../lib/sandbox.mjs';
 import { waitUntil } from '../lib/wait.mjs';
 
 export const APP = fileURLToPath(new URL('app.cjs', import.meta.url));
@@ -66,6 +66,19 @@ export class Forkful {
 
   scale(count) {
     return this.order('scale', 'app', String(count));
+  }
+
+  /** Puts another build in the place of daemon and keeper, in turns with the first one. Bytes behind a program make it another build. */
+  update() {
+    this.builds ??= [binary(), join(this.box.directory, 'another-build')].map((path, another) => {
+      if (another) {
+        copyFileSync(binary(), path);
+        appendFileSync(path, 'another build');
+      }
+      return path;
+    });
+    this.builds.reverse();
+    return this.order('update', '--to', this.builds[0]);
   }
 
   /** Whether everything is as it should be after the storm: so many workers online, and no process beside them. */
