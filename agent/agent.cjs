@@ -366,7 +366,8 @@ function begin(graceMs, closesIdle, withinMs) {
   if (drain) return;
   drain = new Drain(graceMs, closesIdle);
   drain.start();
-  if (typeof withinMs === 'number' && withinMs > 0) new (require('./long.cjs').Leavers)(agent, withinMs, now).start();
+  // What follows must not depend on whether the file is still there.
+  if (typeof withinMs === 'number' && withinMs > 0) guarded(() => new (require('./long.cjs').Leavers)(agent, withinMs, now).start())();
 }
 
 /** Leaves without having been told to drain: the sockets are ones that the successor has as well. */

@@ -1,5 +1,5 @@
-// kill -9 of the daemon, fifty times, under load: what clients lose, how long until the API serves again by the daemon that
-// takes over, whether the workers stay the same, and the memory of keeper and daemon.
+// kill -9 of the daemon, fifty times, under load: how many requests clients lose, how long the API takes to serve again,
+// whether the workers stay the same, and the memory of keeper and daemon.
 
 import http from 'node:http';
 import path from 'node:path';

@@ -109,7 +109,7 @@ impl Channel {
 
     /// Takes what was read out of the socket: what it said is written down.
     pub(crate) fn take_read(&mut self) {
-        if let Some(bytes) = self.looked_at.as_mut() {
+        if let Some(bytes) = self.looked_at.as_mut().filter(|bytes| **bytes > 0) {
             // The next read shows what is wrong with it.
             let _taken = socket::take(self.socket.as_fd(), std::mem::take(bytes));
         }

@@ -9,8 +9,8 @@
 //! Numbers are little-endian. Values are not mirrored by types of their own: their fields and variants are the format.
 //! - A change that readers of before understand (a field more) raises [`VERSION`], and the new field has a `serde` default.
 //! - Any other change raises `READER_MIN` too, and the reader keeps a way to read what was there before. It comes in two
-//!   releases: one that reads the new form and writes the old one, and then one that writes it. So a version of the program
-//!   always reads what the one before and the one after it write, and an update has a way back.
+//!   releases: the first release reads the new form and still writes the old form; the second release writes the new form. So each
+//!   version of the program reads what the versions before and after it write, and an update can be undone.
 //!
 //! **Hazards.** The environment of an app is part of its definition, with its secrets: a snapshot goes to memory of the
 //! user's own processes or to files of mode 0600, never into logs, messages or reports. Times are those of the monotonic

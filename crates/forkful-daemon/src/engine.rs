@@ -44,6 +44,7 @@ mod log_files;
 mod log_request;
 mod look;
 mod persistence;
+mod process;
 mod processes;
 mod readiness;
 mod relatives;

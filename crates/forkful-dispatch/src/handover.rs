@@ -157,7 +157,7 @@ impl Dispatcher {
         }
     }
 
-    /// Accepts the connection of who knocks, if nobody waits who was accepted before.
+    /// Accepts a connection from a queue that has reported one, unless an accepted connection is waiting. Says whether none was waiting.
     fn let_in(&mut self, id: ListeningId, out: &mut Outbox) -> bool {
         let Some(listening) = self.listenings.get_mut(&id).filter(|listening| listening.pending.is_empty())
         else {
@@ -177,7 +177,7 @@ impl Dispatcher {
         if waiting == 0 { Choice::Wait } else { self.choose_of(id, waiting, now) }
     }
 
-    /// What is done with the first of so many connections that wait.
+    /// What to do with the first waiting connection. `waiting`: how many connections wait.
     fn choose_of(&self, id: ListeningId, waiting: usize, now: Time) -> Choice {
         let Some(listening) = self.listenings.get(&id) else { return Choice::Wait };
         // Of those that rest the first comes before all others.

@@ -6,7 +6,7 @@ use forkful_os::keeper::{End, Frame, Kind, Name, Text, Update};
 
 use crate::table::Table;
 
-/// So many daemons that end within [`DEATHS_WITHIN`] are enough: the next one is started when a client comes, or after
+/// When this number of daemons has ended within [`DEATHS_WITHIN`], the next daemon is started when a client connects, or after
 /// [`RETRY_PAUSE`].
 pub const DEATHS_MAX: usize = 5;
 /// See [`DEATHS_MAX`].
@@ -16,8 +16,8 @@ pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// Between two daemons that are started because a client has come.
 pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
 
-/// A daemon that does not answer so many looks in a row hangs. Looks are counted, and not time: while everything was frozen,
-/// with the keeper, there were none.
+/// A daemon that leaves this number of looks in a row unanswered is taken for one that hangs. Looks are counted, not seconds: a
+/// machine that was frozen or asleep has frozen the keeper, too, and the keeper has not looked meanwhile.
 pub const LOOKS: u32 = 2;
 /// A daemon of another program that dies within this time gives way to one of the program before; one that lives and serves
 /// then has proved its program.
@@ -404,182 +404,5 @@ impl<D> Keeper<D> {
 
     fn first_of_last(&self) -> Option<Duration> {
         self.deaths[self.died % DEATHS_MAX]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn name(kind: Kind, of: u32) -> Name {
-        Name { kind, app: 1, of, part: 0 }
-    }
-
-    /// What a daemon gets that starts now.
-    fn handed(keeper: &mut Keeper<u32>) -> Vec<(Frame, Option<u32>)> {
-        keeper.on_start();
-        let mut frames = Vec::new();
-        while let Some(outgoing) = keeper.outgoing() {
-            frames.push((outgoing.frame, outgoing.descriptor.copied()));
-            keeper.sent();
-        }
-        frames
-    }
-
-    #[test]
-    fn a_daemon_gets_what_those_before_it_have_had_kept() {
-        let mut keeper = Keeper::new(7);
-        keeper.begin_with(0, Kind::State, 100);
-        let first = handed(&mut keeper);
-        let state = Frame::Kept { place: 0, name: Name::only(Kind::State) };
-        let hello = |died, last| Frame::Hello { keeper: 7, died, last, update: Update::None };
-        assert_eq!(first, [(hello(0, End::Unknown), None), (state, Some(100)), (Frame::Done, None)]);
-        for (place, descriptor) in [(1, 11), (2, 12), (5, 15), (2, 22)] {
-            keeper.on_frame(
-                Frame::Keep { place, name: name(Kind::Channel, place) },
-                Some(descriptor),
-                SECOND,
-            );
-        }
-        keeper.on_frame(Frame::Drop { place: 1 }, None, SECOND);
-        assert_eq!(keeper.on_end(End::Signal(9), SECOND), After::Start);
-        let kept = |place| Frame::Kept { place, name: name(Kind::Channel, place) };
-        let second = handed(&mut keeper);
-        let expected = [
-            (hello(1, End::Signal(9)), None),
-            (state, Some(100)),
-            (kept(2), Some(22)),
-            (kept(5), Some(15)),
-            (Frame::Done, None),
-        ];
-        assert_eq!(second, expected);
-    }
-
-    #[test]
-    fn what_is_dropped_while_it_is_handed_over_is_not_handed_over() {
-        let mut keeper = Keeper::new(7);
-        for place in 0..3 {
-            keeper.begin_with(place, Kind::Channel, place);
-        }
-        keeper.on_start();
-        keeper.sent();
-        keeper.on_frame(Frame::Drop { place: 0 }, None, SECOND);
-        keeper.on_frame(Frame::Drop { place: 2 }, None, SECOND);
-        assert_eq!(keeper.outgoing().and_then(|outgoing| outgoing.descriptor.copied()), Some(1));
-        keeper.sent();
-        assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Done));
-    }
-
-    #[test]
-    fn a_daemon_that_leaves_is_not_started_again_and_nothing_is_held_after_it() {
-        let mut keeper = Keeper::new(7);
-        keeper.begin_with(0, Kind::State, 1);
-        handed(&mut keeper);
-        assert_eq!(keeper.on_frame(Frame::Leave, None, SECOND), Action::Nothing);
-        assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Done));
-        keeper.sent();
-        assert_eq!(keeper.outgoing(), None);
-        assert!(keeper.table.from(0).is_none());
-        assert_eq!(keeper.on_end(End::Code(3), SECOND), After::End);
-    }
-
-    #[test]
-    fn five_ends_in_ten_seconds_are_enough_until_a_client_comes() {
-        let mut keeper = Keeper::new(7);
-        keeper.begin_with(0, Kind::Process, 1);
-        for second in [0, 3, 6, 9, 12, 15, 18, 21] {
-            assert_eq!(keeper.on_end(End::Signal(11), SECOND * second), After::Start, "{second}");
-        }
-        // Ten seconds are over since the fourth before them.
-        assert_eq!(keeper.on_end(End::Signal(11), SECOND * 22), After::Start);
-        assert_eq!(keeper.on_end(End::Signal(11), SECOND * 23), After::Without);
-        assert_eq!(keeper.waits_for_visits(SECOND * 26), Some(Duration::ZERO));
-        assert!(keeper.on_visit(SECOND * 26));
-        handed(&mut keeper);
-        assert_eq!(keeper.retries_in(SECOND * 26), None);
-        assert_eq!(keeper.waits_for_visits(SECOND * 26), None);
-        assert_eq!(keeper.on_end(End::Code(1), SECOND * 27), After::Without);
-        assert_eq!(keeper.retries_in(SECOND * 28), Some(SECOND * 9));
-        assert_eq!(keeper.retries_in(SECOND * 40), Some(Duration::ZERO));
-        assert!(!keeper.on_visit(SECOND * 27), "not again so soon");
-        assert_eq!(keeper.waits_for_visits(SECOND * 27), Some(SECOND));
-        assert!(keeper.on_visit(SECOND * 28));
-    }
-
-    #[test]
-    fn a_signal_reaches_a_daemon_that_serves_and_ends_a_keeper_without_one() {
-        let mut keeper: Keeper<u32> = Keeper::new(7);
-        keeper.begin_with(0, Kind::Process, 1);
-        handed(&mut keeper);
-        assert_eq!(keeper.on_signal(15), Action::Nothing);
-        assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND), Action::Signal(15));
-        assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND), Action::Nothing, "once");
-        assert_eq!(keeper.on_signal(2), Action::Signal(2));
-        for _ in 0..5 {
-            keeper.on_end(End::Signal(9), SECOND);
-        }
-        assert_eq!(keeper.on_signal(15), Action::End(15));
-    }
-
-    #[test]
-    fn with_nothing_to_keep_it_ends_with_its_last_daemon() {
-        let mut keeper: Keeper<u32> = Keeper::new(7);
-        keeper.begin_with(0, Kind::State, 1);
-        let ends: Vec<After> = (0..5).map(|_| keeper.on_end(End::Signal(6), SECOND)).collect();
-        assert_eq!(ends[..4], [After::Start; 4]);
-        assert_eq!(ends[4], After::End);
-    }
-
-    #[test]
-    fn a_daemon_that_serves_is_told_of_children_and_those_before_it_are_forgotten() {
-        let mut keeper: Keeper<u32> = Keeper::new(7);
-        keeper.on_end(End::Signal(9), SECOND);
-        keeper.on_child();
-        let frames = handed(&mut keeper);
-        assert!(frames.iter().all(|(frame, _)| *frame != Frame::Child), "it looks itself");
-        keeper.on_frame(Frame::Serves, None, SECOND);
-        keeper.on_child();
-        keeper.on_child();
-        assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Child));
-        keeper.sent();
-        assert_eq!(keeper.outgoing(), None);
-        keeper.on_end(End::Signal(9), SECOND);
-        assert_eq!(
-            handed(&mut keeper)[0].0,
-            Frame::Hello { keeper: 7, died: 1, last: End::Signal(9), update: Update::None }
-        );
-    }
-
-    #[test]
-    fn a_daemon_that_answers_no_look_is_killed_and_one_that_answers_is_not() {
-        let mut keeper: Keeper<u32> = Keeper::new(7);
-        keeper.watch(SECOND * 10);
-        handed(&mut keeper);
-        assert_eq!(keeper.looks_in(SECOND), None, "it does not serve yet");
-        keeper.on_frame(Frame::Serves, None, SECOND);
-        for round in 1..=5 {
-            let now = SECOND * 10 * round;
-            assert_eq!(keeper.looks_in(now), Some(Duration::ZERO));
-            assert_eq!(keeper.on_look(now), Action::Nothing);
-            keeper.on_child();
-            for frame in [Frame::Child, Frame::Look] {
-                assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(frame));
-                keeper.sent();
-            }
-            assert_eq!(keeper.outgoing(), None);
-            assert_eq!(keeper.looks_in(now + SECOND), Some(SECOND * 4));
-            assert_eq!(keeper.on_look(now + SECOND), Action::Nothing, "it is not time");
-            keeper.on_frame(Frame::Turns, None, SECOND);
-        }
-        assert_eq!(keeper.on_look(SECOND * 100), Action::Nothing);
-        assert_eq!(keeper.on_look(SECOND * 900), Action::Nothing, "all was frozen for a while");
-        assert_eq!(keeper.on_look(SECOND * 904), Action::Nothing);
-        assert_eq!(keeper.on_look(SECOND * 905), Action::Kill);
-        assert_eq!(keeper.on_end(End::Signal(9), SECOND * 905), After::Start);
-        handed(&mut keeper);
-        keeper.on_frame(Frame::Serves, None, SECOND);
-        assert_eq!(keeper.on_look(SECOND * 910), Action::Nothing, "the next one begins anew");
     }
 }

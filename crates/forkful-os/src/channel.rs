@@ -80,8 +80,8 @@ fn receive_with(
     Ok(message.bytes)
 }
 
-/// Has [`look`] begin at the first byte that nobody has taken. It is a property of the socket, not of the process: a process
-/// that gets the socket from another one begins anew with this.
+/// Makes [`look`] begin at the first byte in the socket. The position is a property of the socket, not of the process: a process
+/// that gets the socket from another process finds it where that process has left it.
 pub fn look_from_the_beginning(fd: BorrowedFd<'_>) -> io::Result<()> {
     let offset: libc::c_int = 0;
     // SAFETY: the option's value is an int of ours.
@@ -98,7 +98,7 @@ pub fn look_from_the_beginning(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// [`receive`] that leaves the bytes in the socket; the next look goes on behind them. After [`look_from_the_beginning`].
-/// Descriptors are copies, and a look whose buffer ends where the next message begins may already bring those of that one.
+/// The descriptors are copies. When the buffer ends where a message ends, the descriptors of the next message may come already.
 pub fn look(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
     receive_with(fd, buf, handles, RecvFlags::PEEK)
 }

@@ -10,7 +10,7 @@ const HELP = `usage: dev/chaos [options]
 Kills, stops, blocks, reloads and scales a real app and its daemon under load, and accounts for each request: it was executed once and
 answered, or a fault of the storm explains what became of it. Exits with 1 if one is left over.
 
-  --seed N       the order of faults, default 1
+  --seed N       draws the faults, default 1
   --minutes M    how long, default 3
   --balance B    auto (default), exact, direct or least
   --instances N  workers at the beginning, default 2
@@ -29,11 +29,9 @@ examples:
 /** At most so many of the requests that are left over are printed. */
 const SHOWN_MAX = 20;
 
-const { values } = parseArgs({
-  options: {
-    seed: { type: 'string', default: '1' }, minutes: { type: 'string', default: '3' }, balance: { type: 'string', default: 'auto' }, instances: { type: 'string', default: '2' },
-    against: { type: 'string', default: 'forkful' }, faults: { type: 'string' }, plant: { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean', short: 'h', default: false },
-  },
+const OPTIONS = /** @type {const} */ ({
+  seed: { type: 'string', default: '1' }, minutes: { type: 'string', default: '3' }, balance: { type: 'string', default: 'auto' }, instances: { type: 'string', default: '2' },
+  against: { type: 'string', default: 'forkful' }, faults: { type: 'string' }, plant: { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean', short: 'h', default: false },
 });
 
 function wrongUse(text) {
@@ -41,24 +39,41 @@ function wrongUse(text) {
   process.exit(2);
 }
 
+function readOptions() {
+  try {
+    return parseArgs({ options: OPTIONS }).values;
+  } catch (error) {
+    return wrongUse(error.message.split('. ')[0]);
+  }
+}
+
+/** The value of an option that must be one of some words. */
+function oneOf(name, words) {
+  const value = values[name];
+  return value === undefined || words.includes(value) ? value : wrongUse(`--${name} must be ${words.join(', ')}, not "${value}"`);
+}
+
 function number(name, least) {
   const value = Number(values[name]);
   return Number.isFinite(value) && value >= least ? value : wrongUse(`--${name} must be a number from ${least} on, not "${values[name]}"`);
 }
 
+const values = readOptions();
 if (values.help) {
   process.stdout.write(HELP);
   process.exit(0);
 }
 const names = values.faults?.split(',').map((name) => name.trim());
 for (const name of names ?? []) if (!Object.hasOwn(FAULTS, name)) wrongUse(`there is no fault "${name}"`);
-if (!['forkful', 'cluster'].includes(values.against)) wrongUse(`--against must be forkful or cluster, not "${values.against}"`);
+const against = oneOf('against', ['forkful', 'cluster']);
+const balance = oneOf('balance', ['auto', 'exact', 'direct', 'least']);
+const plant = oneOf('plant', ['lost', 'doubled', 'mixed', 'unexecuted', 'unlogged']);
 const seed = number('seed', 0);
 const boundMs = number('minutes', 0.01) * 60_000;
 
 const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 const result = await storm({
-  seed, host: values.against, balance: values.balance, instances: number('instances', 1), plant: values.plant, names,
+  seed, host: against, balance, instances: number('instances', 1), plant, names,
   goesOn: (_struck, ms) => ms < boundMs,
   tell: ({ name, from, dead, refused }, requests) => {
     console.log(`${clock(from)}  ${name}${dead?.length ? ` (pid ${dead.join()})` : ''}${refused ? ` – ${refused.split('\n')[0]}` : ''}, ${requests} requests`);
@@ -82,7 +97,7 @@ for (const { request: { id, sentAt, endedAt, pid, heldBy }, what } of unaccounte
 for (const fault of logs.slice(0, SHOWN_MAX)) console.log(`log: ${fault}`);
 console.log(unaccounted.length + logs.length === 0 ? 'every request is accounted for' : `${unaccounted.length} requests are not accounted for, ${logs.length} faults of the log`);
 if (values.json) {
-  const summary = { seed, balance: values.balance, against: values.against, seconds, requests: requests.length, answered, faults: Object.fromEntries(counts), explained: Object.fromEntries([...explained].map(([name, all]) => [name, all.length])), unaccounted, logs };
+  const summary = { seed, balance, against, seconds, requests: requests.length, answered, faults: Object.fromEntries(counts), explained: Object.fromEntries([...explained].map(([name, all]) => [name, all.length])), unaccounted, logs };
   writeFileSync(values.json, `${JSON.stringify(summary, null, 2)}\n`);
 }
 process.exit(unaccounted.length + logs.length === 0 ? 0 : 1);

@@ -37,7 +37,7 @@ impl Warmup {
         text.starts_with('/') && !text.contains(|c: char| c.is_whitespace() || c.is_control())
     }
 
-    /// The path of the next request, after so many; `None` when these were all.
+    /// The path of the next request when `answered` requests have been answered. `None` after the last request.
     pub fn path_after(&self, answered: u32) -> Option<&str> {
         let paths = u32::try_from(self.paths.len()).ok()?;
         let total = paths.saturating_mul(self.requests);

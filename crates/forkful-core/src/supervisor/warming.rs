@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One request is under way at a time. Any answer counts: whether a version works is for `wait_ready`, for its exit and for
-//! health checks to say. A worker that ends meanwhile is not ready, as one that ends before it listens.
+//! health checks to say. A worker that exits while it is warmed up never becomes ready, like a worker that exits before it listens.
 
 use std::time::Duration;
 

@@ -132,8 +132,8 @@ fn told(words: &OwnedFd) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Whether this program can go on from what a daemon has written down, and, if need be, that one again from what this
-/// program writes: it reads formats up to `way_back`.
+/// Whether this program can take over from the written-down state of a running daemon, and whether the program of that daemon could
+/// take over again from this one. `way_back`: the newest version of the format that the program of the running daemon reads.
 pub fn check_state(state: &OwnedFd, way_back: u16) -> Result<(), String> {
     let mut bytes = memory_file::length(state).map(|length| vec![0; length]).map_err(|e| e.to_string())?;
     memory_file::read_at(state, 0, &mut bytes).map_err(|error| error.to_string())?;
@@ -145,6 +145,6 @@ pub fn check_state(state: &OwnedFd, way_back: u16) -> Result<(), String> {
     }
     let version = snapshot::VERSION;
     Err(format!(
-        "there would be no way back: this program writes version {version} of the format, the one that runs reads up to {way_back}"
+        "the running daemon could not take over again: this program writes its state in version {version} of the format, and the running daemon reads versions up to {way_back}"
     ))
 }

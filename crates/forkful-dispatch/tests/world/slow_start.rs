@@ -9,7 +9,7 @@ use super::scenes::{served_by, serving, turn_all};
 
 const OVER: Duration = Duration::from_secs(8);
 
-/// One worker that serves with its full share, and one that begins to serve now.
+/// A worker with its full share, and a worker that has just begun to serve.
 fn with_a_new_one(balance: Balance) -> (World, Vec<u32>) {
     let (mut world, mut workers) = serving(balance, 1);
     world.dispatcher.set_slow_start(OVER);
@@ -18,7 +18,7 @@ fn with_a_new_one(balance: Balance) -> (World, Vec<u32>) {
     (world, workers)
 }
 
-/// How many of so many connections the new worker gets; each ends at once.
+/// Opens connections one by one, each of which ends at once. Gives the number that the new worker got.
 fn share(world: &mut World, workers: &[u32], connections: usize) -> usize {
     let before = served_by(world, workers[1]);
     for _ in 0..connections {

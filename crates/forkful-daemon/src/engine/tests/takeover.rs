@@ -150,7 +150,7 @@ fn a_start_of_what_was_saved_goes_on_with_the_next_daemon() {
                     })
                     .await;
             }
-            // What was asked for comes to nobody any more.
+            // The daemon is killed before it has started anything of the saved state.
             let remains = killed(world);
             assert_eq!(remains.written.daemon.resurrects, !is_read);
             assert_eq!(remains.written.daemon.pending.len(), usize::from(is_read));

@@ -1,23 +1,12 @@
-//! An update, step by step, on virtual time: whatever dies, hangs, leaves or is signalled between two steps, a daemon that can
-//! goes on with what is kept.
+//! An update, step by step: whichever daemon dies, hangs, leaves or gets a signal between two steps, another daemon takes over
+//! what is kept.
 
 use std::time::Duration;
 
 use forkful_keeper::keeper::{Action, After, Keeper, TRIAL};
 use forkful_os::keeper::{End, Frame, Kind, Update};
 
-const SECOND: Duration = Duration::from_secs(1);
-
-/// What a daemon gets that starts now.
-fn handed(keeper: &mut Keeper<u32>) -> Vec<(Frame, Option<u32>)> {
-    keeper.on_start();
-    let mut frames = Vec::new();
-    while let Some(outgoing) = keeper.outgoing() {
-        frames.push((outgoing.frame, outgoing.descriptor.copied()));
-        keeper.sent();
-    }
-    frames
-}
+use super::{SECOND, handed};
 
 /// How far an update is when something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]

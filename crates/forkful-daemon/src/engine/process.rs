@@ -1,0 +1,146 @@
+//! What the engine keeps of a process of a worker, and which workers an app has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use forkful_api::conversation::WorkerReports;
+use forkful_cluster::WorkerId;
+use forkful_cluster::protocol::incoming::NodeVersion;
+use forkful_core::Time;
+use forkful_core::metrics::Readings;
+use forkful_core::primary_habits::Lack;
+use forkful_core::slot::{Exit, Generation};
+use forkful_os::cgroup::WorkerGroup;
+use forkful_os::keeper::Hold;
+use forkful_os::process::Child;
+
+/// The processes of an app by the ids of their workers.
+#[derive(Debug, Default)]
+pub(crate) struct Workers {
+    /// How many were ever started; the last one's `cluster.worker.id`.
+    pub(crate) started: u32,
+    pub(super) places: BTreeMap<WorkerId, (u16, Generation)>,
+    /// Those that finish what they have, where the primary does not disconnect them then: in fork mode.
+    draining: BTreeSet<WorkerId>,
+}
+
+impl Workers {
+    /// A worker of a slot's process: the process itself, or one below it.
+    pub(crate) fn add(&mut self, worker: WorkerId, slot: u16, generation: Generation) {
+        self.places.insert(worker, (slot, generation));
+    }
+
+    /// All workers of a process.
+    pub(crate) fn of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
+        let is_of = |(_, place): &(&WorkerId, &(u16, Generation))| **place == (slot, generation);
+        self.places.iter().filter(is_of).map(|(worker, _)| *worker).collect()
+    }
+
+    /// A worker is to finish what it has; [`Self::has_drained`] follows.
+    pub(crate) fn drains(&mut self, worker: WorkerId) {
+        self.draining.insert(worker);
+    }
+
+    /// A worker has finished or gone; gives its process when none of that process's workers has anything to finish any more.
+    pub(crate) fn has_drained(&mut self, worker: WorkerId) -> Option<(u16, Generation)> {
+        let place = self.places.get(&worker).copied().filter(|_| self.draining.remove(&worker))?;
+        let others = self.draining.iter().filter(|other| self.places.get(other) == Some(&place));
+        (others.count() == 0).then_some(place)
+    }
+
+    /// A worker is gone.
+    pub(crate) fn remove(&mut self, worker: WorkerId) {
+        self.places.remove(&worker);
+        self.draining.remove(&worker);
+    }
+}
+
+/// Our end of a worker's stdin; outlives the process while somebody writes.
+pub(crate) type Stdin = Rc<tokio::sync::Mutex<std::os::fd::OwnedFd>>;
+
+/// A process of a worker, from its spawn until it and its tree are gone.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) worker: WorkerId,
+    /// What its descendants are known by.
+    pub(crate) mark: forkful_os::tree::Mark,
+    /// Where its stdin is written to, by one writer at a time; only in fork mode.
+    pub(crate) stdin: Option<Stdin>,
+    /// The file that holds its process id.
+    pub(crate) pid_file: Option<PathBuf>,
+    /// Its control group, with all that it started.
+    pub(crate) group: Option<WorkerGroup>,
+    pub(crate) spawned: Time,
+    /// The same in wall-clock milliseconds.
+    pub(crate) started_at_ms: u64,
+    /// It has ended; its tree is being cleared away.
+    pub(crate) ended: Option<Ended>,
+    /// What its agent has last measured, and when.
+    pub(crate) readings: Option<(Time, Readings)>,
+    /// The version of its Node.js, when its agent has said so.
+    pub(crate) node_version: Option<NodeVersion>,
+    /// What its `@pm2/io` says of it.
+    pub(crate) reports: WorkerReports,
+    /// What it expects of a primary and does not get.
+    pub(crate) lacks: BTreeSet<Lack>,
+    /// It was found to owe an answer.
+    pub(crate) doubt: Option<Doubt>,
+    pub(crate) kept: Bonds,
+}
+
+/// What another daemon needs in order to take a process over.
+#[derive(Default)]
+pub(crate) struct Bonds {
+    /// What the other end of its channel is known by.
+    pub(crate) cookie: Option<u64>,
+    /// What keeps its descriptors; dropped with them.
+    pub(crate) _holds: Vec<Hold>,
+}
+
+/// A process that did not answer a ping in time, as it was when this was first noticed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doubt {
+    /// When the unanswered ping was sent.
+    pub(crate) since: Time,
+    pub(crate) asked: Time,
+    /// CPU time that the process had used when this was noticed.
+    pub(crate) used: Duration,
+}
+
+impl Process {
+    /// A process that has just been started.
+    pub(crate) fn new(
+        child: Child,
+        worker: WorkerId,
+        mark: forkful_os::tree::Mark,
+        (spawned, started_at_ms): (Time, u64),
+    ) -> Self {
+        Self {
+            child,
+            worker,
+            mark,
+            stdin: None,
+            pid_file: None,
+            group: None,
+            spawned,
+            started_at_ms,
+            ended: None,
+            readings: None,
+            node_version: None,
+            reports: WorkerReports::default(),
+            lacks: BTreeSet::new(),
+            doubt: None,
+            kept: Bonds::default(),
+        }
+    }
+}
+
+/// An ended process whose tree is not gone yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// When to stop waiting for what cannot be killed.
+    pub(crate) give_up: Time,
+}
