@@ -1,11 +1,66 @@
-//! How a run in the foreground ends: with the exit code that its workers give it.
+//! How a run in the foreground ends: when its apps are stopped after a signal, and the exit code that its workers give it.
 
+use std::time::Duration;
+
+use crate::Time;
 use crate::slot::Exit;
+use crate::spec::AppSpec;
 
 /// What a shell says of a program that could not be started.
 const NOT_STARTED: i32 = 127;
 /// A shell adds the number of the signal that ended a program.
 const SIGNAL_BASE: i32 = 128;
+
+/// A stop that was asked for by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// What the workers get.
+    pub signal: i32,
+    /// When the apps are stopped; `None` once they are.
+    pub at: Option<Time>,
+}
+
+/// What a signal that asks for a stop leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnSignal {
+    /// The apps are stopped at [`Stop::at`]: until then they serve, while load balancers learn that they leave.
+    Wait(Stop),
+    StopApps(Stop),
+    /// Whoever asks twice does not want to wait.
+    KillApps,
+}
+
+impl Stop {
+    /// `delay` is how long load balancers are given.
+    pub fn on_signal(under_way: Option<Self>, signal: i32, delay: Duration, now: Time) -> OnSignal {
+        match under_way {
+            Some(_) => OnSignal::KillApps,
+            None if delay.is_zero() => OnSignal::StopApps(Self { signal, at: None }),
+            None => OnSignal::Wait(Self { signal, at: Some(now + delay) }),
+        }
+    }
+
+    /// Whether the apps are to be stopped now; says so once.
+    pub fn take_due(&mut self, now: Time) -> bool {
+        self.at.take_if(|at| *at <= now).is_some()
+    }
+}
+
+/// The longest time that a stop of these apps takes, from the signal to the last SIGKILL: `delay` for load balancers, then
+/// the kill timeouts of apps that are stopped one after the other because they depend on each other.
+pub fn longest_stop(apps: &[AppSpec], delay: Duration) -> Duration {
+    let mut longest = vec![Duration::ZERO; apps.len()];
+    // A chain has at most as many apps as there are; in a circle, which is refused elsewhere, this ends all the same.
+    for _ in apps {
+        for (place, app) in apps.iter().enumerate() {
+            let dependents =
+                apps.iter().zip(&longest).filter(|(other, _)| other.depends_on.contains(&app.name));
+            let before = dependents.map(|(_, longest)| *longest).max().unwrap_or_default();
+            longest[place] = before + app.stop.kill_timeout;
+        }
+    }
+    delay + longest.into_iter().max().unwrap_or_default()
+}
 
 /// The exit code of a run whose workers have ended in these ways. After a stop signal it is that of the worker that ended
 /// last, since an app that handles the signal decides itself; else it is the worst.
@@ -24,6 +79,34 @@ fn code(exit: &Exit) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_waits_for_load_balancers_and_a_second_signal_for_nobody() {
+        let (now, delay) = (Time::default(), Duration::from_secs(5));
+        let at_once = Stop { signal: 15, at: None };
+        assert_eq!(Stop::on_signal(None, 15, Duration::ZERO, now), OnSignal::StopApps(at_once));
+        let mut waiting = Stop { signal: 15, at: Some(now + delay) };
+        assert_eq!(Stop::on_signal(None, 15, delay, now), OnSignal::Wait(waiting));
+        assert_eq!(Stop::on_signal(Some(waiting), 2, delay, now), OnSignal::KillApps);
+        assert!(!waiting.take_due(now));
+        assert!(waiting.take_due(now + delay));
+        assert!(!waiting.take_due(now + delay), "they are stopped once");
+        assert_eq!(Stop::on_signal(Some(waiting), 15, delay, now), OnSignal::KillApps);
+    }
+
+    #[test]
+    fn a_stop_takes_as_long_as_the_longest_chain_of_apps() {
+        let app = |name: &str, seconds, depends_on: &[&str]| {
+            let mut spec = AppSpec::new(crate::spec::AppName::new(name).unwrap());
+            spec.stop.kill_timeout = Duration::from_secs(seconds);
+            spec.depends_on =
+                depends_on.iter().map(|name| crate::spec::AppName::new(*name).unwrap()).collect();
+            spec
+        };
+        let apps = [app("web", 3, &["api"]), app("api", 4, &["db"]), app("db", 1, &[]), app("cron", 7, &[])];
+        assert_eq!(longest_stop(&apps, Duration::from_secs(5)), Duration::from_secs(5 + 3 + 4 + 1));
+        assert_eq!(longest_stop(&apps[3..], Duration::ZERO), Duration::from_secs(7));
+    }
 
     #[test]
     fn a_run_ends_with_the_worst_exit_of_its_workers() {

@@ -2,7 +2,7 @@
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
 //! get new connections ([`steering`]), what a command's target means ([`targets`]), where output goes
 //! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
-//! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), and what apps expect of a primary in JavaScript ([`primary_habits`]).
+//! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), and what apps expect of a primary in JavaScript ([`primary_habits`]).
 //!
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
@@ -23,6 +23,7 @@ pub mod logs;
 pub mod metrics;
 mod millis;
 pub mod primary_habits;
+pub mod probes;
 pub mod random;
 pub mod restart;
 pub mod rollout;

@@ -5,6 +5,7 @@ use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::types::{
     ActionReply, ActionRequest, AppList, AppTable, ErrorReply, LogsQuery, StartRequest,
 };
+use forkful_core::probes::{Answer, Probe};
 use tokio::sync::oneshot;
 
 use crate::logs::LogLines;
@@ -56,6 +57,8 @@ pub enum Command {
     },
     /// `GET /v1/logs`.
     Logs { query: LogsQuery, reply: Reply<LogLines> },
+    /// What a container's probe asks; only in the foreground.
+    Probe { probe: Probe, reply: Reply<Answer> },
     /// About the saved state.
     Keep(Keep),
     /// What changes no app.

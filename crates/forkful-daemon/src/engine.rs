@@ -79,7 +79,7 @@ use std::time::{Duration, Instant};
 
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
-use forkful_core::foreground::exit_code;
+use forkful_core::foreground::{OnSignal, Stop, exit_code};
 use forkful_core::random::Random;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
@@ -202,6 +202,8 @@ pub(crate) struct EngineOptions {
     pub(crate) echo: bool,
     /// Workers' output goes to files.
     pub(crate) write_log_files: bool,
+    /// For how long workers serve on after a signal that asks for a stop (foreground).
+    pub(crate) shutdown_delay: Duration,
     /// The keeper, if there is one.
     pub(crate) keeping: Keeping,
 }
@@ -210,8 +212,8 @@ pub(crate) struct EngineOptions {
 #[derive(Debug)]
 struct Life {
     phase: Phase,
-    /// Replaces apps' own stop signal (foreground mode forwards what it got).
-    stop_signal: Option<i32>,
+    /// The stop that a signal asked for (foreground); its signal replaces the apps' own.
+    stop: Option<Stop>,
     /// How the process that ended last did so.
     last_exit: Option<Exit>,
     /// The program for which this daemon makes way, and by when.
@@ -276,7 +278,7 @@ impl Engine {
             options,
             persistence,
             inbox: Inbox { events: VecDeque::new(), effects: Vec::new(), back },
-            life: Life { phase: Phase::Serving, stop_signal: None, last_exit: None, successor: None },
+            life: Life { phase: Phase::Serving, stop: None, last_exit: None, successor: None },
         };
         Ok((engine, back_receiver))
     }
@@ -435,15 +437,28 @@ impl Engine {
         match signal {
             Signal::Child => self.processes.reap_orphans(|pid| self.starts.is_being_started(pid)),
             Signal::Stop(_) if !self.options.echo => self.kill(None),
-            // Foreground: the first stop signal is passed on as it is, a second one does not wait any more.
-            Signal::Stop(_) if self.life.stop_signal.is_some() => self.apps.signal_all(9),
-            Signal::Stop(number) => {
-                self.life.stop_signal = Some(number);
-                self.kill(None);
-            }
+            Signal::Stop(number) => self.on_stop_signal(number),
             // In the background SIGUSR2, the only one of these, asks what PM2 does on it.
             Signal::Forward(_) if !self.options.echo => drop(self.logs.reopen()),
             Signal::Forward(number) => self.apps.signal_all(number),
+        }
+    }
+
+    /// Foreground: the signal is passed on as it is.
+    fn on_stop_signal(&mut self, number: i32) {
+        let delay = self.options.shutdown_delay;
+        match Stop::on_signal(self.life.stop, number, delay, self.clock.now()) {
+            OnSignal::Wait(stop) => self.life.stop = Some(stop),
+            OnSignal::StopApps(stop) => {
+                self.life.stop = Some(stop);
+                self.kill(None);
+            }
+            OnSignal::KillApps => {
+                if self.life.phase == Phase::Serving {
+                    self.kill(None);
+                }
+                self.apps.signal_all(9);
+            }
         }
     }
 
@@ -467,7 +482,7 @@ impl Engine {
     pub(crate) fn exit_code(&self) -> i32 {
         let records = self.apps.values().flat_map(|entry| entry.supervisor.slots().values());
         let exits = records.filter_map(|record| record.last_exit.as_ref());
-        exit_code(self.life.stop_signal.is_some(), self.life.last_exit.as_ref(), exits)
+        exit_code(self.life.stop.is_some(), self.life.last_exit.as_ref(), exits)
     }
 
     /// Starts apps without a client; what is returned tells when all are up or have failed.

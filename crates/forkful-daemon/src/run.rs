@@ -21,6 +21,7 @@ use crate::left_behind;
 use crate::notify::ServiceManager;
 use crate::own_log;
 use crate::server;
+use crate::server::probes::{ProbeAddress, ProbeSocket};
 
 /// The loop works for microseconds at a time, among workers that burn every core.
 const SLICE: Duration = Duration::from_micros(500);
@@ -39,6 +40,10 @@ pub struct ForegroundOptions {
     pub home: Home,
     /// Whether workers' output also goes to files; it always goes to stdout and stderr.
     pub write_log_files: bool,
+    /// Where the probes of a container platform are answered.
+    pub probes: Option<ProbeAddress>,
+    /// For how long workers serve on after a signal that asks for a stop, while `/readyz` says no.
+    pub shutdown_delay: Duration,
 }
 
 /// How the daemon begins.
@@ -159,6 +164,7 @@ async fn serve_home(
         home: home.clone(),
         echo: false,
         write_log_files: true,
+        shutdown_delay: Duration::ZERO,
         keeping: keeping.clone(),
     };
     let (mut engine, mut back) = Engine::new(options, marks).inspect_err(leave)?;
@@ -244,6 +250,10 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
     options.home.create()?;
     prepare_process();
     let outcome = on_loop(async move {
+        let probes = match &options.probes {
+            Some(address) => Some(ProbeSocket::bind(address).await?),
+            None => None,
+        };
         let agent = install_agent(&options.home);
         let marks = tree::Marks::new();
         // Dropped last, when nothing is left.
@@ -253,10 +263,14 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
             home: options.home,
             echo: true,
             write_log_files: options.write_log_files,
+            shutdown_delay: options.shutdown_delay,
             keeping: Keeping::default(),
         };
         let (mut engine, mut back) = Engine::new(engine_options, marks)?;
-        let (_sender, mut commands) = engine::command_queue();
+        let (sender, mut commands) = engine::command_queue();
+        if let Some(socket) = probes {
+            tokio::task::spawn_local(server::probes::serve(socket, sender.clone()));
+        }
         let mut signals = Signals::listen(&[SIGTERM, SIGINT, SIGQUIT], &[SIGHUP, SIGUSR1, SIGUSR2])?;
         let manager = ServiceManager::from_environment(Keeping::default()).map(Rc::new);
         let started = engine.start_now(specs);

@@ -9,6 +9,7 @@ mod event_body;
 mod keep;
 mod log_body;
 mod permits;
+pub(crate) mod probes;
 mod refusal;
 pub(crate) mod routes;
 
@@ -22,6 +23,7 @@ use forkful_os::{identity, memory};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -54,7 +56,7 @@ const FORGET_CODE_AFTER: Duration = Duration::from_secs(2);
 /// are under way finish (at most [`FAREWELL_TIMEOUT`]) and returns. Await it before the process exits,
 /// or the client that asked for the end never learns of it.
 pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
-    let permits = Arc::new(Permits::default());
+    let permits = Arc::new(Permits::new(CONNECTIONS_MAX));
     let (farewell, _) = watch::channel(());
     let router = routes::router(commands.clone());
     // What only the start needed, first.
@@ -79,7 +81,7 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
         match accepted {
             Ok((stream, _)) if is_trusted(&stream) => {
                 let permit = permits.acquire().await;
-                tokio::spawn(connection(stream, router.clone(), farewell.subscribe(), permit));
+                tokio::spawn(connection(stream, router.clone(), HEAD_TIMEOUT, farewell.subscribe(), permit));
             }
             Ok(_) => {}
             Err(error) => {
@@ -101,10 +103,16 @@ fn is_trusted(stream: &UnixStream) -> bool {
 }
 
 /// Serves one connection until either side ends it, or another one needs its permit.
-async fn connection(stream: UnixStream, router: Router, mut farewell: watch::Receiver<()>, permit: Permit) {
+async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    router: Router,
+    head_timeout: Duration,
+    mut farewell: watch::Receiver<()>,
+    permit: Permit,
+) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(head_timeout)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(permit.observe(stream)), TowerToHyperService::new(router));
     let mut served = pin!(served);

@@ -5,7 +5,7 @@
 
 mod cgroup;
 
-pub(crate) use cgroup::own_groups;
+pub(crate) use cgroup::{hierarchies, own_groups};
 
 use std::fmt;
 use std::path::Path;

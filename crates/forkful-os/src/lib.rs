@@ -23,6 +23,7 @@ pub mod keeper;
 pub mod listener;
 pub mod memory;
 pub mod memory_file;
+pub mod memory_limit;
 mod netlink;
 pub mod output;
 pub mod priority;

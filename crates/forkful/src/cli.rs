@@ -354,7 +354,7 @@ pub(crate) struct DaemonArgs {
     pub(crate) way_back: u16,
 }
 
-fn duration(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<std::time::Duration, String> {
     forkful_config::parse_duration(text)
         .ok_or_else(|| "expected milliseconds, or a string such as 500ms, 10s, 2m or 1h".to_owned())
 }

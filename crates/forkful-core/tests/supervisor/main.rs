@@ -4,6 +4,7 @@ mod costs;
 mod driver;
 mod needs;
 mod overlaps;
+mod probes;
 mod readiness;
 mod reload;
 mod shape;

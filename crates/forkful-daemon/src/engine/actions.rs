@@ -152,7 +152,7 @@ impl Engine {
     /// Asks a process to end, in the way that its app wants: by a signal to its tree or to it alone, or by a message.
     fn ask_to_leave(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         let Some(entry) = self.apps.get_mut(app) else { return };
-        match entry.ask_to_leave(slot, generation, self.life.stop_signal, now) {
+        match entry.ask_to_leave(slot, generation, self.life.stop.map(|stop| stop.signal), now) {
             Leave::Asked => {}
             Leave::SignalTree(signal) => self.order_signal(app, slot, generation, signal),
         }

@@ -37,7 +37,10 @@ impl Engine {
             }
             Command::Keep(keep) => self.keep(keep),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
-            Command::List { .. } | Command::Table { .. } | Command::Describe { .. } => {
+            Command::List { .. }
+            | Command::Table { .. }
+            | Command::Describe { .. }
+            | Command::Probe { .. } => {
                 self.measure_for(&command);
                 self.looks.begin(command, &mut self.apps, self.clock.now());
                 self.finish_looks();
@@ -77,6 +80,10 @@ impl Engine {
             Command::List { reply, .. } => answer(reply, Ok(self.list())),
             Command::Table { reply } => answer(reply, Ok(self.table())),
             Command::Describe { target, reply } => self.describe(&target, reply),
+            Command::Probe { probe, reply } => {
+                let (is_stopping, now) = (self.life.stop.is_some(), self.clock.now());
+                answer(reply, Ok(self.looks.probe(probe, &self.apps, is_stopping, now)));
+            }
             other => self.on_command(other),
         }
     }

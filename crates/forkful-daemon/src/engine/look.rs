@@ -2,7 +2,8 @@
 //! first, and those that do not answer at once are waited for, a little.
 
 use forkful_core::Time;
-use forkful_core::steering::blocked::{LOOK_PATIENCE, is_awaited};
+use forkful_core::probes::{Answer, Probe, Probes, Seen};
+use forkful_core::steering::blocked::{LOOK_PATIENCE, blocked_for, is_awaited};
 
 use super::app::App;
 use super::apps::Apps;
@@ -10,7 +11,10 @@ use crate::command::Command;
 
 /// Questions that wait for the workers' answers.
 #[derive(Default)]
-pub(super) struct Looks(Vec<Look>);
+pub(super) struct Looks {
+    waiting: Vec<Look>,
+    probes: Probes,
+}
 
 struct Look {
     command: Command,
@@ -30,21 +34,34 @@ impl Looks {
                 }
             }
         }
-        self.0.push(Look { command, until: now + LOOK_PATIENCE });
+        self.waiting.push(Look { command, until: now + LOOK_PATIENCE });
     }
 
     /// Takes the commands that need not wait any longer; none does unless `may_wait`.
     pub(super) fn take_done(&mut self, apps: &Apps, may_wait: bool, now: Time) -> Vec<Command> {
-        if self.0.is_empty() {
+        if self.waiting.is_empty() {
             return Vec::new();
         }
         let awaited = may_wait && apps.values().any(|entry| is_answer_awaited(entry, now));
-        let done = self.0.extract_if(.., |look| !awaited || look.until <= now);
+        let done = self.waiting.extract_if(.., |look| !awaited || look.until <= now);
         done.map(|look| look.command).collect()
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {
-        self.0.iter().map(|look| look.until).min()
+        self.waiting.iter().map(|look| look.until).min()
+    }
+
+    /// What a probe of a container platform is told.
+    pub(super) fn probe(&mut self, probe: Probe, apps: &Apps, is_stopping: bool, now: Time) -> Answer {
+        let seen = apps.iter().map(|(id, entry)| {
+            let is_blocked =
+                |worker| blocked_for(entry.primary.owes_since(worker).map(|since| now.since(since)));
+            let blocked = entry.slots().filter_map(|(slot, record, place)| {
+                place.current(record).and_then(|process| is_blocked(process.worker)).map(|_| slot)
+            });
+            Seen { id: *id, supervisor: &entry.supervisor, blocked: blocked.collect() }
+        });
+        self.probes.answer(probe, seen, is_stopping)
     }
 }
 

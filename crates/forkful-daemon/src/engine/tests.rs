@@ -42,6 +42,7 @@ impl World {
             agent: None,
             echo: false,
             write_log_files: false,
+            shutdown_delay: std::time::Duration::ZERO,
             keeping: Keeping::default(),
         };
         let (engine, back) = Engine::new(options, tree::Marks::new()).unwrap();

@@ -14,6 +14,9 @@ impl Engine {
     /// Carries out what is due.
     pub(super) fn on_time(&mut self) {
         let now = self.clock.now();
+        if self.life.stop.as_mut().is_some_and(|stop| stop.take_due(now)) {
+            self.kill(None);
+        }
         for ((app, slot, generation), why) in self.starts.give_up(now) {
             self.tell(app, Event::Slot(slot, slot::Event::SpawnFailed(generation, why)));
         }
@@ -56,6 +59,7 @@ impl Engine {
             .chain(self.starts.next_wake())
             .chain(self.looks.next_wake())
             .chain(self.makes_way_by())
+            .chain(self.life.stop.and_then(|stop| stop.at))
             .min();
         self.wake.wake_at(wake, self.clock.now())
     }

@@ -1,6 +1,6 @@
-//! Permits for connections of the API.
+//! Permits for connections of the API and of probes.
 //!
-//! There are [`CONNECTIONS_MAX`]; when one more connection comes, the permit of the least useful connection is revoked: one
+//! There are [`CONNECTIONS_MAX`], and fewer for probes; when one more connection comes, the permit of the least useful connection is revoked: one
 //! whose client does not read, longest first, else the one that was quiet for the longest time. So no number of forgotten or
 //! half-open clients keeps `forkful list` from working. A client that has not taken a byte for [`STALL_MAX`] is dropped in
 //! any case, because what waits for it takes memory.
@@ -13,7 +13,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -44,16 +43,21 @@ impl Holder {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Permits {
+    most: usize,
     holders: Mutex<BTreeMap<u64, Arc<Holder>>>,
     changed: Notify,
 }
 
 impl Permits {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, holders: Mutex::default(), changed: Notify::new() }
+    }
+
     /// Waits for a permit, and revokes one if there is none left.
     pub(super) async fn acquire(self: &Arc<Self>) -> Permit {
-        while self.holders().len() >= CONNECTIONS_MAX {
+        while self.holders().len() >= self.most {
             if let Some(holder) = self.least_useful() {
                 holder.revoked.notify_one();
             }
@@ -101,7 +105,7 @@ impl Permit {
         self.holder.revoked.notified().await;
     }
 
-    pub(super) fn observe(&self, stream: UnixStream) -> Observed {
+    pub(super) fn observe<S>(&self, stream: S) -> Observed<S> {
         Observed { stream, holder: Arc::clone(&self.holder), stall: None }
     }
 }
@@ -115,13 +119,13 @@ impl Drop for Permit {
 
 /// A stream that notes what moves, and fails when nothing was read at the other end for too long.
 #[derive(Debug)]
-pub(super) struct Observed {
-    stream: UnixStream,
+pub(super) struct Observed<S> {
+    stream: S,
     holder: Arc<Holder>,
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-impl Observed {
+impl<S> Observed<S> {
     fn moved(&self) {
         *self.holder.progress() = Progress { is_stalled: false, moved: Instant::now() };
     }
@@ -140,7 +144,7 @@ impl Observed {
     }
 }
 
-impl AsyncRead for Observed {
+impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -155,7 +159,7 @@ impl AsyncRead for Observed {
     }
 }
 
-impl AsyncWrite for Observed {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -190,6 +194,7 @@ impl AsyncWrite for Observed {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt as _;
+    use tokio::net::UnixStream;
 
     use super::*;
 
@@ -198,7 +203,7 @@ mod tests {
 
     /// Writes without end; how much time went by until that failed, and why it did.
     async fn flood(stream: UnixStream) -> (Duration, io::ErrorKind) {
-        let permit = Arc::new(Permits::default()).acquire().await;
+        let permit = Arc::new(Permits::new(CONNECTIONS_MAX)).acquire().await;
         let mut ours = permit.observe(stream);
         let (bytes, began) = (vec![0; 64 << 10], Instant::now());
         loop {

@@ -10,6 +10,8 @@ use forkful_api::types::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
+use forkful_core::probes::Answer;
+
 use super::*;
 use crate::command::{COMMAND_QUEUE, Verb};
 use crate::logs::{Chunk, channel_for_tests};
@@ -64,6 +66,9 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
                 let (lines, receiver) = channel_for_tests(LOG_QUEUE);
                 drop(reply.send(Ok(receiver)));
                 tokio::spawn(write_logs(query, lines));
+            }
+            Command::Probe { reply, .. } => {
+                drop(reply.send(Ok(Answer { is_yes: true, text: String::new() })));
             }
             Command::Talk(_) | Command::Keep(_) | Command::Apply { .. } => {}
             Command::Kill { reply } => {

@@ -61,8 +61,9 @@ pub(super) fn limits(root: &Path) -> Vec<CoreLimit> {
     limits
 }
 
-/// The mounted hierarchies that this process is in: their controllers (none: version 2), and its group with those above.
-fn hierarchies(root: &Path) -> Vec<(Vec<String>, Vec<(PathBuf, String)>)> {
+/// The mounted hierarchies that this process is in: their controllers (none: version 2), and its group with those above,
+/// each with its directory and its path in the hierarchy.
+pub(crate) fn hierarchies(root: &Path) -> Vec<(Vec<String>, Vec<(PathBuf, String)>)> {
     let read = |file: &str| read_text(root.join(file)).unwrap_or_default();
     let mounts = parse_mounts(&read("proc/self/mountinfo"));
     let of = |membership: Membership| {

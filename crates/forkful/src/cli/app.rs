@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use forkful_core::spec::{Balance, Named};
+use forkful_daemon::ProbeAddress;
 
 use super::app_options::AppOptionArgs;
 use super::look::TableArgs;
@@ -67,11 +68,18 @@ for good, with its exit code. When it is killed, a small process beside it ends 
 Examples:
   forkful run app.js -i max
   forkful run forkful.config.js --env production
-  forkful run server.js --no-autorestart             in a container that is restarted from outside")]
+  forkful run server.js --no-autorestart             in a container that is restarted from outside
+  forkful run app.js -i max --probes :9640           under Kubernetes, which asks how the app is")]
 pub(crate) struct RunArgs {
     /// Seconds to wait before anything is started.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) delay: Option<Duration>,
+    /// Answer `/startupz`, `/livez` and `/readyz` there: PORT (of this machine alone), `:PORT` (any address), ADDRESS:PORT, or unix:FILE.
+    #[arg(long, value_name = "ADDRESS", value_parser = probe_address)]
+    pub(crate) probes: Option<ProbeAddress>,
+    /// How long to serve on after a stop signal, while `/readyz` says 503; 5s with --probes, else 0s.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration)]
+    pub(crate) shutdown_delay: Option<Duration>,
     #[command(flatten)]
     pub(crate) app: AppArgs,
 }
@@ -89,6 +97,19 @@ pub(crate) struct AppArgs {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) options: AppOptionArgs,
+}
+
+fn probe_address(text: &str) -> Result<ProbeAddress, String> {
+    if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        return Ok(ProbeAddress::Unix(path.into()));
+    }
+    let address = match text.strip_prefix(':') {
+        Some(port) => format!("0.0.0.0:{port}"),
+        None if text.parse::<u16>().is_ok() => format!("127.0.0.1:{text}"),
+        None => text.to_owned(),
+    };
+    let expected = "expected a PORT, `:PORT`, an IP ADDRESS:PORT, or unix:FILE";
+    address.parse().map(ProbeAddress::Tcp).map_err(|_| expected.to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

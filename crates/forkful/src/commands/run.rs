@@ -3,30 +3,73 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use forkful_core::foreground::longest_stop;
 use forkful_core::spec::AppSpec;
-use forkful_daemon::{ForegroundOptions, run_foreground};
+use forkful_daemon::{ForegroundOptions, ProbeAddress, run_foreground};
 
 use crate::cli::{AppArgs, GuardArgs, RunArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
+use crate::output::format::{self, count};
+use crate::output::note;
 use crate::specs::Specs;
+
+/// How long load balancers that ask `/readyz` are given before workers are told to end.
+const PROBED_DELAY: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if let Some(delay) = args.delay {
         std::thread::sleep(delay);
     }
-    foreground(&args.app)
+    let delay =
+        args.shutdown_delay.unwrap_or(if args.probes.is_some() { PROBED_DELAY } else { Duration::ZERO });
+    run_in_foreground(&args.app, args.probes.clone(), delay)
 }
 
 /// Runs apps in this process, until they have ended.
 pub(super) fn foreground(args: &AppArgs) -> Result<Exit, Failure> {
+    run_in_foreground(args, None, Duration::ZERO)
+}
+
+fn run_in_foreground(
+    args: &AppArgs,
+    probes: Option<ProbeAddress>,
+    shutdown_delay: Duration,
+) -> Result<Exit, Failure> {
     let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let apps = super::start::named(&specs, args)?;
     let (home, _temporary) = usable_home()?;
-    let options = ForegroundOptions { home, write_log_files: writes_files(&apps) };
+    if probes.is_some() || std::process::id() == 1 {
+        tell_platform(&apps, probes.as_ref(), shutdown_delay);
+    }
+    let options = ForegroundOptions { home, write_log_files: writes_files(&apps), probes, shutdown_delay };
     let code = run_foreground(apps, options).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
+}
+
+/// What a container was found to allow, and what the platform around it has to know.
+fn tell_platform(apps: &[AppSpec], probes: Option<&ProbeAddress>, delay: Duration) {
+    let (cores, memory) = (forkful_os::cores::usable_cores(), forkful_os::memory_limit::memory_limit());
+    let mut limits: Vec<String> = cores.limits.iter().take(1).map(ToString::to_string).collect();
+    limits.extend(memory.map(|limit| limit.to_string()));
+    let limits = if limits.is_empty() { "no limit of CPU or memory".to_owned() } else { limits.join(", ") };
+    let workers = count(apps.iter().map(|app| usize::from(app.instances)).sum(), "worker");
+    note(&format!("{workers} on {} ({limits})", count(cores.count.into(), "core")));
+    let span = |time: Duration| format::bound(time.as_millis() as u64);
+    let longest = span(longest_stop(apps, delay));
+    let parts = if delay.is_zero() {
+        "kill_timeout".to_owned()
+    } else {
+        format!("{} for load balancers, then kill_timeout", span(delay))
+    };
+    note(&format!(
+        "a stop takes at most {longest} ({parts}): the platform should wait longer before it kills"
+    ));
+    if let Some(address) = probes {
+        note(&format!("{address} answers /startupz, /livez and /readyz"));
+    }
 }
 
 /// Ends what another `run` leaves behind.

@@ -42,6 +42,7 @@ fn next(remains: Remains) -> World {
         agent: None,
         echo: false,
         write_log_files: false,
+        shutdown_delay: std::time::Duration::ZERO,
         keeping: Keeping::default(),
     };
     let (mut engine, back) = Engine::new(options, written.marks().unwrap()).unwrap();

@@ -1,0 +1,120 @@
+// What `forkful run` tells a container platform: whether it has started, is alive, is ready, and how long a stop takes.
+import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { freePort, get } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
+import { nodeBinary, NEWEST } from './lib/nodes.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil, within } from './lib/wait.mjs';
+
+/** An app whose workers tell their process ids, and end when they are told to. */
+const SERVER = `
+  const http = require('node:http');
+  const server = http.createServer((request, response) => {
+    if (request.url === '/hang') { for (;;); }
+    response.end(String(process.pid));
+  });
+  server.listen(Number(process.env.PORT));
+  process.on('SIGTERM', () => { server.close(); server.closeIdleConnections(); });
+`;
+
+/** What names its script to `forkful run`. */
+const SCRIPT = ['app.cjs', '--interpreter', nodeBinary(NEWEST)];
+const TWO = [...SCRIPT, '-i', '2'];
+
+/** `forkful run` of the server, with its probes, once they say that it is ready. */
+async function run(t, args, { shutdownDelay = '60s', target = TWO } = {}) {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const path = join(forkful.directory, 'probes.sock');
+  writeFileSync(join(forkful.directory, 'app.cjs'), SERVER);
+  writeFileSync(join(forkful.directory, 'package.json'), JSON.stringify({ scripts: { start: 'node app.cjs' } }));
+  const running = forkful.spawn(
+    ['run', ...target, '--probes', `unix:${path}`, '--shutdown-delay', shutdownDelay, ...args],
+    { env: { PORT: String(port) } },
+  );
+  const probe = async (name) => {
+    const { status, body } = await get(path, `/${name}`);
+    return { status, body };
+  };
+  const statuses = async () => Promise.all(['startupz', 'livez', 'readyz'].map(async (name) => (await probe(name)).status));
+  await waitUntil('the probes', () => existsSync(path));
+  await waitUntil('a ready app', async () => (await probe('readyz')).status === 200);
+  return { forkful, port, path, running, probe, statuses };
+}
+
+test('a run is alive while one worker can serve', async (t) => {
+  const { port, running, probe, statuses } = await run(t, ['--no-autorestart']);
+  await waitUntil('both workers', async () => (await probe('readyz')).body === 'app: 2 of 2 workers can serve\n');
+  assert.deepEqual(await statuses(), [200, 200, 200]);
+  process.kill(Number((await get(port)).body), 'SIGKILL');
+  await waitUntil('the end of it', async () => (await probe('livez')).body === 'app: 1 of 2 workers can serve, 1 not running\n');
+  assert.deepEqual(await statuses(), [200, 200, 200]);
+  process.kill(Number((await get(port)).body), 'SIGKILL');
+  assert.equal((await within('the end', running.outcome)).code, 137);
+});
+
+test('blocked workers alone make a run neither alive nor ready', async (t) => {
+  const { port, path, running, probe, statuses } = await run(t, [], { target: SCRIPT });
+  const socket = net.connect({ host: '127.0.0.1', port });
+  t.after(() => socket.destroy());
+  socket.on('error', () => {});
+  socket.write('GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await waitUntil('the block', async () => (await probe('livez')).status === 503);
+  assert.deepEqual(await statuses(), [200, 503, 503]);
+  assert.equal((await probe('livez')).body, 'app: 0 of 1 workers can serve, 1 blocked\n');
+  assert.equal((await get(path, '/metrics')).status, 404);
+  for (const signal of ['SIGTERM', 'SIGINT']) running.child.kill(signal);
+  assert.equal((await within('the end', running.outcome)).code, 137);
+});
+
+for (const [what, target] of [
+  ['a script', TWO],
+  ['npm start', ['npm start', '--name', 'app']],
+]) {
+  test(`a stop of ${what} under load fails no request of a client that asks whether it is ready`, async (t) => {
+    const { forkful, port, running, probe, statuses } = await run(t, [], { target });
+    const load = startLoad({ port, closing: 2, keeping: 2 });
+    await waitUntil('some answers', () => load.counts.success > 50);
+    running.child.kill('SIGTERM');
+    await waitUntil('the end of readiness', async () => (await probe('readyz')).status === 503);
+    // The apps serve on: nobody has to be as fast as the signal.
+    const before = load.counts.success;
+    await waitUntil('more answers', () => load.counts.success > before + 50);
+    assert.deepEqual(await statuses(), [200, 200, 503]);
+    const { success, ...failed } = await load.stop();
+    assert.ok(success > 100);
+    assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 });
+    // Whoever asks twice does not want to wait.
+    running.child.kill('SIGTERM');
+    const { code, stderr } = await within('the end', running.outcome);
+    assert.equal(code, 137, stderr);
+    assert.match(stderr, /note: a stop takes at most 65s \(1m for load balancers, then kill_timeout\)/);
+    assert.equal(existsSync(join(forkful.directory, 'probes.sock')), false);
+  });
+}
+
+test('after the delay the apps are stopped', async (t) => {
+  const { running, statuses } = await run(t, [], { shutdownDelay: '1ms' });
+  assert.deepEqual(await statuses(), [200, 200, 200]);
+  running.child.kill('SIGTERM');
+  assert.equal((await within('the end', running.outcome)).code, 0);
+});
+
+test('an address that is taken, or none, is refused before anything is started', async (t) => {
+  const forkful = await sandbox(t);
+  writeFileSync(join(forkful.directory, 'app.cjs'), 'console.log("started")');
+  const port = await freePort();
+  const server = net.createServer().listen(port, '127.0.0.1');
+  t.after(() => server.close());
+  const taken = await forkful.fails(['run', 'app.cjs', '--probes', String(port)]);
+  assert.equal(taken.stdout, '');
+  assert.match(taken.stderr, new RegExp(`error: cannot answer probes at http://127\\.0\\.0\\.1:${port}: `));
+  const wrong = await forkful.fails(['run', 'app.cjs', '--probes', 'here']);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /expected a PORT, `:PORT`, an IP ADDRESS:PORT, or unix:FILE/);
+});
