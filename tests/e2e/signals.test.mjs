@@ -33,3 +33,17 @@ test('a name that would be shown as another one is refused', async (t) => {
     assert.match(stderr, /a name cannot hold '\\u\{2/);
   }
 });
+
+test('a command waits for a daemon that does not answer yet, and says so', async (t) => {
+  const forkful = await sandbox(t);
+  // A keeper would take a daemon that stands still for one that hangs.
+  await forkful.ok(['start', 'sleep 1000', '--name', 'one'], { env: { FORKFUL_KEEPER: '0' } });
+  const daemon = await forkful.daemonPid();
+  process.kill(daemon, 'SIGSTOP');
+  const list = forkful.spawn(['list']);
+  await waitUntil('the note', () => list.stderr.includes('note: the daemon has not answered yet; it is waited for, 60 s at most'));
+  process.kill(daemon, 'SIGCONT');
+  const { code, stdout, stderr } = await list.outcome;
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /one/);
+});

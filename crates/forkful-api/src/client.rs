@@ -33,8 +33,8 @@ use crate::types::{
 pub use log_lines::LogReader;
 
 /// How long to wait for a daemon to accept a connection and to answer its first ping. Both take under a
-/// millisecond unless the daemon is stuck or hundreds of clients are before us.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// millisecond unless the daemon is stuck, the machine is busy, or hundreds of clients are before us.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause between attempts while the daemon's accept queue is full.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(10);
@@ -61,8 +61,8 @@ pub enum ClientError {
         /// What the system says.
         source: io::Error,
     },
-    /// A daemon is there but does not answer.
-    #[error("the daemon at {} does not answer", socket.display())]
+    /// A daemon is there, but has not answered within [`CONNECT_TIMEOUT`].
+    #[error("the daemon at {} has not answered for {} s", socket.display(), CONNECT_TIMEOUT.as_secs())]
     NotAnswering {
         /// The socket.
         socket: PathBuf,

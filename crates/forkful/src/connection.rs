@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use forkful_api::client::{Client, ClientError};
+use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
 use forkful_api::types::API_VERSION;
 use forkful_os::identity::{READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::time::timeout;
 
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
@@ -20,6 +22,9 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long a daemon may take to become ready. It takes some milliseconds; a machine that swaps, more.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// For how long a daemon that does not answer is waited for without a word.
+const SILENT_WAIT: Duration = Duration::from_secs(2);
 
 /// Pause between two looks for a daemon that somebody else has just started.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -60,7 +65,7 @@ pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
 
 /// The same for who starts again what ran, and need not be told.
 pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
-    match Client::connect_same_version(&home.socket(), VERSION).await {
+    match patiently(Client::connect_same_version(&home.socket(), VERSION)).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::NotRunning { .. }) => Ok(None),
         Err(ClientError::OtherVersion { daemon, daemon_api: API_VERSION, .. }) if is_older(&daemon) => {
@@ -74,6 +79,17 @@ pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Waits for a daemon that may be busy, and says so when that takes its time.
+async fn patiently<T>(reached: impl Future<Output = T>) -> T {
+    let mut reached = pin!(reached);
+    if let Ok(reached) = timeout(SILENT_WAIT, reached.as_mut()).await {
+        return reached;
+    }
+    let most = CONNECT_TIMEOUT.as_secs();
+    crate::output::note(&format!("the daemon has not answered yet; it is waited for, {most} s at most"));
+    reached.await
 }
 
 /// Whether a version is older than this program's.

@@ -12,7 +12,7 @@ const REPLY_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Pause between two attempts while the daemon's accept queue is full, and for how long that may go on. */
 const QUEUE_FULL_PAUSE_MS = 10;
-const QUEUE_FULL_MS_MAX = 10_000;
+const QUEUE_FULL_MS_MAX = 60_000;
 
 /** @param {number} ms */
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use forkful_cluster::Port;
 use forkful_core::slot::Report;
+use forkful_os::identity;
 use forkful_os::procinfo::{PortOwner, owner_of_port};
 
 use super::app::ListenFault;
@@ -118,11 +119,11 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
         // The kernel's list of UDP sockets is not asked.
         Some(Port::Udp(_)) | None => None,
     };
-    let Some(PortOwner { pid, command, .. }) = owner else {
+    let Some(PortOwner { pid, command, uid, user, .. }) = owner else {
         return fault("", "give the app another port, or end what listens there".to_owned());
     };
     let Some(pid) = pid else {
-        return fault(" by a process of another user", OTHER_PORT.to_owned());
+        return fault(&unseen(uid, user, identity::euid()), OTHER_PORT.to_owned());
     };
     if let Some(app) = ours.workers.get(&pid) {
         return by_app(app);
@@ -136,6 +137,16 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     let who =
         if command.is_empty() { format!(" by pid {pid}") } else { format!(" by pid {pid} ({command})") };
     fault(&who, format!("stop that process (`kill {pid}`), or {OTHER_PORT}"))
+}
+
+/// Whose a socket is whose process was not found: `uid` and `user` are the socket's, `own` is this daemon's user. Root sees
+/// every process, and everybody their own, but for those of another container.
+fn unseen(uid: u32, user: Option<String>, own: u32) -> String {
+    if own == 0 || own == uid {
+        return " by a process that cannot be seen here, such as one of another container".to_owned();
+    }
+    let user = user.unwrap_or_else(|| format!("with the id {uid}"));
+    format!(" by a process of the user {user}")
 }
 
 /// Whether a command line is that of a daemon, whose end would end all its apps.
@@ -185,6 +196,16 @@ pub(crate) fn report_text(report: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_a_port_is_said_as_far_as_it_is_known() {
+        let user = || Some("www-data".to_owned());
+        assert_eq!(unseen(33, user(), 1000), " by a process of the user www-data");
+        assert_eq!(unseen(33, None, 1000), " by a process of the user with the id 33");
+        let hidden = " by a process that cannot be seen here, such as one of another container";
+        assert_eq!(unseen(33, user(), 0), hidden, "root sees the processes of all users");
+        assert_eq!(unseen(1000, None, 1000), hidden);
+    }
 
     fn ours() -> Ours {
         let port = |address: &str| port_of(address).unwrap();
