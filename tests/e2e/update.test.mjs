@@ -183,3 +183,47 @@ test('without a keeper an update says that the apps stop, and starts them again'
   assert.ok(now.length === 2 && now.every((pid) => !before.includes(pid)));
   assert.match((await get(port)).body, PID);
 });
+
+/** Counts the requests of a load test, and tells others how many its worker has had. */
+function counting({ require }) {
+  let served = 0;
+  require('http').createServer((request, response) => {
+    if (request.url === '/load') served += 1;
+    response.end(JSON.stringify({ pid: process.pid, served }));
+  }).listen(Number(process.env.PORT));
+}
+
+test('kill -9 of the daemon, an update and a reload, one after the other: the load tests report no error', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  await forkful.start(counting, { name: 'app', instances: 2, options: ['--balance', 'direct'], env: { PORT: String(port) } });
+  const bench = (...options) => forkful.spawn(['bench', '--rate', '100', '-d', '10m', '--json', ...options, `http://127.0.0.1:${port}/load`]);
+  const benches = [bench(), bench('--no-keepalive')];
+  const seen = new Map();
+  const served = async () => {
+    const { pid, served: now } = JSON.parse((await get(port)).body);
+    seen.set(pid, now);
+    return [...seen.values()].reduce((sum, count) => sum + count, 0);
+  };
+  const busy = async () => {
+    const begun = await served();
+    await waitUntil('requests of the load tests', async () => await served() > begun + 20);
+  };
+  await busy();
+  const { pid, keeper } = JSON.parse((await forkful.ok(['ping', '--json'])).stdout);
+  process.kill(pid, 'SIGKILL');
+  await waitUntil('the next daemon', async () => await forkful.daemonPid() !== pid);
+  await busy();
+  await forkful.ok(['update'], { program: next });
+  assert.equal(runs(keeper), next);
+  await busy();
+  await forkful.ok(['reload', 'app'], { program: next });
+  await busy();
+  for (const running of benches) {
+    running.child.kill('SIGINT');
+    const { stdout, stderr } = await running.outcome;
+    const report = JSON.parse(stdout);
+    assert.ok(report.requests.completed > 40, stderr);
+    assert.deepEqual([report.errors.total, report.requests.failed], [0, 0], stdout);
+  }
+});
