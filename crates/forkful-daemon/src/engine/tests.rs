@@ -7,6 +7,7 @@ mod hung;
 mod reload;
 mod saved;
 mod takeover;
+mod written;
 
 use std::time::{Duration, Instant};
 
