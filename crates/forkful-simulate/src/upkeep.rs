@@ -125,6 +125,16 @@ impl World {
         }
     }
 
+    /// A worker whose loop is watched stands still from now on: nobody but the daemon ends it.
+    pub(crate) fn hang_one_that_is_watched(&mut self) {
+        let Some(pid) = self.machine.nth_living(self.dice.bits()) else { return };
+        let app = self.machine.processes[&pid].whose.0;
+        let check = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.spec().health.as_ref());
+        if check.is_some_and(|check| check.stuck_limit.is_some()) {
+            self.hang(pid);
+        }
+    }
+
     /// At the end no worker serves whose loop has stood still for longer than its limit.
     pub(crate) fn check_stuck(&mut self) {
         let stuck = self.daemon.apps.iter().find_map(|(app, entry)| {
@@ -133,7 +143,7 @@ impl World {
             let hangs = self.processes_of(*app).find(|(slot, generation, process)| {
                 let online = entry.supervisor.slot(*slot).and_then(SlotRecord::online);
                 let pid = self.daemon.pids.get(&(*app, *slot, *generation));
-                process.hangs && online == Some(*generation) && pid.is_some_and(|pid| self.has_channel(*pid))
+                process.hangs && online == Some(*generation) && pid.is_some_and(|pid| self.can_be_asked(*pid))
             });
             hangs.map(|(slot, ..)| format!("{} {slot}: its loop stands still", entry.supervisor.spec().name))
         });

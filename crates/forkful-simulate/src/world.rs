@@ -109,6 +109,7 @@ impl World {
         self.calm = true;
         self.calm_since = Some(self.now);
         self.release_hung();
+        self.hang_one_that_is_watched();
         self.trace(|| "from now on nothing goes wrong".to_owned());
         let most = self.events + CALM_EVENTS_MAX;
         let end = self.now + CALM;

@@ -47,7 +47,8 @@ impl World {
     pub(crate) fn check_net(&mut self) {
         for app in std::mem::take(&mut self.watch.net_touched) {
             let Some(primary) = self.net.primaries.get(&app) else { continue };
-            if let Err((invariant, seen)) = self.check_primary(primary) {
+            let checked = self.check_primary(primary).and_then(|()| self.check_room_told(app, primary));
+            if let Err((invariant, seen)) = checked {
                 self.watch.fail(invariant, seen);
             }
         }
@@ -76,6 +77,18 @@ impl World {
             self.check_listens(primary, *pid, &self.net.workers[pid])?;
         }
         Ok(())
+    }
+
+    /// The reactor tells of channels that have room for lines that wait.
+    fn check_room_told(&self, app: AppId, primary: &Primary) -> Result<(), Broken> {
+        match self.writable(app).next() {
+            Some(pid) if !primary.rings => {
+                let seen =
+                    format!("lines wait for the channel of process {}, of whose room nobody tells", pid.0);
+                Err((Invariant::NoneWaits, seen))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The kernel gives connections to workers that may have them.

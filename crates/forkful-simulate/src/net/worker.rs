@@ -137,6 +137,12 @@ impl World {
         self.net.workers.contains_key(&pid)
     }
 
+    /// Whether the daemon can ask a process anything: it has broken off with those that do not follow the protocol.
+    pub(crate) fn can_be_asked(&self, pid: Pid) -> bool {
+        let primary = self.net.workers.get(&pid).and_then(|worker| self.net.primaries.get(&worker.app));
+        primary.is_some_and(|primary| primary.dispatcher.channel(worker_of(pid)).is_some())
+    }
+
     /// A living process that has a channel does something.
     pub(crate) fn perform_with_channel(&mut self, pid: Pid, deed: &Deed) {
         match deed {
