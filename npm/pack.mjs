@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-// Packs the npm packages: `node npm/pack.mjs --binary target/release/forkful --out dist [--platform linux-x64]`.
+// Packs the npm packages: `node npm/pack.mjs --binary PROGRAM --out dist [--platform linux-x64]`.
+//
+// The program is linked statically, so that one package serves systems with glibc and with musl (`dev/release` builds it);
+// another one is refused, unless `--dynamic` says that the packages are for this machine alone.
 //
 // The repository holds no binaries: each package is put together in a temporary folder from its own files, the licence,
 // and the binary, and `npm pack` makes a tarball of it. Prints the tarballs' paths, one a line.
@@ -10,15 +13,14 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-import binaries from './forkful/lib/binary.cjs';
-
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = dirname(HERE);
 
 /** ELF's `e_machine` (elf(5)) of each platform's program. */
 const MACHINES = { 'linux-x64': 62, 'linux-arm64': 183 };
 
-const { GLIBC_MIN } = binaries;
+/** The kind of a program header that names the loader (elf(5)). */
+const PT_INTERP = 3;
 
 /** What a package leaves at home. */
 const LEFT_OUT = new Set(['node_modules', 'test', 'package-lock.json']);
@@ -42,14 +44,19 @@ function checkVersions() {
   if (main.version !== cargo) fail(`forkful is ${main.version}, but Cargo.toml says ${cargo}`);
 }
 
-/** @param {string} path @param {string} platform */
-function checkBinary(path, platform) {
-  const head = readFileSync(path).subarray(0, 20);
+/** Whether a program of 64 bits names a loader that the system has to have. @param {Buffer} program */
+function needsLoader(program) {
+  const [at, size, count] = [Number(program.readBigUInt64LE(32)), program.readUInt16LE(54), program.readUInt16LE(56)];
+  return Array.from({ length: count }, (_, index) => program.readUInt32LE(at + index * size)).includes(PT_INTERP);
+}
+
+/** @param {string} path @param {string} platform @param {boolean} dynamic whether it may need the system's loader */
+function checkBinary(path, platform, dynamic) {
+  const head = readFileSync(path);
   if (head.toString('latin1', 0, 4) !== '\x7fELF') fail(`${path} is no program of Linux`);
   if (head.readUInt16LE(18) !== MACHINES[platform]) fail(`${path} is no program for ${platform}`);
-  const needed = Math.max(0, ...Array.from(readFileSync(path, 'latin1').matchAll(/GLIBC_2\.(\d+)/g), ([, minor]) => Number(minor)));
-  if (needed > Number(GLIBC_MIN.split('.')[1])) {
-    process.stderr.write(`warning: ${path} needs glibc 2.${needed}, but the packages promise ${GLIBC_MIN}: build it on an older system before you publish it\n`);
+  if (!dynamic && needsLoader(head)) {
+    fail(`${path} needs the loader of the system that it was built on: build it with \`dev/release --dry-run\`, or say --dynamic when the packages are for this machine alone`);
   }
 }
 
@@ -69,7 +76,7 @@ function pack(name, out, add) {
 }
 
 const { values } = parseArgs({
-  options: { binary: { type: 'string' }, out: { type: 'string' }, platform: { type: 'string', default: `linux-${process.arch}` } },
+  options: { binary: { type: 'string' }, out: { type: 'string' }, platform: { type: 'string', default: `linux-${process.arch}` }, dynamic: { type: 'boolean', default: false } },
 });
 const { platform } = values;
 if (!values.binary || !values.out) fail('say --binary <path> and --out <folder>');
@@ -77,7 +84,7 @@ if (!(platform in MACHINES)) fail(`there is no package for ${platform}, only for
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 checkVersions();
-checkBinary(values.binary, platform);
+checkBinary(values.binary, platform, values.dynamic);
 
 const program = pack(platform, out, (folder) => {
   mkdirSync(join(folder, 'bin'));

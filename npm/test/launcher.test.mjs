@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -133,29 +133,6 @@ test('what is missing is said, with what to do', (t) => {
       assert.equal(wrong.status, 127);
       assert.equal(wrong.stderr, `error: FORKFUL_BIN is ${path}, which is no program\n\nhint: set it to the path of the forkful binary, or unset it\n`);
     }
-  }
-});
-
-test('a system without glibc is told what to do', (t) => {
-  const { directory, write, env } = sandbox(t);
-  const { FORKFUL_BIN: _unset, ...settings } = env;
-  const platform = `linux-${process.arch}`;
-  chmodSync(write(`app/node_modules/@forkful/${platform}/bin/forkful`, '#!/bin/sh\necho "found $1"\n'), 0o755);
-  write(`app/node_modules/@forkful/${platform}/package.json`, '{}');
-  const folder = join(directory, 'app/node_modules/forkful');
-  mkdirSync(folder, { recursive: true });
-  execFileSync('cp', ['-r', join(PACKAGE, 'bin'), join(PACKAGE, 'lib'), join(PACKAGE, 'package.json'), folder]);
-  // As on a system that has another loader, if any.
-  for (const file of ['bin/forkful', 'lib/binary.cjs']) {
-    const path = join(folder, file);
-    const text = readFileSync(path, 'utf8');
-    assert.match(text, /ld-linux/);
-    writeFileSync(path, text.replaceAll('ld-linux', 'ld-other'));
-  }
-  for (const command of [[join(folder, 'bin/forkful')], [process.execPath, join(folder, 'bin/forkful')]]) {
-    const told = spawnSync(command[0], [...command.slice(1), 'list'], { env: settings, encoding: 'utf8' });
-    assert.equal(told.status, 127);
-    assert.match(told.stderr, /^error: forkful needs glibc 2\.34 or later, and this system has no \/lib\S*ld-other\S+\n\nhint: Alpine/);
   }
 });
 

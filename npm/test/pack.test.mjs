@@ -18,7 +18,7 @@ let tarballs = [];
 
 before(() => {
   directory = mkdtempSync(join(tmpdir(), 'forkful-pack-test-'));
-  const packed = execFileSync(process.execPath, [join(ROOT, 'npm/pack.mjs'), '--binary', binary(), '--out', directory], { encoding: 'utf8' });
+  const packed = execFileSync(process.execPath, [join(ROOT, 'npm/pack.mjs'), '--binary', binary(), '--out', directory, '--dynamic'], { encoding: 'utf8' });
   tarballs = packed.trim().split('\n');
 });
 
@@ -54,8 +54,16 @@ async function freePort() {
 test('package managers do not install the program where it cannot run', () => {
   for (const arch of ['x64', 'arm64']) {
     const { os, cpu, libc } = JSON.parse(readFileSync(join(ROOT, `npm/linux-${arch}/package.json`), 'utf8'));
-    assert.deepEqual({ os, cpu, libc }, { os: ['linux'], cpu: [arch], libc: ['glibc'] });
+    // One program for every C library.
+    assert.deepEqual({ os, cpu, libc }, { os: ['linux'], cpu: [arch], libc: undefined });
   }
+});
+
+test('a program that needs the loader of its system is refused', (t) => {
+  const box = sandbox(t);
+  const packed = spawnSync(process.execPath, [join(ROOT, 'npm/pack.mjs'), '--binary', binary(), '--out', join(box.directory, 'out')], { encoding: 'utf8' });
+  assert.equal(packed.status, 1);
+  assert.match(packed.stderr, /^error: \S+ needs the loader of the system that it was built on: build it with `dev\/release --dry-run`/);
 });
 
 test('a project: its bin, `import`, `require` and `forkful/pm2`', async (t) => {
