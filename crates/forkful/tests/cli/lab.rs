@@ -248,8 +248,12 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     };
     // A busy machine may refuse a small budget.
     let refused = |output: &std::process::Output| stdout(output).is_empty();
-    let output = tuned("40s");
-    let output = if refused(&output) { tuned("4m") } else { output };
+    let mut output = tuned("40s");
+    for budget in ["4m", "20m"] {
+        if refused(&output) {
+            output = tuned(budget);
+        }
+    }
     assert!(!refused(&output), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     // A busy machine may well be what was measured: then there is no advice, and nothing is written.
