@@ -528,6 +528,23 @@ function watchWorkers() {
   });
 }
 
+/**
+ * Has the primary asked for ports that the app would open for this worker alone (`reusePort`, `exclusive`), so that they outlive
+ * the worker: `loans.cjs` does it. Node.js calls this function at the end of each listen, with the primary's handle when it has one.
+ */
+function watchOwn() {
+  if (!process.moduleLoadList?.includes('NativeModule internal/cluster/child')) return;
+  const { prototype } = require('net').Server;
+  const listen = prototype._listen2;
+  if (typeof listen !== 'function') return;
+  prototype._listen2 = function (...args) {
+    let isAsked = false;
+    const ask = guarded(() => { isAsked = require('./loans.cjs').askAsWorker(agent, listen, this, args); });
+    if (!this._handle && args[1] > 0) ask();
+    return isAsked ? undefined : listen.apply(this, args);
+  };
+}
+
 /** Says that we are there. */
 function greet() {
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move', 'echo'], node: process.versions.node });
@@ -547,5 +564,6 @@ guarded(() => {
   }
   process.on('internalMessage', agent.hear);
   guarded(watchWorkers)();
+  if (!LENDS) guarded(watchOwn)();
   greet();
 })();

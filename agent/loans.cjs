@@ -1,5 +1,6 @@
-// Listening sockets that the daemon lends to a process that is no worker of a cluster (fork mode). A part of the agent, which loads
-// it only there; agent.cjs has the rules, README.md the protocol.
+// Listening sockets that the daemon lends to a process that would open them itself: one that is no worker of a cluster (fork mode), and a
+// worker whose app listens with `reusePort` or `exclusive`. A part of the agent, which loads it only there; agent.cjs has the rules,
+// README.md the protocol.
 'use strict';
 
 const { AsyncResource } = require('async_hooks');
@@ -9,12 +10,15 @@ const { resolve } = require('path');
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
 
+/** Node's name of the module in workers of a cluster, when it is loaded. */
+const CLUSTER_CHILD = 'NativeModule internal/cluster/child';
+
 /** The kind of a pipe that passes descriptors on: libuv's `ipc`. */
 const PIPE_IPC = 2;
 
 /** @typedef {import('./agent.cjs').Agent} Agent */
 
-/** The option of a listen by which the app shares its port itself (`reusePort`): libuv's UV_TCP_REUSEPORT. */
+/** The option of a listen by which the app lets others listen on its port (`reusePort`): libuv's UV_TCP_REUSEPORT. */
 const FLAG_REUSEPORT = 2;
 
 /** How long the process waits for a socket from the primary. After that, it opens the socket itself. */
@@ -38,6 +42,7 @@ class Loans {
     this.option = ` --require "${file.replace(/["\\]/g, '\\$&')}"`;
     /** To the daemon, where the IPC channel is not its own. @type {Link | undefined} */
     this.link = undefined;
+    this.tells = true;
     this.last = 0;
     /** What the primary has not answered, by its number. @type {Map<number, Awaited>} */
     this.asked = new Map();
@@ -98,7 +103,7 @@ class Loans {
     const [address, port, addressType, backlog, fd, flags = 0] = args;
     // A random port is one for each process, and an abstract socket has no file that would stay.
     const isLent = port > 0 || (port === -1 && !address.startsWith('\0'));
-    if (!isLent || server._handle || fd >= 0 || flags & FLAG_REUSEPORT || this.agent.isLeaving()) return false;
+    if (!isLent || server._handle || fd >= 0 || this.agent.isLeaving()) return false;
     this.keepToOurselves();
     if (!this.isConnected()) return false;
     const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
@@ -144,13 +149,20 @@ class Loans {
 
 /** Stands for a server's handle until the primary has answered: the app may ask for the address, or close the server. */
 class Awaited {
-  constructor(loans, server, args, place) {
-    Object.assign(this, { loans, server, args, place, mode: 0 });
+  /**
+   * @param {{ agent: Agent, listen: Function, tells: boolean }} way Node's own listen, and whether we tell the primary of it
+   * @param {any} server
+   * @param {any[]} args of the listen
+   * @param {{ address: string | null, port: number, addressType: number, flags: number }} place
+   */
+  constructor(way, server, args, place) {
+    Object.assign(this, { way, server, args, place, mode: 0 });
     // It also keeps the process alive, as a socket would.
-    const { timer, guarded } = loans.agent;
+    const { timer, guarded } = way.agent;
     this.timeout = timer(guarded(() => this.settle(null)), LOAN_MS_MAX);
     this.scope = new AsyncResource('FORKFULLISTEN');
     if (place.port < 0) this.getsockname = undefined;
+    this.isOver = false;
   }
 
   getsockname(out) {
@@ -179,7 +191,8 @@ class Awaited {
   /** Goes on with the listen: on the handle that was lent, or on one of the process's own. */
   settle(handle) {
     clearTimeout(this.timeout);
-    const { loans, server, args, place, mode } = this;
+    this.isOver = true;
+    const { way, server, args, place, mode } = this;
     if (server._handle !== this) {
       // The app has closed the server meanwhile.
       handle?.close();
@@ -193,9 +206,9 @@ class Awaited {
       args[0] = found.address;
       args[2] = found.family === 'IPv6' ? 6 : 4;
     }
-    this.scope.runInAsyncScope(loans.listen, server, ...args);
+    this.scope.runInAsyncScope(way.listen, server, ...args);
     if (mode && server._handle) server._handle.fchmod(mode);
-    if (handle && server._handle === handle) loans.agent.post({ cmd: CLUSTER, act: 'listening', ...place });
+    if (way.tells && handle && server._handle === handle) way.agent.post({ cmd: CLUSTER, act: 'listening', ...place });
   }
 }
 
@@ -247,7 +260,30 @@ class Link {
 
 /** Whether it is a process of its own that may be lent sockets, and neither a thread nor a worker of an app's own cluster. */
 function isMain() {
-  return require('worker_threads').isMainThread && !process.moduleLoadList?.includes('NativeModule internal/cluster/child');
+  return require('worker_threads').isMainThread && !process.moduleLoadList?.includes(CLUSTER_CHILD);
+}
+
+/**
+ * Asks for the socket of a server in a worker that begins to listen on a port without its primary (`reusePort`, `exclusive`), as Node.js
+ * asks for all others. What the primary refuses, the worker opens itself. Gives whether it does so by the answer.
+ * @param {Agent} agent
+ * @param {Function} listen Node's own
+ * @param {any} server
+ * @param {any[]} args of the listen
+ */
+function askAsWorker(agent, listen, server, args) {
+  const cluster = require('cluster');
+  const [address, port, addressType, backlog, fd, flags = 0] = args;
+  if (!cluster.isWorker || typeof cluster._getServer !== 'function') return false;
+  if (!process.connected || fd >= 0 || agent.isLeaving()) return false;
+  const awaited = new Awaited({ agent, listen, tells: false }, server, args, { address, port, addressType, flags });
+  const exclusive = (flags & FLAG_REUSEPORT) === 0;
+  server._handle = awaited;
+  cluster._getServer(server, { address, port, addressType, backlog, fd, flags, exclusive }, (error, handle) => {
+    if (awaited.isOver) handle?.close();
+    else awaited.settle(error ? null : handle);
+  });
+  return true;
 }
 
 /**
@@ -263,4 +299,4 @@ function lendTo(agent, place, file) {
   return loans;
 }
 
-module.exports = { lendTo, isMain };
+module.exports = { lendTo, isMain, askAsWorker };

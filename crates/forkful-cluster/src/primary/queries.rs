@@ -71,12 +71,7 @@ impl Primary {
     fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> io::Result<ListeningId> {
         let key = ListenKey::of(query);
         let found = match self.by_key.get(&key).copied() {
-            // By the same worker, or by a process that has no part in it.
-            Some(found)
-                if self.dispatcher.holds(id, found)
-                    || self.config.lends
-                        && (self.dispatcher.is_of_others(id, found) || self.is_of_relative(id, found)) =>
-            {
+            Some(found) if self.dispatcher.holds(id, found) || self.is_kept_from(id, found, query) => {
                 return Err(io::Error::from_raw_os_error(EADDRINUSE));
             }
             Some(found) => found,
@@ -87,6 +82,18 @@ impl Primary {
             listening.data.clone_from(&query.data);
         }
         Ok(found)
+    }
+
+    /// Whether an address is another process's alone.
+    fn is_kept_from(&self, id: WorkerId, listening: ListeningId, query: &Query) -> bool {
+        let is_of_others = || self.dispatcher.is_of_others(id, listening);
+        if query.reuses_port() {
+            false
+        } else if query.exclusive {
+            is_of_others()
+        } else {
+            self.config.lends && (is_of_others() || self.is_of_relative(id, listening))
+        }
     }
 
     /// Whether another process below the same one holds an address.

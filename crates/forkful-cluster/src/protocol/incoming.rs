@@ -135,8 +135,10 @@ pub struct Query {
     pub fd: Option<i64>,
     /// Counts listens of the same address within the worker.
     pub index: u64,
-    /// libuv bind flags: 1 is IPv6 only; for UDP 4 is reuse address.
+    /// libuv bind flags: 1 is IPv6 only; for TCP 2 is reuse port, for UDP 4 is reuse address.
     pub flags: u32,
+    /// The agent's word: the app wants the address for this worker alone (`exclusive`).
+    pub exclusive: bool,
     /// Length of the queue; 0 means not given.
     pub backlog: u32,
     /// Unix socket readable by everyone.
@@ -145,6 +147,13 @@ pub struct Query {
     pub writable_all: bool,
     /// Opaque data of the server (TLS ticket keys), to be echoed to every worker.
     pub data: Option<Box<RawValue>>,
+}
+
+impl Query {
+    /// Whether the app lets others listen on the port, too.
+    pub fn reuses_port(&self) -> bool {
+        matches!(self.kind, AddressKind::Tcp4 | AddressKind::Tcp6) && self.flags & FLAG_TCP_REUSE_PORT != 0
+    }
 }
 
 /// `addressType`.
@@ -169,6 +178,8 @@ pub const DATA_BYTES_MAX: usize = 4096;
 
 /// libuv's `UV_TCP_IPV6ONLY` and `UV_UDP_IPV6ONLY`.
 pub const FLAG_IPV6_ONLY: u32 = 1;
+/// libuv's `UV_TCP_REUSEPORT`: the app lets other processes of its user listen on the same port.
+pub const FLAG_TCP_REUSE_PORT: u32 = 2;
 /// libuv's `UV_UDP_REUSEADDR`.
 pub const FLAG_UDP_REUSE_ADDRESS: u32 = 4;
 
@@ -191,6 +202,7 @@ struct Raw<'a> {
     address_type: RawKind,
     fd: Option<i64>,
     flags: Option<u32>,
+    exclusive: Option<bool>,
     /// Node sends `false` for a backlog that was not given in some forms of `listen`.
     backlog: Option<serde_json::Value>,
     readable_all: Option<bool>,
@@ -399,6 +411,7 @@ impl Raw<'_> {
             fd: self.fd.filter(|fd| *fd >= 0),
             index: self.index.unwrap_or(0),
             flags: self.flags.unwrap_or(0),
+            exclusive: self.exclusive.unwrap_or(false),
             backlog: self.backlog.and_then(|n| n.as_u64()).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
             readable_all: self.readable_all.unwrap_or(false),
             writable_all: self.writable_all.unwrap_or(false),

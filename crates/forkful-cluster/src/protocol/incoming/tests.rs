@@ -12,13 +12,15 @@ fn meaning(line: &str) -> String {
 }
 
 fn words(query: &Query) -> String {
-    let Query { address, port, kind, fd, index, flags, backlog, readable_all, writable_all, data } = query;
+    let Query { address, port, kind, fd, index, flags, exclusive, backlog, readable_all, writable_all, data } =
+        query;
     let given = |number: u64| (number != 0).then(|| number.to_string());
     let members = [
         ("port", port.map(|port| port.to_string())),
         ("fd", fd.map(|fd| fd.to_string())),
         ("index", given(*index)),
         ("flags", given(u64::from(*flags))),
+        ("exclusive", exclusive.then(|| "yes".to_owned())),
         ("backlog", given(u64::from(*backlog))),
         ("readable", readable_all.then(|| "by all".to_owned())),
         ("writable", writable_all.then(|| "by all".to_owned())),
@@ -33,6 +35,20 @@ fn table(lines: &[(&str, &str)]) {
     for (line, expected) in lines {
         assert_eq!(meaning(line), *expected, "{line}");
     }
+}
+
+#[test]
+fn the_agent_asks_for_what_a_worker_would_open_by_itself() {
+    table(&[
+        (
+            r#"{"act":"queryServer","index":0,"data":null,"address":"127.0.0.1","port":18080,"addressType":4,"flags":2,"fd":null,"backlog":511,"exclusive":false,"cmd":"NODE_CLUSTER","seq":1}"#,
+            "query 1: Tcp4 127.0.0.1 port 18080 flags 2 backlog 511",
+        ),
+        (
+            r#"{"act":"queryServer","index":0,"data":null,"address":null,"port":18080,"addressType":4,"flags":0,"backlog":0,"exclusive":true,"cmd":"NODE_CLUSTER","seq":1}"#,
+            "query 1: Tcp4 any port 18080 exclusive yes",
+        ),
+    ]);
 }
 
 #[test]
