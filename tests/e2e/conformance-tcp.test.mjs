@@ -34,7 +34,9 @@ async function isKnownToListen(forkful, name) {
   // On a busy machine it listens after the time that a start waits, and answers late.
   await waitUntil(`${name} to be known to listen`, async () => {
     const { stdout } = await forkful.ok(['describe', name]);
-    return /online|blocked/.test(stdout) && !/has not said that it is ready/.test(stdout);
+    assert.match(stdout, /online|blocked/);
+    assert.doesNotMatch(stdout, /has not said that it is ready/);
+    return true;
   });
 }
 

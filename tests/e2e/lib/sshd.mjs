@@ -40,11 +40,11 @@ export async function startSshd(directory) {
   const server = spawn(/** @type {string} */ (SSHD), ['-D', '-e', '-f', config], { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   server.stderr.setEncoding('utf8').on('data', (line) => { said += line; });
-  await waitUntil('sshd listens', () => new Promise((resolve, reject) => {
-    if (server.exitCode !== null) reject(new Error(`sshd has ended: ${said}`));
-    const socket = net.connect(port, '127.0.0.1', () => resolve(socket.destroy()));
+  await waitUntil('sshd listens or has ended', () => server.exitCode !== null || new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1', () => resolve(socket.destroy() !== undefined));
     socket.once('error', reject);
   }));
+  if (server.exitCode !== null) throw new Error(`sshd has ended: ${said}`);
   const login = {
     user: userInfo().username,
     port,

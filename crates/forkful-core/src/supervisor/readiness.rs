@@ -13,6 +13,8 @@ use crate::spec::Mode;
 const LOOK_FIRST: Duration = Duration::from_millis(80);
 /// Longest pause between two looks.
 const LOOK_PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The same for a process that counts as up only because its time was over: it may listen late, or never.
+const LATE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// `process.send('ready')` of an app that was not expected to say so counts after this, if nothing speaks against it.
 const READY_GRACE: Duration = Duration::from_secs(1);
 
@@ -111,7 +113,7 @@ impl Turn<'_> {
             if is_looked_for {
                 awaited.next_look = None;
             }
-            let mut is_due = is_looked_for && record.awaits(generation);
+            let mut is_due = is_looked_for && record.is_cold(generation);
             if let Word::Given(at) = awaited.word
                 && at <= now
             {
@@ -130,7 +132,8 @@ impl Turn<'_> {
         let now = self.context.now;
         let policy = &self.app.policy;
         let Some(record) = self.app.slots.get_mut(&slot) else { return };
-        let (awaits, follows) = (record.awaits(generation), record.follows(generation));
+        let (awaits, is_cold) = (record.awaits(generation), record.is_cold(generation));
+        let follows = record.follows(generation);
         let speaks_against = seen.follows_listener || seen.has_asked || record.listen_fault.is_some();
         let Some(awaited) = record.awaited_as(generation) else { return };
         let has_said_so = awaited.word == Word::Due && !speaks_against;
@@ -148,11 +151,12 @@ impl Turn<'_> {
                 policy.trusts(own, now.since(since))
             }
         };
-        let is_ready = awaits && listens && !seen.lacks_address;
+        let is_ready = is_cold && listens && !seen.lacks_address;
         // A process that shares its port, and replaces another one, is looked at as well: it may be ready because the old
         // process closes an address on which the new one never listens.
-        if awaits && !is_ready && awaited.next_look.is_none() && (!seen.has_asked || follows) {
-            let pause = LOOK_FIRST.mul_f64(1.5_f64.powi(awaited.looks.min(8) as i32)).min(LOOK_PAUSE_MAX);
+        if is_cold && !is_ready && awaited.next_look.is_none() && (!seen.has_asked || follows) {
+            let longest = if awaits { LOOK_PAUSE_MAX } else { LATE_LOOK_PAUSE_MAX };
+            let pause = LOOK_FIRST.mul_f64(1.5_f64.powi(awaited.looks.min(20) as i32)).min(longest);
             awaited.looks += 1;
             awaited.next_look = Some(now + pause);
         }

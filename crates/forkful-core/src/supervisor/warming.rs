@@ -56,7 +56,7 @@ impl Warming {
 
 impl SlotRecord {
     /// Whether a process has still to become ready: its traffic is closed.
-    fn is_cold(&self, generation: Generation) -> bool {
+    pub(super) fn is_cold(&self, generation: Generation) -> bool {
         let is_unconfirmed = match &self.slot.state {
             State::Online(running) | State::Replacing { old: running, .. } => {
                 running.generation == generation && !running.confirmed

@@ -95,3 +95,29 @@ fn a_process_that_was_not_started_is_not_late() {
     driver.pass(Duration::from_millis(5));
     assert!(matches!(driver.state(0), State::Online(running) if !running.confirmed));
 }
+
+#[test]
+fn a_process_that_listens_after_its_time_is_found_by_ever_rarer_looks() {
+    let mut app = spec("app", 1);
+    app.readiness.listen_timeout = Some(Duration::from_millis(5));
+    let (mut driver, _) = Driver::new(app);
+    driver.step(Event::Runs(0, FIRST));
+    driver.pass(Duration::from_millis(5));
+    assert!(!is_online(&driver, 0));
+    for pause in [80, 80, 120] {
+        assert_eq!(looks(&driver.pass(Duration::from_millis(pause))), 1, "{pause} ms");
+        driver.step(Event::Sockets(0, FIRST, Sockets::default()));
+    }
+    // It may be a program that never listens.
+    let mut an_hour = 0;
+    for _ in 0..3600 {
+        let looks = looks(&driver.pass(Duration::from_secs(1)));
+        (0..looks).for_each(|_| drop(driver.step(Event::Sockets(0, FIRST, Sockets::default()))));
+        an_hour += looks;
+    }
+    assert!((55..90).contains(&an_hour), "{an_hour}");
+    driver.pass(Duration::from_secs(60));
+    driver.step(Event::Sockets(0, FIRST, Sockets { own: Some(OwnSocket::Tcp), ..Sockets::default() }));
+    assert!(is_online(&driver, 0));
+    assert_eq!(looks(&driver.pass(Duration::from_secs(600))), 0);
+}
