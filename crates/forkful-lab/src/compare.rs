@@ -5,6 +5,7 @@
 //! The acting part: pilot → plan → blocks, with a look at the result where the plan has one. Everything that is decided
 //! is decided in [`crate::plan`], [`crate::statistics`] and `judge`.
 
+mod best;
 mod judge;
 mod overload;
 pub(crate) mod pilot;
@@ -104,7 +105,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
     }
     observer.note(&words::plan(setup, &plan, &pilot));
     let deadline = begun + setup.budget;
-    let blocks = run_blocks(setup, &plan, &pilot, deadline, observer)?;
+    let blocks = run_blocks(setup, &facts, &plan, &pilot, deadline, observer)?;
     let document = PlanDocument {
         budget_s: setup.budget.as_secs_f64(),
         took_s: begun.elapsed().as_secs_f64(),
@@ -122,6 +123,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
 
 fn run_blocks(
     setup: &Setup,
+    facts: &Facts,
     plan: &Plan,
     pilot: &Pilot,
     deadline: Instant,
@@ -130,6 +132,7 @@ fn run_blocks(
     let mut random = Random::new(setup.seed);
     let mut blocks: Vec<Block> = Vec::new();
     let begun = Instant::now();
+    let mut measured = Duration::ZERO;
     // Disturbed blocks are repeated, but not for ever: on a machine that is never quiet there would be no end.
     let repeats_max = setup.blocks.map_or(usize::MAX, plan::repeats_max);
     let mut together = setup.port.is_none() && !pilot.ignores_port && setup.arms.len() <= TOGETHER_MAX;
@@ -140,13 +143,20 @@ fn run_blocks(
             return Ok(blocks);
         }
         let disturbed = blocks.len() - quiet;
-        let each = plan.block().max(begun.elapsed() / blocks.len().max(1) as u32);
-        let is_out_of_time = Instant::now() + each > deadline && blocks.len() >= plan.looks[0];
-        // A user's own number of blocks is made: a budget that is kept has room for it. Repeats end with the budget.
-        let may_end = setup.blocks.is_none() || disturbed > 0;
-        if disturbed > repeats_max || (is_out_of_time && may_end) {
+        // Blocks may take longer than the pilot made believe: then windows shrink, as far as they can.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let fitted = match blocks.len() {
+            0 => plan.clone(),
+            made => plan.fitted(facts, begun.elapsed().saturating_sub(measured) / made as u32, made, left),
+        };
+        let is_out_of_time = fitted.block() > left;
+        if disturbed > repeats_max
+            || (is_out_of_time && may_end(setup, blocks.len(), plan.looks[0], disturbed > 0))
+        {
             return Ok(blocks);
         }
+        let plan = &fitted;
+        measured += plan.measured(setup.arms.len());
         let number = blocks.len() + 1;
         let block = run_block(setup, plan, pilot, number, together, &mut random, observer);
         let block = match block {
@@ -170,6 +180,15 @@ fn run_blocks(
         }
         blocks.push(block);
     }
+}
+
+/// Whether a run that is out of time may end after so many blocks. A budget that its user gave ends it as soon as there is
+/// a spread to tell; otherwise it ends when there is a result, and a user's own number of blocks is made.
+fn may_end(setup: &Setup, made: usize, first_look: usize, has_repeats: bool) -> bool {
+    if setup.keeps_budget {
+        return made >= plan::BLOCKS_TOLD;
+    }
+    made >= first_look && (setup.blocks.is_none() || has_repeats)
 }
 
 fn run_block(

@@ -30,6 +30,17 @@ pub struct Heading {
     /// What was asked for.
     pub target: TargetDocument,
     pub machine: Machine,
+    /// `compare --git`: the commits, in the order of the arms.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<VersionDocument>,
+}
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VersionDocument {
+    /// As the user named it.
+    pub name: String,
+    pub commit: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -78,6 +89,9 @@ pub struct CompareDocument {
     pub arms: Vec<ArmDocument>,
     /// Each arm against the baseline.
     pub comparisons: Vec<Comparison>,
+    /// With three arms and more: the one that answers most, against each of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<BestDocument>,
     /// The search for saturation: points of all arms.
     pub capacity: Vec<CapacityPoint>,
     pub blocks: Vec<BlockDocument>,
@@ -249,6 +263,25 @@ pub struct Comparison {
     /// No difference: the largest that could hide, in percent.
     pub hidden_percent: Option<f64>,
     pub sentence: String,
+}
+
+/// The arm with the most requests per second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BestDocument {
+    pub arm: String,
+    pub leads: Vec<LeadDocument>,
+    pub sentence: String,
+}
+
+/// How far the best is ahead of another arm.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LeadDocument {
+    /// The other arm.
+    pub over: String,
+    /// Best ÷ other.
+    pub throughput: Ratio,
+    /// By an interval that allows for there being several.
+    pub verdict: Word,
 }
 
 /// One point of the search for saturation.

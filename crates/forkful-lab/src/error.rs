@@ -91,6 +91,21 @@ pub enum LabError {
         #[source]
         source: LoadError,
     },
+    /// git refused something.
+    #[error("`git {command}` failed: {said}")]
+    Git {
+        command: String,
+        /// What it wrote to stderr.
+        said: String,
+    },
+    /// A version could not be built.
+    #[error("{version}: the build failed: {how}{}", tail_text(.tail))]
+    Build {
+        version: String,
+        how: String,
+        /// The last lines of its output.
+        tail: Vec<String>,
+    },
     /// Files, directories, processes of the experiment itself.
     #[error("{what}")]
     System {
@@ -134,6 +149,10 @@ impl LabError {
             }
             Self::Errors { .. } => "make the app answer without errors first; its figures would mean nothing",
             Self::Load { source, .. } => return source.hint().map(str::to_owned),
+            Self::Build { .. } => "run it by hand in a worktree of that commit (`git worktree add`)",
+            Self::Git { .. } => {
+                "`--git` compares two commits of the repository that the working directory is in"
+            }
             Self::System { .. } | Self::Interrupted => return None,
         };
         Some(hint.to_owned())

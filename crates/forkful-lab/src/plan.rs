@@ -9,6 +9,9 @@ use crate::measure::samples_min;
 /// Blocks below which a signed-rank test cannot show anything.
 pub(crate) const BLOCKS_MIN: usize = 6;
 
+/// Blocks below which there is no spread to tell.
+pub(crate) const BLOCKS_TOLD: usize = 2;
+
 /// The most blocks of a run, at its third look.
 pub(crate) const BLOCKS_MAX: usize = 18;
 
@@ -128,6 +131,29 @@ impl Plan {
 
     pub(crate) fn block(&self) -> Duration {
         self.takes / self.blocks_max().max(1) as u32
+    }
+
+    /// What all arms of a block are measured for.
+    pub(crate) fn measured(&self, arms: usize) -> Duration {
+        (self.window + 2 * self.latency_window) * arms as u32
+    }
+
+    /// This plan for the blocks that are left, after `made` of them took `beside` each beside what was measured: windows
+    /// are shortened as far as the first look needs it and as they still mean something.
+    pub(crate) fn fitted(&self, facts: &Facts, beside: Duration, made: usize, left: Duration) -> Self {
+        let arms = facts.arms.max(1) as u32;
+        let measured = self.window + 2 * self.latency_window;
+        let for_block = left / self.looks[0].saturating_sub(made).max(1) as u32;
+        let affordable = for_block.saturating_sub(beside) / arms;
+        let least = least_measured(facts).min(measured);
+        let fitting = affordable.clamp(least, measured);
+        let share = fitting.as_secs_f64() / measured.as_secs_f64().max(1e-9);
+        Self {
+            window: self.window.mul_f64(share),
+            latency_window: self.latency_window.mul_f64(share),
+            takes: (beside + fitting * arms) * self.blocks_max() as u32,
+            ..self.clone()
+        }
     }
 }
 

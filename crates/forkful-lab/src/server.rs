@@ -2,7 +2,6 @@
 
 mod launch;
 mod probe;
-mod program;
 mod tree;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

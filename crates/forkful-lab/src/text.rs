@@ -96,7 +96,7 @@ fn candidates_table(document: &TuneDocument) -> String {
 }
 
 /// Capital letter and full stop. A word that is a name of something, as `old.js` or `pool=4`, stays as it is.
-fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let is_name = text
         .split(' ')
@@ -188,7 +188,7 @@ fn bullets(text: &mut String, heading: &Heading) {
     }
 }
 
-fn how(plan: &PlanDocument, heading: &Heading) -> String {
+pub(crate) fn how(plan: &PlanDocument, heading: &Heading) -> String {
     let Machine { cores, node, .. } = &heading.machine;
     format!(
         "{} blocks in random order, {} {}connections, {:.1} s at saturation each, {cores} cores, Node.js {node}, {:.0} s. \

@@ -7,7 +7,7 @@ use forkful_load::Histogram;
 
 use super::pilot::Pilot;
 use super::trial::is_seen;
-use super::{Block, Setup, Trial, trust, words};
+use super::{Block, Setup, Trial, best, trust, words};
 use crate::document::{
     ArmDocument, BlockDocument, CompareDocument, Comparison, Errors, Latency, LatencyRatios, PercentileRatio,
     PlainRatio, PlanDocument, Rate, Ratio, TrialDocument, TrialLatency, VERSION,
@@ -67,8 +67,11 @@ pub(super) fn document(
     let first = comparisons.first().expect("an experiment has at least two arms");
     let trust = trust::trust(setup, pilot, blocks, first);
     let mut heading = setup.heading.clone();
-    heading.headline = words::headline(setup, first);
-    heading.details = words::details(setup, &comparisons, &arms, &trust);
+    let best = best::best(setup, plan, blocks, &arms);
+    heading.headline = words::headline(setup, first, best.as_ref());
+    let told = usize::from(best.is_none());
+    heading.details =
+        words::details(setup, &comparisons[told.min(comparisons.len())..], &arms, first, &trust);
     CompareDocument {
         kind: "compare".to_owned(),
         version: VERSION,
@@ -81,6 +84,7 @@ pub(super) fn document(
         plan: plan_document,
         arms,
         comparisons,
+        best,
         capacity: pilot.curve.clone(),
         blocks: block_documents(setup, blocks),
         trust,
@@ -91,7 +95,7 @@ fn trials(blocks: &[Block], arm: usize) -> impl Iterator<Item = &Trial> {
     counting(blocks).filter_map(move |block| block.trials.get(arm))
 }
 
-fn throughput_logs(blocks: &[Block], baseline: usize, arm: usize) -> Vec<f64> {
+pub(super) fn throughput_logs(blocks: &[Block], baseline: usize, arm: usize) -> Vec<f64> {
     log_ratios(trials(blocks, baseline).zip(trials(blocks, arm)).map(|(a, b)| (a.per_second, b.per_second)))
 }
 

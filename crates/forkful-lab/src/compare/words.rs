@@ -6,7 +6,7 @@ use super::pilot::Pilot;
 use forkful_load::report::Level;
 use forkful_load::report::spread::three_digits;
 
-use crate::document::{ArmDocument, Comparison, LatencyRatios, Trust};
+use crate::document::{ArmDocument, BestDocument, Comparison, LatencyRatios, Trust};
 use crate::plan::Plan;
 use crate::statistics::verdict::{Rule, Word};
 
@@ -52,7 +52,7 @@ fn seconds(duration: std::time::Duration) -> String {
 }
 
 /// `12.3`, `1.94`, `0.053`: two digits that count, at least.
-fn times(ratio: f64) -> String {
+pub(super) fn times(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 10.0 => format!("{ratio:.1}"),
         ratio if ratio < 0.1 => format!("{ratio:.3}"),
@@ -60,7 +60,7 @@ fn times(ratio: f64) -> String {
     }
 }
 
-fn interval(bounds: Option<[f64; 2]>) -> String {
+pub(super) fn interval(bounds: Option<[f64; 2]>) -> String {
     bounds.map_or_else(String::new, |[low, high]| format!(" (95 %: {} to {})", times(low), times(high)))
 }
 
@@ -140,7 +140,10 @@ fn unsettled(printed: Option<[f64; 2]>, judgement: &ThroughputJudgement, rule: &
 }
 
 /// The verdict, first of all that a reader sees.
-pub(super) fn headline(setup: &Setup, first: &Comparison) -> String {
+pub(super) fn headline(setup: &Setup, first: &Comparison, best: Option<&BestDocument>) -> String {
+    if let Some(best) = best {
+        return best.sentence.clone();
+    }
     let word = first.verdict.as_str();
     if setup.self_test {
         let resolution = first.throughput.resolution_percent.map_or_else(String::new, |percent| {
@@ -193,20 +196,20 @@ fn tail(latency: &LatencyRatios) -> String {
     }
 }
 
-/// Further sentences: the other arms, what memory costs, what is doubtful.
+/// Further sentences: comparisons that the headline does not tell, what memory costs, what is doubtful.
 pub(super) fn details(
     setup: &Setup,
-    comparisons: &[Comparison],
+    untold: &[Comparison],
     arms: &[ArmDocument],
+    first: &Comparison,
     trust: &Trust,
 ) -> Vec<String> {
-    let mut details: Vec<String> = comparisons
+    let mut details: Vec<String> = untold
         .iter()
-        .skip(1)
         .map(|other| format!("{}: {}{}", other.verdict.as_str(), other.sentence, tail(&other.latency)))
         .collect();
     if !setup.self_test
-        && let (Some(first), Some(arm)) = (comparisons.first(), arms.get(1))
+        && let Some(arm) = arms.get(1)
         && let Some(memory) = first.memory.ratio
     {
         details.push(format!(

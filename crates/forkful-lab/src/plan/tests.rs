@@ -161,3 +161,33 @@ fn a_budget_that_is_too_small_is_told_with_one_in_which_the_plan_fits() {
     // A pilot that makes use of its share of the larger budget leaves enough.
     assert!(told(2, 60).ends_with("`--budget 105s` would do"), "{}", told(2, 60));
 }
+
+#[test]
+fn blocks_that_take_longer_than_planned_are_shortened_until_they_fit() {
+    let facts = facts(54);
+    let plan = plan(&facts);
+    let beside = plan.block().saturating_sub(plan.measured(2));
+    let as_planned = plan.fitted(&facts, beside, 1, plan.block() * 5);
+    assert!(as_planned.window.abs_diff(plan.window) < Duration::from_millis(1), "{as_planned:?}");
+    // Each block takes a second more than was planned.
+    let slower = |seconds_more: u64| {
+        let more = seconds(seconds_more);
+        let left = seconds(54).saturating_sub(plan.block() + more);
+        (plan.fitted(&facts, beside + more, 1, left), left)
+    };
+    let (fitted, left) = slower(1);
+    assert!(
+        fitted.window < plan.window && fitted.block() * 5 <= left + Duration::from_millis(1),
+        "{fitted:?}"
+    );
+    assert!(fitted.block() * 5 + seconds(1) > left, "and no more than that: {fitted:?}");
+    // Once they are, they stay so.
+    let again = plan.fitted(&facts, beside + seconds(1), 2, left.saturating_sub(fitted.block()));
+    assert!(again.window.abs_diff(fitted.window) < Duration::from_millis(1), "{again:?}");
+    // Six seconds more: the least is made, and the caller sees that it does not fit.
+    let (least, left) = slower(6);
+    assert!(least.measured(1).abs_diff(MEASURED_MIN) < Duration::from_millis(1), "{least:?}");
+    assert!(least.block() * 5 > left, "{least:?}");
+    // Behind the first look, a block has all the time that is left.
+    assert_eq!(plan.fitted(&facts, beside, 6, plan.block()).window, plan.window);
+}

@@ -12,10 +12,10 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::json;
 
 use super::Options;
-use super::program::Run;
 use super::tree::{Tree, kill_marked};
 use crate::LabError;
 use crate::arms::Runner;
+use crate::program::Run;
 
 /// The primary of the arm `node-cluster`.
 const NODE_CLUSTER: &str = include_str!("node-cluster.cjs");

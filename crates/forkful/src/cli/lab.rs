@@ -18,8 +18,14 @@ Arms: single (plain node), cluster (Forkful, one worker per core), workers=1,2,4
 what the others are compared with. Two scripts are compared with each other. The verdict is one of
 faster, slower, no difference, inconclusive; docs/COMPARE.md says by which rule.
 
+--git compares two commits: both are checked out in a temporary folder, built by --build, and
+measured in turns; the checkout that you work in is not touched. Without --build, the packages that
+are installed here are used if the lock files are the same. The exit code is then a gate:
+  0  not slower    5  slower    6  inconclusive, or the figures cannot be trusted
+
 Examples:
   forkful compare server.js --path /fast
+  forkful compare --git main HEAD server.js --path /fast --build 'npm ci' --markdown
   forkful compare server.js --path /fast --html result.html --budget 2m
   forkful compare server.js --path /pool --arms pool=1,4 -i 1
   forkful compare old.js new.js --path / --arms cluster
@@ -27,9 +33,18 @@ Examples:
   forkful compare server.js --path / --https --cacert ca.pem --server-name localhost
   forkful compare server.js --path / --aa             how small a difference can this machine detect?")]
 pub(crate) struct CompareArgs {
-    /// One script or config file, or two scripts.
-    #[arg(required = true, value_name = "SCRIPT|CONFIG", num_args = 1..=2)]
+    /// One script or config file, or two scripts. With --git: one, or none where package.json or a config file says it.
+    #[arg(required_unless_present = "git", value_name = "SCRIPT|CONFIG", num_args = 1..=2)]
     pub(crate) targets: Vec<String>,
+    /// Compare two commits of this repository.
+    #[arg(long, value_names = ["BASE", "HEAD"], num_args = 2, conflicts_with = "aa")]
+    pub(crate) git: Vec<String>,
+    /// With --git: a shell command that makes each version ready, as 'npm ci && npm run build'.
+    #[arg(long, value_name = "COMMAND", requires = "git")]
+    pub(crate) build: Option<String>,
+    /// Print Markdown, as for a comment on a pull request.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
     /// The setups to compare.
     #[arg(long, value_name = "LIST")]
     pub(crate) arms: Option<String>,

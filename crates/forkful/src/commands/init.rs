@@ -1,6 +1,6 @@
 //! `forkful init`: writes a first configuration, in the format that the file's name says.
 
-mod entry;
+pub(super) mod entry;
 mod write;
 
 use std::io::IsTerminal as _;

@@ -36,14 +36,28 @@ impl From<LabError> for Failure {
 
 /// The one app that a script or a config file names, complete.
 pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Result<AppSpec, Failure> {
+    app_of(&specs(args)?, target, args, script_args)
+}
+
+/// What the command line says of apps, in the working directory.
+pub(super) fn specs(args: &LabAppArgs) -> Result<Specs, Failure> {
     let LabOtherArgs { env, only, .. } = &args.other;
     let only: Vec<String> = only.iter().cloned().collect();
-    let specs = Specs::new(env, &only)?;
+    Specs::new(env, &only)
+}
+
+/// The same as [`app`] in the directory that `specs` says.
+pub(super) fn app_of(
+    specs: &Specs,
+    target: &str,
+    args: &LabAppArgs,
+    script_args: &[String],
+) -> Result<AppSpec, Failure> {
     let options = specs.options_of_keys(&args.keys, script_args)?;
-    let path = Path::new(target);
-    if !forkful_config::is_config(path) {
+    if !forkful_config::is_config(Path::new(target)) {
         return specs.app_of_command_line(target, &options);
     }
+    let path = Path::new(target);
     let mut apps = specs.apps_of_config(path, &options)?;
     if apps.len() > 1 {
         let names: Vec<String> = apps.iter().map(|app| app.name.to_string()).collect();
@@ -99,6 +113,7 @@ pub(super) fn setup(
     apps: Vec<AppSpec>,
     arms: Vec<Arm>,
     budget: Duration,
+    stop: StopHandle,
 ) -> Result<Setup, Failure> {
     let seed = args.seed.unwrap_or_else(clock_seed);
     let heading = Heading {
@@ -114,6 +129,7 @@ pub(super) fn setup(
             path: forkful_load::secrets::url(&target.path),
         },
         machine: Machine::look(&apps[0].launch.program),
+        versions: Vec::new(),
     };
     Ok(Setup {
         apps,
@@ -131,7 +147,7 @@ pub(super) fn setup(
         with_latency: false,
         self_test: false,
         seed,
-        stop: interruptible()?,
+        stop,
         heading,
     })
 }

@@ -28,7 +28,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let pools = args.pools.as_deref().map(parse_pools).transpose()?;
     let cores = forkful_os::cores::usable_cores().count;
     let arms = pilot_arms(cores, workers.as_deref());
-    let setup = lab::setup(&args.lab, target, &args.target, vec![app], arms, BUDGET)?;
+    let setup = lab::setup(&args.lab, target, &args.target, vec![app], arms, BUDGET, lab::interruptible()?)?;
     let setup = TuneSetup { setup: Setup { keeps_budget: true, ..setup }, workers, pools };
     let mut document = {
         let mut watch = lab::Watch::new(args.lab.json);

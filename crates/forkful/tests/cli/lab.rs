@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use crate::sandbox::{Guarded, Sandbox, stdout};
 
 /// A server that answers `/fast` and nothing else.
-const SERVER: &str = "require('http').createServer((q, s) => {
+pub(crate) const SERVER: &str = "require('http').createServer((q, s) => {
     if (q.url === '/fast') return s.end('ok');
     s.statusCode = 404; s.end('no');
 }).listen(Number(process.env.PORT));";
 
 /// How long anything may take here; a bound, not an expectation.
-const BOUND: Duration = Duration::from_secs(90);
+pub(crate) const BOUND: Duration = Duration::from_secs(90);
 
 /// A sandbox whose temporary directory is its own, so that what is left in it can be seen.
-struct Lab {
-    sandbox: Sandbox,
-    temporary: PathBuf,
+pub(crate) struct Lab {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) temporary: PathBuf,
 }
 
 impl Lab {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sandbox = Sandbox::new();
         let temporary = sandbox.work().join("t");
         fs_err::create_dir(&temporary).unwrap();
@@ -32,13 +32,13 @@ impl Lab {
         Self { sandbox, temporary }
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.command(args);
         command.env("TMPDIR", &self.temporary);
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
@@ -57,7 +57,7 @@ impl Lab {
         found
     }
 
-    fn fails(&self, args: &[&str], exit: i32) -> String {
+    pub(crate) fn fails(&self, args: &[&str], exit: i32) -> String {
         let output = self.run(args);
         let told = self.sandbox.told(&output);
         assert_eq!(output.status.code(), Some(exit), "{told}");
@@ -66,7 +66,7 @@ impl Lab {
     }
 
     /// No file in the temporary directory, and no process whose environment or arguments name it.
-    fn nothing_is_left(&self) {
+    pub(crate) fn nothing_is_left(&self) {
         let files: Vec<_> =
             fs_err::read_dir(&self.temporary).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(files.is_empty(), "{files:?}");

@@ -15,6 +15,7 @@ mod configs;
 mod deploy;
 mod docs;
 mod foreground;
+mod gate;
 mod health;
 mod help;
 mod home;

@@ -9,25 +9,25 @@ const USUAL: &[&str] = &["server.js", "app.js", "index.js", "src/index.js"];
 
 /// What to start.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(in crate::commands) struct Entry {
     /// The script.
-    pub(super) script: String,
+    pub(in crate::commands) script: String,
     /// Its arguments.
-    pub(super) args: Vec<String>,
+    pub(in crate::commands) args: Vec<String>,
     /// Whether it can be started several times to share a port.
-    pub(super) is_script: bool,
+    pub(in crate::commands) is_script: bool,
 }
 
 /// A directory with its package.json, if there is one.
-pub(super) struct Package {
+pub(in crate::commands) struct Package {
     directory: PathBuf,
     json: Value,
     /// Whether `.js` files in it are ES modules.
-    pub(super) is_module: bool,
+    pub(in crate::commands) is_module: bool,
 }
 
 impl Package {
-    pub(super) fn of(directory: &Path) -> Self {
+    pub(in crate::commands) fn of(directory: &Path) -> Self {
         let text = fs_err::read_to_string(directory.join("package.json")).unwrap_or_default();
         let json: Value = serde_json::from_str(&text).unwrap_or_default();
         let is_module = json["type"] == "module";
@@ -36,7 +36,7 @@ impl Package {
 
     /// What `npm start` runs, when that is `node` with a file; else `main`; else a file of a usual name; else
     /// `npm start` itself.
-    pub(super) fn entry(&self) -> Entry {
+    pub(in crate::commands) fn entry(&self) -> Entry {
         let of_script = |script: String| Entry { script, args: Vec::new(), is_script: true };
         let start = self.json["scripts"]["start"].as_str();
         if let Some(entry) = start.and_then(|line| self.of_node(line)) {

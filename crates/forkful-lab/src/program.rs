@@ -1,4 +1,4 @@
-//! Running a short-lived program (our own command line, PM2's) to its end, within a bound and interruptibly.
+//! Running a short-lived program (our own command line, PM2's, git, a build) to its end, within a bound and interruptibly.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,31 +14,31 @@ const LOOK_PAUSE: Duration = Duration::from_millis(3);
 
 /// What a program said.
 #[derive(Debug)]
-pub(super) struct Said {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub(crate) struct Said {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// How a program is run.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
-    pub(super) program: &'a Path,
-    pub(super) args: Vec<String>,
-    pub(super) env: &'a BTreeMap<String, String>,
-    pub(super) cwd: &'a Path,
+pub(crate) struct Run<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) cwd: &'a Path,
     /// A directory for its output.
-    pub(super) scratch: &'a Path,
-    pub(super) timeout: Duration,
+    pub(crate) scratch: &'a Path,
+    pub(crate) timeout: Duration,
     /// Ends it early.
-    pub(super) stop: &'a StopHandle,
+    pub(crate) stop: &'a StopHandle,
     /// When that does: when somebody wants to stop, or only when that is to be at once.
-    pub(super) is_stopped: fn(&StopHandle) -> bool,
+    pub(crate) is_stopped: fn(&StopHandle) -> bool,
 }
 
 impl Run<'_> {
     /// Runs it. Its output goes through files, so that nothing that it leaves behind can hold us up.
-    pub(super) fn finish(&self) -> io::Result<Said> {
+    pub(crate) fn finish(&self) -> io::Result<Said> {
         let (out, err) = (self.scratch.join("said.out"), self.scratch.join("said.err"));
         let mut child = Command::new(self.program)
             .args(&self.args)
@@ -66,6 +66,9 @@ impl Run<'_> {
             }
             let interrupted = (self.is_stopped)(self.stop);
             if interrupted || Instant::now() >= deadline {
+                // It leads a group of its own; a build has children.
+                let group = rustix::process::Pid::from_child(child);
+                rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
                 child.kill()?;
                 child.wait()?;
                 let kind = if interrupted { io::ErrorKind::Interrupted } else { io::ErrorKind::TimedOut };
@@ -126,5 +129,36 @@ mod tests {
         stop.stop();
         let run = shell("exec sleep 100", scratch.path(), &env, &stop);
         assert_eq!(run.finish().unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn its_children_end_with_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+        let stop = StopHandle::new();
+        let note = scratch.path().join("child");
+        let read = || fs_err::read_to_string(&note).ok()?.trim().parse::<u32>().ok();
+        let mut run = shell("sleep 600 & echo $! > child; wait", scratch.path(), &env, &stop);
+        run.timeout = Duration::from_secs(180);
+        let child = std::thread::scope(|scope| {
+            let ended = scope.spawn(|| run.finish().unwrap_err().kind());
+            let child = loop {
+                match read() {
+                    Some(child) => break child,
+                    None => std::thread::sleep(LOOK_PAUSE),
+                }
+            };
+            stop.stop();
+            assert_eq!(ended.join().unwrap(), io::ErrorKind::Interrupted);
+            child
+        });
+        let status = || fs_err::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        // Nobody may have reaped it yet.
+        let is_alive = || !status().is_empty() && !status().contains(") Z ");
+        let deadline = Instant::now() + Duration::from_secs(180);
+        while is_alive() {
+            assert!(Instant::now() < deadline, "process {child} goes on");
+            std::thread::sleep(LOOK_PAUSE);
+        }
     }
 }
