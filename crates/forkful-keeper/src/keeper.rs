@@ -17,7 +17,9 @@ pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
 pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
 
 /// A daemon that leaves this number of looks in a row unanswered is taken for one that hangs. Looks are counted, not seconds: a
-/// machine that was frozen or asleep has frozen the keeper, too, and the keeper has not looked meanwhile.
+/// machine that was frozen or asleep has frozen the keeper, too, and the keeper has not looked meanwhile. What counts of the
+/// time between two looks is that in which the daemon did not wait for a core: on a machine that has none for it, it is slow,
+/// and the next daemon would be no faster.
 pub const LOOKS: u32 = 2;
 /// A daemon of another program that dies within this time gives way to one of the program before; one that lives and serves
 /// then has proved its program.
@@ -127,8 +129,11 @@ struct Watchdog {
     every: Option<Duration>,
     /// When to look next.
     next: Duration,
-    /// Looks without an answer.
-    unanswered: u32,
+    /// For how long the daemon has left looks unanswered, without the time in which it waited for a core; `None`: it has
+    /// answered all of them.
+    stood: Option<Duration>,
+    /// For how long it had waited for a core at the last look.
+    waited: Duration,
     /// A look that the daemon was not sent.
     owes_look: bool,
 }
@@ -175,24 +180,32 @@ impl<D> Keeper<D> {
         looks.then(|| self.watchdog.next.saturating_sub(now))
     }
 
-    /// Looks at the daemon, if it is time.
-    pub fn on_look(&mut self, now: Duration) -> Action {
+    /// Looks at the daemon, if it is time. `waited` is for how long it has waited for a core since it was started.
+    pub fn on_look(&mut self, now: Duration, waited: Duration) -> Action {
         if self.looks_in(now) != Some(Duration::ZERO) {
             return Action::Nothing;
         }
         let watchdog = &mut self.watchdog;
-        watchdog.next = now + watchdog.every.unwrap_or_default();
-        if watchdog.unanswered >= LOOKS {
-            return Action::Kill;
+        let every = watchdog.every.unwrap_or_default();
+        watchdog.next = now + every;
+        let since_last = waited.saturating_sub(watchdog.waited);
+        watchdog.waited = waited;
+        if let Some(stood) = &mut watchdog.stood {
+            *stood += every.saturating_sub(since_last);
+            if *stood >= every * LOOKS {
+                return Action::Kill;
+            }
+        } else {
+            watchdog.stood = Some(Duration::ZERO);
         }
-        watchdog.unanswered += 1;
         watchdog.owes_look = true;
         Action::Nothing
     }
 
     /// A daemon was started.
     pub fn on_start(&mut self) {
-        (self.watchdog.unanswered, self.watchdog.owes_look) = (0, false);
+        self.watchdog =
+            Watchdog { every: self.watchdog.every, next: self.watchdog.next, ..Watchdog::default() };
         self.phase = Phase::Greeting;
         self.serves = false;
         // Whatever ended meanwhile, it finds out.
@@ -236,7 +249,7 @@ impl<D> Keeper<D> {
                 self.signal.take().map_or(Action::Nothing, Action::Signal)
             }
             Frame::Turns => {
-                self.watchdog.unanswered = 0;
+                self.watchdog.stood = None;
                 Action::Nothing
             }
             // Only a keeper says these.

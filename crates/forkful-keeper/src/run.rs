@@ -132,8 +132,7 @@ impl Process {
             return Ok(Some(code));
         }
         self.hear_daemon();
-        let action = self.keeper.on_look(self.began.elapsed());
-        self.act(action);
+        self.look();
         if let Some(code) = self.look_after_daemon() {
             return Ok(Some(code));
         }
@@ -141,6 +140,17 @@ impl Process {
         self.act(due);
         self.hand_over();
         Ok(None)
+    }
+
+    /// Looks whether the daemon's loop turns, if it is time.
+    fn look(&mut self) {
+        let now = self.began.elapsed();
+        if self.keeper.looks_in(now) != Some(Duration::ZERO) {
+            return;
+        }
+        let scheduled = self.daemon.as_ref().and_then(|daemon| procinfo::scheduled(daemon.pid).ok());
+        let action = self.keeper.on_look(now, scheduled.unwrap_or_default().waited);
+        self.act(action);
     }
 
     fn wait(&mut self) -> io::Result<()> {

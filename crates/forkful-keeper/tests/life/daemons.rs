@@ -141,7 +141,7 @@ fn a_daemon_that_answers_no_look_is_killed_and_one_that_answers_is_not() {
     for round in 1..=5 {
         let now = SECOND * 10 * round;
         assert_eq!(keeper.looks_in(now), Some(Duration::ZERO));
-        assert_eq!(keeper.on_look(now), Action::Nothing);
+        assert_eq!(keeper.on_look(now, Duration::ZERO), Action::Nothing);
         keeper.on_child();
         for frame in [Frame::Child, Frame::Look] {
             assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(frame));
@@ -149,15 +149,37 @@ fn a_daemon_that_answers_no_look_is_killed_and_one_that_answers_is_not() {
         }
         assert_eq!(keeper.outgoing(), None);
         assert_eq!(keeper.looks_in(now + SECOND), Some(SECOND * 4));
-        assert_eq!(keeper.on_look(now + SECOND), Action::Nothing, "it is not time");
+        assert_eq!(keeper.on_look(now + SECOND, Duration::ZERO), Action::Nothing, "it is not time");
         keeper.on_frame(Frame::Turns, None, SECOND);
     }
-    assert_eq!(keeper.on_look(SECOND * 100), Action::Nothing);
-    assert_eq!(keeper.on_look(SECOND * 900), Action::Nothing, "all was frozen for a while");
-    assert_eq!(keeper.on_look(SECOND * 904), Action::Nothing);
-    assert_eq!(keeper.on_look(SECOND * 905), Action::Kill);
+    assert_eq!(keeper.on_look(SECOND * 100, Duration::ZERO), Action::Nothing);
+    assert_eq!(keeper.on_look(SECOND * 900, Duration::ZERO), Action::Nothing, "all was frozen for a while");
+    assert_eq!(keeper.on_look(SECOND * 904, Duration::ZERO), Action::Nothing);
+    assert_eq!(keeper.on_look(SECOND * 905, Duration::ZERO), Action::Kill);
     assert_eq!(keeper.on_end(End::Signal(9), SECOND * 905), After::Start);
     handed(&mut keeper);
     keeper.on_frame(Frame::Serves, None, SECOND);
-    assert_eq!(keeper.on_look(SECOND * 910), Action::Nothing, "the next one begins anew");
+    assert_eq!(keeper.on_look(SECOND * 910, Duration::ZERO), Action::Nothing, "the next one begins anew");
+}
+
+#[test]
+fn time_in_which_a_daemon_waits_for_a_core_does_not_count() {
+    let mut keeper: Keeper<u32> = Keeper::new(7);
+    keeper.watch(SECOND * 10);
+    handed(&mut keeper);
+    keeper.on_frame(Frame::Serves, None, SECOND);
+    // Nine tenths of the time there is no core for it.
+    for look in 0..20 {
+        let now = SECOND * 5 * (look + 1);
+        assert_eq!(keeper.on_look(now, now * 9 / 10), Action::Nothing, "look {look}");
+    }
+    assert_eq!(keeper.on_look(SECOND * 105, SECOND * 105 * 9 / 10), Action::Kill);
+    assert_eq!(keeper.on_end(End::Signal(9), SECOND * 105), After::Start);
+    keeper.on_start();
+    handed(&mut keeper);
+    keeper.on_frame(Frame::Serves, None, SECOND);
+    for look in 22..=23 {
+        assert_eq!(keeper.on_look(SECOND * 5 * look, Duration::ZERO), Action::Nothing);
+    }
+    assert_eq!(keeper.on_look(SECOND * 120, Duration::ZERO), Action::Kill);
 }

@@ -1,11 +1,13 @@
 //! One process's figures from `/proc/PID` and its CPU clock (proc(5)).
 
+use std::ffi::CStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 /// The most of a command line that is shown.
@@ -188,15 +190,19 @@ pub struct Scheduled {
     pub waited: Duration,
 }
 
-/// What the scheduler did with the main thread of a process so far (`/proc/PID/schedstat`).
+/// What the scheduler did with the main thread of a process so far (`/proc/PID/schedstat`). Allocates nothing.
 pub fn scheduled(pid: u32) -> io::Result<Scheduled> {
-    let path = format!("/proc/{pid}/schedstat");
-    let text = read_text(&path)?;
+    let (mut path, mut text) = ([0; 32], [0; 64]);
+    write!(&mut path[..], "/proc/{pid}/schedstat")?;
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_unterminated| io::ErrorKind::InvalidInput)?;
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let length = rustix::io::read(&file, &mut text)?;
+    let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
     let mut fields =
         text.split_ascii_whitespace().map_while(|field| field.parse().ok().map(Duration::from_nanos));
     match (fields.next(), fields.next()) {
         (Some(ran), Some(waited)) => Ok(Scheduled { ran, waited }),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds {text:?}"))),
+        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
