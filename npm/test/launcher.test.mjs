@@ -125,7 +125,7 @@ test('what is missing is said, with what to do', (t) => {
   const { FORKFUL_BIN: _unset, ...settings } = env;
   const missing = spawnSync(LAUNCHER, ['list'], { env: settings, encoding: 'utf8' });
   assert.equal(missing.status, 127);
-  assert.match(missing.stderr, /^error: the package @forkful\/linux-\w+, which holds the program for this machine, is not installed\n\nhint: .*--omit=optional.*npm install @forkful\/linux-/);
+  assert.match(missing.stderr, /^error: the package @forkful\/linux-\w+, which holds the program for this machine, is not installed\n\nhint: .*--omit=optional.*npm install --include=optional --save-optional @forkful\/linux-\w+@\d/);
   const noProgram = write('no-program', '');
   for (const path of ['/nowhere/forkful', noProgram]) {
     for (const command of [[LAUNCHER], [process.execPath, LAUNCHER]]) {

@@ -15,6 +15,7 @@ mod lab;
 mod lifecycle;
 mod logs;
 mod look;
+pub(crate) mod man;
 pub(crate) mod overview;
 mod serve;
 mod settings;
@@ -198,6 +199,9 @@ pub(crate) enum Verb {
     /// Print what may come next on a command line; completion scripts call this.
     #[command(hide = true)]
     Complete(CompleteArgs),
+    /// Write the man pages of all commands into a folder; packages are built with it.
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Help other programs to use the daemon's socket.
     #[command(hide = true)]
     Api(ApiArgs),
@@ -326,6 +330,12 @@ pub(crate) enum CompletionShell {
     Bash,
     Zsh,
     Fish,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder; it is made when it does not exist.
+    pub(crate) folder: std::path::PathBuf,
 }
 
 #[derive(Debug, Default, Args)]

@@ -22,6 +22,7 @@ mod kill;
 mod lab;
 mod list;
 mod logs;
+mod man;
 mod monit;
 mod pid;
 mod ping;
@@ -63,6 +64,7 @@ pub(crate) fn keeper() -> Option<Result<Exit, Failure>> {
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Completion(args) => completion::run(&args),
+        Verb::Man(args) => man::run(&args),
         Verb::Init(args) => init::run(&args),
         Verb::Deploy(args) => deploy::run(&args),
         Verb::Validate(args) => validate::run(&args),

@@ -31,6 +31,19 @@ pub(crate) enum Exit {
     App(u8),
 }
 
+/// Each code and its meaning, as docs/CLI.md and the man pages list them.
+pub(crate) const MEANINGS: [(&str, &str); 9] = [
+    ("0", "done"),
+    ("1", "an app failed, or the action did not succeed"),
+    ("2", "the command line or the configuration is wrong"),
+    ("3", "no such app"),
+    ("4", "the daemon cannot be reached or started, or is of another version"),
+    ("5", "`bench`: an expectation was missed"),
+    ("6", "`bench`: the results are not reliable"),
+    ("7", "`bench`: the target cannot be reached"),
+    ("other", "`forkful run` ends with the app's own code (128 + n after signal n)"),
+];
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {

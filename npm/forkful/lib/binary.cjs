@@ -3,6 +3,7 @@
 const { accessSync, constants } = require('node:fs');
 const { dirname, join } = require('node:path');
 
+const { version } = require('../package.json');
 const { ForkfulError } = require('./errors.cjs');
 
 /** Platforms that there are packages for, as `${process.platform}-${process.arch}`. */
@@ -41,7 +42,8 @@ function binaryPath({ env = process.env, platform = `${process.platform}-${proce
     folder = dirname(resolve(`${name}/package.json`));
   } catch (cause) {
     throw new ForkfulError('NO_BINARY', `the package ${name}, which holds the program for this machine, is not installed`, {
-      hint: `npm leaves it out with --omit=optional, and when node_modules comes from another machine; \`npm install ${name}\` adds it`,
+      // As an optional one, so that the project can still be installed on other platforms.
+      hint: `npm leaves it out with --omit=optional, and when node_modules or the lock file comes from another machine; \`npm install --include=optional --save-optional ${name}@${version}\` adds it`,
       cause,
     });
   }

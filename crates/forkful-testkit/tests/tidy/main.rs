@@ -19,7 +19,7 @@ use std::process::Command;
 /// A file above this is split.
 const LINES_MAX: usize = 700;
 /// Folders whose files are sources of ours.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     ".github/",
     "agent/",
     "bench/",
@@ -29,6 +29,7 @@ const SOURCES: [&str; 11] = [
     "examples/",
     "fuzz/src/",
     "npm/",
+    "packaging/",
     "page/",
     "tests/",
 ];

@@ -25,6 +25,7 @@ mod input;
 mod lab;
 mod lifecycle;
 mod looks;
+mod man;
 mod metrics;
 mod offline;
 mod persistence;

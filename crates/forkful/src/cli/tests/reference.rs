@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{Arg, Command};
 
 use crate::cli::overview;
+use crate::exit::MEANINGS;
 
 const INTRODUCTION: &str = "\
 # Command reference
@@ -19,21 +20,15 @@ With each command: `-s`, `--silent` prints only errors and results, `--no-color`
 ## Exit codes
 | code | meaning |
 | --- | --- |
-| 0 | done |
-| 1 | an app failed, or the action did not succeed |
-| 2 | the command line or the configuration is wrong |
-| 3 | no such app |
-| 4 | the daemon cannot be reached or started, or is of another version |
-| 5 | `bench`: an expectation was missed |
-| 6 | `bench`: the results are not reliable |
-| 7 | `bench`: the target cannot be reached |
-| other | `forkful run` ends with the app's own code (128 + n after signal n) |
 ";
 
 fn page() -> String {
     let mut command = overview::command();
     command.build();
     let mut text = INTRODUCTION.to_owned();
+    for (code, meaning) in MEANINGS {
+        writeln!(text, "| {code} | {meaning} |").unwrap();
+    }
     for group in &overview::GROUPS {
         write!(text, "\n## {}\n", group.heading).unwrap();
         for name in group.commands.iter().chain(group.more) {
