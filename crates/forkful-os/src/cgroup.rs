@@ -206,6 +206,11 @@ impl AppGroup {
         Ok((WorkerGroup { tree }, Membership { files, is_required: self.has_limits }))
     }
 
+    /// The group of a worker that runs in it, which an earlier supervisor has made.
+    pub fn worker_again(&self, name: &str) -> WorkerGroup {
+        WorkerGroup { tree: Tree { path: self.members.path.join(name), version: self.members.version } }
+    }
+
     /// What its processes use.
     pub fn usage(&self) -> GroupUsage {
         GroupUsage {

@@ -22,7 +22,7 @@ use forkful_os::tree::{Instance, Mark, Snapshot};
 use super::EngineOptions;
 use super::app::{App, AppId, Bonds, Process};
 use super::apps::Apps;
-use super::groups::join_group;
+use super::groups::find_group;
 use super::launch::CHANNEL_FD;
 use super::lifecycle::log_streams;
 use super::processes::Processes;
@@ -50,7 +50,8 @@ pub(super) struct Taken {
     pub(super) lost: Vec<AppSpec>,
     /// What the processes that were taken over are known by.
     pub(super) marks: HashSet<Mark>,
-    pub(super) workers: usize,
+    /// Their process ids.
+    pub(super) pids: HashSet<u32>,
 }
 
 /// The kept descriptors that nobody has taken so far; those that are left are let go of.
@@ -101,7 +102,7 @@ impl Owners<'_> {
                 let key = (*id, *slot, process.generation);
                 match self.take_process(&mut entry, key, process, &written, kept) {
                     Ok(()) => {
-                        taken.workers += 1;
+                        taken.pids.insert(process.pid);
                         taken.marks.extend(Mark::parse(&process.mark));
                     }
                     Err(why) => {
@@ -160,7 +161,7 @@ impl Owners<'_> {
                 entry.workers.add(below, slot, generation);
             }
         }
-        let group = join_group(self.starts.groups.as_ref(), app, entry, mark).ok().flatten();
+        let group = find_group(self.starts.groups.as_ref(), app, entry, mark);
         let mut holds = vec![hold];
         let stdin = stdin.map(|(stdin, hold)| {
             holds.push(hold);
@@ -168,7 +169,7 @@ impl Owners<'_> {
         });
         let process = Process {
             stdin,
-            group: group.map(|(group, _membership)| group),
+            group,
             node_version: written.node_version,
             lacks: written.lacks.clone(),
             kept: Bonds { cookie: written.cookie, _holds: holds },
@@ -207,8 +208,9 @@ fn attach_below(
 
 /// Kills the processes that carry the mark of this home's daemons and were not taken over: health checks, and processes whose start
 /// was not written down before the daemon died.
-pub(super) fn end_strays(instance: Instance, taken: &HashSet<Mark>) -> usize {
+pub(super) fn end_strays(instance: Instance, taken: &Taken) -> usize {
     let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return 0 };
-    let strays = snapshot.marked(|mark| mark.instance() == instance && !taken.contains(&mark));
+    let is_stray = |mark: Mark| mark.instance() == instance && !taken.marks.contains(&mark);
+    let strays = snapshot.marked(&taken.pids, is_stray);
     strays.iter().filter(|stray| stray.signal(9).is_ok()).count()
 }

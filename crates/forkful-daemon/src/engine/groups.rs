@@ -5,7 +5,7 @@
 use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
 use forkful_core::supervisor::SlotRecord;
-use forkful_os::cgroup::{GroupLimits, GroupUsage, Groups, Membership, WorkerGroup};
+use forkful_os::cgroup::{AppGroup, GroupLimits, GroupUsage, Groups, LimitError, Membership, WorkerGroup};
 use forkful_os::tree::Mark;
 
 use super::app::{App, AppId, Place};
@@ -33,24 +33,39 @@ pub(super) fn join_group(
             )),
         };
     };
-    let made = groups.app(
-        &format!("app-{}", app.0),
-        GroupLimits {
-            memory_bytes: limits.memory_bytes,
-            cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
-        },
-    );
-    let joined = made.map_err(|error| (error.to_string(), error.source)).and_then(|group| {
-        let joined = group.worker(&mark.to_string());
-        entry.group = Some(group);
-        joined.map_err(|error| ("cannot make its control group".to_owned(), error))
-    });
+    let joined =
+        group_of(groups, app, limits).map_err(|error| (error.to_string(), error.source)).and_then(|group| {
+            let joined = group.worker(&mark.to_string());
+            entry.group = Some(group);
+            joined.map_err(|error| ("cannot make its control group".to_owned(), error))
+        });
     match joined {
         Ok(joined) => Ok(Some(joined)),
         // A start matters more than its group.
         Err(_) if limits == ResourceLimits::default() => Ok(None),
         Err((what, error)) => Err(format!("{what}: {error}")),
     }
+}
+
+/// The group of a worker that is taken over, in that of its app.
+pub(super) fn find_group(
+    groups: Option<&Groups>,
+    app: AppId,
+    entry: &mut App,
+    mark: Mark,
+) -> Option<WorkerGroup> {
+    if entry.group.is_none() {
+        entry.group = group_of(groups?, app, entry.spec().limits).ok();
+    }
+    entry.group.as_ref().map(|group| group.worker_again(&mark.to_string()))
+}
+
+fn group_of(groups: &Groups, app: AppId, limits: ResourceLimits) -> Result<AppGroup, LimitError> {
+    let limits = GroupLimits {
+        memory_bytes: limits.memory_bytes,
+        cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
+    };
+    groups.app(&format!("app-{}", app.0), limits)
 }
 
 impl App {

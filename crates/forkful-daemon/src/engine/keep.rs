@@ -143,7 +143,7 @@ impl Engine {
         }
         // What nobody has taken is let go of.
         drop(inheritance);
-        end_strays(self.starts.marks().instance(), &taken.marks);
+        end_strays(self.starts.marks().instance(), &taken);
         self.processes.reap_orphans(|pid| self.starts.is_being_started(pid));
         let now = self.clock.now();
         let ids: Vec<_> = self.apps.keys().copied().collect();
@@ -155,7 +155,7 @@ impl Engine {
         for (app, event) in taken.events {
             self.supervise(app, event);
         }
-        log_line!("forkful: goes on with {} processes of {} apps", taken.workers, self.apps.len());
+        log_line!("forkful: goes on with {} processes of {} apps", taken.pids.len(), self.apps.len());
         if !taken.lost.is_empty() {
             drop(self.start_now(taken.lost));
         }

@@ -13,6 +13,9 @@ use rustix::io::Errno;
 /// The most of a command line that is shown.
 const COMMAND_LINE_MAX: usize = 4096;
 
+/// What nearly all of these files are shorter than.
+pub(crate) const USUAL_LENGTH: usize = 8192;
+
 /// The highest pid that any Linux gives (`PID_MAX_LIMIT`).
 const PID_MAX: u32 = 4_194_304;
 
@@ -163,8 +166,9 @@ fn printable(bytes: &[u8]) -> String {
 
 /// The whole text of a file, whatever bytes it holds.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.read_to_end(&mut bytes)?;
+    let mut bytes = Vec::with_capacity(USUAL_LENGTH);
+    // A file alone would be asked for its size, which is 0 here, and then be read in small pieces.
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -169,7 +169,7 @@ pub(super) fn read_variable(pid: u32, name: &str) -> Option<String> {
 }
 
 fn read_environment(pid: u32) -> io::Result<Vec<u8>> {
-    let mut environment = Vec::new();
+    let mut environment = Vec::with_capacity(crate::procinfo::USUAL_LENGTH);
     std::fs::File::open(format!("/proc/{pid}/environ"))?
         .take(ENVIRONMENT_MAX)
         .read_to_end(&mut environment)?;

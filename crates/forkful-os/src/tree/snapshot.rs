@@ -85,12 +85,13 @@ impl Snapshot {
 
     /// Every process that carries a mark of this daemon's and lives now. Looks at all processes of the machine.
     pub fn of_instance(&self, instance: Instance) -> Vec<Member> {
-        self.marked(|mark| mark.instance() == instance)
+        self.marked(&HashSet::new(), |mark| mark.instance() == instance)
     }
 
-    /// Every process that carries such a mark and lives now. Looks at all processes of the machine.
-    pub fn marked(&self, is_wanted: impl Fn(Mark) -> bool) -> Vec<Member> {
-        let others = self.processes.iter().filter(|p| p.pid != self.own_pid && p.is_living());
+    /// Every process but these that carries such a mark and lives now. Looks at all other processes of the machine.
+    pub fn marked(&self, besides: &HashSet<u32>, is_wanted: impl Fn(Mark) -> bool) -> Vec<Member> {
+        let is_other = |p: &&Stat| p.pid != self.own_pid && p.is_living() && !besides.contains(&p.pid);
+        let others = self.processes.iter().filter(is_other);
         others.filter(|p| Mark::of(p.pid).is_some_and(&is_wanted)).filter_map(hold).collect()
     }
 
