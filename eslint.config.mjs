@@ -3,7 +3,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  { ignores: ['target/', 'bench/results/', '**/node_modules/', '**/fixtures/broken*'] },
+  { ignores: ['target/', 'bench/results/', '**/node_modules/', '**/fixtures/broken*', 'examples/nestjs/dist/', 'examples/nextjs/.next/'] },
   js.configs.recommended,
   {
     languageOptions: { ecmaVersion: 2024, globals: globals.node },
@@ -21,6 +21,11 @@ export default [
   },
   // Functions of these files run in the browser's page as well.
   { files: ['page/test/**', 'page/shots.mjs'], languageOptions: { globals: { ...globals.node, ...globals.browser } } },
+  // React.
+  {
+    files: ['examples/nextjs/app/**'],
+    languageOptions: { parserOptions: { ecmaFeatures: { jsx: true } } },
+  },
   // The body of a suite is a list of tests, not a function that someone has to follow.
   { files: ['**/*.test.mjs'], rules: { 'max-lines-per-function': 'off' } },
 ];

@@ -27,21 +27,42 @@ const QUIET_MS_MAX = 600;
 /** @returns {Counts} */
 const none = () => ({ success: 0, reset: 0, refused: 0, timeout: 0, unexpected: 0 });
 
+/** A body of known length, or null when it is not whole yet. @param {string} text @param {number} length */
+function parseLength(text, length) {
+  return text.length < length ? null : { body: text.slice(0, length), rest: text.slice(length) };
+}
+
+/** A body in chunks, without trailers, or null when it is not whole yet. @param {string} text */
+function parseChunks(text) {
+  let body = '';
+  for (let at = 0; ;) {
+    const sizeEnd = text.indexOf('\r\n', at);
+    if (sizeEnd < 0) return null;
+    const size = Number.parseInt(text.slice(at, sizeEnd), 16);
+    const end = sizeEnd + 2 + size + 2;
+    if (text.length < end) return null;
+    body += text.slice(sizeEnd + 2, end - 2);
+    if (!(size > 0)) return { body, rest: text.slice(end) };
+    at = end;
+  }
+}
+
 /** The answer at the start of a text, or null when it is not whole yet. @param {string} text */
 function parseAnswer(text) {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd < 0) return null;
   const head = text.slice(0, headEnd);
+  const after = text.slice(headEnd + 4);
   const length = /\r\ncontent-length: *(\d+)/i.exec(head);
-  // The fixtures send their length; an answer without one is none of theirs.
-  if (!length) return { status: -1, body: text, closes: true, rest: '' };
-  const bodyEnd = headEnd + 4 + Number(length[1]);
-  if (text.length < bodyEnd) return null;
+  const isChunked = /\r\ntransfer-encoding: *chunked/i.test(head);
+  // Servers under test send their length or chunks; an answer with neither is none of theirs.
+  if (!length && !isChunked) return { status: -1, body: text, closes: true, rest: '' };
+  const content = isChunked ? parseChunks(after) : parseLength(after, Number(length?.[1]));
+  if (!content) return null;
   return {
     status: Number(head.slice(9, 12)),
-    body: text.slice(headEnd + 4, bodyEnd),
+    ...content,
     closes: /\r\nconnection: *close/i.test(head),
-    rest: text.slice(bodyEnd),
   };
 }
 

@@ -45,13 +45,16 @@ pub fn locate(app: &str, examples: Option<&Path>, program: &Path) -> Result<Plac
     let candidates = named.into_iter().chain([PathBuf::from("examples")]).chain(beside);
     let found = candidates.into_iter().find(|directory| directory.join(app).join("server.js").is_file());
     let Some(directory) = found else {
-        return unpack(app, "npm ci --prefix examples  # in Forkful's repository".to_owned());
+        return unpack(
+            app,
+            "npm ci --prefix examples --workspaces=false  # in Forkful's repository".to_owned(),
+        );
     };
     let folder = directory.join(app);
     let has_express =
         folder.ancestors().any(|ancestor| ancestor.join("node_modules/express/package.json").is_file());
     if !has_express {
-        return unpack(app, format!("npm ci --prefix {}", directory.display()));
+        return unpack(app, format!("npm ci --prefix {} --workspaces=false", directory.display()));
     }
     let script = std::path::absolute(folder.join("server.js"))
         .map_err(LabError::system("cannot tell the directory"))?;
@@ -93,7 +96,10 @@ mod tests {
         fs_err::create_dir_all(&folder).unwrap();
         fs_err::write(folder.join("server.js"), "").unwrap();
         let without = locate("sum", Some(examples.path()), Path::new("/nowhere/forkful")).unwrap();
-        assert_eq!(without.stand_in, Some(format!("npm ci --prefix {}", examples.path().display())));
+        assert_eq!(
+            without.stand_in,
+            Some(format!("npm ci --prefix {} --workspaces=false", examples.path().display()))
+        );
         fs_err::create_dir_all(examples.path().join("node_modules/express")).unwrap();
         fs_err::write(examples.path().join("node_modules/express/package.json"), "{}").unwrap();
         let with = locate("sum", Some(examples.path()), Path::new("/nowhere/forkful")).unwrap();

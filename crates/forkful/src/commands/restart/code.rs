@@ -8,12 +8,17 @@ use forkful_api::types::AppDefinition;
 /// Files and folders that are looked at; more, and it is not known when the code changed.
 const ENTRIES_MAX: usize = 20_000;
 
+/// What is written when the code changes in folders that are otherwise not looked at, because they change at other times as well or
+/// hold too many files: by npm when it installs, by Next.js and by Nuxt when they build.
+const MARKS: [(&str, &str); 3] =
+    [("node_modules", ".package-lock.json"), (".next", "BUILD_ID"), (".output", "nitro.json")];
+
 /// Depth of folders that is looked at.
 const DEPTH_MAX: usize = 12;
 
 /// The last change of a file in the app's working directory, or of its script, in milliseconds since 1970; `None` when
 /// that cannot be told. The time of the change of the inode counts, which tools that copy files cannot set back.
-/// Dependencies are told by what npm writes when it installs; log files change without being code.
+/// Dependencies and what frameworks build are told by [`MARKS`]; log files change without being code.
 pub(super) fn changed_at_ms(definition: &AppDefinition) -> Option<u64> {
     let mut search = Search { newest: 0, entries: 0 };
     if let Some(script) = definition.script.as_deref().filter(|script| script.starts_with('/')) {
@@ -54,9 +59,9 @@ impl Search {
             }
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
-            if name == "node_modules" {
-                // It need not be there, or npm may not have written it.
-                self.take(&path.join(".package-lock.json")).ok();
+            if let Some((_, mark)) = MARKS.iter().find(|(folder, _)| name == *folder) {
+                // It need not be there.
+                self.take(&path.join(mark)).ok();
                 continue;
             }
             if name.starts_with('.') && name != ".env" || name.contains(".log") || name.ends_with(".pid") {
@@ -71,5 +76,47 @@ impl Search {
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::Search;
+
+    fn newest(folder: &Path) -> u64 {
+        let mut search = Search { newest: 0, entries: 0 };
+        search.folder(folder, 0).unwrap();
+        search.newest
+    }
+
+    /// Writes a file until its time has moved on, which the kernel counts in ticks.
+    fn write_later(folder: &Path, name: &str) {
+        let before = newest(folder);
+        let end = Instant::now() + Duration::from_secs(100);
+        while newest(folder) <= before {
+            assert!(Instant::now() < end, "{name} is not looked at");
+            fs_err::write(folder.join(name), "a change").unwrap();
+        }
+    }
+
+    #[test]
+    fn an_installation_and_a_build_of_a_framework_are_changes_and_what_they_keep_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs_err::write(folder.join("server.js"), "").unwrap();
+        for (name, mark, other) in [
+            ("node_modules", ".package-lock.json", "package.json"),
+            (".next", "BUILD_ID", "trace"),
+            (".output", "nitro.json", "public.html"),
+        ] {
+            fs_err::create_dir(folder.join(name)).unwrap();
+            write_later(folder, &format!("{name}/{mark}"));
+            let before = newest(folder);
+            fs_err::write(folder.join(name).join(other), "").unwrap();
+            assert_eq!(newest(folder), before, "{name}/{other}");
+        }
     }
 }
