@@ -8,6 +8,7 @@ pub(crate) mod completions;
 mod config;
 mod deploy;
 mod experiment;
+mod export;
 pub(crate) mod gone;
 mod inspect;
 mod keep;
@@ -32,6 +33,7 @@ pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs, typed_load_
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
 pub(crate) use experiment::ExperimentArgs;
+pub(crate) use export::{ExportArgs, ExportPlatform};
 pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, SendArgs, TriggerArgs};
 pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
@@ -184,6 +186,8 @@ pub(crate) enum Verb {
     Init(InitArgs),
     /// Check a config and show the resolved apps.
     Validate(ValidateArgs),
+    /// Print manifests for Kubernetes from a config and what was measured.
+    Export(Box<ExportArgs>),
     /// Deploy an app to other machines by SSH and Git.
     Deploy(DeployArgs),
     /// Print the ids of the workers of apps.

@@ -14,6 +14,7 @@ mod deploy;
 mod describe;
 mod env;
 mod experiment;
+mod export;
 mod id;
 mod import;
 mod init;
@@ -68,6 +69,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Init(args) => init::run(&args),
         Verb::Deploy(args) => deploy::run(&args),
         Verb::Validate(args) => validate::run(&args),
+        Verb::Export(args) => export::run(&args),
         Verb::Unstartup(args) => startup::remove(&home::locate()?, &args),
         Verb::Run(args) => run::run(&args),
         Verb::Start(args) if args.no_daemon => run::foreground(&args.app),

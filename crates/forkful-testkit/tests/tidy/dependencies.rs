@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{none, read};
 
 /// Crates from the lowest to the highest: each may use those before it and no other. `forkful-testkit` is for tests alone.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "forkful-testkit",
     "forkful-core",
     "forkful-os",
     "forkful-keeper",
     "forkful-serve",
+    "forkful-export",
     "forkful-dispatch",
     "forkful-simulate",
     "forkful-cluster",

@@ -31,7 +31,18 @@ pub(crate) const GROUPS: [Group; 5] = [
     Group {
         heading: "Setup",
         commands: &["init", "validate", "startup", "import", "completion"],
-        more: &["unstartup", "save", "resurrect", "cleardump", "set", "get", "unset", "update", "kill"],
+        more: &[
+            "export",
+            "unstartup",
+            "save",
+            "resurrect",
+            "cleardump",
+            "set",
+            "get",
+            "unset",
+            "update",
+            "kill",
+        ],
     },
     Group {
         heading: "PM2 compatibility",

@@ -41,7 +41,7 @@ fn help_of_the_command() {
       startup    Start the daemon and its apps at boot
       import     Import the apps of PM2
       completion Print the completion script of a shell
-      also: unstartup, save, resurrect, cleardump, set, get, unset, update, kill
+      also: export, unstartup, save, resurrect, cleardump, set, get, unset, update, kill
 
     PM2 compatibility
       jlist, prettylist, multiset, conf, reloadLogs

@@ -1,0 +1,50 @@
+//! Why there is no manifest, each with what to do about it.
+
+/// What is missing or does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// Nothing says where the app listens.
+    #[error("app `{app}` has no port, so that nothing can send requests to it")]
+    NoPort { app: String },
+    /// Nothing says which image holds the app.
+    #[error("app `{app}` has no image")]
+    NoImage { app: String },
+    /// A name of an app leaves nothing that the platform takes.
+    #[error("app `{app}` has no letter or digit in its name that a name of {platform} can have")]
+    Name { app: String, platform: &'static str },
+    /// Two apps get the same name.
+    #[error("apps `{one}` and `{other}` are both called `{name}` in a manifest")]
+    SameName { one: String, other: String, name: String },
+    /// A value that must not be read by everybody who reads the manifest.
+    #[error("`--env {name}` looks like a secret, and a manifest is no place for secrets")]
+    Secret { name: String },
+    /// The largest number of pods is below the smallest.
+    #[error("--max-replicas {max} is less than --replicas {min}")]
+    Replicas { min: u16, max: u16 },
+    /// A rate needs a measured capacity.
+    #[error("--rate cannot be turned into a number of pods: nothing was measured of app `{app}`")]
+    RateUnmeasured { app: String },
+    /// A rate that needs more pods than anybody means.
+    #[error("--rate {rate} needs {pods} pods of app `{app}`, more than {max}")]
+    RateTooHigh { app: String, rate: u32, pods: u64, max: u16 },
+    /// The serializer refused a value.
+    #[error("the manifest of app `{app}` cannot be written: {reason}")]
+    Unwritable { app: String, reason: String },
+}
+
+impl ExportError {
+    /// What to do.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoPort { .. } => "set `port` in the configuration, or say `--port 3000`; `--no-port` is for an app that takes no connections".to_owned(),
+            Self::NoImage { .. } => "say `--image registry.example.com/app:1.0`; docs/DOCKER.md shows how an image is built".to_owned(),
+            Self::Name { .. } => "rename it in the configuration".to_owned(),
+            Self::SameName { .. } => "rename one of them, or choose one with `--only NAME`".to_owned(),
+            Self::Secret { name } => format!("let the platform set {name} from its own store of secrets"),
+            Self::Replicas { .. } => return None,
+            Self::RateUnmeasured { .. } => "run `forkful tune … --save` first".to_owned(),
+            Self::RateTooHigh { .. } => "give each pod more workers with `--workers`".to_owned(),
+            Self::Unwritable { .. } => return None,
+        })
+    }
+}

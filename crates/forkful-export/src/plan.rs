@@ -1,0 +1,274 @@
+//! Every number of a manifest with its source, from the specification of an app, what was measured of it, and what the
+//! user asks for. What a platform makes of it is in the platform's file.
+
+mod notes;
+mod size;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use forkful_core::foreground::longest_stop;
+use forkful_core::spec::{AppSpec, Balance, Mode, Runtime};
+
+use crate::measured::Measured;
+use crate::names::label;
+use crate::{ExportError, Figure};
+
+/// Where `forkful run --probes` answers inside a container.
+pub const PROBES_PORT: u16 = 9640;
+
+/// How long load balancers may go on sending requests to a pod that is about to end.
+pub const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
+
+/// From the last SIGKILL of a worker to the end of Forkful.
+const END_SECONDS: u64 = 5;
+
+/// The longest start without `listen_timeout` in the configuration: an app may have to read a lot first.
+const START_SECONDS: u32 = 60;
+
+/// The most replicas that a rate is turned into.
+pub const REPLICAS_MAX: u16 = 1000;
+
+/// What the user asks for beside the configuration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    /// What `forkful run` is told in the image: a configuration with `--only NAME`, or a script.
+    pub run: Vec<String>,
+    /// What the app's specification was read from, for comments.
+    pub file: String,
+    pub image: Option<String>,
+    pub port: Option<u16>,
+    /// The app takes no connections.
+    pub no_port: bool,
+    pub workers: Option<u16>,
+    /// The number of workers of the configuration, where it is a number and not `max`.
+    pub configured_workers: Option<u16>,
+    pub replicas: Option<u16>,
+    pub replicas_max: Option<u16>,
+    /// Requests per second that the smallest number of replicas has to serve.
+    pub rate: Option<u32>,
+    pub shutdown_delay: Option<Duration>,
+    /// The app's own metrics that the autoscaler aims at, each with the value for one pod.
+    pub metrics: Vec<(String, String)>,
+    /// Variables that the platform sets.
+    pub env: BTreeMap<String, String>,
+}
+
+/// An app as every platform needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The app's name in the configuration.
+    pub app: String,
+    /// Its name on the platform: a label of DNS.
+    pub name: String,
+    pub image: Option<String>,
+    /// What `forkful run` is told, without options.
+    pub run: Vec<String>,
+    pub workers: Figure<u16>,
+    /// Where the app listens; `None` when it takes no connections.
+    pub port: Option<Figure<u16>>,
+    pub env: BTreeMap<String, Figure<String>>,
+    /// Thousandths of a core that a pod asks for.
+    pub cpu: Figure<u32>,
+    /// Thousandths of a core that a pod may not exceed, where the configuration says so.
+    pub cpu_max: Option<Figure<u32>>,
+    /// What a pod asks for and may not exceed: memory cannot be taken back from a process.
+    pub memory: Figure<u64>,
+    pub replicas: Figure<u16>,
+    pub replicas_max: Figure<u16>,
+    /// Load of a pod, in percent of what it asks for, that the autoscaler aims at.
+    pub load_percent: Figure<u32>,
+    pub metrics: Vec<(String, String)>,
+    /// How long a pod serves on after its end was asked for.
+    pub delay: Figure<u64>,
+    /// Seconds from there to the last SIGKILL.
+    pub stop: Figure<u64>,
+    /// Seconds until the app must have started.
+    pub start: Figure<u32>,
+    /// Requests of one client go to one pod.
+    pub sticky: bool,
+    /// User and group id of the workers.
+    pub user: Option<(u32, u32)>,
+    /// Names on the platform of apps that are ready before it.
+    pub depends_on: Vec<String>,
+    /// What a reader of the manifest has to know.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// The notes as comments, each line behind `mark`. What users named cannot end a line.
+    pub(crate) fn comment(&self, mark: &str) -> String {
+        let plain = |note: &String| note.replace(char::is_control, " ");
+        self.notes.iter().map(|note| format!("{mark}{}\n", plain(note).trim_end())).collect()
+    }
+
+    /// Seconds from the first word of a stop to the end, when the platform's own delay comes before Forkful's stop.
+    pub fn grace(&self) -> Figure<u64> {
+        let Self { delay, stop, .. } = self;
+        if delay.value == 0 {
+            return stop.clone();
+        }
+        Figure::new(delay.value + stop.value, format!("{} s of preStop + {}", delay.value, stop.source))
+    }
+
+    /// The whole command line in a container, word by word. `probes`: whether the platform asks how the app is.
+    pub fn command(&self, probes: bool) -> Vec<Figure<String>> {
+        let mut words: Vec<Figure<String>> = ["forkful", "run"].into_iter().map(Figure::from).collect();
+        words.extend(self.run.iter().map(|word| Figure::from(word.as_str())));
+        words.push("-i".into());
+        words.push(self.workers.map(ToString::to_string));
+        if probes {
+            words.push("--probes".into());
+            words.push(Figure::from(format!(":{PROBES_PORT}").as_str()));
+            // The platform itself waits for load balancers.
+            words.push("--shutdown-delay".into());
+            words.push("0s".into());
+        }
+        words
+    }
+}
+
+/// Plans every app of a configuration. `apps` are all that go into manifests, so that dependencies between them hold.
+pub fn plans(
+    apps: &[(AppSpec, Request)],
+    measured: &BTreeMap<String, Measured>,
+) -> Result<Vec<Plan>, ExportError> {
+    let mut plans: Vec<Plan> = Vec::new();
+    for (spec, request) in apps {
+        let plan = plan(spec, request, measured.get(spec.name.as_str()))?;
+        if let Some(other) = plans.iter().find(|other| other.name == plan.name) {
+            let (one, other) = (other.app.clone(), plan.app.clone());
+            return Err(ExportError::SameName { one, other, name: plan.name });
+        }
+        plans.push(plan);
+    }
+    let known: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
+    plans.iter_mut().for_each(|plan| plan.depends_on.retain(|name| known.contains(name)));
+    Ok(plans)
+}
+
+fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Result<Plan, ExportError> {
+    let app = spec.name.to_string();
+    let name = label(&app).ok_or_else(|| ExportError::Name { app: app.clone(), platform: "a service" })?;
+    if let Some(name) = request.env.keys().find(|name| forkful_core::spec::environment::has_secret_name(name))
+    {
+        return Err(ExportError::Secret { name: name.clone() });
+    }
+    let port = port(spec, request)?;
+    let workers = workers(spec, request, measured);
+    let candidate = measured.and_then(|measured| measured.nearest(workers.value));
+    let (replicas, replicas_max) = size::replicas(&app, request, candidate, workers.value)?;
+    let delay = match request.shutdown_delay {
+        Some(delay) => Figure::new(ceil_seconds(delay), "--shutdown-delay"),
+        None if port.is_none() => Figure::new(0, "no load balancer sends requests to it"),
+        None => Figure::new(SHUTDOWN_DELAY.as_secs(), "for load balancers to learn that the pod leaves"),
+    };
+    let mut plan = Plan {
+        env: variables(request, measured, port.as_ref()),
+        image: request.image.clone(),
+        run: request.run.clone(),
+        cpu: size::cpu(spec, workers.value, candidate),
+        cpu_max: spec.limits.millicores.map(|cpu| Figure::new(cpu, origin(spec, "cpu_max"))),
+        memory: size::memory(spec, workers.value, candidate),
+        replicas,
+        replicas_max,
+        load_percent: size::load(workers.value, measured),
+        metrics: request.metrics.clone(),
+        stop: stop(spec),
+        start: start(spec),
+        sticky: spec.balance == Balance::Sticky,
+        user: spec.launch.run_as.as_ref().map(|user| (user.uid, user.gid)),
+        depends_on: spec.depends_on.iter().filter_map(|name| label(name.as_str())).collect(),
+        notes: Vec::new(),
+        app,
+        name,
+        port,
+        workers,
+        delay,
+    };
+    plan.notes = notes::of(spec, request, measured, &plan);
+    Ok(plan)
+}
+
+/// Where a key was given, or that it has its default.
+fn origin(spec: &AppSpec, key: &str) -> String {
+    spec.origins.get(key).map_or_else(|| format!("default of {key}"), |place| format!("{key}, {place}"))
+}
+
+fn port(spec: &AppSpec, request: &Request) -> Result<Option<Figure<u16>>, ExportError> {
+    if request.no_port {
+        return Ok(None);
+    }
+    if let Some(port) = request.port {
+        return Ok(Some(Figure::new(port, "--port")));
+    }
+    // A value of the caller's own environment is not in the image.
+    let inherited = spec.launch.env_sources.inherited.contains("PORT");
+    let written = spec.launch.env.get("PORT").filter(|_| !inherited).and_then(|port| port.parse().ok());
+    match written.filter(|port| *port > 0) {
+        Some(port) => Ok(Some(Figure::new(port, format!("PORT of {}", request.file)))),
+        None => Err(ExportError::NoPort { app: spec.name.to_string() }),
+    }
+}
+
+/// What is said explicitly comes first, then what was measured. `max` means the machine of whoever exports, which is not
+/// the cluster's.
+fn workers(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Figure<u16> {
+    let can_many = spec.mode == Mode::Cluster || spec.launch.runtime == Runtime::Other;
+    match (request.workers, request.configured_workers, measured) {
+        (Some(workers), ..) => Figure::new(workers, "workers in each pod: --workers"),
+        (_, Some(workers), _) => {
+            Figure::new(workers, format!("workers in each pod: {}", origin(spec, "instances")))
+        }
+        (.., Some(measured)) => Figure::new(measured.workers, "workers in each pod: chosen by measurement"),
+        _ if can_many && spec.origins.contains_key("instances") => Figure::new(
+            2,
+            "workers in each pod: assumed, so that a pod serves on when one worker crashes or blocks",
+        ),
+        _ => Figure::new(1, "workers in each pod: default of instances"),
+    }
+}
+
+fn variables(
+    request: &Request,
+    measured: Option<&Measured>,
+    port: Option<&Figure<u16>>,
+) -> BTreeMap<String, Figure<String>> {
+    let mut env = BTreeMap::new();
+    if let (Some(_), Some(port)) = (request.port, port) {
+        env.insert("PORT".to_owned(), port.map(ToString::to_string));
+    }
+    if let Some(measured) = measured.filter(|measured| measured.pool_matters) {
+        let pool = Figure::new(measured.pool.to_string(), "chosen by measurement");
+        env.insert("UV_THREADPOOL_SIZE".to_owned(), pool);
+    }
+    let given = request.env.iter().map(|(name, value)| (name.clone(), Figure::new(value.clone(), "--env")));
+    env.extend(given);
+    env
+}
+
+fn stop(spec: &AppSpec) -> Figure<u64> {
+    let longest = ceil_seconds(longest_stop(std::slice::from_ref(spec), Duration::ZERO));
+    let source = format!(
+        "{longest} s until SIGKILL ({}) + {END_SECONDS} s for Forkful to end",
+        origin(spec, "kill_timeout")
+    );
+    Figure::new(longest + END_SECONDS, source)
+}
+
+fn start(spec: &AppSpec) -> Figure<u32> {
+    match spec.readiness.listen_timeout {
+        // Workers of one app start side by side, on cores that they share.
+        Some(timeout) => {
+            let seconds = ceil_seconds(timeout).saturating_mul(2).clamp(10, 3600) as u32;
+            Figure::new(seconds, format!("seconds: twice {}", origin(spec, "listen_timeout")))
+        }
+        None => Figure::new(START_SECONDS, "seconds: assumed; listen_timeout in the configuration sets it"),
+    }
+}
+
+fn ceil_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}

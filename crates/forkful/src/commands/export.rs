@@ -1,0 +1,203 @@
+//! `forkful export`: manifests of other schedulers, from a configuration and what was measured. Reads files and prints;
+//! what goes into a manifest is decided by `forkful-export`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use forkful_config::{AppOptions, is_config};
+use forkful_core::spec::AppSpec;
+use forkful_export::measured::{self, Measured, MeasuredFile};
+use forkful_export::plan::{Plan, Request, plans};
+use forkful_export::{ExportError, kubernetes};
+
+use crate::cli::{ExportArgs, ExportPlatform};
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::specs::{Specs, default_config};
+
+/// What is in every text that `export` writes, so that it knows its own files.
+const MARK: &str = "made by `forkful export`";
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let hint = error.hint();
+        Self { error: error.into(), hint, exit: Exit::WrongUse }
+    }
+}
+
+/// A file of a manifest.
+struct Manifest {
+    name: String,
+    text: String,
+}
+
+pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
+    let apps = apps(args)?;
+    let measured = read_measured(&measured_file(args)?)?;
+    let plans = plans(&apps, &measured)?;
+    let manifests = manifests(args.platform, &plans)?;
+    match &args.out {
+        Some(folder) => write(folder, &manifests, args.force)?,
+        None => {
+            let texts: Vec<&str> = manifests.iter().map(|manifest| manifest.text.as_str()).collect();
+            output::print(&texts.join(separator(args.platform)))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn manifests(platform: ExportPlatform, plans: &[Plan]) -> Result<Vec<Manifest>, Failure> {
+    let manifests: Result<Vec<Manifest>, ExportError> = match platform {
+        ExportPlatform::Kubernetes => {
+            let one = |plan: &Plan| {
+                Ok(Manifest { name: format!("{}.yaml", plan.name), text: kubernetes::manifest(plan)? })
+            };
+            plans.iter().map(one).collect()
+        }
+    };
+    Ok(manifests?)
+}
+
+/// What stands between two manifests on stdout.
+fn separator(platform: ExportPlatform) -> &'static str {
+    match platform {
+        ExportPlatform::Kubernetes => "---\n",
+    }
+}
+
+/// What an argument names.
+enum Source {
+    Config(String),
+    Script(String),
+    /// An app of the default configuration.
+    App(String),
+}
+
+fn source(args: &ExportArgs) -> Source {
+    match &args.target {
+        None => Source::App(String::new()),
+        Some(target) if is_config(Path::new(target)) => Source::Config(target.clone()),
+        Some(target) if Path::new(target).is_file() || target.contains(['/', '.']) => {
+            Source::Script(target.clone())
+        }
+        Some(target) => Source::App(target.clone()),
+    }
+}
+
+/// The apps with what is asked of each.
+fn apps(args: &ExportArgs) -> Result<Vec<(AppSpec, Request)>, Failure> {
+    let mut only = args.only.clone();
+    let config = match source(args) {
+        Source::Script(script) => return of_script(args, &script),
+        Source::Config(config) => config,
+        Source::App(name) => {
+            let config = default_config("name a config file or a script, or write one with `forkful init`")?;
+            only.extend((!name.is_empty()).then_some(name));
+            config
+        }
+    };
+    let specs = Specs::new(&args.env, &only)?;
+    let file = specs.load(Path::new(&config))?;
+    let numbers: BTreeMap<String, u16> = file.apps.iter().filter_map(number_of_workers).collect();
+    let in_image = path_in_image(&config);
+    let request = |spec: AppSpec| {
+        let name = spec.name.to_string();
+        let mut run = vec![in_image.clone(), "--only".to_owned(), name.clone()];
+        if let Some(block) = &specs.env_name {
+            run.extend(["--env".to_owned(), block.clone()]);
+        }
+        let configured_workers = numbers.get(&name).copied();
+        let request = Request { run, file: in_image.clone(), configured_workers, ..request(args, &specs) };
+        (spec, request)
+    };
+    Ok(specs.resolved(file, &AppOptions::default())?.into_iter().map(request).collect())
+}
+
+fn of_script(args: &ExportArgs, script: &str) -> Result<Vec<(AppSpec, Request)>, Failure> {
+    let specs = Specs::new(&args.env, &args.only)?;
+    let spec = specs.app_of_command_line(script, &AppOptions::default())?;
+    let in_image = path_in_image(script);
+    let request = Request { run: vec![in_image.clone()], file: in_image, ..request(args, &specs) };
+    Ok(vec![(spec, request)])
+}
+
+fn request(args: &ExportArgs, specs: &Specs) -> Request {
+    Request {
+        image: args.image.clone(),
+        port: args.port,
+        no_port: args.no_port,
+        workers: args.workers,
+        replicas: args.replicas,
+        replicas_max: args.max_replicas,
+        rate: args.rate,
+        shutdown_delay: args.shutdown_delay,
+        metrics: args.metric.clone(),
+        env: specs.added_env.clone(),
+        ..Request::default()
+    }
+}
+
+/// A number of workers that a configuration names, and not as many as the machine has cores.
+fn number_of_workers(app: &AppOptions) -> Option<(String, u16)> {
+    let value = app.get("instances")?;
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    let number = u16::try_from(number).ok().filter(|number| *number > 0)?;
+    Some((app.declared_name()?, number))
+}
+
+/// Relative paths hold in the image's working directory too; of others, the name.
+fn path_in_image(path: &str) -> String {
+    let path = Path::new(path);
+    let kept = if path.is_absolute() { path.file_name().map_or(path, Path::new) } else { path };
+    kept.strip_prefix("./").unwrap_or(kept).display().to_string()
+}
+
+/// Beside the configuration, or in the working directory.
+fn measured_file(args: &ExportArgs) -> Result<PathBuf, Failure> {
+    let folder = match source(args) {
+        Source::Config(config) => Path::new(&config).parent().map(Path::to_owned).unwrap_or_default(),
+        Source::Script(_) | Source::App(_) => PathBuf::new(),
+    };
+    Ok(folder.join(measured::FILE))
+}
+
+/// What was measured, by app; nothing where there is no such file.
+pub(super) fn read_measured(path: &Path) -> Result<BTreeMap<String, Measured>, Failure> {
+    let unusable = |error: anyhow::Error| {
+        Failure::caused(Exit::WrongUse, error.context(format!("cannot use {}", path.display())))
+            .hint("remove it, and measure again with `forkful tune … --save`")
+    };
+    let length = match fs_err::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(unusable(error.into())),
+    };
+    if length > measured::BYTES_MAX {
+        return Err(unusable(anyhow::anyhow!("it has {length} bytes, more than {}", measured::BYTES_MAX)));
+    }
+    let text = fs_err::read_to_string(path).map_err(|e| unusable(e.into()))?;
+    Ok(MeasuredFile::parse(&text).map_err(|e| unusable(e.into()))?.apps)
+}
+
+/// Puts every file into the folder, unless one is there that somebody else wrote.
+fn write(folder: &Path, manifests: &[Manifest], force: bool) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::caused(Exit::Failed, error.into());
+    fs_err::create_dir_all(folder).map_err(failed)?;
+    let paths: Vec<PathBuf> = manifests.iter().map(|manifest| folder.join(&manifest.name)).collect();
+    if let Some(path) = paths.iter().find(|path| !force && is_of_others(path)) {
+        let error = format!("{} exists, and `forkful export` did not write it", path.display());
+        return Err(Failure::new(Exit::Failed, error).hint("`--force` overwrites it"));
+    }
+    for (path, manifest) in paths.iter().zip(manifests) {
+        fs_err::write(path, &manifest.text)
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(|error| Failure::caused(Exit::Failed, error))?;
+        output::say(&format!("{} is written\n", path.display()))?;
+    }
+    Ok(())
+}
+
+fn is_of_others(path: &Path) -> bool {
+    path.exists() && !fs_err::read_to_string(path).is_ok_and(|text| text.contains(MARK))
+}
