@@ -3,7 +3,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  { ignores: ['target/', 'bench/results/', '**/node_modules/', '**/fixtures/broken*', 'examples/nestjs/dist/', 'examples/nextjs/.next/'] },
+  { ignores: ['target/', 'bench/results/', '**/node_modules/', 'site/dist/', 'site/.vitepress/cache/', '**/fixtures/broken*', 'examples/nestjs/dist/', 'examples/nextjs/.next/'] },
   js.configs.recommended,
   {
     languageOptions: { ecmaVersion: 2024, globals: globals.node },
@@ -20,7 +20,7 @@ export default [
     },
   },
   // Functions of these files run in the browser's page as well.
-  { files: ['page/test/**', 'page/shots.mjs'], languageOptions: { globals: { ...globals.node, ...globals.browser } } },
+  { files: ['page/test/**', 'page/shots.mjs', 'site/test/**'], languageOptions: { globals: { ...globals.node, ...globals.browser } } },
   // React.
   {
     files: ['examples/nextjs/app/**'],

@@ -1,35 +1,15 @@
-// A real browser for the tests: Chromium where the system has one. Where it has none the tests say so loudly and are
-// skipped; `FORKFUL_CHROMIUM` names another one.
+// A real browser for the tests.
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
+import { LAUNCH, PATIENCE_MS, skip } from './chromium.mjs';
+
+export { PATIENCE_MS, skip };
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const PLACES = [
-  process.env.FORKFUL_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome',
-  '/usr/bin/google-chrome-stable', '/opt/google/chrome/chrome', '/snap/bin/chromium',
-];
 
-export const executable = PLACES.find((place) => place && existsSync(place));
-
-if (!executable) {
-  console.error('\n!! No Chromium is installed: the page is NOT tested in a browser. `apt-get install chromium`, or set FORKFUL_CHROMIUM.\n');
-}
-
-/** Bound on anything that a browser does: a machine that does much else at the same time is slow. */
-export const PATIENCE_MS = 180_000;
-
-/** Why tests are skipped, or `false`. */
-export const skip = executable ? false : 'no Chromium is installed';
-
-export const launch = () => chromium.launch({
-  executablePath: executable,
-  headless: true,
-  timeout: PATIENCE_MS,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
+export const launch = () => chromium.launch(LAUNCH);
 
 let renderer;
 

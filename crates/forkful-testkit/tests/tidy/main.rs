@@ -19,7 +19,7 @@ use std::process::Command;
 /// A file above this is split.
 const LINES_MAX: usize = 700;
 /// Folders whose files are sources of ours.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     ".github/",
     "agent/",
     "bench/",
@@ -31,6 +31,7 @@ const SOURCES: [&str; 12] = [
     "npm/",
     "packaging/",
     "page/",
+    "site/",
     "tests/",
 ];
 /// What sources are called.

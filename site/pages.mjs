@@ -1,0 +1,84 @@
+// The pages of the site, in the order of its sidebar. Every page of docs/ is on the site: one that is not named here comes under "More".
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const DOCS = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../docs');
+
+const GROUPS = [
+  ['Tutorials', {
+    'INSTALL.md': 'Install',
+    'FIRST-APP.md': 'First app in five minutes',
+    'FROM-PM2.md': 'From PM2',
+    'FROM-CLUSTER.md': 'From node:cluster',
+    'NGINX.md': 'Behind nginx',
+    'SYSTEMD.md': 'systemd',
+    'DOCKER.md': 'Docker',
+    'KUBERNETES.md': 'Kubernetes',
+    'DEPLOY.md': 'Deploy without downtime',
+    'SOCKET-IO.md': 'socket.io',
+    'NEXTJS.md': 'Next.js',
+    'NESTJS.md': 'NestJS',
+    'BULLMQ.md': 'BullMQ workers that drain',
+  }],
+  ['How to', {
+    'ENVIRONMENT.md': 'Env files and secrets',
+    'REBOOT.md': 'Start at boot',
+    'GRACEFUL-SHUTDOWN.md': 'Shut down gracefully',
+    'HEALTH.md': 'Health checks',
+    'LOGS.md': 'Logs',
+    'MEMORY.md': 'Memory',
+    'LIMITS.md': 'Limits',
+    'STICKY.md': 'Sticky sessions',
+    'BLOCKED-WORKER.md': 'Debug a blocked worker',
+    'NODE-UPGRADE.md': 'Upgrade Node.js',
+    'UPDATE.md': 'Update Forkful',
+    'CI.md': 'Continuous integration',
+    'FAQ.md': 'Frequent questions',
+    'TROUBLESHOOTING.md': 'Troubleshooting',
+  }],
+  ['Reference', {
+    'CLI.md': 'Commands and exit codes',
+    'CONFIG.md': 'Config',
+    'EVENTS.md': 'Events',
+    'API.md': 'API',
+    'JAVASCRIPT.md': 'JavaScript',
+    'METRICS.md': 'Metrics',
+    'RELEASES.md': 'Releases',
+  }],
+  ['Explanations', {
+    'BALANCE.md': 'How connections are spread',
+    'RELOAD.md': 'Reload',
+    'CRASHES.md': 'Crashes and restarts',
+    'RELIABILITY.md': 'Reliability',
+    'SECURITY.md': 'Security',
+  }],
+  ['Measuring', {
+    'MEASURING.md': 'Load tests',
+    'COMPARE.md': 'Compare',
+    'TUNE.md': 'Tune',
+    'EXPERIMENTS.md': 'Experiments',
+    'BENCHMARKS.md': 'Benchmarks',
+    'SCALE.md': 'Scale',
+  }],
+  ['Inside', {
+    'ARCHITECTURE.md': 'Architecture',
+    'PROTOCOL.md': "The channel's protocol",
+  }],
+];
+
+/** The address of a page without the site's base: `FROM-PM2.md` is `/from-pm2`. */
+export const address = (file) => `/${file === 'README.md' ? '' : file.toLowerCase().replace(/\.md$/, '')}`;
+
+const heading = (file) => /^# (.+)$/m.exec(readFileSync(path.join(DOCS, file), 'utf8'))[1].replaceAll('`', '');
+const group = (text, items) => ({ text, items });
+
+/** The sidebar in the form of VitePress. */
+export function sidebar() {
+  const known = new Set(GROUPS.flatMap(([, pages]) => Object.keys(pages)));
+  const more = readdirSync(DOCS).filter((file) => file.endsWith('.md') && file !== 'README.md' && !known.has(file)).sort();
+  const groups = GROUPS.map(([text, pages]) => group(text, Object.entries(pages)
+    .filter(([file]) => existsSync(path.join(DOCS, file)))
+    .map(([file, title]) => ({ text: title, link: address(file) }))));
+  return more.length === 0 ? groups : [...groups, group('More', more.map((file) => ({ text: heading(file), link: address(file) })))];
+}
