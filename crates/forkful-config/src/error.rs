@@ -70,6 +70,24 @@ impl fmt::Display for Warning {
     }
 }
 
+/// Warnings as lines, in their order. What is said of several places becomes one line, which names the first of them and how
+/// many others there are.
+pub fn folded(warnings: &[Warning]) -> Vec<String> {
+    let mut lines: Vec<(&Warning, usize)> = Vec::new();
+    for warning in warnings {
+        match lines.iter_mut().find(|(first, _)| first.message == warning.message) {
+            Some((_, others)) => *others += 1,
+            None => lines.push((warning, 0)),
+        }
+    }
+    let line = |(first, others): (&Warning, usize)| match others {
+        0 => first.to_string(),
+        1 => format!("{first} (the same in 1 other place)"),
+        others => format!("{first} (the same in {others} other places)"),
+    };
+    lines.into_iter().map(line).collect()
+}
+
 /// Why a configuration cannot be used: where, one sentence without a full stop, and what to do about it.
 #[derive(Debug)]
 pub struct ConfigError {

@@ -141,7 +141,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         env.entry("PYTHONUNBUFFERED".to_owned()).or_insert_with(|| "1".to_owned());
     }
     let name = faults.take(names::name(options, &found.default_name, context))?;
-    let instances = faults.take(instances::count(options, name.as_str(), context, &mut warnings));
+    let instances = faults.take(instances::count(options, context, &mut warnings));
     let depends_on = faults.take(names::depends_on(options, &name));
     let mode = mode(options, found.runtime, &mut warnings);
     let watch = upkeep::watch(options, &cwd, context, &mut warnings);

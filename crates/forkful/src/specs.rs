@@ -179,7 +179,9 @@ impl Specs {
         let context = self.context(self.env_name.clone());
         let (resolved, warnings) = forkful_config::resolve_only(&apps, &self.only, &context)?;
         tell(&warnings);
-        Ok(resolved.into_iter().map(told).collect())
+        let warnings: Vec<Warning> = resolved.iter().flat_map(|app| app.warnings.iter().cloned()).collect();
+        tell(&warnings);
+        Ok(resolved.into_iter().map(|app| app.spec).collect())
     }
 
     /// The apps of a configuration that is no file: `text` is JSON, `name` what messages call it.
@@ -333,10 +335,9 @@ fn told(resolved: Resolved) -> AppSpec {
     resolved.spec
 }
 
+/// Tells each warning, those that say the same of many apps as one.
 fn tell(warnings: &[Warning]) {
-    for warning in warnings {
-        output::warn(&warning.to_string());
-    }
+    forkful_config::folded(warnings).iter().for_each(|warning| output::warn(warning));
 }
 
 fn split_words(text: &str) -> Result<Vec<String>, Failure> {

@@ -36,7 +36,6 @@ pub(crate) fn leaves_no_worker(options: &AppOptions, context: &Context) -> Optio
 /// The number of workers that `instances` means on this machine, 1 when it is not given.
 pub(super) fn count(
     options: &AppOptions,
-    name: &str,
     context: &Context,
     warnings: &mut Vec<Warning>,
 ) -> Result<u16, ConfigError> {
@@ -65,9 +64,8 @@ pub(super) fn count(
         warnings.push(Warning {
             place,
             message: format!(
-                "gives {} {count} workers, but only {usable} {cores} can be used{because}: \
-                 more workers than cores share the same time and answer no faster",
-                quoted(name)
+                "gives {count} workers, but only {usable} {cores} can be used{because}: \
+                 more workers than cores share the same time and answer no faster"
             ),
         });
     }

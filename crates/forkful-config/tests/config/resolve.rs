@@ -83,7 +83,33 @@ fn the_number_of_workers_counts_usable_cores() {
         ..place.context()
     };
     let options = script("a.js").with("instances", "8");
-    insta::assert_snapshot!(lines(&resolve(&options, &context).unwrap().warnings), @r#"--instances gives "a" 8 workers, but only 1 core can be used (because a cgroup allows 1.5 CPUs): more workers than cores share the same time and answer no faster"#);
+    insta::assert_snapshot!(lines(&resolve(&options, &context).unwrap().warnings), @r#"--instances gives 8 workers, but only 1 core can be used (because a cgroup allows 1.5 CPUs): more workers than cores share the same time and answer no faster"#);
+}
+
+#[test]
+fn what_is_said_of_many_apps_is_one_line() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let apps = |count: usize| {
+        let app = |n| format!(r#"{{"name": "a{n}", "script": "a.js", "instances": 2}}"#);
+        format!(r#"{{"apps": [{}]}}"#, (0..count).map(app).collect::<Vec<_>>().join(", "))
+    };
+    let context = Context { usable_cores: 1, ..place.context() };
+    let folded = |count| {
+        let file = parse(&apps(count), Format::Json, &place.path().join("f.json")).unwrap();
+        let warnings = file.apps.iter().flat_map(|app| resolve(app, &context).unwrap().warnings);
+        forkful_config::folded(&warnings.collect::<Vec<_>>())
+    };
+    let said = "gives 2 workers, but only 1 core can be used: more workers than cores share the same time and answer no faster";
+    for (count, others) in
+        [(1, ""), (2, " (the same in 1 other place)"), (100, " (the same in 99 other places)")]
+    {
+        let lines = folded(count);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("apps[0].instances"), "{lines:?}");
+        assert!(lines[0].ends_with(&format!("{said}{others}")), "{lines:?}");
+    }
 }
 
 #[test]

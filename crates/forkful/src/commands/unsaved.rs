@@ -47,7 +47,7 @@ fn notes<'a>(apps: impl Iterator<Item = &'a AppDefinition>) -> Vec<String> {
         format!(
             "{}: the value of {} comes from this shell and is not saved: it is missing after a crash or a reboot. \
              Write it into a file that `env_file` names, or keep it with `save_env: true` or `forkful save --with-env`",
-            apps.join(", "),
+            shortened(&apps),
             shortened(&names)
         )
     };
