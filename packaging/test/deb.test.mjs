@@ -27,7 +27,7 @@ test('a package with the program, man pages and completions, and no scripts', { 
   assert.ok(listed.every((line) => line.includes(' root/root ')), listed.join('\n'));
   const files = listed.filter((line) => line.startsWith('-')).map((line) => line.split(' ').at(-1)).sort();
   assert.deepEqual(files, [
-    './usr/bin/forkful', './usr/share/bash-completion/completions/forkful', './usr/share/doc/forkful/changelog.gz', './usr/share/doc/forkful/copyright',
+    './usr/bin/forkful', './usr/share/bash-completion/completions/forkful', './usr/share/doc/forkful/CHANGELOG.md.gz', './usr/share/doc/forkful/changelog.gz', './usr/share/doc/forkful/copyright',
     './usr/share/fish/vendor_completions.d/forkful.fish', './usr/share/man/man1/forkful-start.1.gz', './usr/share/man/man1/forkful.1.gz',
     './usr/share/zsh/vendor-completions/_forkful',
   ]);
