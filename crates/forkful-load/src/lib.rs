@@ -27,6 +27,7 @@ mod error;
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod har;
 mod http1;
 mod http2;
 mod meter;
@@ -37,6 +38,7 @@ mod recorder;
 pub mod report;
 mod run;
 mod schedule;
+pub mod search;
 pub mod secrets;
 mod shared;
 mod system;

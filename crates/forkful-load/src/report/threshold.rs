@@ -148,6 +148,19 @@ fn limit(metric: Metric, text: &str) -> Result<(Metric, f64), String> {
 }
 
 impl Threshold {
+    /// As it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Samples without which it cannot be judged.
+    pub fn samples_min(&self) -> u64 {
+        match self.metric {
+            Metric::Latency(_, Statistic::Percentile(percentile)) => percentile.samples_min,
+            _ => 1,
+        }
+    }
+
     /// Whether a run kept it.
     pub fn judge(&self, report: &Report) -> Judgement {
         let value = self.value(report);

@@ -13,6 +13,9 @@ Closed loop (the default): each connection sends its next request when the previ
 measures the throughput of the target. Open loop (--rate): requests start on schedule, however slow the target
 is, and latency counts from the scheduled time. This measures the latency that users see at that rate.
 
+--search finds the highest rate at which latencies or errors stay within bounds: runs of 5 s (-d) at rates that
+are doubled and halved; a rate is too high when two runs miss, and the answer has held twice.
+
 The first line says whether the results can be trusted; --verbose shows every check. docs/MEASURING.md explains
 the checks. Percentiles with too few samples are left out: p99 needs 1,000, p99.9 needs 10,000.
 
@@ -21,6 +24,7 @@ notes on stderr where its own numbers would be wrong. --expect and the files of 
 replaces the tool's report on stdout.
 
 A file of --urls-file has a request on each line: [WEIGHT] [METHOD] URL [BODY|@FILE]; # begins a comment.
+--har takes the requests of a recorded session that went to its first server, with their headers and cookies.
 
 Exit codes of bench:
   0  measured, and every expectation holds
@@ -35,9 +39,11 @@ Examples:
   forkful bench http://127.0.0.1:8000/fast
   forkful bench -c 200 -d 30s --warmup 5s http://127.0.0.1:8000/fast
   forkful bench --rate 2000 -d 1m --html result.html http://127.0.0.1:8000/fast
+  forkful bench --search 'p99<50ms' --html search.html http://127.0.0.1:8000/fast
   forkful bench -n 10000 --expect 'p99<20ms' 'errors<0.1%' 'rps>1000' http://127.0.0.1:8000/
   forkful bench -m POST -H 'Content-Type: application/json' --body '{\"n\":{id}}' http://127.0.0.1:8000/items
   forkful bench --weights 9,1 http://127.0.0.1:8000/fast http://127.0.0.1:8000/slow
+  forkful bench --har session.har http://127.0.0.1:8000
   forkful bench --json http://127.0.0.1:8000/ | jq .latency_ms.p99
   forkful bench --http2 -c 10 --streams 20 https://127.0.0.1:8443/ --cacert ca.pem
   forkful bench --as ab -- -k -n 5000 -c 500 http://127.0.0.1:8000/fast
@@ -83,13 +89,19 @@ pub(crate) struct BenchLoadArgs {
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Requests per second: an open loop.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", group = "open_loop")]
     pub(crate) rate: Option<f64>,
-    /// With --rate: gaps at random, as of many independent users, and not all the same.
-    #[arg(long, requires = "rate")]
+    /// Find the highest rate at which this holds, as `p99<50ms` or `errors<0.1%`. Repeatable.
+    #[arg(long, value_name = "EXPECTATION", group = "open_loop", conflicts_with_all = ["requests", "think", "expect", "csv", "hdr", "verbose", "tool"])]
+    pub(crate) search: Vec<Threshold>,
+    /// With --search: the highest rate to try.
+    #[arg(long, value_name = "NUMBER", requires = "search", value_parser = rate)]
+    pub(crate) rate_max: Option<f64>,
+    /// With --rate or --search: gaps at random, as of many independent users, and not all the same.
+    #[arg(long, requires = "open_loop")]
     pub(crate) poisson: bool,
-    /// With --rate: the most connections that may be opened when all are busy (10000).
-    #[arg(long, value_name = "NUMBER", requires = "rate")]
+    /// With --rate or --search: the most connections that may be opened when all are busy (10000).
+    #[arg(long, value_name = "NUMBER", requires = "open_loop")]
     pub(crate) connections_max: Option<usize>,
     /// Full load before the measurement, not counted.
     #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = duration)]
@@ -138,6 +150,9 @@ pub(crate) struct BenchRequestArgs {
     /// A file of requests, see below.
     #[arg(long, value_name = "FILE")]
     pub(crate) urls_file: Option<PathBuf>,
+    /// The requests of a HAR file, as browsers save it; a URL sends them to that server.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls_file", "method", "body", "body_file", "weights"])]
+    pub(crate) har: Option<PathBuf>,
     /// Take URLs at random, so often each: `9,1`.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub(crate) weights: Vec<u32>,
@@ -269,6 +284,13 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err(format!("a time needs a unit: {text}s or {text}ms?"));
     }
     forkful_config::parse_duration(text).ok_or_else(|| "expected a time as 500ms, 10s, 2m or 1h".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|rate| (0.1..=1e9).contains(rate))
+        .ok_or_else(|| "expected requests per second".to_owned())
 }
 
 fn think(text: &str) -> Result<forkful_load::Think, String> {

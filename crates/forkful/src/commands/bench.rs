@@ -3,6 +3,7 @@
 mod files;
 mod plan;
 mod progress;
+mod search;
 mod tool;
 mod workers;
 
@@ -44,6 +45,9 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let plan = plan::of(args, &urls)?;
     files::check(&args.output)?;
     let stop = lab::interruptible()?;
+    if !args.load.search.is_empty() {
+        return search::search(args, &plan, &args.load.search, &stop);
+    }
     let mut watched = Watched::find(&plan);
     let report = {
         let live = Progress::bar("{bar:20} {percent:>3} %  {wide_msg}", args.output.no_progress);

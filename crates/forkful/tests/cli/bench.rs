@@ -98,6 +98,79 @@ fn requests_are_as_many_as_asked_for_and_as_the_server_counted() {
     assert_eq!(output.stderr, b"", "nothing but the document in a pipe");
 }
 
+#[test]
+fn a_recorded_session_is_sent_to_the_server_that_is_named() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let header = |name: &str, value: &str| serde_json::json!({ "name": name, "value": value });
+    let entry = |method: &str, url: &str, body: &str| {
+        let headers = [header("Host", "shop.test"), header("Cookie", "id=hunter-9")];
+        let body = serde_json::json!({ "mimeType": "text/plain", "text": body });
+        serde_json::json!({ "request": { "method": method, "url": url, "headers": headers, "postData": body } })
+    };
+    let entries = [
+        entry("GET", "https://shop.test/pid", ""),
+        entry("POST", "https://shop.test/echo", "n=1"),
+        entry("GET", "https://cdn.test/app.js", ""),
+    ];
+    sandbox.write("session.har", &serde_json::json!({ "log": { "entries": entries } }).to_string());
+    let output =
+        sandbox.run(&["bench", "--json", "-n", "20", "-c", "2", "--har", "session.har", &server.url("/")]);
+    let document = json(&output);
+    assert_eq!((&document["requests"]["completed"], server.answered()), (&20.into(), 20), "{document}");
+    let names: Vec<&str> =
+        document["urls"].as_array().unwrap().iter().map(|url| url["name"].as_str().unwrap()).collect();
+    assert!(names[0].starts_with("GET ") && names[0].ends_with("/pid"), "{names:?}");
+    assert!(names[1].starts_with("POST ") && names[1].ends_with("/echo"), "{names:?}");
+    assert!(!text(&output.stdout).contains("hunter-9"));
+    assert!(
+        text(&output.stderr).contains("1 request to other servers of session.har"),
+        "{}",
+        text(&output.stderr)
+    );
+    sandbox.write("broken.har", "{}");
+    let output = sandbox.run(&["bench", "--har", "broken.har"]);
+    assert_eq!(code(&output), 2, "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it is no HAR file"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_search_ends_with_the_highest_rate_that_may_be_tried_or_with_what_was_missed() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let page = sandbox.work().join("search.html");
+    let url = server.url("/");
+    let base = ["bench", "--search", "errors<1%", "-d", "300ms", "--rate-max", "20", "-c", "2", "--json"];
+    let output = sandbox.run(&[&base[..], &["--html", "search.html", &url]].concat());
+    let document = json(&output);
+    let steps = document["steps"].as_array().unwrap();
+    // A machine that stands still may miss a run, but not two of three at so low a rate, and says so if it does.
+    let expected = if document["verdict"]["word"] == "unlimited" { 0 } else { 6 };
+    if expected == 0 {
+        assert_eq!((code(&output), &document["verdict"]["rate"]), (0, &20.0.into()), "{document}");
+        assert!(
+            steps.iter().filter(|step| step["rate"] == 20.0 && step["held"] == true).count() >= 2,
+            "{document}"
+        );
+    }
+    assert!(fs_err::read_to_string(page).unwrap().contains("Latency over the rate"));
+    // Every answer of /broken is an error.
+    let url = server.url("/broken");
+    let output = sandbox.run(&[&base[..], &["--search", "5xx<1%", &url]].concat());
+    let document = json(&output);
+    assert_eq!((code(&output), &document["verdict"]["word"]), (5, &"nothing".into()), "{document}");
+    assert_eq!(document["expectations"], serde_json::json!(["errors<1%", "5xx<1%"]));
+    let reason = document["verdict"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("errors<1%: 100") || reason == "the target did not keep up", "{reason}");
+    for (args, expected) in [
+        (&["--search", "p99"][..], "is no expectation"),
+        (&["--search", "p99<1s", "--rate", "5"], "cannot be used with"),
+        (&["--poisson"], "required"),
+    ] {
+        let output = sandbox.run(&[&["bench"][..], args, &[&url]].concat());
+        assert_eq!(code(&output), 2, "{args:?}");
+        assert!(text(&output.stderr).contains(expected), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
 /// A Node.js server of HTTP/2 that prints its port, and ends with its stdin.
 const HTTP2: &str = "const server = require('http2').createServer();
     server.on('stream', (stream) => { stream.respond({ ':status': 200 }); stream.end('hello'); });

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use forkful_load::{
     Arrivals, BasicAuth, BodyCheck, Expect, HttpVersion, Load, Order, Plan, Request, Reuse, Stop, Think,
-    Threads, TlsOptions, Url,
+    Threads, TlsOptions, Url, har,
 };
 
 use crate::cli::{BenchArgs, BenchRequestArgs};
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 /// Connections, where nothing is said.
 const CONNECTIONS: usize = 50;
@@ -18,7 +19,7 @@ const CONNECTIONS: usize = 50;
 const DURATION: Duration = Duration::from_secs(10);
 
 /// The most connections of an open loop, where nothing is said.
-const CONNECTIONS_MAX: usize = 10_000;
+pub(super) const CONNECTIONS_MAX: usize = 10_000;
 
 /// A file of requests may have so many.
 const REQUESTS_MAX: usize = 10_000;
@@ -86,6 +87,11 @@ fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> 
     let options = &args.request;
     let template = template(options)?;
     let mut requests = Vec::new();
+    if let Some(path) = &options.har {
+        requests = recorded(path, &template, urls)?;
+    }
+    // With a recording, a URL only names the server.
+    let urls = if options.har.is_some() { &[] } else { urls };
     for url in urls {
         requests.push(with_url(&template, url)?);
     }
@@ -110,6 +116,45 @@ fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> 
     }
     weigh(&mut requests, &options.weights)?;
     Ok(requests)
+}
+
+/// The largest recording that is read: an hour of a busy page, with answers.
+const HAR_BYTES_MAX: u64 = 256 << 20;
+
+/// The requests of a HAR file, with what the command line adds to each.
+fn recorded(path: &Path, template: &Request, urls: &[String]) -> Result<Vec<Request>, Failure> {
+    let ([] | [_]) = urls else {
+        return Err(Failure::new(Exit::WrongUse, "--har takes one URL at most, the server to send to"));
+    };
+    let to = urls.first().map(|url| Url::parse(url)).transpose()?;
+    let length = fs_err::metadata(path).map_err(|error| Failure::new(Exit::WrongUse, error))?.len();
+    if length > HAR_BYTES_MAX {
+        let error = format!("{} has {length} bytes, and {HAR_BYTES_MAX} are the most", path.display());
+        return Err(Failure::new(Exit::WrongUse, error).hint("record it without the content of answers"));
+    }
+    let recording = har::read(&read(path)?, to.as_ref()).map_err(|error| {
+        let context = format!("{} cannot be used", path.display());
+        Failure::caused(Exit::WrongUse, anyhow::Error::new(error).context(context))
+            .hint("the network panel of a browser saves one: `Save all as HAR`")
+    })?;
+    let left_out =
+        [(recording.elsewhere, "to other servers"), (recording.unusable, "that are not plain HTTP")];
+    for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+        output::note(&format!(
+            "{} {what} of {} are left out",
+            forkful_core::words::count(count, "request"),
+            path.display()
+        ));
+    }
+    let added = |mut request: Request| {
+        let is_replaced =
+            |name: &str| template.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        request.headers.retain(|(name, _)| !is_replaced(name));
+        request.headers.extend(template.headers.iter().cloned());
+        request.basic_auth.clone_from(&template.basic_auth);
+        request
+    };
+    Ok(recording.requests.into_iter().map(added).collect())
 }
 
 fn weigh(requests: &mut [Request], weights: &[u32]) -> Result<(), Failure> {

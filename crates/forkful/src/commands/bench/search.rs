@@ -1,0 +1,165 @@
+//! `forkful bench --search`: the highest rate at which everything that is expected holds. Which rate is tried next is
+//! decided by `forkful_load::search`; here are the runs.
+
+mod document;
+
+use std::time::Duration;
+
+use forkful_load::report::spread::thousands;
+use forkful_load::report::{Level, Threshold, Trust};
+use forkful_load::search::{Limits, Next, Try, next};
+use forkful_load::{Arrivals, Load, Plan, Report, Stop, StopHandle, Think, run};
+use forkful_os::wall_clock::now_ms;
+
+use super::progress;
+use crate::cli::BenchArgs;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::progress::Progress;
+use document::{Document, Step, Verdict};
+
+/// Each run at a rate, where nothing else is said.
+const STEP: Duration = Duration::from_secs(5);
+
+/// A run that needs more requests for its percentile is longer, but not longer than this or what `-d` says.
+const STEP_MAX: Duration = Duration::from_secs(60);
+
+/// Load before each run, so that connections are open.
+const LEAD_IN: Duration = Duration::from_millis(500);
+
+/// The closed loop that tells where to begin: with warm-up, and without.
+const PILOT: Duration = Duration::from_secs(2);
+const PILOT_WARMUP: Duration = Duration::from_secs(3);
+
+/// More requests than a percentile needs, because some may have no answer.
+const SAMPLES_SPARE: f64 = 1.1;
+
+/// Runs at most. Most searches take ten to fourteen.
+const TRIES_MAX: usize = 24;
+
+/// The answer and the lowest rate that is too high are this close.
+const PRECISION: f64 = 0.03;
+
+/// Nothing answers more than so many times what a closed loop of as many connections got out of it.
+const ABOVE_PILOT: f64 = 4.0;
+
+/// What does not hold at this part of it does not hold at all.
+const BELOW_PILOT: f64 = 100.0;
+
+pub(super) fn search(
+    args: &BenchArgs,
+    plan: &Plan,
+    thresholds: &[Threshold],
+    stop: &StopHandle,
+) -> Result<Exit, Failure> {
+    let bar = Progress::bar("{bar:20} {percent:>3} %  {wide_msg}", args.output.no_progress);
+    let look = |plan: &Plan, what: &str, done: f64| -> Result<Report, Failure> {
+        let mut observe = |progress: &forkful_load::Progress| {
+            bar.show(done, || format!("{what}  {}", progress::line(progress)));
+        };
+        let report = run(plan, &mut observe, stop)?;
+        if stop.is_stopped() {
+            return Err(Failure::new(Exit::App(130), "interrupted"));
+        }
+        Ok(report)
+    };
+    let pilot = look(&piloting(plan, args), "pilot", 0.0)?;
+    let capacity = pilot.per_second();
+    if capacity <= 0.0 {
+        return Err(Failure::new(Exit::Unreachable, "the target answers no request as it should")
+            .hint("`forkful bench` without --search says what goes wrong"));
+    }
+    let limits = Limits {
+        start: capacity / 2.0,
+        rate_min: args.load.rate_max.map_or(capacity, |most| most.min(capacity)) / BELOW_PILOT,
+        rate_max: args.load.rate_max.unwrap_or(capacity * ABOVE_PILOT),
+        precision: PRECISION,
+        tries_max: TRIES_MAX,
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    let end = loop {
+        let tries: Vec<Try> = steps.iter().map(|step| Try { rate: step.rate, held: step.held }).collect();
+        let Next::Try(rate) = next(&limits, &tries) else { break next(&limits, &tries) };
+        let number = steps.len() + 1;
+        let what = format!("run {number}: {} requests/s", thousands(rate.round() as u64));
+        let plan = at_rate(plan, rate, args, thresholds)?;
+        let report = look(&plan, &what, number as f64 / (TRIES_MAX + 1) as f64)?;
+        steps.push(judged(rate, &plan, &report, thresholds)?);
+    };
+    drop(bar);
+    let verdict = Verdict::of(end, &steps);
+    let exit = verdict.exit();
+    let command = super::this_command();
+    let document = Document::of(plan, capacity, thresholds, steps, verdict, command, now_ms());
+    if args.output.json {
+        output::print_json(&document)?;
+    } else {
+        output::print(&document.text())?;
+    }
+    if let Some(path) = &args.output.html {
+        crate::commands::lab::write_page(path, &document)?;
+    }
+    Ok(exit)
+}
+
+/// As fast as it goes, to learn the order of magnitude and to warm the target up.
+fn piloting(plan: &Plan, args: &BenchArgs) -> Plan {
+    Plan {
+        load: Load::Closed { think: Think::None },
+        stop: Stop::Duration(PILOT),
+        warmup: args.load.warmup.max(PILOT_WARMUP),
+        ..plan.clone()
+    }
+}
+
+fn at_rate(plan: &Plan, rate: f64, args: &BenchArgs, thresholds: &[Threshold]) -> Result<Plan, Failure> {
+    let samples = thresholds.iter().map(Threshold::samples_min).max().unwrap_or(1);
+    let needed = Duration::try_from_secs_f64(samples as f64 * SAMPLES_SPARE / rate).unwrap_or(Duration::MAX);
+    let most = args.load.duration.unwrap_or_default().max(STEP_MAX);
+    if needed > most {
+        let error = format!(
+            "at {rate} requests/s, {} s are needed for {samples} requests, without which {} cannot be judged",
+            needed.as_secs() + 1,
+            thresholds.iter().map(Threshold::text).collect::<Vec<_>>().join(" and ")
+        );
+        return Err(Failure::new(Exit::NotTrustworthy, error)
+            .hint("a lower percentile needs fewer; `-d` makes the runs longer"));
+    }
+    let connections_max =
+        args.load.connections_max.unwrap_or(super::plan::CONNECTIONS_MAX.max(plan.connections));
+    let arrivals =
+        if args.load.poisson { Arrivals::Poisson { seed: args.load.seed } } else { Arrivals::Even };
+    Ok(Plan {
+        load: Load::Open { rate, connections_max, arrivals },
+        stop: Stop::Duration(needed.max(args.load.duration.unwrap_or(STEP))),
+        warmup: LEAD_IN,
+        ramp: Duration::ZERO,
+        ..plan.clone()
+    })
+}
+
+/// A rate is held when the target keeps up with it and every expectation is kept.
+fn judged(rate: f64, plan: &Plan, report: &Report, thresholds: &[Threshold]) -> Result<Step, Failure> {
+    let trust = Trust::of(plan, report);
+    let is_fault = |key: &str| trust.check(key).is_some_and(|check| check.level() == Level::Fault);
+    let is_overload = is_fault("overload") || is_fault("unfinished");
+    let judgements: Vec<_> = thresholds.iter().map(|threshold| threshold.judge(report)).collect();
+    let missed = judgements.iter().find(|judgement| judgement.kept != Some(true));
+    let reason = match missed {
+        // Overload leaves too few answers for a percentile, and is the reason.
+        _ if is_overload => Some("the target did not keep up".to_owned()),
+        Some(judgement) => Some(format!("{}: {}", judgement.expectation, judgement.found)),
+        None => None,
+    };
+    Ok(Step {
+        rate,
+        held: reason.is_none(),
+        reason,
+        generator_limited: is_fault("generator_cpu") || is_fault("send_slip") && !is_overload,
+        seconds: report.elapsed.as_secs_f64(),
+        per_second: report.per_second(),
+        p50_ms: document::percentile_ms(report, 0.5),
+        p99_ms: document::percentile_ms(report, 0.99),
+        errors: report.errors_total(),
+    })
+}
