@@ -16,10 +16,6 @@ const GROUPS = [
     'DOCKER.md': 'Docker',
     'KUBERNETES.md': 'Kubernetes',
     'DEPLOY.md': 'Deploy without downtime',
-    'SOCKET-IO.md': 'socket.io',
-    'NEXTJS.md': 'Next.js',
-    'NESTJS.md': 'NestJS',
-    'BULLMQ.md': 'BullMQ workers that drain',
   }],
   ['How to', {
     'ENVIRONMENT.md': 'Env files and secrets',
@@ -40,9 +36,6 @@ const GROUPS = [
   ['Reference', {
     'CLI.md': 'Commands and exit codes',
     'CONFIG.md': 'Config',
-    'EVENTS.md': 'Events',
-    'API.md': 'API',
-    'JAVASCRIPT.md': 'JavaScript',
     'METRICS.md': 'Metrics',
     'RELEASES.md': 'Releases',
   }],

@@ -2,7 +2,9 @@
 export default [
   ['how do I install forkful', '/install'],
   ['import pm2 runs my jobs twice', '/from-pm2'],
-  ['DATABASE_URL is gone after a reboot', '/reboot'],
+  ['DATABASE_URL is gone after a reboot', '/environment'],
+  ['how many workers should I run', '/faq'],
+  ['a worker is stuck in an endless loop', '/blocked-worker'],
   ['Cannot find module express', '/troubleshooting'],
   ['run in a docker container', '/docker'],
   ['kubernetes readiness probe', '/kubernetes'],
