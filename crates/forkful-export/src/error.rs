@@ -18,6 +18,9 @@ pub enum ExportError {
     /// A value that must not be read by everybody who reads the manifest.
     #[error("`--env {name}` looks like a secret, and a manifest is no place for secrets")]
     Secret { name: String },
+    /// A name that no platform takes for a variable.
+    #[error("`--env {name}` is no name of a variable")]
+    Variable { name: String },
     /// The largest number of pods is below the smallest.
     #[error("--max-replicas {max} is less than --replicas {min}")]
     Replicas { min: u16, max: u16 },
@@ -41,6 +44,7 @@ impl ExportError {
             Self::Name { .. } => "rename it in the configuration".to_owned(),
             Self::SameName { .. } => "rename one of them, or choose one with `--only NAME`".to_owned(),
             Self::Secret { name } => format!("let the platform set {name} from its own store of secrets"),
+            Self::Variable { .. } => "a name has letters, digits and `_`, and does not begin with a digit".to_owned(),
             Self::Replicas { .. } => return None,
             Self::RateUnmeasured { .. } => "run `forkful tune … --save` first".to_owned(),
             Self::RateTooHigh { .. } => "give each pod more workers with `--workers`".to_owned(),

@@ -6,8 +6,8 @@
 
 mod objects;
 
-use crate::plan::{PROBES_PORT, Plan};
-use crate::{ExportError, Figure};
+use crate::plan::{PROBES_PORT, Plan, Probes};
+use crate::{ExportError, Figure, yaml};
 use objects::{
     Container, Deployment, DeploymentSpec, EmptyDir, EnvVar, ExecSecurity, HorizontalPodAutoscaler, HttpGet,
     LabelSelector, Lifecycle, Metadata, Metric, Mount, ObjectReference, PodDisruptionBudget, PodSecurity,
@@ -28,24 +28,17 @@ const HTTP: &str = "http";
 
 /// All objects of an app, as documents of one YAML file.
 pub fn manifest(plan: &Plan) -> Result<String, ExportError> {
-    let mut text: String = plan.comment("# ");
-    let mut documents = vec![yaml(plan, &deployment(plan)?)?];
+    let mut text: String = plan.comment_with_tradeoff();
+    let mut documents = vec![yaml::document(&plan.app, &deployment(plan)?)?];
     if plan.port.is_some() {
-        documents.push(yaml(plan, &service(plan))?);
+        documents.push(yaml::document(&plan.app, &service(plan))?);
     }
     if plan.replicas_max.value > plan.replicas.value {
-        documents.push(yaml(plan, &autoscaler(plan))?);
+        documents.push(yaml::document(&plan.app, &autoscaler(plan))?);
     }
-    documents.push(yaml(plan, &budget(plan))?);
+    documents.push(yaml::document(&plan.app, &budget(plan))?);
     text.push_str(&documents.join("---\n"));
     Ok(text)
-}
-
-fn yaml(plan: &Plan, object: &impl serde::Serialize) -> Result<String, ExportError> {
-    // Long texts stay on their line: a folded one is harder to compare and to search.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false, compact_list_indent: false };
-    serde_saphyr::to_string_with_options(object, options)
-        .map_err(|error| ExportError::Unwritable { app: plan.app.clone(), reason: error.to_string() })
 }
 
 fn metadata(plan: &Plan) -> Metadata {
@@ -129,7 +122,7 @@ fn container(plan: &Plan) -> Result<Container, ExportError> {
     Ok(Container {
         name: plan.name.clone(),
         image,
-        command: plan.command(true),
+        command: plan.command(Probes::Open),
         env: plan
             .env
             .iter()

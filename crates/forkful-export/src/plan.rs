@@ -56,6 +56,15 @@ pub struct Request {
     pub env: BTreeMap<String, String>,
 }
 
+/// Who asks `forkful run` how the app is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probes {
+    /// A command inside the container.
+    Local,
+    /// The platform, over the container's network.
+    Open,
+}
+
 /// An app as every platform needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -67,6 +76,8 @@ pub struct Plan {
     /// What `forkful run` is told, without options.
     pub run: Vec<String>,
     pub workers: Figure<u16>,
+    /// The same where the app has a whole machine; `None` leaves it to the configuration.
+    pub workers_of_machine: Option<Figure<u16>>,
     /// Where the app listens; `None` when it takes no connections.
     pub port: Option<Figure<u16>>,
     pub env: BTreeMap<String, Figure<String>>,
@@ -76,6 +87,8 @@ pub struct Plan {
     pub cpu_max: Option<Figure<u32>>,
     /// What a pod asks for and may not exceed: memory cannot be taken back from a process.
     pub memory: Figure<u64>,
+    /// Whether that is configured or measured, and not assumed.
+    pub is_memory_known: bool,
     pub replicas: Figure<u16>,
     pub replicas_max: Figure<u16>,
     /// Load of a pod, in percent of what it asks for, that the autoscaler aims at.
@@ -95,13 +108,20 @@ pub struct Plan {
     pub depends_on: Vec<String>,
     /// What a reader of the manifest has to know.
     pub notes: Vec<String>,
+    /// Few pods with many workers against many pods with few, where that was measured.
+    pub tradeoff: Vec<String>,
 }
 
 impl Plan {
-    /// The notes as comments, each line behind `mark`. What users named cannot end a line.
-    pub(crate) fn comment(&self, mark: &str) -> String {
+    /// What a reader has to know, as comments. What users named cannot end a line.
+    pub(crate) fn comment(&self) -> String {
         let plain = |note: &String| note.replace(char::is_control, " ");
-        self.notes.iter().map(|note| format!("{mark}{}\n", plain(note).trim_end())).collect()
+        self.notes.iter().map(|note| format!("# {}\n", plain(note).trim_end())).collect()
+    }
+
+    /// The same where the platform has several machines.
+    pub(crate) fn comment_with_tradeoff(&self) -> String {
+        self.comment() + &self.tradeoff.iter().map(|line| format!("# {line}\n")).collect::<String>()
     }
 
     /// Seconds from the first word of a stop to the end, when the platform's own delay comes before Forkful's stop.
@@ -113,19 +133,18 @@ impl Plan {
         Figure::new(delay.value + stop.value, format!("{} s of preStop + {}", delay.value, stop.source))
     }
 
-    /// The whole command line in a container, word by word. `probes`: whether the platform asks how the app is.
-    pub fn command(&self, probes: bool) -> Vec<Figure<String>> {
+    /// The whole command line in a container, word by word. The wait for load balancers is the platform's, or there are none.
+    pub fn command(&self, probes: Probes) -> Vec<Figure<String>> {
         let mut words: Vec<Figure<String>> = ["forkful", "run"].into_iter().map(Figure::from).collect();
         words.extend(self.run.iter().map(|word| Figure::from(word.as_str())));
         words.push("-i".into());
         words.push(self.workers.map(ToString::to_string));
-        if probes {
-            words.push("--probes".into());
-            words.push(Figure::from(format!(":{PROBES_PORT}").as_str()));
-            // The platform itself waits for load balancers.
-            words.push("--shutdown-delay".into());
-            words.push("0s".into());
-        }
+        let address = match probes {
+            Probes::Local => PROBES_PORT.to_string(),
+            Probes::Open => format!(":{PROBES_PORT}"),
+        };
+        let options = ["--probes", address.as_str(), "--shutdown-delay", "0s"];
+        words.extend(options.map(Figure::from));
         words
     }
 }
@@ -156,6 +175,9 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
     {
         return Err(ExportError::Secret { name: name.clone() });
     }
+    if let Some(name) = request.env.keys().find(|name| !is_variable(name)) {
+        return Err(ExportError::Variable { name: name.clone() });
+    }
     let port = port(spec, request)?;
     let workers = workers(spec, request, measured);
     let candidate = measured.and_then(|measured| measured.nearest(workers.value));
@@ -163,7 +185,7 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
     let delay = match request.shutdown_delay {
         Some(delay) => Figure::new(ceil_seconds(delay), "--shutdown-delay"),
         None if port.is_none() => Figure::new(0, "no load balancer sends requests to it"),
-        None => Figure::new(SHUTDOWN_DELAY.as_secs(), "for load balancers to learn that the pod leaves"),
+        None => Figure::new(SHUTDOWN_DELAY.as_secs(), "for load balancers to learn that it leaves"),
     };
     let mut plan = Plan {
         env: variables(request, measured, port.as_ref()),
@@ -171,6 +193,10 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
         run: request.run.clone(),
         cpu: size::cpu(spec, workers.value, candidate),
         cpu_max: spec.limits.millicores.map(|cpu| Figure::new(cpu, origin(spec, "cpu_max"))),
+        workers_of_machine: workers_of_machine(request, measured),
+        is_memory_known: candidate.is_some()
+            || spec.limits.memory_bytes.is_some()
+            || spec.renewal.max_memory_bytes.is_some(),
         memory: size::memory(spec, workers.value, candidate),
         replicas,
         replicas_max,
@@ -182,13 +208,15 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
         user: spec.launch.run_as.as_ref().map(|user| (user.uid, user.gid)),
         depends_on: spec.depends_on.iter().filter_map(|name| label(name.as_str())).collect(),
         notes: Vec::new(),
+        tradeoff: Vec::new(),
         app,
         name,
         port,
         workers,
         delay,
     };
-    plan.notes = notes::of(spec, request, measured, &plan);
+    plan.notes = notes::of(spec, request, measured);
+    plan.tradeoff = notes::of_tradeoff(measured, &plan);
     Ok(plan)
 }
 
@@ -218,17 +246,29 @@ fn port(spec: &AppSpec, request: &Request) -> Result<Option<Figure<u16>>, Export
 fn workers(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Figure<u16> {
     let can_many = spec.mode == Mode::Cluster || spec.launch.runtime == Runtime::Other;
     match (request.workers, request.configured_workers, measured) {
-        (Some(workers), ..) => Figure::new(workers, "workers in each pod: --workers"),
-        (_, Some(workers), _) => {
-            Figure::new(workers, format!("workers in each pod: {}", origin(spec, "instances")))
+        (Some(workers), ..) => Figure::new(workers, "workers: --workers"),
+        (_, Some(workers), _) => Figure::new(workers, format!("workers: {}", origin(spec, "instances"))),
+        (.., Some(measured)) => Figure::new(measured.workers, "workers: chosen by measurement"),
+        _ if can_many && spec.origins.contains_key("instances") => {
+            Figure::new(2, "workers: assumed, so that a pod serves on when one worker crashes or blocks")
         }
-        (.., Some(measured)) => Figure::new(measured.workers, "workers in each pod: chosen by measurement"),
-        _ if can_many && spec.origins.contains_key("instances") => Figure::new(
-            2,
-            "workers in each pod: assumed, so that a pod serves on when one worker crashes or blocks",
-        ),
-        _ => Figure::new(1, "workers in each pod: default of instances"),
+        _ => Figure::new(1, "workers: default of instances"),
     }
+}
+
+/// What was measured on a machine holds for a machine, unless the configuration has a number.
+fn workers_of_machine(request: &Request, measured: Option<&Measured>) -> Option<Figure<u16>> {
+    match (request.workers, request.configured_workers, measured) {
+        (Some(workers), ..) => Some(Figure::new(workers, "workers: --workers")),
+        (None, None, Some(measured)) => Some(Figure::new(measured.workers, "workers: chosen by measurement")),
+        _ => None,
+    }
+}
+
+/// What a shell takes for the name of a variable.
+fn is_variable(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
 fn variables(

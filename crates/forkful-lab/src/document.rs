@@ -464,6 +464,9 @@ pub struct CandidateDocument {
     pub p95_at_70_ms: Option<f64>,
     /// The same for the 90th.
     pub p90_at_70_ms: Option<f64>,
+    /// 99th percentile at 70 % of its own capacity, which is less than the best's: with `tune --save`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_at_own_70_ms: Option<f64>,
     /// Memory of its whole tree.
     pub memory_bytes: u64,
     /// CPU time for one request.

@@ -61,6 +61,8 @@ pub struct TuneSetup {
     pub workers: Option<Vec<u16>>,
     /// Sizes of the pool to try; `None` finds out whether they matter.
     pub pools: Option<Vec<u32>>,
+    /// Measure the latency of every number of workers at the same share of its own capacity too.
+    pub own_load: bool,
 }
 
 impl TuneSetup {
@@ -104,6 +106,8 @@ pub(crate) struct Costs {
     pub(crate) carries: bool,
     /// What came of [`LOAD`]; `None` where there was no time for it.
     pub(crate) at_load: Option<AtRate>,
+    /// What came of the same share of its own capacity, where that was asked for and there was time.
+    pub(crate) at_own_load: Option<AtRate>,
 }
 
 /// The whole of a finished race.

@@ -186,7 +186,7 @@ pub(crate) enum Verb {
     Init(InitArgs),
     /// Check a config and show the resolved apps.
     Validate(ValidateArgs),
-    /// Print manifests for Kubernetes from a config and what was measured.
+    /// Print what other schedulers need to run apps: Kubernetes, Compose, systemd, Nomad, Podman.
     Export(Box<ExportArgs>),
     /// Deploy an app to other machines by SSH and Git.
     Deploy(DeployArgs),

@@ -1,18 +1,11 @@
 //! The objects as they are written, with the API's names and in the order in which people read them.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::Figure;
+use crate::yaml::as_map;
 
 type Labels = [(&'static str, String); 1];
-
-/// Pairs as a map, in their order.
-fn as_map<S: Serializer>(labels: &Labels, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(labels.len()))?;
-    labels.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
-    map.end()
-}
 
 #[derive(Serialize)]
 pub(super) struct Metadata {

@@ -1,15 +1,16 @@
 //! What a reader of a manifest has to know that no field says.
 
 use forkful_core::spec::AppSpec;
+use forkful_core::words::count;
 
 use super::{Plan, Request};
 use crate::measured::Measured;
 use crate::tradeoff;
 
-pub(super) fn of(spec: &AppSpec, request: &Request, measured: Option<&Measured>, plan: &Plan) -> Vec<String> {
-    let mut notes = vec![format!("{}: made by `forkful export` from {}.", plan.app, request.file)];
+pub(super) fn of(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Vec<String> {
+    let mut notes = vec![format!("{}: made by `forkful export` from {}.", spec.name, request.file)];
     match measured {
-        Some(measured) => notes.extend(of_measured(measured, plan)),
+        Some(measured) => notes.extend(of_measured(measured)),
         None => notes.push(format!(
             "Nothing was measured, so that what is marked \"assumed\" is a guess: `forkful tune {} --path / --save` measures.",
             request.file
@@ -30,32 +31,30 @@ pub(super) fn of(spec: &AppSpec, request: &Request, measured: Option<&Measured>,
     notes
 }
 
-fn of_measured(measured: &Measured, plan: &Plan) -> Vec<String> {
+fn of_measured(measured: &Measured) -> [String; 2] {
     let day = forkful_core::date_format::utc(measured.created_at_ms, "%Y-%m-%d");
     let machine = &measured.machine;
-    let mut notes = vec![
+    [
         format!(
             "Measured on {day} with {} on {} of {} with Node.js {}:",
             measured.route,
-            forkful_core::words::count(usize::from(machine.cores), "core"),
+            count(usize::from(machine.cores), "core"),
             machine.cpu,
             machine.node
         ),
         format!("  {}", measured.command),
-    ];
+    ]
+}
+
+/// The table of few pods against many, with what it holds for; nothing where nothing was measured.
+pub(super) fn of_tradeoff(measured: Option<&Measured>, plan: &Plan) -> Vec<String> {
+    let Some(measured) = measured else { return Vec::new() };
+    let workers = count(usize::from(plan.workers.value), "worker");
     let rows = tradeoff::rows(measured, plan.workers.value, plan.replicas.value);
     if rows.is_empty() {
-        notes.push(format!(
-            "A pod with {} was not measured: its numbers are scaled.",
-            forkful_core::words::count(usize::from(plan.workers.value), "worker")
-        ));
-        return notes;
+        return vec![format!("A pod with {workers} was not measured: its numbers are scaled.")];
     }
-    notes.push(format!(
-        "Workers in each pod against pods, at the capacity of {} with {}:",
-        forkful_core::words::count(usize::from(plan.replicas.value), "pod"),
-        forkful_core::words::count(usize::from(plan.workers.value), "worker"),
-    ));
-    notes.extend(tradeoff::table(&rows));
-    notes
+    let pods = count(usize::from(plan.replicas.value), "pod");
+    let heading = format!("Workers in each pod against pods, at the capacity of {pods} with {workers}:");
+    std::iter::once(heading).chain(tradeoff::table(&rows)).collect()
 }

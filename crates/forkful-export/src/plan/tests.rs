@@ -64,16 +64,12 @@ fn explicit_numbers_of_workers_come_first_then_measured_ones() {
     assert_eq!(planned(&spec, &request, Some(&measured)).workers.value, 2);
     request.configured_workers = Some(4);
     let plan = planned(&spec, &request, Some(&measured));
-    assert_eq!(plan.workers, Figure::new(4, "workers in each pod: instances, forkful.config.json:4:5"));
+    assert_eq!(plan.workers, Figure::new(4, "workers: instances, forkful.config.json:4:5"));
     request.workers = Some(3);
     let plan = planned(&spec, &request, Some(&measured));
     assert_eq!(plan.workers.value, 3);
     assert_eq!(plan.cpu, Figure::new(2850, "2.81 cores at saturation, scaled from 2 workers measured"));
-    assert!(
-        plan.notes.last().unwrap().contains("was not measured: its numbers are scaled"),
-        "{:?}",
-        plan.notes
-    );
+    assert!(plan.tradeoff[0].contains("was not measured: its numbers are scaled"), "{:?}", plan.tradeoff);
 }
 
 #[test]
@@ -129,6 +125,8 @@ fn what_is_missing_is_named() {
     assert_eq!(inherited, none, "the shell of whoever exports is not in the image");
     let secret = refused(|_, request| drop(request.env.insert("API_KEY".to_owned(), "x".to_owned())));
     assert!(secret.starts_with("`--env API_KEY` looks like a secret"), "{secret}");
+    let strange = refused(|_, request| drop(request.env.insert("A B".to_owned(), "x".to_owned())));
+    assert_eq!(strange, "`--env A B` is no name of a variable");
     let unnamed = refused(|spec, _| spec.name = AppName::new("ü").unwrap());
     assert!(unnamed.contains("no letter or digit"), "{unnamed}");
 }
@@ -148,4 +146,31 @@ fn two_apps_of_one_name_are_refused_and_dependencies_outside_are_left_out() {
     let same = [(one.clone(), request.clone()), named("API")];
     let error = plans(&same, &BTreeMap::new()).unwrap_err();
     assert_eq!(error.to_string(), "apps `api` and `API` are both called `api` in a manifest");
+}
+
+#[test]
+fn a_machine_has_the_workers_of_its_configuration_unless_others_were_measured() {
+    let (spec, mut request) = app();
+    let of_machine = |request: &Request, measured: Option<&Measured>| {
+        planned(&spec, request, measured).workers_of_machine.map(|workers| workers.value)
+    };
+    assert_eq!(of_machine(&request, None), None);
+    assert_eq!(of_machine(&request, Some(&measured())), Some(2));
+    request.configured_workers = Some(3);
+    assert_eq!(of_machine(&request, Some(&measured())), None);
+    request.workers = Some(5);
+    assert_eq!(of_machine(&request, Some(&measured())), Some(5));
+}
+
+#[test]
+fn probes_are_open_to_the_platform_or_to_the_container_alone() {
+    let (spec, request) = app();
+    let plan = planned(&spec, &request, None);
+    let line = |probes| {
+        let words: Vec<String> = plan.command(probes).into_iter().map(|word| word.value).collect();
+        words.join(" ")
+    };
+    let run = "forkful run forkful.config.json --only api -i 1 --probes";
+    assert_eq!(line(Probes::Open), format!("{run} :9640 --shutdown-delay 0s"));
+    assert_eq!(line(Probes::Local), format!("{run} 9640 --shutdown-delay 0s"));
 }

@@ -15,7 +15,8 @@ pub(super) const WINDOW_MIN: Duration = Duration::from_millis(1500);
 /// Candidates below this share of the best's capacity cannot carry [`LOAD`] in a steady state.
 const CAPACITY_FOR_LOAD: f64 = 0.8;
 
-/// The latency of every candidate that can carry the load, as long as there is time. Gives the length of a window.
+/// The latency of every candidate that can carry the load, as long as there is time, and at its own load where that is asked
+/// for. Gives the length of a window.
 pub(super) fn measure(
     tune: &TuneSetup,
     trial: &TrialPlan,
@@ -25,6 +26,9 @@ pub(super) fn measure(
     observer: &mut dyn Observer,
 ) -> Result<Duration, LabError> {
     let Some(leader) = raced.race.leader() else { return Ok(WINDOW_MIN) };
+    // The other half is for windows at the candidates' own loads.
+    let left = deadline.saturating_duration_since(Instant::now());
+    let until = if tune.own_load { deadline.checked_sub(left / 2).unwrap_or(deadline) } else { deadline };
     let rates = raced.race.rates();
     let capacity = |index: usize| rates[index].unwrap_or_default();
     let best = capacity(leader);
@@ -38,11 +42,11 @@ pub(super) fn measure(
         .iter()
         .map(|index| overhead + warmup(tune, raced.race.entries()[*index].candidate, trial))
         .collect();
-    let window = window(best * LOAD, &fixed, deadline.saturating_duration_since(Instant::now()));
+    let window = window(best * LOAD, &fixed, until.saturating_duration_since(Instant::now()));
     let count = able.len();
     for (place, index) in able.into_iter().enumerate() {
         let candidate = raced.race.entries()[index].candidate;
-        if Instant::now() + fixed[place] + window > deadline {
+        if Instant::now() + fixed[place] + window > until {
             break;
         }
         let arm = arm(candidate);
@@ -57,7 +61,55 @@ pub(super) fn measure(
         raced.costs[index].carries = !found.overloaded;
         raced.costs[index].at_load = Some(found);
     }
+    if tune.own_load {
+        measure_own(tune, trial, deadline, overhead, raced, observer)?;
+    }
     Ok(window)
+}
+
+/// The latency of every number of workers, with the pool of the choice, at [`LOAD`] of its own capacity: what a pod with so
+/// many workers has when pods of all sizes carry the same load together. As long as there is time.
+fn measure_own(
+    tune: &TuneSetup,
+    trial: &TrialPlan,
+    deadline: Instant,
+    overhead: Duration,
+    raced: &mut Raced,
+    observer: &mut dyn Observer,
+) -> Result<(), LabError> {
+    let Some(chosen) = raced.race.choose(tune.present_pool()) else { return Ok(()) };
+    let Some(leader) = raced.race.leader() else { return Ok(()) };
+    // The best candidate has had its own load: it is what the others were compared at.
+    raced.costs[leader].at_own_load = raced.costs[leader].at_load.clone();
+    let rates = raced.race.rates();
+    let rate = |index: usize| rates[index].unwrap_or_default() * LOAD;
+    let pool = raced.race.entries()[chosen].candidate.pool;
+    let is_wanted = |index: &usize| {
+        raced.race.entries()[*index].candidate.pool == pool
+            && raced.costs[*index].at_own_load.is_none()
+            && rate(*index) > 0.0
+    };
+    let mut wanted: Vec<usize> = (0..raced.race.entries().len()).filter(is_wanted).collect();
+    // The choice first, should time run out.
+    wanted.sort_by_key(|index| *index != chosen);
+    for (place, index) in wanted.iter().copied().enumerate() {
+        let candidate = raced.race.entries()[index].candidate;
+        let fixed: Vec<Duration> = wanted[place..]
+            .iter()
+            .map(|index| overhead + warmup(tune, raced.race.entries()[*index].candidate, trial))
+            .collect();
+        let window = window(rate(index), &fixed, deadline.saturating_duration_since(Instant::now()));
+        if Instant::now() + fixed[0] + window > deadline {
+            break;
+        }
+        let arm = arm(candidate);
+        observer.stage(&Stage { text: format!("latency at its own load: {}", arm.name), done: 1.0 });
+        let subject = Subject::start(&tune.setup, &arm)?;
+        subject.closed(trial.connections, warmup(tune, candidate, trial))?;
+        let measured = subject.open(rate(index), window, tune.setup.seed)?;
+        raced.costs[index].at_own_load = Some(at_rate(LOAD, rate(index), &[measured]));
+    }
+    Ok(())
 }
 
 /// So long that the highest percentile can be told for which there is time when all candidates have such a window.

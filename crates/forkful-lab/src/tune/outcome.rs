@@ -7,6 +7,7 @@ use super::pareto::{mark_pareto, tail};
 use super::race::{CLOSE_MAX, Entry, Race};
 use super::{Costs, Raced, TuneSetup};
 use crate::arms::workers_text;
+use crate::compare::AtRate;
 use crate::document::{CandidateDocument, Choice, PlanDocument, Trust, TuneDocument, UslDocument, VERSION};
 use crate::measure::P99_SAMPLES_MIN;
 use crate::statistics::paired::{deviation, geometric, mean};
@@ -76,9 +77,10 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
                 .map_or(0.0, |of_leader| relative(per_second / of_leader)),
             relative_ci95_percent: against.map(|interval| interval.bounds.map(relative)),
             carries_70: cost.carries,
-            p99_at_70_ms: at_load(cost, 99.0),
-            p95_at_70_ms: at_load(cost, 95.0),
-            p90_at_70_ms: at_load(cost, 90.0),
+            p99_at_70_ms: at_load(cost.at_load.as_ref(), 99.0),
+            p95_at_70_ms: at_load(cost.at_load.as_ref(), 95.0),
+            p90_at_70_ms: at_load(cost.at_load.as_ref(), 90.0),
+            p99_at_own_70_ms: at_load(cost.at_own_load.as_ref(), 99.0),
             memory_bytes: mean(&cost.memory_bytes) as u64,
             cpu_per_request_us: (!cost.cpu_us.is_empty()).then(|| mean(&cost.cpu_us)),
             rounds: race.runs(index),
@@ -93,8 +95,8 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
 }
 
 /// Of one that keeps up: in an overload there is no steady state that a percentile could describe.
-fn at_load(cost: &Costs, percentile: f64) -> Option<f64> {
-    cost.at_load.as_ref().filter(|found| !found.overloaded)?.percentile_ms(percentile)
+fn at_load(found: Option<&AtRate>, percentile: f64) -> Option<f64> {
+    found.filter(|found| !found.overloaded)?.percentile_ms(percentile)
 }
 
 /// The law over workers at the present pool, from all rounds.

@@ -93,6 +93,7 @@ mod tests {
             p99_at_70_ms: p99,
             p95_at_70_ms: p99.map(|p99| p99 / 2.0),
             p90_at_70_ms: p99.map(|p99| p99 / 3.0),
+            p99_at_own_70_ms: None,
             memory_bytes: memory,
             cpu_per_request_us: None,
             rounds: 3,

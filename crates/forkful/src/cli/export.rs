@@ -18,7 +18,10 @@ Examples:
   forkful export kubernetes --image registry.example.com/api:1.4.0 | kubectl apply -f -
   forkful export kubernetes api --image registry.example.com/api:1.4.0 --rate 2000
   forkful export kubernetes forkful.config.js --image api:1 --metric http_requests_per_second=400
-  forkful export kubernetes worker.js --image api:1 --no-port --out manifests")]
+  forkful export compose > compose.yaml
+  forkful export systemd api --out units
+  forkful export quadlet worker.js --image api:1 --no-port
+  forkful export nomad api --image api:1 --replicas 3")]
 pub(crate) struct ExportArgs {
     /// What runs the app.
     #[arg(value_enum)]
@@ -73,6 +76,14 @@ pub(crate) enum ExportPlatform {
     /// Deployment, service, autoscaler and disruption budget of each app.
     #[value(alias = "k8s")]
     Kubernetes,
+    /// One file of Compose, with a service for each app.
+    Compose,
+    /// A unit for each app, without a daemon of Forkful's own.
+    Systemd,
+    /// A job of Nomad for each app.
+    Nomad,
+    /// A container of Podman for each app, as a unit of systemd.
+    Quadlet,
 }
 
 fn metric(text: &str) -> Result<(String, String), String> {

@@ -72,7 +72,8 @@ Examples:
   forkful tune server.js --path /heavy
   forkful tune server.js --path /heavy --workers 1-8 --budget 5m
   forkful tune server.js --path /heavy --https --insecure
-  forkful tune forkful.config.json --path /heavy --apply")]
+  forkful tune forkful.config.json --path /heavy --apply
+  forkful tune forkful.config.json --path /heavy --save     for `forkful export`")]
 pub(crate) struct TuneArgs {
     /// A script or a config file.
     #[arg(value_name = "SCRIPT|CONFIG")]
@@ -86,6 +87,9 @@ pub(crate) struct TuneArgs {
     /// Write the choice into the config file (forkful.config.json is made when there is none).
     #[arg(long)]
     pub(crate) apply: bool,
+    /// Write what was measured to forkful.measured.json beside the config file, for `forkful export`; takes 120s by default.
+    #[arg(long)]
+    pub(crate) save: bool,
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 }

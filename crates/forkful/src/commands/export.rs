@@ -9,7 +9,8 @@ use forkful_config::{AppOptions, is_config};
 use forkful_core::spec::AppSpec;
 use forkful_export::measured::{self, Measured, MeasuredFile};
 use forkful_export::plan::{Plan, Request, plans};
-use forkful_export::{ExportError, kubernetes};
+use forkful_export::systemd::{self, Host};
+use forkful_export::{ExportError, compose, kubernetes, nomad, quadlet};
 
 use crate::cli::{ExportArgs, ExportPlatform};
 use crate::exit::{Exit, Failure};
@@ -39,30 +40,53 @@ pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     let manifests = manifests(args.platform, &plans)?;
     match &args.out {
         Some(folder) => write(folder, &manifests, args.force)?,
-        None => {
-            let texts: Vec<&str> = manifests.iter().map(|manifest| manifest.text.as_str()).collect();
-            output::print(&texts.join(separator(args.platform)))?;
-        }
+        None => output::print(&joined(args.platform, &manifests))?,
     }
     Ok(Exit::Done)
 }
 
 fn manifests(platform: ExportPlatform, plans: &[Plan]) -> Result<Vec<Manifest>, Failure> {
-    let manifests: Result<Vec<Manifest>, ExportError> = match platform {
-        ExportPlatform::Kubernetes => {
-            let one = |plan: &Plan| {
-                Ok(Manifest { name: format!("{}.yaml", plan.name), text: kubernetes::manifest(plan)? })
-            };
-            plans.iter().map(one).collect()
-        }
+    let each = |ending: &str, text: &dyn Fn(&Plan) -> Result<String, ExportError>| {
+        let one = |plan: &Plan| Ok(Manifest { name: format!("{}.{ending}", plan.name), text: text(plan)? });
+        plans.iter().map(one).collect::<Result<Vec<_>, ExportError>>()
     };
-    Ok(manifests?)
+    Ok(match platform {
+        ExportPlatform::Kubernetes => each("yaml", &kubernetes::manifest)?,
+        ExportPlatform::Compose => {
+            vec![Manifest { name: "compose.yaml".to_owned(), text: compose::file(plans)? }]
+        }
+        ExportPlatform::Systemd => {
+            let host = host()?;
+            each("service", &|plan| Ok(systemd::unit(plan, &host)))?
+        }
+        ExportPlatform::Nomad => each("nomad.hcl", &nomad::job)?,
+        ExportPlatform::Quadlet => each("container", &quadlet::container)?,
+    })
 }
 
-/// What stands between two manifests on stdout.
-fn separator(platform: ExportPlatform) -> &'static str {
+/// This machine, as `forkful startup` tells it to systemd.
+fn host() -> Result<Host, Failure> {
+    let failed = |error: std::io::Error| Failure::caused(Exit::Failed, error.into());
+    let id = rustix::process::geteuid();
+    let user = forkful_os::users::user_by_id(id.as_raw()).filter(|_| !id.is_root());
+    Ok(Host {
+        program: super::lab::this_program()?,
+        folder: std::env::current_dir().map_err(failed)?,
+        user: user.map(|user| user.name),
+        path: super::startup::search_path(),
+    })
+}
+
+/// All texts in one, as stdout gets them.
+fn joined(platform: ExportPlatform, manifests: &[Manifest]) -> String {
+    let texts = manifests.iter();
     match platform {
-        ExportPlatform::Kubernetes => "---\n",
+        ExportPlatform::Kubernetes | ExportPlatform::Compose => {
+            texts.map(|manifest| manifest.text.as_str()).collect::<Vec<_>>().join("---\n")
+        }
+        // One of them is the file itself; of several, each is told from the next by its name.
+        _ if manifests.len() == 1 => manifests[0].text.clone(),
+        _ => texts.map(|manifest| format!("# {}\n{}\n", manifest.name, manifest.text)).collect(),
     }
 }
 

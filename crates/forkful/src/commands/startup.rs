@@ -148,7 +148,7 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
 }
 
 /// The caller's PATH, absolute directories only, so that apps find the same programs after a boot.
-fn search_path() -> String {
+pub(super) fn search_path() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let is_fit =
         |part: &&str| part.starts_with('/') && !part.contains(|c: char| c.is_whitespace() || c == '%');

@@ -1,4 +1,7 @@
-//! `forkful tune`: the best number of workers and size of the thread pool, by measurement; `--apply` writes them down.
+//! `forkful tune`: the best number of workers and size of the thread pool, by measurement; `--apply` writes them down, and
+//! `--save` what was measured.
+
+mod save;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +24,9 @@ const FRESH: &str = "forkful.config.json";
 /// As long as it takes on a busy machine of two cores to tell sizes of the thread pool apart.
 const BUDGET: Duration = Duration::from_secs(90);
 
+/// The same with `--save`, which measures the latency of every number of workers at its own load too.
+const BUDGET_TO_SAVE: Duration = Duration::from_secs(120);
+
 pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let target = lab::target(&args.lab.request)?;
     let app = lab::app(&args.target, &args.lab.app, &args.lab.args)?;
@@ -28,8 +34,10 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let pools = args.pools.as_deref().map(parse_pools).transpose()?;
     let cores = forkful_os::cores::usable_cores().count;
     let arms = pilot_arms(cores, workers.as_deref());
-    let setup = lab::setup(&args.lab, target, &args.target, vec![app], arms, BUDGET, lab::interruptible()?)?;
-    let setup = TuneSetup { setup: Setup { keeps_budget: true, ..setup }, workers, pools };
+    let budget = if args.save { BUDGET_TO_SAVE } else { BUDGET };
+    let setup = lab::setup(&args.lab, target, &args.target, vec![app], arms, budget, lab::interruptible()?)?;
+    let own_load = args.save;
+    let setup = TuneSetup { setup: Setup { keeps_budget: true, ..setup }, workers, pools, own_load };
     let mut document = {
         let mut watch = lab::Watch::new(args.lab.json);
         tune(&setup, &mut watch)?
@@ -38,9 +46,13 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     lab::show(&document, &text::tune(&document), &args.lab)?;
     patched?;
     if document.trustworthy {
+        if args.save {
+            let folder = place(&args.target).0.parent().map(Path::to_owned).unwrap_or_default();
+            save::save(&folder, setup.setup.apps[0].name.as_str(), &document)?;
+        }
         return Ok(Exit::Done);
     }
-    if args.apply {
+    if args.apply || args.save {
         output::talk("note: nothing was written, because the result cannot be trusted\n");
     }
     Ok(Exit::NotTrustworthy)

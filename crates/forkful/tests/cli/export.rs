@@ -107,3 +107,20 @@ fn what_was_measured_is_read_and_what_cannot_be_is_told() {
     hint: remove it, and measure again with `forkful tune … --save`
     ");
 }
+
+#[test]
+fn several_files_on_stdout_are_told_apart_and_one_is_the_file_itself() {
+    let sandbox = with_config();
+    let both = stdout(&sandbox.run(&["export", "systemd", "--port", "3000"]));
+    let names: Vec<&str> = both.lines().filter(|line| line.ends_with(".service")).collect();
+    assert_eq!(names, ["# api.service", "# jobs.service"], "{both}");
+    let one = stdout(&sandbox.run(&["export", "systemd", "api"]));
+    assert!(one.starts_with("# api: made by `forkful export`"), "{one}");
+    assert!(one.contains(&format!("WorkingDirectory={}", sandbox.work().display())), "{one}");
+    let written = sandbox.run(&["export", "compose", "--port", "3000", "--out", "."]);
+    assert_eq!(stdout(&written), "./compose.yaml is written\n");
+    for (platform, name) in [("nomad", "api.nomad.hcl"), ("quadlet", "api.container")] {
+        let export = sandbox.run(&["export", platform, "api", "--image", "a:1", "--out", "files"]);
+        assert_eq!(stdout(&export), format!("files/{name} is written\n"));
+    }
+}

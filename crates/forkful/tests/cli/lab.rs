@@ -244,7 +244,9 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     let lab = Lab::new();
     let base = ["tune", "server.js", "--path", "/fast", "--workers", "1,2", "--pools", "4"];
     let tuned = |budget| {
-        lab.run(&[&base[..], &["--json", "--html", "p.html", "--apply", "--budget", budget]].concat())
+        lab.run(
+            &[&base[..], &["--json", "--html", "p.html", "--apply", "--save", "--budget", budget]].concat(),
+        )
     };
     // A busy machine may refuse a small budget.
     let refused = |output: &std::process::Output| stdout(output).is_empty();
@@ -282,7 +284,10 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     }
     let chosen: Vec<_> = rows.iter().filter(|row| row["chosen"] == true).collect();
     let config = fs_err::read_to_string(lab.sandbox.work().join("forkful.config.json"));
+    let saved = fs_err::read_to_string(lab.sandbox.work().join("forkful.measured.json"));
+    assert_eq!(saved.is_ok(), is_trusted);
     if is_trusted {
+        what_is_saved_is_what_is_exported(&lab, &document, &saved.unwrap());
         assert_eq!(chosen.len(), 1);
         let workers = &document["choice"]["workers"];
         assert_eq!((&chosen[0]["workers"], &chosen[0]["pool"]), (workers, &document["choice"]["pool"]));
@@ -297,6 +302,19 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     }
     assert!(fs_err::read_to_string(lab.sandbox.work().join("p.html")).unwrap().contains("\"tune\""));
     lab.nothing_is_left();
+}
+
+fn what_is_saved_is_what_is_exported(lab: &Lab, document: &serde_json::Value, saved: &str) {
+    let saved: serde_json::Value = serde_json::from_str(saved).unwrap();
+    let server = &saved["apps"]["server"];
+    let workers = &document["choice"]["workers"];
+    assert_eq!(&server["workers"], workers, "{saved}");
+    let found: Vec<u64> =
+        server["candidates"].as_array().unwrap().iter().map(|one| one["workers"].as_u64().unwrap()).collect();
+    assert_eq!(found, [1, 2], "{saved}");
+    let exported = lab.sandbox.run(&["export", "kubernetes", "--image", "a:1", "--port", "3000"]);
+    let told = stdout(&exported);
+    assert!(told.contains("# Measured on ") && told.contains("at saturation, measured"), "{told}");
 }
 
 #[test]

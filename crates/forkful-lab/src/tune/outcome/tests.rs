@@ -43,7 +43,10 @@ fn too_few_requests_for_a_99th_percentile_are_told() {
     assert_eq!(told(vec![with(1_000), Costs::default()]), None);
     let some = told(vec![with(1_000), with(300)]).unwrap();
     assert!(some.contains("only 300 requests"), "{some}");
-    assert_eq!([99.0, 95.0].map(|percentile| at_load(&with(300), percentile).is_some()), [false, true]);
+    assert_eq!(
+        [99.0, 95.0].map(|percentile| at_load(with(300).at_load.as_ref(), percentile).is_some()),
+        [false, true]
+    );
 }
 
 /// Workers with the pool of 4, and their values by round.

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use forkful_export::units::{variable, word};
+
 /// What a service file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Service {
@@ -98,39 +100,6 @@ pub(super) fn launchd(service: &Service) -> String {
         path = xml(&service.path),
         stop = STOP_SECONDS,
     )
-}
-
-/// One word of a command line of systemd (systemd.service(5), "COMMAND LINES").
-fn word(text: &str) -> String {
-    in_quotes(&escaped(text).replace('$', "$$"))
-}
-
-/// An assignment of systemd's `Environment=`, in which `$` has no meaning (systemd.exec(5)).
-fn variable(name: &str, value: &str) -> String {
-    in_quotes(&format!("{name}={}", escaped(value)))
-}
-
-/// Without what systemd would take for a specifier, the end of a word, or the end of a line.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '%' => out.push_str("%%"),
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\'' => out.push_str("\\'"),
-            '\n' => out.push_str("\\n"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// In quotes where there is need of them.
-fn in_quotes(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:=@,%$".contains(c);
-    if text.chars().all(is_plain) { text.to_owned() } else { format!("\"{text}\"") }
 }
 
 fn shell(text: &str) -> String {
