@@ -8,7 +8,7 @@ import { makeContext, record } from './lib/context.mjs';
 import { stopAll } from './lib/server.mjs';
 import { besideBaseline, markdown } from './lib/summary.mjs';
 
-const NAMES = ['short', 'keepalive', 'blocked', 'reload', 'crash', 'takeover', 'memory', 'start', 'spread', 'switch', 'apps', 'watch', 'logs', 'load', 'http2', 'latency', 'hung', 'scale', 'first', 'endurance'];
+const NAMES = ['short', 'keepalive', 'blocked', 'reload', 'crash', 'takeover', 'memory', 'start', 'spread', 'switch', 'apps', 'watch', 'logs', 'load', 'http2', 'latency', 'hung', 'scale', 'first', 'frameworks', 'frameworks-first', 'endurance'];
 const IDLE_LOAD_MAX = 0.5;
 
 const HELP = `usage: node bench/run.mjs <benchmark> [options]
@@ -20,7 +20,7 @@ const HELP = `usage: node bench/run.mjs <benchmark> [options]
                 baseline-auto (for short, keepalive, blocked, logs and apps), with the ratio of the two
   --seed N      order of the arms, default from the clock; it is kept with the data
   --attempts N  how often a sample is measured that other work disturbs, default 3
-  --kinds a,b   only these kinds of work of the scale benchmark
+  --kinds a,b   only these kinds of work of the scale benchmark, or apps of the frameworks benchmark
   --block-gap N pause in ms between two blocks of the blocked benchmark, default 50
   --quick       a smoke test: one short round, never for the record
   --list        benchmarks and arms, and which arms can run here

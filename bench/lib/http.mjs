@@ -1,5 +1,5 @@
 // A tiny HTTP/1.1 client over raw sockets: it tells how a request failed, which ready-made clients hide.
-// It reads responses that carry Content-Length, which is all that the app under test sends.
+// It reads responses that carry Content-Length, or chunks without trailers, which is all that apps under test send.
 
 import net from 'node:net';
 
@@ -48,11 +48,12 @@ export class Connection {
     const head = this.received.indexOf('\r\n\r\n');
     if (head < 0 || this.settle === null) return;
     const headers = this.received.slice(0, head);
+    if (/\r\ntransfer-encoding: *chunked/i.test(headers) && !this.received.endsWith('\r\n0\r\n\r\n')) return;
     const length = Number(/\r\ncontent-length: *(\d+)/i.exec(headers)?.[1] ?? 0);
     if (this.received.length < head + 4 + length) return;
     const closing = /\r\nconnection: *close/i.test(headers);
     const status = Number(headers.slice(9, 12));
-    this.#finish({ kind: status === 200 ? 'ok' : 'status', status, body: this.received.slice(head + 4, head + 4 + length), closing });
+    this.#finish({ kind: status === 200 ? 'ok' : 'status', status, body: length === 0 ? this.received.slice(head + 4) : this.received.slice(head + 4, head + 4 + length), closing });
   }
 
   /** Names the failure by what the client could see of it. */

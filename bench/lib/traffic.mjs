@@ -12,7 +12,7 @@ const FAILURES_KEPT_MAX = 200;
 
 /**
  * Starts traffic; `stop` ends it and gives the report.
- * @param {{port: number, close: number, kept: number, pauseMs: number, slowEvery: number, slowMs: number}} plan
+ * @param {{port: number, close: number, kept: number, pauseMs: number, slowEvery?: number, slowMs?: number, path?: string}} plan `path` is asked for alone
  */
 export async function startTraffic(plan) {
   const child = fork(SELF, ['traffic'], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
@@ -42,22 +42,23 @@ export async function startTraffic(plan) {
   };
 }
 
-function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs }) {
+function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs, path }) {
   const state = { requests: 0, answered: 0, failures: {}, idleClosed: 0, firstFailures: [], firstSeen: {}, slowest: 0, stopping: false };
-  const note = (answer, kind, startedAt) => {
+  const workerOf = (body) => /"pid":(\d+)/.exec(body)?.[1] ?? body.trim().split(' ').at(-1);
+  /** `worker` is the one that a kept connection was with, as far as it is known. */
+  const note = (answer, kind, startedAt, worker = null) => {
     state.requests += 1;
     state.slowest = Math.max(state.slowest, performance.now() - startedAt);
     if (answer.kind === 'ok') {
       state.answered += 1;
-      const worker = answer.body.trim().split(' ').at(-1);
-      state.firstSeen[worker] ??= String(process.hrtime.bigint());
+      state.firstSeen[workerOf(answer.body)] ??= String(process.hrtime.bigint());
       return;
     }
     const name = `${kind}: ${answer.kind === 'status' ? `status ${answer.status}` : answer.kind}`;
     state.failures[name] = (state.failures[name] ?? 0) + 1;
-    if (state.firstFailures.length < FAILURES_KEPT_MAX) state.firstFailures.push({ name, atNs: String(process.hrtime.bigint()) });
+    if (state.firstFailures.length < FAILURES_KEPT_MAX) state.firstFailures.push({ name, worker, atNs: String(process.hrtime.bigint()) });
   };
-  const pathOf = (i) => (i % slowEvery === 0 ? `/slow?ms=${slowMs}` : '/fast');
+  const pathOf = (i) => path ?? (i % slowEvery === 0 ? `/slow?ms=${slowMs}` : '/fast');
 
   async function closing(index) {
     for (let i = index; !state.stopping; i += 1) {
@@ -70,15 +71,20 @@ function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs }) {
   }
   async function keeping(index) {
     let connection = null;
+    let worker = null;
     for (let i = index; !state.stopping; i += 1) {
       if (connection?.open === false) { // ended while idle, and we know before we ask: any client opens another
         state.idleClosed += 1;
         connection = null;
       }
       const startedAt = performance.now();
-      connection ??= new Connection(port, { localAddress: clientAddress(index) });
+      if (connection === null) {
+        connection = new Connection(port, { localAddress: clientAddress(index) });
+        worker = null;
+      }
       const answer = await connection.request(pathOf(i));
-      note(answer, 'kept', startedAt);
+      note(answer, 'kept', startedAt, worker);
+      if (answer.kind === 'ok') worker = workerOf(answer.body);
       if (answer.closing || !connection.open) {
         connection.close();
         connection = null;
