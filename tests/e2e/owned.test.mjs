@@ -2,15 +2,16 @@
 // what waits in them is served when a worker leaves, dies or stands still.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
+import { release } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 
 import { differentAnswers, freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { MAJORS, nodeBinary } from './lib/nodes.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { isLiving, sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
 /** The versions that have `reusePort`. */
@@ -39,6 +40,33 @@ function alone({ require }) {
     response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
   }).listen({ port, host: '127.0.0.1', exclusive: true });
 }
+
+/** Answers with its pid and stands still when it is told to; Bun and Node.js run it. */
+const SERVER = `
+const headers = (text) => ({ 'Content-Length': String(text.length) });
+const spin = () => { const end = Date.now() + 700; while (Date.now() < end); };
+if (globalThis.Bun) {
+  Bun.serve({ port: Number(process.env.PORT), hostname: '127.0.0.1', reusePort: true, fetch(request) {
+    if (request.url.endsWith('/spin')) spin();
+    return new Response(String(process.pid));
+  } });
+} else {
+  require('http').createServer((request, response) => {
+    if (request.url === '/spin') spin();
+    const text = String(process.pid);
+    response.writeHead(200, headers(text)).end(text);
+  }).listen({ port: Number(process.env.PORT), host: '127.0.0.1', reusePort: true });
+}`;
+
+/** Whether the kernel lets the daemon choose among sockets that are not its own: \`CAP_BPF\` (39), and Linux 5.14. */
+function mayChoose() {
+  const [, capabilities] = /^CapEff:\s*(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  const [major, minor] = release().split('.').map(Number);
+  return (BigInt(`0x${capabilities}`) >> 39n) % 2n === 1n && major * 1000 + minor >= 5014;
+}
+
+/** Where Bun is: \`BUN\`, as it is none of the test's packages. */
+const BUN = process.env.BUN;
 
 /** A request on a connection of its own: when it is made, and all that comes until its end. */
 function rawGet(port) {
@@ -162,4 +190,75 @@ for (const major of MAJORS) {
       assert.deepEqual(failed, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
     }
   });
+}
+
+const RUNTIMES = [
+  { runtime: 'Node 24 without the agent', program: nodeBinary(24), modes: ['cluster', 'fork'] },
+  ...(BUN ? [{ runtime: 'Bun', program: BUN, modes: ['fork'] }] : []),
+];
+for (const { runtime, program, modes } of RUNTIMES) {
+  for (const mode of modes) {
+    describe(`reusePort with ${runtime} in ${mode} mode`, { skip: !mayChoose() && 'CAP_BPF and Linux 5.14 are needed' }, () => {
+      const begin = async (t) => {
+        const forkful = await sandbox(t);
+        const port = await freePort();
+        const path = join(forkful.directory, 'server.js');
+        writeFileSync(path, SERVER);
+        const config = join(forkful.directory, 'app.config.json');
+        writeFileSync(config, JSON.stringify({
+          apps: [{
+            name: 'app', script: path, instances: 2, exec_mode: mode, interpreter: program, agent: false,
+            env: { PORT: String(port) }, listen_timeout: '100s', restart_delay: 0,
+          }],
+        }));
+        await forkful.ok(['start', config]);
+        const pids = async () => (await forkful.jlist('app')).map((worker) => worker.pid);
+        return { forkful, port, pids };
+      };
+
+      test('what waits for a process that is killed is served, and so it is for its successor', async (t) => {
+        const { port, pids } = await begin(t);
+        await differentAnswers(port);
+        for (let n = 0; n < 2; n += 1) {
+          const [killed, left] = await waitUntil('two processes', async () => {
+            const now = await pids();
+            return now.every((pid) => pid > 0 && isLiving(pid)) && (await differentAnswers(port)).join() === now.map(String).sort().join() && now;
+          });
+          for (const pid of [killed, left]) process.kill(pid, 'SIGSTOP');
+          const requests = Array.from({ length: 32 }, () => rawGet(port));
+          await within('all connections to be made', Promise.all(requests.map(({ connected }) => connected)));
+          process.kill(killed, 'SIGKILL');
+          process.kill(left, 'SIGCONT');
+          const answers = await within('all answers', Promise.all(requests.map(({ answer }) => answer)));
+          for (const answer of answers) assert.match(answer, /^HTTP\/1.1 200 [^]*\r\n\r\n\d+$/);
+        }
+      });
+
+      test('what waits for a process that stands still is served by another', async (t) => {
+        const { port, pids } = await begin(t);
+        await differentAnswers(port);
+        const [still, other] = await pids();
+        process.kill(still, 'SIGSTOP');
+        const answers = await within('all answers', Promise.all(Array.from({ length: 100 }, () => rawGet(port).answer)));
+        for (const answer of answers) assert.match(answer, new RegExp(`^HTTP/1.1 200 [^]*\\r\\n\\r\\n${other}$`));
+        process.kill(still, 'SIGCONT');
+        assert.deepEqual((await differentAnswers(port)).map(Number), [still, other].sort((a, b) => String(a).localeCompare(String(b))));
+      });
+
+      test(`${ROUNDS} reloads refuse nobody and lose no connection that waits`, async (t) => {
+        const { forkful, port, pids } = await begin(t);
+        await differentAnswers(port);
+        const load = startLoad({ port, closing: 4, pauseMs: 40, expect: PID });
+        t.after(() => load.stop());
+        for (let n = 0; n < ROUNDS; n += 1) {
+          await forkful.ok(['reload', 'app']);
+          for (const pid of await pids()) await waitUntil('an answer of each', () => load.answers.has(String(pid)));
+        }
+        const { success: _success, reset, ...failed } = await load.stop();
+        assert.deepEqual(failed, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
+        // In fork mode a process is told to end at once; the request that it is answering is the app's to finish.
+        assert.ok(reset <= (mode === 'cluster' ? 0 : ROUNDS * 2 * 4), load.failures.join('\n'));
+      });
+    });
+  }
 }

@@ -6,6 +6,7 @@
 //! - `messages`: what workers say
 //! - `queries`: what they listen on
 //! - [`listening`]: the sockets of one address
+//! - `own`: sockets that workers have opened by themselves
 //! - [`connections`]: the daemon's copies of accepted connections
 //! - `conversation`: what apps say to their primary, and what they are told
 //! - `upkeep`: what the supervisor asks of single workers
@@ -17,6 +18,7 @@ mod conversation;
 mod driver;
 mod listening;
 mod messages;
+mod own;
 mod queries;
 mod token;
 mod upkeep;
@@ -41,6 +43,7 @@ use crate::channel::Channel;
 use crate::protocol::incoming::{AgentReport, NodeVersion};
 use connections::Connections;
 use listening::{ListenKey, Listening};
+use own::OwnGroups;
 use token::Token;
 
 pub use conversation::{MESSAGE_BYTES_MAX, MessageRefused};
@@ -142,6 +145,15 @@ enum OtherEnd {
     Open,
 }
 
+/// What agents are told of times.
+#[derive(Debug, Default)]
+struct Times {
+    /// How often they report, if at all.
+    reports_every: Option<Duration>,
+    /// How long workers have to leave, if that is known.
+    drain_timeout: Option<Duration>,
+}
+
 /// See the module's documentation.
 pub struct Primary {
     config: PrimaryConfig,
@@ -154,15 +166,13 @@ pub struct Primary {
     /// Which listening a query means.
     by_key: HashMap<ListenKey, ListeningId>,
     connections: Connections,
+    own: OwnGroups,
     next_reply: u64,
     /// Addresses, for people, that were given up in this call.
     given_up: Vec<String>,
     /// Whether what apps say to their primary is wanted.
     hears_messages: bool,
-    /// How often agents report, if at all.
-    reports_every: Option<Duration>,
-    /// How long workers have to leave, if that is known.
-    drain_timeout: Option<Duration>,
+    times: Times,
     events: VecDeque<PrimaryEvent>,
     /// What another daemon has to know is not any more what was written down.
     has_changed: bool,
@@ -184,11 +194,11 @@ impl Primary {
             listenings: BTreeMap::new(),
             by_key: HashMap::new(),
             connections: Connections::default(),
+            own: OwnGroups::default(),
             next_reply: 0,
             given_up: Vec::new(),
             hears_messages: false,
-            reports_every: None,
-            drain_timeout: None,
+            times: Times::default(),
             events: VecDeque::new(),
             has_changed: false,
         }
@@ -237,18 +247,21 @@ impl Primary {
 
     /// No new connections for this worker; those in its queue go to others.
     pub fn close_traffic(&mut self, id: WorkerId, now: Time) {
+        self.own_leaves(id, now);
         self.step(Input::CloseTraffic(id), now);
     }
 
     /// Lets a worker finish: its traffic is closed, its agent makes every response the last of its
     /// connection, then it is told to disconnect. Gives the addresses, for people, that the app has left with it.
     pub fn drain(&mut self, id: WorkerId, now: Time) -> Vec<String> {
+        self.own_leaves(id, now);
         self.step(Input::Drain(id), now);
         std::mem::take(&mut self.given_up)
     }
 
     /// The worker's process has exited: what it had not acknowledged goes to others.
     pub fn detach(&mut self, id: WorkerId, now: Time) {
+        self.own_ended(id, now);
         self.dispatcher.exited(id);
         self.read_all(id, now);
         self.remove(id, OtherEnd::Closed, now);
@@ -288,7 +301,7 @@ impl Primary {
     /// How long the shares of workers take to rise that begin to serve from now on, and how long a drain may take.
     pub fn set_times(&mut self, slow_start: Duration, drain_timeout: Duration) {
         self.dispatcher.set_slow_start(slow_start);
-        self.drain_timeout = Some(drain_timeout);
+        self.times.drain_timeout = Some(drain_timeout);
     }
 
     /// Another owner for the files of unix sockets, and another lowest port, for what is bound from now on.
@@ -305,6 +318,7 @@ impl Primary {
 
     /// No worker is left and none will come: all addresses are given up.
     pub fn close_all(&mut self) {
+        self.give_up_own();
         // Nothing of this depends on time.
         self.step(Input::CloseAll, Time::default());
     }
@@ -364,6 +378,7 @@ impl Primary {
             Token::Member { listening, member } => {
                 self.step(Input::MemberReady { listening: ListeningId(listening), member }, now);
             }
+            Token::Own { group, place: _ } => self.on_own_ready(group, now),
         }
         self.drop_broken(now);
     }
@@ -379,6 +394,7 @@ impl Primary {
 
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) {
+        self.look_at_own(now);
         for chore in Chore::ALL {
             self.step(Input::Due(chore), now);
         }
@@ -387,7 +403,7 @@ impl Primary {
 
     /// When [`Self::on_time`] wants to be called; `None` while there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
-        self.dispatcher.next_wake()
+        self.dispatcher.next_wake().into_iter().chain(self.next_own_look()).min()
     }
 
     fn remove(&mut self, id: WorkerId, other_end: OtherEnd, now: Time) {

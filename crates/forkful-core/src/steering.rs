@@ -8,6 +8,7 @@
 //! - [`queue`]: when the connections in a worker's queue go to another worker.
 //! - [`evenness`]: when connections that clients keep move to another worker.
 //! - [`level`]: how many turns each worker gets in the kernel's choice.
+//! - [`own_sockets`]: sockets that workers have opened by themselves.
 //! - [`slow_start`]: how the share of a new worker rises.
 
 pub mod address;
@@ -15,6 +16,7 @@ mod auto;
 pub mod blocked;
 pub mod evenness;
 pub mod level;
+pub mod own_sockets;
 pub mod queue;
 pub mod slow_start;
 mod suspicion;

@@ -2,6 +2,7 @@
 //!
 //! Errors keep their `raw_os_error`, so that a worker sees the same code that its own `bind` would give.
 
+mod adopted;
 mod group;
 mod query;
 mod round_robin;
@@ -9,6 +10,7 @@ mod single;
 mod steer;
 mod unix;
 
+pub use adopted::{AdoptedGroup, shared_listeners_of};
 pub use group::{MEMBERS_MAX, TcpGroup};
 pub use query::{accept, cookie, local_addr, queue_length, unprivileged_from};
 pub use single::{bind_tcp_shared, bind_udp};

@@ -12,6 +12,7 @@ mod stat;
 pub use connections::{Connection, connections_at};
 pub use limits::{open_files_limit, raise_open_files_limit};
 pub use memory::proportional_bytes;
+pub(crate) use sockets::tcp_listener_numbers;
 pub use sockets::{
     ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes, user_name,
 };

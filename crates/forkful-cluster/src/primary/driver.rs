@@ -85,7 +85,7 @@ impl Primary {
                     Some(listening) => self.listenings.get(&listening)?.closed_as(),
                     None => None,
                 };
-                let within_ms = self.drain_timeout.map(|timeout| timeout.as_millis() as u64);
+                let within_ms = self.times.drain_timeout.map(|timeout| timeout.as_millis() as u64);
                 outgoing::agent_drain(IDLE_GRACE_MS, within_ms, closes.as_slice())
             }
             Message::Disconnect { seq } => outgoing::disconnect(seq),

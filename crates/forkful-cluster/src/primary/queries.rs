@@ -190,6 +190,7 @@ impl Primary {
 
     /// The worker has been told to end.
     pub fn stopping(&mut self, id: WorkerId, now: Time) {
+        self.own_leaves(id, now);
         self.step(Event::Stopping(id), now);
     }
 

@@ -14,10 +14,10 @@ use crate::protocol::outgoing;
 impl Primary {
     /// Has the agents of all workers report so often; `None` ends it. Workers without an agent stay silent.
     pub fn want_reports(&mut self, every: Option<Duration>, now: Time) {
-        if self.reports_every == every {
+        if self.times.reports_every == every {
             return;
         }
-        self.reports_every = every;
+        self.times.reports_every = every;
         for id in self.dispatcher.with_agent().collect::<Vec<_>>() {
             self.order_reports(id, now);
         }
@@ -30,13 +30,13 @@ impl Primary {
             self.events.push_back(PrimaryEvent::Greeted { worker: id, node });
             self.step(Event::Greeted(id), now);
         }
-        if self.reports_every.is_some() {
+        if self.times.reports_every.is_some() {
             self.order_reports(id, now);
         }
     }
 
     fn order_reports(&mut self, id: WorkerId, now: Time) {
-        let every_ms = self.reports_every.map_or(0, |every| every.as_millis() as u64);
+        let every_ms = self.times.reports_every.map_or(0, |every| every.as_millis() as u64);
         self.send(id, outgoing::agent_report(every_ms), now);
     }
 

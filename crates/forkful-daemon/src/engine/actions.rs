@@ -10,6 +10,7 @@ use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of}
 use super::app::{AppId, Leave, ProcessKey};
 use super::faults::{Ours, listen_fault, report_text};
 use super::jobs::JobId;
+use super::readiness::SOCKETS_LOOKS;
 use super::{Engine, Phase};
 use crate::code_cache::CodeCache;
 
@@ -62,6 +63,9 @@ impl Engine {
             Effect::Kill(slot, generation) => self.order_signal(app, slot, generation, 9),
             Effect::OpenTraffic(slot, generation) => {
                 self.with_workers(app, slot, generation, |primary, worker| primary.open(worker, now));
+                if let Some(entry) = self.apps.get_mut(app) {
+                    entry.adopt_sockets(slot, generation, SOCKETS_LOOKS, now);
+                }
             }
             Effect::CloseTraffic(slot, generation) => {
                 self.with_workers(app, slot, generation, |primary, worker| {

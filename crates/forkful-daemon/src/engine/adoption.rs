@@ -26,6 +26,7 @@ use super::groups::find_group;
 use super::launch::CHANNEL_FD;
 use super::lifecycle::log_streams;
 use super::processes::Processes;
+use super::readiness::SOCKETS_LOOKS;
 use super::starting::Starts;
 use super::written::{WrittenApp, WrittenPlace, WrittenProcess};
 use crate::logs::LogService;
@@ -113,6 +114,11 @@ impl Owners<'_> {
             }
         }
         entry.primary.taken_up(self.now);
+        let slots = entry.supervisor.slots().iter();
+        let online: Vec<_> = slots.filter_map(|(slot, record)| Some((*slot, record.online()?))).collect();
+        for (slot, generation) in online {
+            entry.adopt_sockets(slot, generation, SOCKETS_LOOKS, self.now);
+        }
         let there = entry.places.iter().flat_map(|(slot, place)| {
             place.processes.keys().map(|generation| Adopted {
                 slot: *slot,

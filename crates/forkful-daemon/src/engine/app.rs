@@ -56,6 +56,8 @@ pub(crate) struct App {
     pub(crate) out_of_memory_kills: u64,
     /// What its workers expect of a primary and do not get, as far as the daemon's log has it.
     pub(crate) told_lacks: BTreeSet<Lack>,
+    /// Whether it was said that sockets which its processes share by themselves cannot be taken care of.
+    pub(super) told_adoption: bool,
 }
 
 /// What belongs to a slot outside its supervisor: its worker's id and files, and the processes that live in it.
@@ -91,6 +93,8 @@ pub(crate) enum Leave {
 pub(crate) enum Later {
     /// Look again whether a tree is gone.
     ClearTree(u16, Generation),
+    /// Look again what a process has opened by itself; so many looks may follow.
+    AdoptSockets(u16, Generation, u8),
 }
 
 impl AsRef<AppSupervisor> for App {
@@ -119,6 +123,7 @@ impl App {
             cpu: CpuSample::default(),
             out_of_memory_kills: 0,
             told_lacks: BTreeSet::new(),
+            told_adoption: false,
         }
     }
 
@@ -390,7 +395,7 @@ impl Laters {
 impl Later {
     fn slot(self) -> u16 {
         match self {
-            Self::ClearTree(slot, _) => slot,
+            Self::ClearTree(slot, _) | Self::AdoptSockets(slot, ..) => slot,
         }
     }
 }

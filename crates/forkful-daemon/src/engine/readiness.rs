@@ -1,15 +1,24 @@
 //! What processes listen on: through the primary, and by themselves.
 
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket};
 use forkful_core::spec::Mode;
 use forkful_core::supervisor::Event;
+use forkful_os::listener::shared_listeners_of;
 use forkful_os::procinfo::{self, ListeningSocket};
 
-use super::app::{App, ListenFault, Process};
+use super::app::{App, Later, ListenFault, Process};
 use super::launch::{inspect_port, inspector_number};
 use super::processes::Processes;
+
+/// How often a process is looked at that has opened no socket by itself, and the first pause; the next ones double.
+pub(super) const SOCKETS_LOOKS: u8 = 6;
+const SOCKETS_PAUSE: Duration = Duration::from_secs(1);
 
 impl App {
     /// Looks at what a process listens on; nothing when it has ended.
@@ -49,6 +58,46 @@ impl App {
         let family = if compiles { processes.family(process, now) } else { Vec::new() };
         let kinds = family.iter().filter_map(|pid| own_socket_of(self, process, *pid));
         own_socket(self, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
+    }
+
+    /// Takes duplicates of the sockets that a process has opened by itself and shares with others of the app (`reusePort`), so
+    /// that nothing is lost that waits in them. A process that has none (yet) is looked at again later, `looks` times. Where it
+    /// is not permitted, the log says so once.
+    pub(super) fn adopt_sockets(&mut self, slot: u16, generation: Generation, looks: u8, now: Time) {
+        let Some(process) = self.process(slot, generation).filter(|process| process.ended.is_none()) else {
+            return;
+        };
+        let worker = process.worker;
+        let is_online = self.supervisor.slot(slot).is_some_and(|record| record.online() == Some(generation));
+        if looks < SOCKETS_LOOKS && !is_online {
+            return;
+        }
+        let is_served = |worker| self.primary.has_asked(worker) || self.primary.has_agent(worker);
+        if self.workers_of(slot, generation).into_iter().any(is_served) {
+            return;
+        }
+        let sockets = shared_listeners_of(process.child.pidfd.as_fd(), process.child.pid);
+        let adopted = match sockets {
+            Ok(sockets) if sockets.is_empty() => {
+                if let Some(looks) = looks.checked_sub(1) {
+                    let pause = SOCKETS_PAUSE * (1 << SOCKETS_LOOKS.saturating_sub(looks + 1));
+                    self.later.plan(now + pause, Later::AdoptSockets(slot, generation, looks));
+                }
+                return;
+            }
+            Ok(sockets) => self.primary.adopt(worker, sockets, now),
+            // It has ended, or it is another user's.
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = adopted
+            && !std::mem::replace(&mut self.told_adoption, true)
+        {
+            let name = &self.spec().name;
+            log_line!(
+                "forkful: {name}: its processes share a port by themselves (reusePort), and what waits in the queue of one that                  dies or stands still is not given to another: {error}; it takes CAP_BPF and the right to trace the processes"
+            );
+        }
     }
 
     /// Whether a process that listens is still not ready, because an address is missing: one on which the process before it

@@ -47,6 +47,12 @@ impl Engine {
     fn do_later(&mut self, app: AppId, later: Later) {
         match later {
             Later::ClearTree(slot, generation) => self.starts.work.clear(app, slot, generation),
+            Later::AdoptSockets(slot, generation, looks) => {
+                let now = self.clock.now();
+                if let Some(entry) = self.apps.get_mut(app) {
+                    entry.adopt_sockets(slot, generation, looks, now);
+                }
+            }
         }
     }
 

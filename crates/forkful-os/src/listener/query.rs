@@ -51,6 +51,11 @@ pub fn queue_length(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(int_at(&info, UNACKED))
 }
 
+/// Whether a socket listens.
+pub(super) fn accepting(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(rustix::net::sockopt::socket_acceptconn(fd)?)
+}
+
 /// The address that a TCP or UDP socket is bound to; `EAFNOSUPPORT` for other families.
 pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let address = rustix::net::getsockname(fd)?;

@@ -7,18 +7,24 @@
 use std::ffi::c_long;
 use std::io;
 use std::mem::size_of_val;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::group::MEMBERS_MAX;
 
 const MAP_CREATE: c_long = 0;
 const MAP_UPDATE: c_long = 2;
+const MAP_DELETE: c_long = 3;
 const PROGRAM_LOAD: c_long = 5;
 
 const MAP_ARRAY: u32 = 2;
 const MAP_REUSEPORT_SOCKARRAY: u32 = 20;
 const PROGRAM_SK_REUSEPORT: u32 = 21;
+/// The default (`BPF_SK_REUSEPORT_SELECT`), and `BPF_SK_REUSEPORT_SELECT_OR_MIGRATE`.
+const SELECT: u32 = 0;
+const SELECT_OR_MIGRATE: u32 = 40;
+/// Which word of the attributes of a program has its type of attachment as the upper half.
+const ATTACH_TYPE_WORD: usize = 8;
 
 const CALL_MAP_LOOKUP: i32 = 1;
 const CALL_SELECT_REUSEPORT: i32 = 82;
@@ -43,10 +49,19 @@ pub(super) struct RoundRobin {
 impl RoundRobin {
     /// Makes the maps and loads the program.
     pub(super) fn load() -> io::Result<Self> {
+        Self::load_as(SELECT)
+    }
+
+    /// The same for a program that also chooses where connections go whose socket is closed (Linux 5.14).
+    pub(super) fn load_migrating() -> io::Result<Self> {
+        Self::load_as(SELECT_OR_MIGRATE)
+    }
+
+    fn load_as(attachment: u32) -> io::Result<Self> {
         let sockets = create_map(MAP_REUSEPORT_SOCKARRAY, 8, MEMBERS_MAX as u32)?;
         let list = create_map(MAP_ARRAY, size_of_val(&[0_u32; MEMBERS_MAX + 1]) as u32, 1)?;
         let turn = create_map(MAP_ARRAY, 4, 1)?;
-        let program = load(&assemble(turn.as_raw_fd(), list.as_raw_fd(), sockets.as_raw_fd()))?;
+        let program = load(&assemble(turn.as_raw_fd(), list.as_raw_fd(), sockets.as_raw_fd()), attachment)?;
         Ok(Self { program, sockets, list, registered: AtomicUsize::new(0), attached: AtomicBool::new(false) })
     }
 
@@ -54,22 +69,53 @@ impl RoundRobin {
     pub(super) fn steer(&self, members: &[OwnedFd], listed: &[u16]) -> io::Result<()> {
         let before = self.registered.load(Ordering::Relaxed);
         for (index, member) in members.iter().enumerate().skip(before) {
-            update(&self.sockets, index as u32, &(member.as_raw_fd() as u64))?;
+            self.register(index, member.as_fd())?;
             self.registered.store(index + 1, Ordering::Relaxed);
         }
+        self.list(listed)?;
+        members.first().map_or(Ok(()), |first| self.attach_once(first.as_fd()))
+    }
+
+    /// Says which socket has an index.
+    pub(super) fn register(&self, index: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        update(&self.sockets, index as u32, &(socket.as_raw_fd() as u64))
+    }
+
+    /// No socket has the index any more.
+    pub(super) fn forget(&self, index: usize) -> io::Result<()> {
+        let key = index as u32;
+        let mut attributes: Attributes = [0; 16];
+        attributes[0] = words(self.sockets.as_raw_fd() as u32, 0);
+        attributes[1] = (&raw const key) as u64;
+        // SAFETY: the key is valid for its four bytes.
+        unsafe { bpf(MAP_DELETE, &attributes) }?;
+        Ok(())
+    }
+
+    /// Says which indexes take turns.
+    pub(super) fn list(&self, listed: &[u16]) -> io::Result<()> {
         let mut value = [0_u32; MEMBERS_MAX + 1];
         let length = listed.len().min(MEMBERS_MAX);
         value[0] = length as u32;
         for (place, index) in value[1..].iter_mut().zip(&listed[..length]) {
             *place = u32::from(*index);
         }
-        update(&self.list, 0, &value)?;
-        let Some(first) = members.first().filter(|_| !self.attached.load(Ordering::Relaxed)) else {
+        update(&self.list, 0, &value)
+    }
+
+    /// Has the group of a socket run the program, unless it does.
+    pub(super) fn attach_once(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if self.attached.load(Ordering::Relaxed) {
             return Ok(());
-        };
-        attach(std::os::fd::AsFd::as_fd(first), &self.program)?;
+        }
+        self.attach_to(socket)?;
         self.attached.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Has the group of a socket run the program, in place of any other.
+    pub(super) fn attach_to(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        attach(socket, &self.program)
     }
 
     /// Another program has taken this one's place.
@@ -115,13 +161,14 @@ fn update<T: Copy>(map: &OwnedFd, key: u32, value: &T) -> io::Result<()> {
     Ok(())
 }
 
-fn load(program: &[u64]) -> io::Result<OwnedFd> {
+fn load(program: &[u64], attachment: u32) -> io::Result<OwnedFd> {
     // Nothing that the program calls asks for another licence.
     let license = c"MIT";
     let mut attributes: Attributes = [0; 16];
     attributes[0] = words(PROGRAM_SK_REUSEPORT, program.len() as u32);
     attributes[1] = program.as_ptr() as u64;
     attributes[2] = license.as_ptr() as u64;
+    attributes[ATTACH_TYPE_WORD] = words(0, attachment);
     // SAFETY: both pointers are valid for what the kernel reads: the counted instructions, and a C string.
     let fd = unsafe { bpf(PROGRAM_LOAD, &attributes) }?;
     // SAFETY: a new descriptor that nobody else has.

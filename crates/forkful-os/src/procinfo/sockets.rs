@@ -92,14 +92,36 @@ fn holder_of(inodes: &HashMap<u64, SocketAddr>) -> Option<(u32, SocketAddr)> {
 
 /// The inodes of all sockets that a process has open. `EACCES` when it is another user's.
 pub fn socket_inodes(pid: u32) -> io::Result<HashSet<u64>> {
-    let mut inodes = HashSet::new();
+    Ok(socket_numbers(pid)?.into_iter().map(|(_, inode)| inode).collect())
+}
+
+/// The descriptors of a process that are sockets, and their inodes.
+fn socket_numbers(pid: u32) -> io::Result<Vec<(i32, u64)>> {
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
         // One that was closed meanwhile is simply not there.
-        let Ok(target) = entry.and_then(|entry| std::fs::read_link(entry.path())) else { continue };
-        let number = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
-        inodes.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        let Ok((name, target)) =
+            entry.and_then(|entry| Ok((entry.file_name(), std::fs::read_link(entry.path())?)))
+        else {
+            continue;
+        };
+        let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
+        let inode = inode.and_then(|number| number.parse().ok());
+        found.extend(name.to_str().and_then(|name| name.parse().ok()).zip(inode));
     }
-    Ok(inodes)
+    Ok(found)
+}
+
+/// The descriptors by which a process listens on TCP ports, each socket once. `EACCES` when it is another user's.
+pub(crate) fn tcp_listener_numbers(pid: u32) -> io::Result<Vec<i32>> {
+    let mut numbers = socket_numbers(pid)?;
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let listeners: HashSet<u64> = tcp_listeners(0)?.into_iter().map(|socket| socket.inode).collect();
+    let mut seen = HashSet::new();
+    numbers.retain(|(_, inode)| listeners.contains(inode) && seen.insert(*inode));
+    Ok(numbers.into_iter().map(|(number, _)| number).collect())
 }
 
 /// TCP listeners, by the diagnostics or, where those are missing, by the slower text files.

@@ -1,0 +1,159 @@
+//! Sockets that workers have opened by themselves with `SO_REUSEPORT`. What becomes of them is decided by
+//! [`forkful_core::steering::own_sockets`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use forkful_core::Time;
+use forkful_core::steering::own_sockets::{Action, Event, OwnSockets};
+use forkful_dispatch::WorkerId;
+use forkful_os::listener::{self, AdoptedGroup};
+use forkful_os::reactor::{Interest, Reactor};
+
+use super::{Primary, Token};
+
+/// Ports that the workers of an app may share by themselves; those above are left to the workers.
+const GROUPS_MAX: usize = 64;
+
+/// The sockets of each port, by numbers that no other port of the app has had.
+#[derive(Debug, Default)]
+pub(super) struct OwnGroups {
+    groups: BTreeMap<usize, OwnGroup>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct OwnGroup {
+    address: SocketAddr,
+    sockets: AdoptedGroup,
+    state: OwnSockets<WorkerId>,
+    /// The reactor's token of the first place; those of the others follow.
+    token: u64,
+}
+
+/// Sockets that are no worker's own by the protocol.
+impl Primary {
+    /// Takes duplicates in of sockets that a worker has opened by itself. On an error the rest is the worker's alone.
+    pub fn adopt(&mut self, worker: WorkerId, sockets: Vec<OwnedFd>, now: Time) -> io::Result<()> {
+        for socket in sockets {
+            let address = listener::local_addr(socket.as_fd())?;
+            let found = self.own.groups.iter().find(|(_, group)| group.address == address);
+            let number = match found.map(|(number, _)| *number) {
+                Some(number) => number,
+                None if self.own.groups.len() >= GROUPS_MAX => continue,
+                None => self.add_own_group(address)?,
+            };
+            if let Some(group) = self.own.groups.get_mut(&number) {
+                group.take_in(worker, socket, &self.reactor, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_own_group(&mut self, address: SocketAddr) -> io::Result<usize> {
+        let number = self.own.next;
+        let token = Token::Own { group: number, place: 0 }.encode(self.config.token_base);
+        let (sockets, state) = (AdoptedGroup::new()?, OwnSockets::default());
+        self.own.next += 1;
+        self.own.groups.insert(number, OwnGroup { address, sockets, state, token });
+        Ok(number)
+    }
+
+    pub(super) fn own_leaves(&mut self, worker: WorkerId, now: Time) {
+        self.tell_own(Event::Leaves(worker), now);
+    }
+
+    pub(super) fn own_ended(&mut self, worker: WorkerId, now: Time) {
+        self.tell_own(Event::Ended(worker), now);
+    }
+
+    fn tell_own(&mut self, event: Event<WorkerId>, now: Time) {
+        for group in self.own.groups.values_mut() {
+            group.step(event, &self.reactor, now);
+        }
+    }
+
+    /// A connection waits after a pause.
+    pub(super) fn on_own_ready(&mut self, group: usize, now: Time) {
+        if let Some(group) = self.own.groups.get_mut(&group) {
+            group.step(Event::Woken, &self.reactor, now);
+        }
+    }
+
+    pub(super) fn next_own_look(&self) -> Option<Time> {
+        self.own.groups.values().filter_map(|group| group.state.next_look()).min()
+    }
+
+    pub(super) fn look_at_own(&mut self, now: Time) {
+        for group in self.own.groups.values_mut() {
+            if group.state.next_look().is_some_and(|at| at <= now) {
+                group.look(&self.reactor, now);
+            }
+        }
+    }
+
+    /// No worker will come: what waits has nobody to go to.
+    pub(super) fn give_up_own(&mut self) {
+        for (_, group) in std::mem::take(&mut self.own.groups) {
+            group.state.places().for_each(|place| group.forget(place, &self.reactor));
+        }
+    }
+}
+
+impl OwnGroup {
+    fn take_in(&mut self, worker: WorkerId, socket: OwnedFd, reactor: &Reactor, now: Time) -> io::Result<()> {
+        let place = self.sockets.add(socket)?;
+        if let Some(socket) = self.sockets.socket(place) {
+            reactor.add(socket, self.token + place as u64, Interest::READ_ONCE)?;
+        }
+        self.step(Event::Joined { place: place as u16, worker }, reactor, now);
+        Ok(())
+    }
+
+    fn look(&mut self, reactor: &Reactor, now: Time) {
+        for place in self.state.places().collect::<Vec<_>>() {
+            let length = self.sockets.queue(usize::from(place)).unwrap_or(0);
+            self.step(Event::Queue { place, length }, reactor, now);
+        }
+        self.step(Event::Looked, reactor, now);
+    }
+
+    fn step(&mut self, event: Event<WorkerId>, reactor: &Reactor, now: Time) {
+        for action in self.state.step(event, now) {
+            self.perform(action, reactor);
+        }
+    }
+
+    fn perform(&mut self, action: Action, reactor: &Reactor) {
+        match action {
+            // What fails leaves the choice as it was: the worker's socket is served by the worker.
+            Action::Steer(places) => {
+                let _as_before = self.sockets.steer(&places);
+            }
+            Action::Flush(place) => {
+                let _as_before = self.sockets.flush(usize::from(place));
+            }
+            Action::Release(place) => {
+                self.forget(place, reactor);
+                self.sockets.remove(usize::from(place));
+            }
+            Action::Watch => {
+                for place in self.state.places() {
+                    if let Some(socket) = self.sockets.socket(usize::from(place)) {
+                        let token = self.token + u64::from(place);
+                        let _silent = reactor.modify(socket, token, Interest::READ_ONCE);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The socket is open in its owner, too, and would be reported for ever.
+    fn forget(&self, place: u16, reactor: &Reactor) {
+        if let Some(socket) = self.sockets.socket(usize::from(place)) {
+            let _gone = reactor.remove(socket);
+        }
+    }
+}

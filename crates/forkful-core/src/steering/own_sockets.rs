@@ -1,0 +1,321 @@
+//! Sockets of one port that workers have opened by themselves (`SO_REUSEPORT`), without the primary: which of them get new
+//! connections, and when what waits in the queue of one goes to the others.
+//!
+//! Such a worker answers no probe. All that is seen of it is the length of its queue, so a worker stands still when its queue
+//! does not get shorter while another worker's is empty. It is tried again after [`TRY_AGAIN`]; a try costs few clients
+//! [`LOOK_EVERY`] times [`STUCK_LOOKS`].
+//!
+//! The socket of the last worker is held when the worker ends: what waits in it goes to the next worker that listens.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Time;
+
+/// Between two looks at the queues while connections come.
+pub const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Looks in a row at a queue that is filled and no shorter than before.
+pub const STUCK_LOOKS: u8 = 3;
+/// Looks end so long after the last connection that was seen to wait.
+pub const LOOK_FOR: Duration = Duration::from_millis(100);
+/// A worker that stands still gets connections again after this.
+pub const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// What has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<Id> {
+    /// The socket of a worker was taken in at this place.
+    Joined {
+        place: u16,
+        worker: Id,
+    },
+    /// The worker is to get no more connections: it leaves.
+    Leaves(Id),
+    /// The worker's process is gone.
+    Ended(Id),
+    /// The first connection after a pause is waiting.
+    Woken,
+    /// The length of a queue, for each place in turn; [`Self::Looked`] follows.
+    Queue {
+        place: u16,
+        length: u32,
+    },
+    Looked,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// These places get new connections, in turn.
+    Steer(Vec<u16>),
+    /// What waits at this place goes to the others.
+    Flush(u16),
+    /// Close the duplicate of this place: its owner, if there is one, has it alone.
+    Release(u16),
+    /// Wake us when a connection waits at one of the places.
+    Watch,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Serving {
+        stuck_looks: u8,
+    },
+    Stuck {
+        until: Time,
+    },
+    /// The last worker leaves, or is gone: the queue is kept for the next worker.
+    Held,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Member<Id> {
+    worker: Id,
+    state: State,
+    queue: u32,
+    before: u32,
+}
+
+/// The sockets of a port. `Id` names a worker.
+#[derive(Debug, Clone)]
+pub struct OwnSockets<Id> {
+    members: BTreeMap<u16, Member<Id>>,
+    steered: Vec<u16>,
+    /// The next look, and when looks end; `None` while no connections come.
+    looks: Option<(Time, Time)>,
+}
+
+impl<Id> Default for OwnSockets<Id> {
+    fn default() -> Self {
+        Self { members: BTreeMap::new(), steered: Vec::new(), looks: None }
+    }
+}
+
+impl<Id: Copy + PartialEq> OwnSockets<Id> {
+    /// One step.
+    pub fn step(&mut self, event: Event<Id>, now: Time) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            Event::Joined { place, worker } => {
+                let state = State::Serving { stuck_looks: 0 };
+                self.members.insert(place, Member { worker, state, queue: 0, before: 0 });
+                self.steer(&mut actions);
+                self.release(|member| member.state == State::Held, &mut actions);
+                actions.push(Action::Watch);
+            }
+            Event::Leaves(worker) | Event::Ended(worker) => self.leave(worker, &mut actions),
+            Event::Woken => {
+                if self.looks.is_none() && self.has_others() {
+                    self.looks = Some((now + LOOK_EVERY, now + LOOK_FOR));
+                }
+            }
+            Event::Queue { place, length } => {
+                if let Some(member) = self.members.get_mut(&place) {
+                    member.before = std::mem::replace(&mut member.queue, length);
+                }
+            }
+            Event::Looked => self.judge(now, &mut actions),
+        }
+        actions
+    }
+
+    /// When the queues are to be looked at.
+    pub fn next_look(&self) -> Option<Time> {
+        self.looks.map(|(next, _)| next)
+    }
+
+    /// The places that are looked at.
+    pub fn places(&self) -> impl Iterator<Item = u16> {
+        self.members.keys().copied()
+    }
+
+    /// Whether it has no socket.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    fn has_others(&self) -> bool {
+        self.members.values().filter(|member| member.state != State::Held).count() > 1
+    }
+
+    fn leave(&mut self, worker: Id, actions: &mut Vec<Action>) {
+        let stays = |member: &Member<Id>| member.worker != worker && member.state != State::Held;
+        if !self.members.values().any(stays) {
+            let its = self.members.values_mut().filter(|member| member.worker == worker);
+            its.for_each(|member| member.state = State::Held);
+            self.looks = None;
+            return;
+        }
+        // Its queue goes to the listed ones when its owner closes it, or has closed it.
+        let goes = self.places_of(|member| member.worker == worker);
+        self.members.retain(|_, member| member.worker != worker);
+        self.steer(actions);
+        actions.extend(goes.into_iter().map(Action::Release));
+        if !self.has_others() {
+            self.looks = None;
+        }
+    }
+
+    /// One look at all queues.
+    fn judge(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let Some((_, until)) = self.looks else { return };
+        let is_free =
+            |member: &Member<Id>| member.queue == 0 && matches!(member.state, State::Serving { .. });
+        let some_free = self.members.values().any(is_free);
+        let mut flushed = Vec::new();
+        for (place, member) in &mut self.members {
+            let waits = member.queue > 0 && member.queue >= member.before;
+            match &mut member.state {
+                State::Serving { stuck_looks } if waits => {
+                    *stuck_looks = stuck_looks.saturating_add(1);
+                    if *stuck_looks >= STUCK_LOOKS && some_free {
+                        member.state = State::Stuck { until: now + TRY_AGAIN };
+                        flushed.push(*place);
+                    }
+                }
+                State::Serving { stuck_looks } => *stuck_looks = 0,
+                State::Stuck { until } if *until <= now => member.state = State::Serving { stuck_looks: 0 },
+                State::Stuck { .. } if member.queue > 0 && some_free => flushed.push(*place),
+                State::Stuck { .. } | State::Held => {}
+            }
+        }
+        self.steer(actions);
+        for place in flushed {
+            if let Some(member) = self.members.get_mut(&place) {
+                (member.queue, member.before) = (0, 0);
+            }
+            actions.push(Action::Flush(place));
+        }
+        let is_busy = |member: &Member<Id>| member.queue > 0 || matches!(member.state, State::Stuck { .. });
+        let until = if self.members.values().any(is_busy) { now + LOOK_FOR } else { until };
+        self.looks = (now < until).then_some((now + LOOK_EVERY, until));
+        if self.looks.is_none() {
+            actions.push(Action::Watch);
+        }
+    }
+
+    /// New connections go to those that serve; to all when all stand still.
+    fn steer(&mut self, actions: &mut Vec<Action>) {
+        let mut serving = self.places_of(|member| matches!(member.state, State::Serving { .. }));
+        if serving.is_empty() {
+            serving = self.places_of(|member| member.state != State::Held);
+        }
+        if !serving.is_empty() && serving != self.steered {
+            self.steered.clone_from(&serving);
+            actions.push(Action::Steer(serving));
+        }
+    }
+
+    fn release(&mut self, which: impl Fn(&Member<Id>) -> bool, actions: &mut Vec<Action>) {
+        let places = self.places_of(&which);
+        self.members.retain(|_, member| !which(member));
+        actions.extend(places.into_iter().map(Action::Release));
+    }
+
+    fn places_of(&self, which: impl Fn(&Member<Id>) -> bool) -> Vec<u16> {
+        self.members.iter().filter(|(_, member)| which(member)).map(|(place, _)| *place).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sockets with one worker each, of the same number as its place.
+    fn with(count: u16) -> OwnSockets<u16> {
+        let mut sockets = OwnSockets::default();
+        for place in 0..count {
+            sockets.step(Event::Joined { place, worker: place }, at(0));
+        }
+        sockets
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::from_start(Duration::from_millis(ms))
+    }
+
+    /// One look, at these lengths.
+    fn look(sockets: &mut OwnSockets<u16>, lengths: &[u32], ms: u64) -> Vec<Action> {
+        for (place, length) in (0..).zip(lengths) {
+            assert_eq!(sockets.step(Event::Queue { place, length: *length }, at(ms)), []);
+        }
+        sockets.step(Event::Looked, at(ms))
+    }
+
+    #[test]
+    fn each_socket_that_joins_gets_connections() {
+        let mut sockets = OwnSockets::default();
+        let joined = |place| Event::Joined { place, worker: place };
+        assert_eq!(sockets.step(joined(0), at(0)), [Action::Steer(vec![0]), Action::Watch]);
+        assert_eq!(sockets.step(joined(1), at(0)), [Action::Steer(vec![0, 1]), Action::Watch]);
+    }
+
+    #[test]
+    fn one_that_leaves_or_ends_is_let_go_while_others_serve() {
+        for event in [Event::Leaves(0), Event::Ended(0)] {
+            let mut sockets = with(2);
+            assert_eq!(sockets.step(event, at(1)), [Action::Steer(vec![1]), Action::Release(0)]);
+            assert_eq!(sockets.step(Event::Ended(0), at(2)), []);
+        }
+    }
+
+    #[test]
+    fn the_last_one_is_held_for_the_next_worker() {
+        let mut sockets = with(1);
+        assert_eq!(sockets.step(Event::Leaves(0), at(1)), []);
+        assert_eq!(sockets.step(Event::Ended(0), at(2)), []);
+        let next = sockets.step(Event::Joined { place: 1, worker: 7 }, at(3));
+        assert_eq!(next, [Action::Steer(vec![1]), Action::Release(0), Action::Watch]);
+        assert!(sockets.places().eq([1]));
+    }
+
+    #[test]
+    fn a_queue_that_does_not_get_shorter_goes_to_one_that_is_free() {
+        let mut sockets = with(2);
+        sockets.step(Event::Woken, at(0));
+        assert_eq!(sockets.next_look(), Some(at(5)));
+        assert_eq!(look(&mut sockets, &[3, 0], 5), []);
+        assert_eq!(look(&mut sockets, &[3, 0], 10), []);
+        assert_eq!(look(&mut sockets, &[4, 0], 15), [Action::Steer(vec![1]), Action::Flush(0)]);
+        // What was under way follows.
+        assert_eq!(look(&mut sockets, &[1, 0], 20), [Action::Flush(0)]);
+        for n in 5..53 {
+            assert_eq!(look(&mut sockets, &[0, 0], 5 * n), []);
+        }
+        // It is tried again, and again found to stand still.
+        assert_eq!(look(&mut sockets, &[0, 0], 265), [Action::Steer(vec![0, 1])]);
+        for ms in [270, 275] {
+            assert_eq!(look(&mut sockets, &[2, 0], ms), []);
+        }
+        assert_eq!(look(&mut sockets, &[2, 0], 280), [Action::Steer(vec![1]), Action::Flush(0)]);
+    }
+
+    #[test]
+    fn nobody_stands_still_while_all_have_something_to_do_or_the_queue_gets_shorter() {
+        let mut sockets = with(2);
+        sockets.step(Event::Woken, at(0));
+        for n in 1..20 {
+            assert_eq!(look(&mut sockets, &[3, 1], 5 * n), [], "nobody is free");
+        }
+        let mut sockets = with(2);
+        sockets.step(Event::Woken, at(0));
+        for n in 1..20 {
+            let length = if n % 2 == 0 { 4 } else { 2 };
+            assert_eq!(look(&mut sockets, &[length, 0], 5 * n), [], "it is accepted from");
+        }
+    }
+
+    #[test]
+    fn looks_end_when_nothing_waits_any_more() {
+        let mut sockets = with(2);
+        sockets.step(Event::Woken, at(0));
+        assert_eq!(look(&mut sockets, &[1, 0], 50), []);
+        assert_eq!(look(&mut sockets, &[0, 0], 145), []);
+        assert_eq!(look(&mut sockets, &[0, 0], 150), [Action::Watch]);
+        assert_eq!(sockets.next_look(), None);
+        // One alone is not looked at: nobody could help.
+        sockets.step(Event::Ended(1), at(200));
+        sockets.step(Event::Woken, at(210));
+        assert_eq!(sockets.next_look(), None);
+    }
+}
