@@ -1,7 +1,9 @@
 // Pages of docs/ whose code a reader runs from top to bottom: it runs, and prints what the page says.
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 
+import { unknownCommands } from './lib/commands.mjs';
 import { runPage } from './lib/pages.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 
@@ -28,3 +30,9 @@ for (const page of PAGES) {
     await runPage(await sandbox(t), page);
   });
 }
+
+test('every command and option that a page names exists', () => {
+  const { faults, commands } = unknownCommands();
+  assert.ok(commands > 40, 'the reference was read');
+  assert.deepEqual(faults, []);
+});
