@@ -13,6 +13,8 @@ pub(crate) mod gone;
 mod inspect;
 mod keep;
 mod lab;
+mod later;
+
 mod lifecycle;
 mod logs;
 mod look;
@@ -39,6 +41,7 @@ pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
 };
 pub(crate) use lab::{CompareArgs, LabAppArgs, LabArgs, LabOtherArgs, RequestArgs, TuneArgs};
+use later::Later;
 pub(crate) use lifecycle::{ApplyArgs, RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LINES_DEFAULT, LogsArgs, ReloadLogsArgs};
 use look::LookArgs;
@@ -88,136 +91,136 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Start scripts, command lines, config files, or existing apps.
-    Start(Box<StartArgs>),
+    Start(Later<StartArgs>),
     /// Stop apps; they stay in the list.
-    Stop(TargetArgs),
+    Stop(Later<TargetArgs>),
     /// Stop apps and start them again.
     #[command(visible_alias = "startOrRestart")]
-    Restart(RestartArgs),
+    Restart(Later<RestartArgs>),
     /// Replace an app's workers one by one without losing a request.
     #[command(visible_alias = "startOrReload", alias = "startOrGracefulReload")]
-    Reload(RestartArgs),
+    Reload(Later<RestartArgs>),
     /// Make the apps what a config file says.
-    Apply(ApplyArgs),
+    Apply(Later<ApplyArgs>),
     /// Stop apps and remove them from the list.
     #[command(visible_alias = "del")]
-    Delete(TargetArgs),
+    Delete(Later<TargetArgs>),
     /// Change the number of an app's workers.
-    Scale(ScaleArgs),
+    Scale(Later<ScaleArgs>),
     /// Show all workers.
     #[command(visible_aliases = ["ls", "l", "ps", "status"])]
-    List(ListArgs),
+    List(Later<ListArgs>),
     /// Show all workers as JSON in PM2's shape.
-    Jlist(JlistArgs),
+    Jlist(Later<JlistArgs>),
     /// Show all workers as a JavaScript object, as PM2 prints it.
-    Prettylist(JlistArgs),
+    Prettylist(Later<JlistArgs>),
     /// Show everything about an app.
     #[command(visible_aliases = ["desc", "info", "show"])]
-    Describe(DescribeArgs),
+    Describe(Later<DescribeArgs>),
     /// Watch and control apps, workers and their output on one screen.
     #[command(visible_aliases = ["dash", "dashboard"])]
-    Monit(MonitArgs),
+    Monit(Later<MonitArgs>),
     /// Show and follow the output of apps.
     #[command(visible_alias = "log")]
-    Logs(LogsArgs),
+    Logs(Later<LogsArgs>),
     /// Empty the log files of apps.
-    Flush(FlushArgs),
+    Flush(Later<FlushArgs>),
     /// Reopen all log files after another program moved them.
     #[command(name = "reloadLogs", visible_alias = "reload-logs")]
-    ReloadLogs(ReloadLogsArgs),
+    ReloadLogs(Later<ReloadLogsArgs>),
     /// Send a signal to the workers of apps.
     #[command(visible_alias = "sendSignal")]
-    Signal(SignalArgs),
+    Signal(Later<SignalArgs>),
     /// Perform an action that an app has registered with `@pm2/io`.
-    Trigger(TriggerArgs),
+    Trigger(Later<TriggerArgs>),
     /// Write a line to the stdin of an app's workers.
-    Send(SendArgs),
+    Send(Later<SendArgs>),
     /// Write to a worker's stdin and see its output, line by line.
-    Attach(AttachArgs),
+    Attach(Later<AttachArgs>),
     /// Set the restart counters of apps to zero.
-    Reset(TargetArgs),
+    Reset(Later<TargetArgs>),
     /// Check whether the daemon is running.
-    Ping(PingArgs),
+    Ping(Later<PingArgs>),
     /// Stop all apps and end the daemon.
     #[command(after_help = KILL_EXAMPLES)]
-    Kill(KillArgs),
+    Kill(Later<KillArgs>),
     /// Replace a running daemon by this version of Forkful, with the same apps.
     #[command(alias = "updatePM2")]
-    Update(UpdateArgs),
+    Update(Later<UpdateArgs>),
     /// Run apps in the foreground: for containers, systemd and development.
-    Run(Box<RunArgs>),
+    Run(Later<RunArgs>),
     /// Serve the files of a directory over HTTP.
     #[command(visible_alias = "expose")]
-    Serve(ServeArgs),
+    Serve(Later<ServeArgs>),
     /// Load-test a server and check whether the results are reliable.
-    Bench(Box<BenchArgs>),
+    Bench(Later<BenchArgs>),
     /// Compare two setups by load test, such as one process and a cluster.
-    Compare(Box<CompareArgs>),
+    Compare(Later<CompareArgs>),
     /// Find the best number of workers and thread-pool size by measurement.
-    Tune(Box<TuneArgs>),
+    Tune(Later<TuneArgs>),
     /// Reproduce a published Node.js multi-core benchmark.
-    Experiment(ExperimentArgs),
+    Experiment(Later<ExperimentArgs>),
     /// Save a copy of the app list that `resurrect --saved` restores.
     #[command(visible_alias = "dump")]
-    Save(SaveArgs),
+    Save(Later<SaveArgs>),
     /// Start saved apps that are not running.
-    Resurrect(ResurrectArgs),
+    Resurrect(Later<ResurrectArgs>),
     /// Delete the saved app list.
-    Cleardump(ClearArgs),
+    Cleardump(Later<ClearArgs>),
     /// Import the apps of PM2.
-    Import(ImportArgs),
+    Import(Later<ImportArgs>),
     /// Start the daemon and its apps at boot.
-    Startup(StartupArgs),
+    Startup(Later<StartupArgs>),
     /// Do not start the daemon at boot any more.
-    Unstartup(StartupArgs),
+    Unstartup(Later<StartupArgs>),
     /// Change a setting.
-    Set(SetArgs),
+    Set(Later<SetArgs>),
     /// Change several settings.
-    Multiset(MultisetArgs),
+    Multiset(Later<MultisetArgs>),
     /// Show settings.
-    Get(GetArgs),
+    Get(Later<GetArgs>),
     /// Remove a setting.
-    Unset(UnsetArgs),
+    Unset(Later<UnsetArgs>),
     /// Show or change a setting.
     #[command(visible_alias = "config")]
-    Conf(ConfArgs),
+    Conf(Later<ConfArgs>),
     /// Write a first config file.
     #[command(visible_alias = "ecosystem")]
-    Init(InitArgs),
+    Init(Later<InitArgs>),
     /// Check a config and show the resolved apps.
-    Validate(ValidateArgs),
+    Validate(Later<ValidateArgs>),
     /// Print what other schedulers need to run apps: Kubernetes, Compose, systemd, Nomad, Podman.
-    Export(Box<ExportArgs>),
+    Export(Later<ExportArgs>),
     /// Deploy an app to other machines by SSH and Git.
-    Deploy(DeployArgs),
+    Deploy(Later<DeployArgs>),
     /// Print the ids of the workers of apps.
-    Id(IdArgs),
+    Id(Later<IdArgs>),
     /// Print the process ids of the workers of apps, or the daemon's.
-    Pid(PidArgs),
+    Pid(Later<PidArgs>),
     /// Show the environment of the workers of apps.
-    Env(EnvArgs),
+    Env(Later<EnvArgs>),
     /// Print the facts that a bug report needs.
-    Report(ReportArgs),
+    Report(Later<ReportArgs>),
     /// Print the completion script of a shell.
-    Completion(CompletionArgs),
+    Completion(Later<CompletionArgs>),
     /// Print what may come next on a command line; completion scripts call this.
     #[command(hide = true)]
-    Complete(CompleteArgs),
+    Complete(Later<CompleteArgs>),
     /// Write the man pages of all commands into a folder; packages are built with it.
     #[command(hide = true)]
-    Man(ManArgs),
+    Man(Later<ManArgs>),
     /// Help other programs to use the daemon's socket.
     #[command(hide = true)]
-    Api(ApiArgs),
+    Api(Later<ApiArgs>),
     /// Be the app of `serve`; reads PM2's variables `PM2_SERVE_*`.
     #[command(name = "serve-files", hide = true)]
     ServeFiles,
     /// Be what ends the apps of a `run` that is killed.
     #[command(hide = true)]
-    Guard(GuardArgs),
+    Guard(Later<GuardArgs>),
     /// Be the daemon; the other commands start it when they need it.
     #[command(hide = true)]
-    Daemon(DaemonArgs),
+    Daemon(Later<DaemonArgs>),
 }
 
 const KILL_EXAMPLES: &str = "\

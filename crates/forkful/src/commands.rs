@@ -83,30 +83,36 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Unset(args) => settings::unset(&home::locate()?, &args),
         Verb::Daemon(args) => daemon::run(&args),
         Verb::Start(args) => connected(async |home| start::run(&home, &args).await),
-        Verb::Stop(args) => connected(async |home| act::on_targets(&home, args, act::STOP).await),
+        Verb::Stop(args) => {
+            connected(async |home| act::on_targets(&home, args.into_inner(), act::STOP).await)
+        }
         Verb::Restart(args) => connected(async |home| restart::run(&home, &args, act::RESTART).await),
         Verb::Reload(args) => connected(async |home| restart::run(&home, &args, act::RELOAD).await),
         Verb::Apply(args) => connected(async |home| apply::run(&home, &args).await),
-        Verb::Delete(args) => connected(async |home| act::on_targets(&home, args, act::DELETE).await),
-        Verb::Scale(args) => connected(async |home| scale::run(&home, args).await),
+        Verb::Delete(args) => {
+            connected(async |home| act::on_targets(&home, args.into_inner(), act::DELETE).await)
+        }
+        Verb::Scale(args) => connected(async |home| scale::run(&home, args.into_inner()).await),
         Verb::Complete(args) => on_runtime(async |home| complete::run(&home, &args).await),
         Verb::List(args) => connected(async |home| list::run(&home, &args).await),
         Verb::Jlist(args) => connected(async |home| jlist::run(&home, &args).await),
         Verb::Prettylist(args) => connected(async |home| jlist::pretty(&home, &args).await),
-        Verb::Trigger(args) => connected(async |home| trigger::run(&home, args).await),
-        Verb::Send(args) => connected(async |home| send::run(&home, args).await),
-        Verb::Attach(args) => connected(async |home| attach::run(&home, args).await),
+        Verb::Trigger(args) => connected(async |home| trigger::run(&home, args.into_inner()).await),
+        Verb::Send(args) => connected(async |home| send::run(&home, args.into_inner()).await),
+        Verb::Attach(args) => connected(async |home| attach::run(&home, args.into_inner()).await),
         Verb::Api(args) => on_runtime(async |home| api::run(&home, &args).await),
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
-        Verb::Flush(args) => connected(async |home| act::flush(&home, args).await),
+        Verb::Flush(args) => connected(async |home| act::flush(&home, args.into_inner()).await),
         Verb::ReloadLogs(args) => connected(async |home| {
             let everything = act::request(vec!["all".to_owned()], false);
             act::act(&home, act::RELOAD_LOGS, everything, args.json).await
         }),
-        Verb::Signal(args) => connected(async |home| signal::run(&home, args).await),
-        Verb::Reset(args) => connected(async |home| act::on_targets(&home, args, act::RESET).await),
+        Verb::Signal(args) => connected(async |home| signal::run(&home, args.into_inner()).await),
+        Verb::Reset(args) => {
+            connected(async |home| act::on_targets(&home, args.into_inner(), act::RESET).await)
+        }
         Verb::Id(args) => connected(async |home| id::run(&home, &args).await),
         Verb::Pid(args) => connected(async |home| pid::run(&home, &args).await),
         Verb::Env(args) => connected(async |home| env::run(&home, &args).await),
@@ -117,9 +123,9 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Cleardump(args) => connected(async |home| cleardump::run(&home, &args).await),
         Verb::Import(args) => connected(async |home| import::run(&home, &args).await),
         Verb::Serve(args) => connected(async |home| serve::run(&home, &args).await),
-        Verb::Set(args) => connected(async |home| settings::set(&home, args).await),
+        Verb::Set(args) => connected(async |home| settings::set(&home, args.into_inner()).await),
         Verb::Multiset(args) => connected(async |home| settings::multiset(&home, &args).await),
-        Verb::Conf(args) => connected(async |home| settings::conf(&home, args).await),
+        Verb::Conf(args) => connected(async |home| settings::conf(&home, args.into_inner()).await),
         Verb::Ping(args) => on_runtime(async |home| ping::run(&home, &args).await),
         Verb::Kill(args) => on_runtime(async |home| kill::run(&home, &args).await),
         Verb::Update(args) => on_runtime(async |home| update::run(&home, &args).await),

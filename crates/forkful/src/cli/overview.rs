@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
+use super::later::with_options_later;
 
 /// A heading, the commands with a line each, and those that are only named.
 pub(crate) struct Group {
@@ -94,7 +95,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let words: Vec<OsString> = words.collect();
     let command = match long_command_in_short(&words) {
         Some(verb) => command().mut_subcommand(verb, in_short),
-        None => command(),
+        None => with_options_later(command),
     };
     let mut matches = command.try_get_matches_from(std::iter::once(name).chain(words))?;
     Cli::from_arg_matches_mut(&mut matches)
