@@ -78,3 +78,54 @@ fn the_parts_of_the_checks_are_described() {
         "CONTRIBUTING.md describes each part",
     );
 }
+
+/// The lines of the changelog's section of what is not released, without its heading.
+fn unreleased(page: &str) -> Vec<&str> {
+    let section = page.split("\n## Unreleased\n").nth(1).unwrap_or_default();
+    section.split("\n## ").next().unwrap_or_default().lines().collect()
+}
+
+/// What is wrong with a section of the changelog: it is an introduction of at most two lines, then headings with lists.
+fn faults_of_changes(section: &[&str]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let first_heading = section.iter().position(|line| line.starts_with("### ")).unwrap_or(section.len());
+    for (at, line) in section.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+        let is_intro = at < first_heading.min(2) && !line.starts_with("- ");
+        let is_listed =
+            at >= first_heading && ["### ", "- ", "  "].iter().any(|start| line.starts_with(start));
+        if !is_intro && !is_listed {
+            faults.push(format!("belongs to no list: {line}"));
+        }
+        if !seen.insert(*line) {
+            faults.push(format!("stands there twice: {line}"));
+        }
+        if line.to_lowercase().contains("before, ") || line.trim_end().ends_with("before,") {
+            faults.push(format!("tells of an earlier state of what is not released: {line}"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn the_changelog_is_one_list_of_what_the_product_does() {
+    let page = read("CHANGELOG.md");
+    assert_eq!(page.matches("\n## Unreleased\n").count(), 1, "one section of what is not released");
+    let section = unreleased(&page);
+    assert!(section.iter().filter(|line| line.starts_with("- ")).count() > 10, "the section has a list");
+    none(faults_of_changes(&section), "CHANGELOG.md is one list, in sections");
+}
+
+#[test]
+fn a_changelog_with_a_second_list_is_refused() {
+    let section = [
+        "- An item before the first heading.",
+        "### Added: logs",
+        "- One.",
+        "Stray.",
+        "- One.",
+        "  Before, two.",
+    ];
+    let faults = faults_of_changes(&section);
+    assert_eq!(faults.len(), 4, "{faults:#?}");
+}
