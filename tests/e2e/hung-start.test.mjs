@@ -1,8 +1,8 @@
-// A start that hangs in the kernel delays nobody: its working directory is on a FUSE file system whose server never
-// answers. As root only.
+// A start that hangs in the kernel delays no other app: its working directory is on a FUSE file system whose server never
+// answers (as root only), or a FIFO, whose `open` would wait for a writer, has the script's name.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -68,4 +68,38 @@ test('an app whose directory hangs delays no other app, no command, and fails wi
   assert.notEqual(outcome.code, 0);
   assert.match(outcome.stderr + outcome.stdout, new RegExp(`cannot enter the working directory ${folder}: no answer within 10 s`));
   assert.equal(await forkful.daemonPid(), daemon);
+});
+
+test('a script that has become a FIFO fails at once, the old version stays, and no other app is delayed', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const serve = ({ require }) => {
+    require('http').createServer((_, response) => response.end(String(process.pid))).listen(Number(process.env.PORT), '127.0.0.1');
+  };
+  const serving = forkful.script(serve);
+  const script = forkful.script(serve);
+  const program = join(forkful.directory, 'program');
+  writeFileSync(program, '#!/bin/sh\nexec sleep 1000\n');
+  chmodSync(program, 0o755);
+  await forkful.ok(['start', serving, '--name', 'serving', '--interpreter', NODE], { env: { PORT: String(port) } });
+  await forkful.ok(['start', script, '--name', 'script', '-i', '2', '--interpreter', NODE], { env: { PORT: String(await freePort()) } });
+  await forkful.ok(['start', program, '--name', 'program']);
+  const pids = async () => (await forkful.jlist('script')).map(({ pid }) => pid);
+  const before = await pids();
+  for (const file of [script, program]) {
+    rmSync(file);
+    assert.equal(spawnSync('mkfifo', ['--mode', '755', file]).status, 0);
+  }
+  for (const [command, reason] of [
+    [['reload', 'script'], `cannot execute ${script}: it is not a regular file`],
+    [['restart', 'program'], `cannot execute ${program}: Permission denied`],
+    [['start', script, '--name', 'again', '--interpreter', NODE], 'is a FIFO, not a regular file'],
+  ]) {
+    const { outcome } = forkful.spawn(command);
+    assert.match((await get(port)).body, /^\d+$/);
+    const { code, stderr } = await outcome;
+    assert.notEqual(code, 0);
+    assert.ok(stderr.includes(reason), stderr);
+  }
+  assert.deepEqual(await pids(), before);
 });

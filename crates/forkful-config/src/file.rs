@@ -3,6 +3,7 @@
 mod reader;
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::deploy::{self, DeployTarget};
@@ -11,6 +12,7 @@ use crate::faults::Faults;
 use crate::options::AppOptions;
 use crate::read::script::JsEvaluator;
 use crate::read::{self, SyntaxFault};
+use crate::regular;
 use crate::tree::{Lines, Node, Spot};
 use reader::apps_of;
 pub(crate) use reader::{left_out, unknown};
@@ -228,19 +230,16 @@ fn unreadable(path: &Path, cause: std::io::Error) -> ConfigError {
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {
     let read = |cause| unreadable(path, cause);
-    let metadata = fs_err::metadata(path).map_err(read)?;
-    if !metadata.is_file() {
-        let kind = if metadata.is_dir() { "is a directory" } else { "is not a regular file" };
-        return Err(read(std::io::Error::other(kind)));
-    }
-    if metadata.len() > FILE_BYTES_MAX {
-        let bytes = metadata.len();
+    let mut bytes = Vec::new();
+    let mut file = regular::open(path).map_err(read)?;
+    file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(ConfigError::new(format!(
-            "{} has {bytes} bytes; a configuration has at most {FILE_BYTES_MAX}",
-            path.display()
+            "{} has {} bytes; a configuration has at most {FILE_BYTES_MAX}",
+            path.display(),
+            file.metadata().map_err(read)?.len()
         )));
     }
-    let bytes = fs_err::read(path).map_err(read)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = Spot::of_line(valid.split(|byte| *byte == b'\n').count());

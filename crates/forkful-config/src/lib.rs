@@ -25,6 +25,7 @@ pub mod fuzzing;
 mod keys;
 mod options;
 mod read;
+mod regular;
 mod resolve;
 mod schema;
 mod statics;

@@ -10,6 +10,7 @@ use super::{Context, base_directory, expand_home, program, tidy};
 use crate::error::{ConfigError, Place, Warning};
 use crate::keys::nearest;
 use crate::options::AppOptions;
+use crate::regular;
 use crate::tree::quoted;
 
 /// Interpreters by extension, the first that is found.
@@ -142,7 +143,10 @@ impl Search<'_> {
             let path = tidy(&base.join(self.script));
             match fs_err::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => directory = directory.or(Some(path)),
-                Ok(_) => return Ok(Target::File(path)),
+                Ok(metadata) => match regular::check(&metadata) {
+                    Ok(()) => return Ok(Target::File(path)),
+                    Err(refusal) => return Err(self.not_regular(&refusal)),
+                },
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 // A command line may be no possible path at all, such as one that is too long.
                 Err(_) if self.is_command_line() => {}
@@ -209,6 +213,10 @@ impl Search<'_> {
         self.fault("cannot be read").with_hint("check the file's permissions").caused_by(cause)
     }
 
+    fn not_regular(&self, refusal: &std::io::Error) -> ConfigError {
+        self.fault(&refusal.to_string()).with_hint("name the file that holds the script or the program")
+    }
+
     fn args(&self) -> Vec<String> {
         self.options.texts("args").unwrap_or_default()
     }
@@ -260,7 +268,7 @@ impl Search<'_> {
     }
 
     fn file(&self, path: PathBuf) -> Result<Found, ConfigError> {
-        fs_err::File::open(&path).map_err(|error| self.unreadable(error))?;
+        regular::open(&path).map_err(|error| self.unreadable(error))?;
         match self.options.text("interpreter") {
             Some("none") if program::is_executable(&path) => return Ok(self.itself(path, Runtime::Other)),
             Some("none") => return Err(self.not_executable()),
@@ -379,7 +387,7 @@ impl Shebang {
 
 fn shebang(path: &Path) -> std::io::Result<Option<Shebang>> {
     let mut start = Vec::new();
-    fs_err::File::open(path)?.take(SHEBANG_BYTES_MAX).read_to_end(&mut start)?;
+    regular::open(path)?.take(SHEBANG_BYTES_MAX).read_to_end(&mut start)?;
     let Some(rest) = start.strip_prefix(b"#!") else { return Ok(None) };
     let line = String::from_utf8_lossy(rest);
     let mut words = line.lines().next().unwrap_or_default().split_whitespace();
@@ -392,7 +400,7 @@ fn shebang(path: &Path) -> std::io::Result<Option<Shebang>> {
 
 fn is_text(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = fs_err::File::open(path).and_then(|file| file.take(SHEBANG_BYTES_MAX).read_to_end(&mut start));
+    let read = regular::open(path).and_then(|file| file.take(SHEBANG_BYTES_MAX).read_to_end(&mut start));
     read.is_ok() && !start.contains(&0)
 }
 

@@ -13,7 +13,7 @@ use forkful_os::behalf;
 
 use super::app::{App, Process};
 use super::apps::Apps;
-use super::launch::other_user;
+use super::launch::{other_user, script_of};
 use crate::worker_message;
 
 /// The longest script that is looked into. A bundle is longer, and says nothing about its author's code.
@@ -26,7 +26,7 @@ pub(super) fn script_to_look_into(spec: &AppSpec, slot: u16) -> Option<PathBuf> 
         && spec.mode == Mode::Cluster
         && spec.launch.runtime == Runtime::Node
         && other_user(spec).is_none();
-    spec.launch.script.as_ref().filter(|_| is_asked).map(PathBuf::from).filter(|path| path.is_absolute())
+    script_of(spec).filter(|_| is_asked)
 }
 
 /// Whether a script has a primary part of its own; `false` where it cannot be read. Takes as long as the disk does.

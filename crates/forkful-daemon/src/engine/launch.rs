@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use forkful_core::spec::{AppSpec, Balance, Launch, Mode, Runtime};
+use forkful_os::behalf::{Entry, Find};
 use forkful_os::channel;
 use forkful_os::channel::RemoteEnd;
 use forkful_os::listener::Owner;
-use forkful_os::process::{Child, RunAs, SpawnPlan};
+use forkful_os::process::{Child, RunAs, SpawnError, SpawnPlan, SpawnStep};
 use forkful_os::tree::{MARK_VARIABLE, Mark};
 
 use super::EngineOptions;
@@ -96,6 +97,25 @@ pub(crate) fn prepare(spec: &AppSpec, identity: &Identity<'_>) -> io::Result<(Sp
         keeping: forkful_os::keeper::Keeping::default(),
     };
     Ok((plan, Ends { channel, cookie, stdin, stdout, stderr }))
+}
+
+/// The script that an interpreter runs, if the app has one. A shell command line is none.
+pub(crate) fn script_of(spec: &AppSpec) -> Option<PathBuf> {
+    spec.launch.script.as_ref().map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Refuses a script that is a FIFO, a socket or a device: the interpreter would wait for it without an end. What cannot be
+/// looked at is left to the interpreter. Takes as long as the file system does.
+pub(crate) fn refuse_special_script(script: &Path) -> Result<(), SpawnError> {
+    let found = Entry::find(script, Find::TO_READ).and_then(|entry| entry.look());
+    match found {
+        Ok(Some(found)) if !found.is_regular => Err(SpawnError {
+            step: SpawnStep::Execute,
+            path: script.to_owned(),
+            source: io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Whom a process runs as, in the kernel's terms.
@@ -331,6 +351,19 @@ mod tests {
             run_as: None,
             runtime: Runtime::Node,
         }
+    }
+
+    #[test]
+    fn a_script_that_is_no_regular_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, fifo) = (folder.path().join("file.js"), folder.path().join("fifo.js"));
+        fs_err::write(&file, "").unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let error = refuse_special_script(&fifo).unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot execute {}", fifo.display()));
+        refuse_special_script(&file).unwrap();
+        refuse_special_script(Path::new("/bin/echo some words")).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,7 +27,7 @@ use super::app::{App, ProcessKey};
 use super::apps::Apps;
 use super::groups::join_group;
 use super::lacks::{has_own_primary, script_to_look_into};
-use super::launch::{Aids, Ends, Identity, prepare};
+use super::launch::{Aids, Ends, Identity, prepare, refuse_special_script, script_of};
 use super::log_files::{LogPlaces, SpecialFiles};
 use super::processes::Processes;
 use super::relatives::Relatives;
@@ -61,8 +61,15 @@ struct Known {
     group: Option<WorkerGroup>,
 }
 
-/// The log file that a start looks at, for as long as it does.
-type LookedAt = Arc<Mutex<Option<PathBuf>>>;
+/// A file that a start looks at before there is a process.
+#[derive(Debug, Clone)]
+enum BeforeStart {
+    Log(PathBuf),
+    Script(PathBuf),
+}
+
+/// The file that a start looks at, for as long as it does.
+type LookedAt = Arc<Mutex<Option<BeforeStart>>>;
 
 /// What a thread has come to.
 #[derive(Debug)]
@@ -88,8 +95,8 @@ pub(super) struct Stuck {
     number: u64,
     program: PathBuf,
     cwd: PathBuf,
-    /// The log file that it looks at, if it is that.
-    log_file: Option<PathBuf>,
+    /// The file that it looks at, if it is that.
+    file: Option<BeforeStart>,
     what: String,
 }
 
@@ -272,8 +279,10 @@ impl Starts {
     ) -> Result<(), String> {
         let (app, slot, generation) = key;
         let logs = LogPlaces::of(entry.spec());
-        let is_the_same = |stuck: &&Stuck| match &stuck.log_file {
-            Some(path) => logs.has(path),
+        let script = script_of(entry.spec());
+        let is_the_same = |stuck: &&Stuck| match &stuck.file {
+            Some(BeforeStart::Log(path)) => logs.has(path),
+            Some(BeforeStart::Script(path)) => script.as_ref() == Some(path),
             None => (&stuck.program, &stuck.cwd) == (&plan.program, &plan.cwd),
         };
         if let Some(stuck) = self.stuck.iter().find(is_the_same) {
@@ -293,22 +302,24 @@ impl Starts {
             signals: Vec::new(),
         };
         let back = self.back.clone();
-        let script = script_to_look_into(entry.spec(), slot);
+        let read = script_to_look_into(entry.spec(), slot);
         let order = Box::new(move || {
             aids.make(&mut plan);
-            let look = |path: Option<&Path>| {
-                *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = path.map(Path::to_owned);
+            let look = |file: Option<BeforeStart>| {
+                *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = file;
             };
-            let special_logs = logs.special(|path| look(Some(path)));
+            let special_logs = logs.special(|path| look(Some(BeforeStart::Log(path.to_owned()))));
+            look(script.clone().map(BeforeStart::Script));
+            let refused = script.as_deref().map_or(Ok(()), refuse_special_script);
             look(None);
-            let child = process::spawn_watched(plan, &flight);
+            let child = refused.and_then(|()| process::spawn_watched(plan, &flight));
             let result = StartResult { child, special_logs };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Started { number, result });
             if let Some(cache) = aids.cache.filter(|_| slot == 0) {
                 cache.trim();
             }
-            if script.is_some_and(|script| has_own_primary(&script)) {
+            if read.is_some_and(|script| has_own_primary(&script)) {
                 let _gone = back.send(Back::OwnPrimary { app, slot, generation });
             }
         });
@@ -454,9 +465,9 @@ impl Starts {
             START_DEADLINE.as_secs()
         );
         self.work.done(pending.number);
-        let log_file = pending.log_file();
+        let file = pending.file();
         let Pending { number, program, cwd, .. } = pending;
-        self.stuck.push(Stuck { number, program, cwd, log_file, what });
+        self.stuck.push(Stuck { number, program, cwd, file, what });
         Some(why)
     }
 }
@@ -468,21 +479,25 @@ impl Pending {
         self.flight.pid() != 0 && self.flight.step() == SpawnStep::ChangeDirectory
     }
 
-    /// The log file that its thread looks at.
-    fn log_file(&self) -> Option<PathBuf> {
+    /// The file that its thread looks at.
+    fn file(&self) -> Option<BeforeStart> {
         self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether its thread waits for the file system of a log file.
     #[cfg(test)]
     pub(super) fn looks_at_a_log(&self) -> bool {
-        self.log_file().is_some()
+        matches!(self.file(), Some(BeforeStart::Log(_)))
     }
 
     /// What the start was doing, with the path that it was about.
     fn busy_with(&self) -> String {
-        if let Some(path) = self.log_file() {
-            return format!("cannot look at the log file {}", path.display());
+        match self.file() {
+            Some(BeforeStart::Log(path)) => return format!("cannot look at the log file {}", path.display()),
+            Some(BeforeStart::Script(path)) => {
+                return format!("cannot look at the script {}", path.display());
+            }
+            None => {}
         }
         match self.flight.step() {
             SpawnStep::ChangeDirectory => {

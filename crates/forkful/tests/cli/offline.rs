@@ -111,6 +111,30 @@ fn scripts_that_cannot_be_started_are_explained() {
 
     hint: name one with `--interpreter`, or make the file executable and begin it with `#!`
     "#);
+    for fifo in ["fifo", "fifo.js", "fifo.json"] {
+        let made = std::process::Command::new("mkfifo").arg(sandbox.work().join(fifo)).status().unwrap();
+        assert!(made.success());
+    }
+    assert_snapshot!(sandbox.transcript(&["start", "./fifo"]), @r#"
+    exit: 2
+    --- stderr
+    error: script "./fifo" is a FIFO, not a regular file
+
+    hint: name the file that holds the script or the program
+    "#);
+    assert_snapshot!(sandbox.transcript(&["start", "fifo.js"]), @r#"
+    exit: 2
+    --- stderr
+    error: script "fifo.js" is a FIFO, not a regular file
+
+    hint: name the file that holds the script or the program
+    "#);
+    assert_snapshot!(sandbox.transcript(&["start", "fifo.json"]), @"
+    exit: 2
+    --- stderr
+    error: cannot read fifo.json
+    caused by: is a FIFO, not a regular file
+    ");
     assert_snapshot!(sandbox.transcript(&["start"]), @"
     exit: 2
     --- stderr
