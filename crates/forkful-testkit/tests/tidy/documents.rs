@@ -129,3 +129,58 @@ fn a_changelog_with_a_second_list_is_refused() {
     let faults = faults_of_changes(&section);
     assert_eq!(faults.len(), 4, "{faults:#?}");
 }
+
+/// Whether one of the files whose path ends so has the test, or exists at all where no test is named.
+fn names_a_test(reference: &str, files: &[(String, String)]) -> bool {
+    let (path, test) = reference.split_once("::").unwrap_or((reference, ""));
+    let is_path = |name: &str| {
+        name.strip_suffix(path).is_some_and(|before| before.is_empty() || before.ends_with(['/', '-']))
+    };
+    let has_test = |(name, text): &(String, String)| match test {
+        "" => true,
+        _ if name.ends_with(".rs") => text.contains(&format!("fn {test}(")),
+        _ => text
+            .lines()
+            .any(|line| ["test(", "it("].iter().any(|call| line.contains(call)) && line.contains(test)),
+    };
+    files.iter().filter(|(name, _)| is_path(name)).any(has_test)
+}
+
+#[test]
+fn each_finding_of_the_security_page_has_its_tests() {
+    let page = read("docs/SECURITY.md");
+    let section = page.split("\n## Findings and their tests\n").nth(1).unwrap_or_default();
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    assert!(rows.len() > 80, "only {} rows were found", rows.len());
+    let files = files();
+    let mut faults = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+        let [finding, _, tests] = cells[..] else {
+            faults.push(format!("not three cells: {row}"));
+            continue;
+        };
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        if named.is_empty() {
+            faults.push(format!("{finding}: no test"));
+        }
+        let absent = named.into_iter().filter(|test| !names_a_test(test, &files));
+        faults.extend(absent.map(|test| format!("{finding}: there is no {test}")));
+    }
+    none(faults, "docs/SECURITY.md names a test for each finding, by its file and its name");
+}
+
+#[test]
+fn every_part_of_the_checks_runs_in_ci() {
+    let script = read("dev/check");
+    let all = script.lines().find_map(|line| line.strip_prefix("all=(")?.strip_suffix(')'));
+    let all = all.expect("dev/check has a line with all its parts");
+    let workflow = read(".github/workflows/check.yml");
+    let run: std::collections::BTreeSet<&str> = workflow
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- run: dev/check "))
+        .flat_map(str::split_whitespace)
+        .collect();
+    let absent = all.split_whitespace().filter(|part| !run.contains(part));
+    none(absent.map(str::to_owned).collect(), "each part of dev/check is in .github/workflows/check.yml");
+}
