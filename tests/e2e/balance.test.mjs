@@ -135,6 +135,8 @@ const EXPRESS = fileURLToPath(new URL('node_modules/express', import.meta.url));
 const KEPT = 12;
 /** Two workers may share twelve kept connections 8 to 4. */
 const KEPT_MAX = 8;
+/** By mode. */
+const RELOADS = { auto: 10, exact: 4, direct: 4 };
 
 /** Express; the first request of a process keeps its loop, as cold code does, until all others have connected elsewhere. */
 function slowAtFirst({ require }) {
@@ -148,8 +150,8 @@ function slowAtFirst({ require }) {
   app.listen(Number(process.env.PORT));
 }
 
-for (const balance of ['auto', 'exact']) {
-  test(`balance ${balance}: ${KEPT} kept connections are spread after each reload, and no request fails`, async (t) => {
+for (const [balance, reloads] of Object.entries(RELOADS)) {
+  test(`balance ${balance}: ${KEPT} kept connections are spread after each of ${reloads} reloads, and no request fails`, async (t) => {
     const forkful = await sandbox(t);
     const port = await freePort();
     await forkful.start(slowAtFirst, { name: 'app', options: ['--balance', balance, '--listen-timeout', '100s'], env: { PORT: String(port), EXPRESS } });
@@ -158,7 +160,7 @@ for (const balance of ['auto', 'exact']) {
     const loads = [startLoad({ port, keeping: KEPT, expect: /^\d+$/ }), startLoad({ port, closing: 6, expect: /^\d+$/ })];
     t.after(() => Promise.all(loads.map((load) => load.stop())));
     let spread = '';
-    for (let n = 0; n < 4; n += 1) {
+    for (let n = 0; n <= reloads; n += 1) {
       if (n > 0) await forkful.ok(['reload', 'app']);
       const pids = (await forkful.jlist('app')).map(({ pid }) => String(pid));
       await waitUntil('the kept connections to be spread', () => {

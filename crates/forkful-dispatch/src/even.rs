@@ -33,10 +33,10 @@ impl Dispatcher {
     }
 
     /// Whether a connection may move between the workers that serve: there are several, each has an agent and its full share,
-    /// and all listen on the same addresses. `sticky` has a place for each client, and the other modes leave
-    /// the choice to the kernel.
+    /// and all listen on the same addresses. `sticky` has a place for each client, and in `shared` a connection
+    /// that is made again goes to any worker.
     fn are_compared(&self) -> bool {
-        if !matches!(self.balance, Balance::Auto | Balance::Exact | Balance::Least) {
+        if !matches!(self.balance, Balance::Auto | Balance::Exact | Balance::Least | Balance::Direct) {
             return false;
         }
         let mut serving = self.workers.values().filter(|worker| worker.stage == Stage::Open);
@@ -73,6 +73,18 @@ impl Dispatcher {
         let moved = self.evenness.on_answers(now, &counts);
         for (id, moved) in told.into_iter().zip(moved).filter(|(_, moved)| *moved > 0) {
             out.push(Action::Tell(id, Message::Move(moved)));
+        }
+    }
+
+    /// Connections come: where workers have not been asked for long, they are. An app without connections has no timer for that.
+    pub(crate) fn glance(&mut self, now: Time) {
+        if !self.evenness.may_glance(now) {
+            return;
+        }
+        if self.are_compared() {
+            self.evenness.glance(now);
+        } else {
+            self.evenness.stop(now);
         }
     }
 

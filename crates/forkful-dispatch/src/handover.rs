@@ -246,6 +246,7 @@ impl Dispatcher {
         };
         self.queue(to, HandleLine::Connection(pushed), now, out);
         self.note_unevenness(to, now);
+        self.glance(now);
     }
 
     pub(crate) fn on_answered(

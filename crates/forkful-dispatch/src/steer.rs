@@ -184,6 +184,7 @@ impl Dispatcher {
             listening.sampling = Some(Sampling { until: now + SAMPLE_FOR, next: now + SAMPLE_EVERY });
         }
         self.watch_members(id, now, out);
+        self.glance(now);
     }
 
     pub(crate) fn next_sample(&self) -> Option<Time> {
@@ -219,6 +220,7 @@ impl Dispatcher {
 
     /// One look at each queue of an address.
     pub(crate) fn on_queues_read(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        self.glance(now);
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         let Some(Sampling { until, .. }) = listening.sampling else { return };
         let mut active = false;

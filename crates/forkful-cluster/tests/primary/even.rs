@@ -50,7 +50,7 @@ fn tell(world: &mut World, number: u32, staying: u32) {
 
 #[test]
 fn a_worker_that_keeps_too_many_connections_gives_some_up() {
-    for balance in [Balance::Auto, Balance::Exact, Balance::Least] {
+    for balance in [Balance::Auto, Balance::Exact, Balance::Least, Balance::Direct] {
         let (mut world, workers) = with_agents(balance, 2);
         look(&mut world, &workers, &[12, 0]);
         assert_eq!(moves(&world, workers[0]), [0_u64; 0], "the first look takes stock");
@@ -78,7 +78,7 @@ fn looks_end_and_one_worker_is_not_asked() {
 fn nobody_is_asked_where_a_connection_may_not_move() {
     for (balance, count) in [
         (Balance::Sticky, 2),
-        (Balance::Direct, 2),
+        (Balance::Direct, 1),
         (Balance::Shared, 2),
         (Balance::Auto, 1),
         (Balance::Exact, 1),

@@ -26,6 +26,16 @@ pub const LOOKS_FOR: Duration = Duration::from_secs(30);
 /// After that, an unevenness that shows by itself is looked into at most so often.
 const REST: Duration = Duration::from_secs(30);
 
+/// Beyond that: when the primary has not looked for a minute in all, it glances at the connections. A glance is three short
+/// messages to each worker.
+const GLANCE_REST: Duration = Duration::from_secs(30);
+
+/// Between the questions of a glance: most clients use their connection within it, and only connections in use can be moved.
+pub const GLANCE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The first question of a glance takes stock, the second decides, and the third ends what is left of a move.
+const GLANCE_QUESTIONS: u32 = 3;
+
 /// A worker may have this share of the mean: 8 of 12 connections over two workers are even enough.
 const SHARE_MAX: (u64, u64) = (4, 3);
 
@@ -109,7 +119,10 @@ enum Phase {
     Resting { until: Time },
     Looking {
         since: Time,
+        until: Time,
         next: Time,
+        /// The pause between two looks, at first.
+        every: Duration,
         /// The next answers only take stock.
         takes_stock: bool,
         /// The least that was too much so far.
@@ -128,8 +141,23 @@ impl Default for Evenness {
 impl Evenness {
     /// Others serve than before, or connections look uneven: looks begin, or begin again.
     pub fn on_change(&mut self, now: Time) {
-        let next = now + LOOK_EVERY;
-        self.phase = Phase::Looking { since: now, next, takes_stock: true, least: u32::MAX, futile: 0 };
+        self.begin(now, LOOK_EVERY, LOOKS_FOR);
+    }
+
+    /// Whether it is time to glance.
+    pub fn may_glance(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Resting { until } if now >= until + GLANCE_REST)
+    }
+
+    /// Begins to glance.
+    pub fn glance(&mut self, now: Time) {
+        self.begin(now, GLANCE_PAUSE, GLANCE_PAUSE * GLANCE_QUESTIONS);
+    }
+
+    fn begin(&mut self, now: Time, every: Duration, lasts: Duration) {
+        let (until, next) = (now + lasts, now + every);
+        self.phase =
+            Phase::Looking { since: now, until, next, every, takes_stock: true, least: u32::MAX, futile: 0 };
     }
 
     /// Whether looks may begin for nothing but connections that look uneven.
@@ -152,13 +180,12 @@ impl Evenness {
 
     /// Time has passed; whether the workers are to be asked now.
     pub fn on_time(&mut self, now: Time) -> bool {
-        let Phase::Looking { since, next, futile, .. } = &mut self.phase else { return false };
+        let Phase::Looking { since, until, next, every, futile, .. } = &mut self.phase else { return false };
         if now < *next {
             return false;
         }
-        let age = now.since(*since);
-        *next = now + pause(*futile).max(age / PAUSE_PART);
-        if age >= LOOKS_FOR {
+        *next = now + pause(*futile).max(*every).max(now.since(*since) / PAUSE_PART);
+        if now >= *until {
             self.stop(now);
         }
         // The last question ends what is left of the last move; its answers decide nothing.
@@ -168,7 +195,9 @@ impl Evenness {
     /// All workers have answered; how many connections each is to give up.
     pub fn on_answers(&mut self, now: Time, workers: &[Connections]) -> Vec<u32> {
         let none = vec![0; workers.len()];
-        let Phase::Looking { next, takes_stock, least, futile, .. } = &mut self.phase else { return none };
+        let Phase::Looking { since, until, next, every, takes_stock, least, futile } = &mut self.phase else {
+            return none;
+        };
         if std::mem::take(takes_stock) {
             return none;
         }
@@ -176,6 +205,10 @@ impl Evenness {
         let total: u32 = moved.iter().sum();
         if total == 0 {
             return moved;
+        }
+        if *every != LOOK_EVERY {
+            // A glance has found something: from now on it is as after a change.
+            (*since, *until, *every) = (now, now + LOOKS_FOR, LOOK_EVERY);
         }
         // Connections that are moved are new to their worker at the next look.
         *takes_stock = true;
@@ -343,6 +376,49 @@ mod tests {
         assert!((4..=8).contains(&moves.len()), "{moves:?}");
         let last = moves[moves.len() - 1].since(moves[moves.len() - 2]);
         assert!(last > LOOK_EVERY * 16, "{moves:?}");
+    }
+
+    /// From the last look to a glance.
+    const GLANCE_AFTER: Duration = Duration::from_secs(60);
+
+    /// The times of all questions until there are no more, and what the workers were told in all.
+    fn questions(evenness: &mut Evenness, staying: &[u32]) -> (Vec<Time>, u32) {
+        let (mut looks, mut moved) = (Vec::new(), 0);
+        while let Some(next) = evenness.next_look() {
+            assert!(evenness.on_time(next));
+            looks.push(next);
+            moved += evenness.on_answers(next, &http(staying)).iter().sum::<u32>();
+        }
+        (looks, moved)
+    }
+
+    #[test]
+    fn a_glance_at_even_connections_takes_three_questions() {
+        let mut evenness = Evenness::default();
+        evenness.on_change(at(0));
+        let (looks, _) = questions(&mut evenness, &[6, 6]);
+        let rests_since = looks[looks.len() - 1];
+        assert!(!evenness.may_glance(rests_since + GLANCE_AFTER - Duration::from_millis(1)));
+        let now = rests_since + GLANCE_AFTER;
+        assert!(evenness.may_glance(now));
+        evenness.glance(now);
+        assert!(!evenness.may_glance(now), "one at a time");
+        let (looks, moved) = questions(&mut evenness, &[6, 6]);
+        assert_eq!((looks, moved), ((1..=3).map(|n| now + GLANCE_PAUSE * n).collect(), 0));
+        assert!(!evenness.may_glance(now + GLANCE_AFTER) && evenness.may_glance(now + GLANCE_AFTER * 2));
+    }
+
+    #[test]
+    fn a_glance_at_uneven_connections_is_followed_by_looks_as_after_a_change() {
+        let mut evenness = Evenness::default();
+        evenness.glance(at(100_000));
+        for (ms, moved) in [(102_000, [0, 0]), (104_000, [6, 0]), (104_250, [0, 0]), (104_500, [6, 0])] {
+            assert_eq!(evenness.next_look(), Some(at(ms)));
+            assert!(evenness.on_time(at(ms)));
+            assert_eq!(evenness.on_answers(at(ms), &http(&[12, 0])), moved, "{ms}");
+        }
+        let (looks, _) = questions(&mut evenness, &[6, 6]);
+        assert!(looks[looks.len() - 1] >= at(104_000) + LOOKS_FOR, "{looks:?}");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) struct World {
     kind: NewListening,
     /// How often queues were looked at.
     pub(crate) looks: usize,
+    /// How often a worker has said how many connections it keeps.
+    pub(crate) counts: usize,
     next_worker: u32,
     next_reply: u64,
 }
@@ -62,6 +64,7 @@ impl World {
             faults: Faults::default(),
             kind: NewListening { kind, group: !unix && balance != Balance::Shared },
             looks: 0,
+            counts: 0,
             next_worker: 1,
             next_reply: 0,
         }
@@ -348,6 +351,7 @@ impl World {
             }
             Item::Told(Message::Drain { .. }) => self.step(Event::Drained(id)),
             Item::Told(Message::Count) => {
+                self.counts += 1;
                 let connections = forkful_core::steering::evenness::Connections::default();
                 self.step(Event::Counted { worker: id, connections });
             }

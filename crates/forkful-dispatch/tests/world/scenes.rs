@@ -239,3 +239,35 @@ fn no_accepted_connection_waits_in_a_daemon_that_may_die() {
         assert!(world.clients.values().all(|fate| matches!(fate, Fate::ServedBy(_))), "{:?}", world.clients);
     }
 }
+
+#[test]
+fn workers_are_asked_for_their_connections_now_and_then_while_connections_come() {
+    for balance in [Balance::Auto, Balance::Exact, Balance::Least, Balance::Direct, Balance::Sticky] {
+        let mut world = World::new(balance, false);
+        let workers: Vec<u32> = (0..2).map(|_| world.spawn(true, true)).collect();
+        let pass = |world: &mut World, seconds: u64| {
+            for _ in 0..seconds * 4 {
+                world.advance(Duration::from_millis(250));
+                turn_all(world, &workers);
+            }
+        };
+        // What follows a change.
+        pass(&mut world, 60);
+        let after_change = world.counts;
+        pass(&mut world, 600);
+        assert_eq!(world.counts, after_change, "{balance:?}: nobody connects");
+        assert_eq!(world.dispatcher.next_wake(), None, "{balance:?}: no timer without connections");
+        for _ in 0..600 {
+            world.connect(2);
+            pass(&mut world, 1);
+        }
+        let asked = (world.counts - after_change) / workers.len();
+        // Where the daemon hands connections over, its own counts may ask for more.
+        let expected = match balance {
+            Balance::Sticky => 0..1,
+            Balance::Direct => 20..40,
+            _ => 20..400,
+        };
+        assert!(expected.contains(&asked), "{balance:?}: {asked} questions in ten minutes");
+    }
+}
