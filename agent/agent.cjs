@@ -143,7 +143,7 @@ function isHttp2(server) {
  * @param {any} [socket] its connection that made us see it: on Node 18 that one's HTTP/2 session exists by then
  */
 function learn(server, socket) {
-  if (!server || servers.has(server)) return;
+  if (!server || servers.has(server) || loans?.isOwn(server._pipeName)) return;
   for (const known of servers) {
     if (!known.listening && !known._connections) servers.delete(known);
   }

@@ -5,7 +5,7 @@
 
 const { AsyncResource } = require('async_hooks');
 const net = require('net');
-const { resolve } = require('path');
+const { basename, resolve } = require('path');
 
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
@@ -98,11 +98,20 @@ class Loans {
     };
   }
 
+  /**
+   * Whether a unix socket is this process's alone: the name of its file has the process's number. Wrappers open such sockets for the
+   * process that they start (tsx does): no client of the app's comes by them.
+   * @param {string | undefined} path
+   */
+  isOwn(path) {
+    return typeof path === 'string' && new RegExp(`(^|\\D)${process.pid}(\\D|$)`).test(basename(path));
+  }
+
   /** Asks for the socket of a server that begins to listen; whether it does so by our answer. */
   ask(server, args) {
     const [address, port, addressType, backlog, fd, flags = 0] = args;
     // A random port is one for each process, and an abstract socket has no file that would stay.
-    const isLent = port > 0 || (port === -1 && !address.startsWith('\0'));
+    const isLent = port > 0 || (port === -1 && !address.startsWith('\0') && !this.isOwn(address));
     if (!isLent || server._handle || fd >= 0 || this.agent.isLeaving()) return false;
     this.keepToOurselves();
     if (!this.isConnected()) return false;

@@ -3,13 +3,17 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { parse, parseAllDocuments } from 'yaml';
 
-import { build, folderOf, lifeOf, PATH, Traffic } from './lib/examples.mjs';
+import { build, folderOf, lifeOf, packageOf, PATH, singleLifeOf, Traffic } from './lib/examples.mjs';
 import { accepts, freePort, get } from './lib/http.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
+
+/** As `nest start` of @nestjs/cli does it, which is none of the example's packages: the app is a child of a shell, and gets the signals from its parent. */
+const NEST_START = fileURLToPath(new URL('fixtures/nest-start.mjs', import.meta.url));
 
 test('Express', (t) => lifeOf(t, 'express'));
 
@@ -19,14 +23,20 @@ test('TypeScript without a build', (t) => lifeOf(t, 'typescript'));
 
 test('TypeScript with tsx', (t) => lifeOf(t, 'typescript', { config: 'tsx.config.js' }));
 
+test('TypeScript by `tsx server.ts`, one instance', (t) => singleLifeOf(t, 'typescript', [packageOf('.bin/tsx'), '--', 'server.ts']));
+
 test('NestJS', async (t) => {
   await build('nestjs');
   await lifeOf(t, 'nestjs');
+  // `nest start` is a program that has a shell start the app.
+  await t.test('one instance, by a program that has a shell start it', (each) => singleLifeOf(each, 'nestjs', [NEST_START]));
 });
 
+const NEXT = { path: '/api/hello', slow: '/api/slow', page: '/' };
 test('Next.js', async (t) => {
   await build('nextjs');
-  await lifeOf(t, 'nextjs', { path: '/api/hello', slow: '/api/slow', page: '/' });
+  await lifeOf(t, 'nextjs', NEXT);
+  await t.test('one instance, by `next start`', (each) => singleLifeOf(each, 'nextjs', [packageOf('.bin/next'), '--', 'start'], NEXT));
 });
 
 /** A command with another port for its probes (`9640`, `:9640`), and time for a busy machine. */

@@ -143,3 +143,30 @@ export async function lifeOf(t, name, options = {}) {
   await example.stop();
   assert.equal(await accepts({ host: '127.0.0.1', port: example.port }), false);
 }
+
+/**
+ * Starts an example as one instance, by a command as people have it, and reloads it under load. The process that answers may be
+ * one below the command.
+ * @param {import('node:test').TestContext} t
+ * @param {string} name
+ * @param {string[]} command what `forkful start` is given
+ * @param {ConstructorParameters<typeof Traffic>[2]} [paths]
+ */
+export async function singleLifeOf(t, name, command, paths = {}) {
+  const port = await freePort();
+  const env = { PATH, PORT: String(port), NODE_ENV: 'production', NEXT_TELEMETRY_DISABLED: '1' };
+  const example = new Example(await sandbox(t, 24), folderOf(name), port, env);
+  await example.ok('start', '--name', 'single', ...PATIENT, ...command);
+  const answering = async () => pidOf((await get(port, paths.path ?? '/')).body);
+  // A wrapper counts as started before the app below it listens.
+  const old = await waitUntil('an answer', () => answering().catch(() => 0));
+  const traffic = new Traffic(t, port, paths);
+  await traffic.answeredBy([old]);
+  const { stdout, stderr } = await example.ok('reload', 'single');
+  assert.doesNotMatch(stdout + stderr, /stopped, then started/);
+  const next = await answering();
+  assert.ok(next > 0 && next !== old);
+  await traffic.answeredBy([next]);
+  await traffic.settle();
+  await example.stop();
+}
