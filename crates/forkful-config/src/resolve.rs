@@ -8,6 +8,7 @@
 //! (PM2: in the caller's, so that it depended on where one stood), one of the command line in the caller's.
 
 pub(crate) mod environment;
+mod foreign;
 mod given;
 pub(crate) mod instances;
 mod logs;
@@ -140,6 +141,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         // Python holds back what it prints to a pipe; other programs do not read this. Empty means off to Python.
         env.entry("PYTHONUNBUFFERED".to_owned()).or_insert_with(|| "1".to_owned());
     }
+    warnings.extend(foreign::cluster_module(options, &found));
     let name = faults.take(names::name(options, &found.default_name, context))?;
     let instances = faults.take(instances::count(options, context, &mut warnings));
     let depends_on = faults.take(names::depends_on(options, &name));
@@ -255,7 +257,7 @@ fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> 
         _ if options.flag("execute_command") == Some(true) => Mode::Fork,
         (None, Runtime::Node) if options.get("instances").is_some() => Mode::Cluster,
         (None, Runtime::Other) if options.get("instances").is_some() => {
-            warnings.extend(foreign_interpreter(options));
+            warnings.extend(foreign::interpreter(options));
             Mode::Fork
         }
         (None, Runtime::Node | Runtime::Other) => Mode::Fork,
@@ -285,17 +287,4 @@ fn warn_of_ignored(options: &AppOptions, warnings: &mut Vec<Warning>) {
             });
         }
     }
-}
-
-/// Several workers of a JavaScript program are expected to share their port, which only Node's cluster can do.
-fn foreign_interpreter(options: &AppOptions) -> Option<Warning> {
-    let interpreter = options.text("interpreter").filter(|name| *name != "none")?;
-    let extension = Path::new(options.text("script")?.trim()).extension()?.to_str()?;
-    ["js", "cjs", "mjs", "ts", "mts", "cts"].contains(&extension).then(|| Warning {
-        place: options.place("interpreter"),
-        message: format!(
-            "{interpreter:?} is not taken for Node.js, whose program is called `node`: it runs in fork mode, \
-             where workers do not share a port"
-        ),
-    })
 }

@@ -47,6 +47,24 @@ fn an_interpreter_that_is_not_called_node_says_why_its_workers_share_no_port() {
 }
 
 #[test]
+fn the_cluster_modules_of_bun_and_deno_are_said_to_be_out_of_reach() {
+    let place = Place::new();
+    place.fake_programs(&["node", "bun", "deno"]);
+    place.file("own.js", "if (cluster.isPrimary) cluster.fork();\n");
+    place.file("plain.js", "// cluster.fork()\nserve();\n");
+    let told = |file: &str, interpreter: &str| {
+        let resolved = place.resolve(&script(file).with("interpreter", interpreter)).unwrap();
+        lines(&resolved.warnings.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(told("own.js", "node"), "", "that is told by the daemon, for workers of a cluster");
+    assert_eq!(told("plain.js", "bun") + &told("plain.js", "deno"), "");
+    insta::assert_snapshot!(lines(&[told("own.js", "bun"), told("own.js", "deno")]), @r#"
+    script calls `cluster.fork`, and Bun runs it: Forkful starts and watches the primary alone. A reload stops the primary and its workers, then starts them, and each of several instances has workers of its own. Instead, call `Bun.serve` with `reusePort: true` in the script, and say how many with `-i`
+    script calls `cluster.fork`, and Deno runs it: Forkful starts and watches the primary alone. A reload stops the primary and its workers, then starts them, and each of several instances has workers of its own. Instead, run the script with Node.js (`interpreter: "node"`)
+    "#);
+}
+
+#[test]
 fn the_interpreter_follows_from_the_script() {
     let place = Place::new();
     place.fake_programs(&["node", "bash", "python3", "ruby", "php", "perl", "npm", "tool"]);
