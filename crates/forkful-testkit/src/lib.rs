@@ -4,6 +4,8 @@
 //! Both try the same inputs in each run. A failure of [`fuzz`] names its seed; `FORKFUL_FUZZ_SEED` begins elsewhere, and
 //! with `FORKFUL_FUZZ_SECONDS` it goes on for that long. It is no library for programs.
 
+pub mod allocations;
+
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
