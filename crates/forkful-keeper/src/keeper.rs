@@ -26,6 +26,8 @@ pub const LOOKS: u32 = 2;
 pub const TRIAL: Duration = Duration::from_secs(5);
 
 const SIGKILL: i32 = 9;
+/// The signals that ask for the end: SIGINT, SIGQUIT and SIGTERM.
+const ENDS: [i32; 3] = [2, 3, 15];
 
 /// What the loop is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub enum Action {
     Answer(u32),
     /// Tell the service manager.
     Tell(Text),
+    /// Have the service manager keep the socket at this place over a restart of this process.
+    Store(u32),
     /// Pass this signal on to the daemon.
     Signal(i32),
     /// The daemon hangs: kill it.
@@ -115,6 +119,8 @@ pub struct Keeper<D> {
     serves: bool,
     /// A signal for it that came before that.
     signal: Option<i32>,
+    /// A signal has asked for the end: of a service that is restarted, perhaps.
+    ends: bool,
     /// The program of daemons, if it is another one than this process's.
     program: Option<D>,
     /// How far the last update is.
@@ -153,6 +159,7 @@ impl<D> Keeper<D> {
             visited: None,
             serves: false,
             signal: None,
+            ends: false,
             program: None,
             update: None,
         }
@@ -216,10 +223,9 @@ impl<D> Keeper<D> {
     pub fn on_frame(&mut self, frame: Frame, descriptor: Option<D>, now: Duration) -> Action {
         match frame {
             Frame::Keep { place, name } => {
-                if let Some(descriptor) = descriptor {
-                    self.table.keep(place, name, descriptor);
-                }
-                Action::Nothing
+                let Some(descriptor) = descriptor else { return Action::Nothing };
+                self.table.keep(place, name, descriptor);
+                if is_stored(name) { Action::Store(place) } else { Action::Nothing }
             }
             Frame::Drop { place } => {
                 self.table.drop(place);
@@ -262,10 +268,24 @@ impl<D> Keeper<D> {
         }
     }
 
+    /// What the service manager is to keep of what a keeper before this one has held.
+    pub fn to_store(&self) -> impl Iterator<Item = &D> {
+        self.table.all().filter(|(name, _)| is_stored(*name)).map(|(_, descriptor)| descriptor)
+    }
+
+    /// What the service manager is to forget when the daemon says this. Sockets that are closed because the service ends stay: the
+    /// manager closes them itself unless it starts the service again.
+    pub fn forgets(&self, frame: &Frame) -> Option<&D> {
+        let Frame::Drop { place } = frame else { return None };
+        let (name, descriptor) = self.table.at(*place)?;
+        (is_stored(name) && !self.ends).then_some(descriptor)
+    }
+
     /// A signal for the daemon has come. It gets it once it serves: before, a signal would kill it, and the next daemon would
     /// know of nothing. One that makes way for another leaves it to that one.
     pub fn on_signal(&mut self, signal: i32) -> Action {
         let makes_way = matches!(self.update, Some(Step::Ordered { .. }));
+        self.ends |= ENDS.contains(&signal);
         match self.phase {
             Phase::Without => Action::End(signal),
             _ if self.serves && !makes_way => Action::Signal(signal),
@@ -415,7 +435,20 @@ impl<D> Keeper<D> {
         self.table.keep(place, Name::only(kind), descriptor);
     }
 
+    /// Puts what the service manager has kept into the table, before the first daemon, from this place on.
+    pub fn begin_with_stored(&mut self, from: u32, descriptors: impl IntoIterator<Item = D>) {
+        for (descriptor, of) in descriptors.into_iter().zip(0..) {
+            self.table.keep(from + of, Name { of, ..Name::only(Kind::Stored) }, descriptor);
+        }
+    }
+
     fn first_of_last(&self) -> Option<Duration> {
         self.deaths[self.died % DEATHS_MAX]
     }
+}
+
+/// Whether the service manager keeps it, too: the socket of an address that connections wait in when no worker is there. The other
+/// sockets of the address are one worker's each.
+fn is_stored(name: Name) -> bool {
+    name.kind == Kind::Listener && name.part == 0
 }

@@ -14,6 +14,7 @@
 
 pub mod areas;
 pub mod keeper;
+mod manager;
 pub mod passage;
 mod run;
 pub mod table;

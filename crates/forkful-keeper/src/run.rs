@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Timelike as _, Utc};
-use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, Text, receive_frame, seat, send_frame};
+use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, receive_frame, seat, send_frame};
 use forkful_os::process::{
     Exit, SpawnPlan, Standing, become_program, how_child_ended, pidfd_of, reap_child, signal_by_pidfd,
 };
@@ -14,9 +14,9 @@ use forkful_os::signals::SignalQueue;
 use forkful_os::{cgroup, memory, memory_file, process, procinfo, tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, SocketAddrUnix, sendto};
 
 use crate::keeper::{Action, After, Keeper};
+use crate::manager::Manager;
 use crate::passage::Passage;
 use crate::{areas, passage};
 
@@ -36,6 +36,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 const STATE_PLACE: u32 = 0;
 const WORDS_PLACE: u32 = 1;
 const READY_PLACE: u32 = 2;
+const STORED_PLACE: u32 = 3;
 
 /// What the keeper starts.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub struct KeeperPlan {
     pub ready: Option<OwnedFd>,
     /// The socket of the service manager, see `sd_notify(3)`.
     pub manager: Option<String>,
+    /// Listening sockets that it has kept over a restart, see `sd_listen_fds(3)`.
+    pub stored: Vec<OwnedFd>,
     /// A daemon whose loop does not turn for so long is killed; `None`: never.
     pub patience: Option<Duration>,
 }
@@ -72,7 +75,7 @@ struct Process {
     standing: Standing,
     signals: SignalQueue,
     daemon: Option<Daemon>,
-    manager: Option<(OwnedFd, SocketAddrUnix)>,
+    manager: Option<Manager>,
     began: Instant,
     /// Nothing is sent until then.
     send_again: Option<Instant>,
@@ -95,7 +98,7 @@ pub fn run(plan: KeeperPlan) -> io::Result<i32> {
 
 impl Process {
     fn begin(plan: KeeperPlan) -> io::Result<Self> {
-        let KeeperPlan { program, argv, successor, passage, env, ready, manager, patience } = plan;
+        let KeeperPlan { program, argv, successor, passage, env, ready, manager, stored, patience } = plan;
         process::ignore_stray_signals()?;
         // It holds what all workers have; the daemon, and by it the workers, get the limit that there was.
         let _limit = procinfo::raise_open_files_limit();
@@ -103,7 +106,7 @@ impl Process {
         tree::set_subreaper()?;
         let (mut keeper, daemon) = match passage {
             Some(passage) => go_on(&passage)?,
-            None => (first(ready)?, None),
+            None => (first(ready, stored)?, None),
         };
         patience.into_iter().for_each(|patience| keeper.watch(patience));
         let standing = Standing::new(SpawnPlan {
@@ -120,7 +123,8 @@ impl Process {
             groups: None,
             keeping: forkful_os::keeper::Keeping::default(),
         })?;
-        let manager = manager.and_then(|name| manager_at(&name).ok());
+        let manager = manager.and_then(|name| Manager::at(&name).ok());
+        manager.iter().for_each(|manager| keeper.to_store().for_each(|socket| manager.store(socket)));
         let began = Instant::now();
         Ok(Self { keeper, successor, standing, signals, daemon, manager, began, send_again: None })
     }
@@ -223,7 +227,14 @@ impl Process {
             Action::Reap(pid) if pid == daemon.pid => {}
             Action::Reap(pid) => reap_child(pid),
             Action::Answer(pid) => answer(daemon.socket.as_fd(), pid),
-            Action::Tell(text) => tell(self.manager.as_ref(), &text),
+            Action::Tell(text) => {
+                self.manager.iter().for_each(|manager| manager.tell(text.as_bytes()));
+            }
+            Action::Store(place) => {
+                if let (Some(manager), Some((_, socket))) = (&self.manager, self.keeper.table.at(place)) {
+                    manager.store(socket);
+                }
+            }
             Action::Become => {
                 let failed = self.become_successor(daemon);
                 say(&format!("the keeper stays what it was, its daemons are new: {failed}"));
@@ -255,6 +266,9 @@ impl Process {
             let Some(daemon) = self.daemon.as_mut().filter(|daemon| !daemon.is_deaf) else { return };
             match receive_frame(daemon.socket.as_fd()) {
                 Ok(Some((frame, descriptor))) => {
+                    if let (Some(manager), Some(socket)) = (&self.manager, self.keeper.forgets(&frame)) {
+                        manager.forget(socket);
+                    }
                     let action = self.keeper.on_frame(frame, descriptor, self.began.elapsed());
                     self.act(action);
                 }
@@ -339,7 +353,7 @@ impl Process {
 }
 
 /// A keeper with its first daemon before it.
-fn first(ready: Option<OwnedFd>) -> io::Result<Keeper<OwnedFd>> {
+fn first(ready: Option<OwnedFd>, stored: Vec<OwnedFd>) -> io::Result<Keeper<OwnedFd>> {
     // While this process is alone: the daemon begins in the same control group.
     cgroup::leave_others();
     cgroup::make_room();
@@ -350,6 +364,7 @@ fn first(ready: Option<OwnedFd>) -> io::Result<Keeper<OwnedFd>> {
     if let Some(ready) = ready {
         keeper.begin_with(READY_PLACE, Kind::Ready, ready);
     }
+    keeper.begin_with_stored(STORED_PLACE, stored);
     Ok(keeper)
 }
 
@@ -368,23 +383,6 @@ fn answer(socket: BorrowedFd<'_>, pid: u32) {
     };
     // There is room: the daemon waits for this one.
     let _gone = send_frame(socket, &Frame::Ended { pid, end }, None);
-}
-
-fn manager_at(name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    let address = match name.strip_prefix('@') {
-        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-        None => SocketAddrUnix::new(name)?,
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok((socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?, address))
-}
-
-fn tell(manager: Option<&(OwnedFd, SocketAddrUnix)>, text: &Text) {
-    if let Some((socket, address)) = manager {
-        // A manager that cannot listen right now misses it.
-        let _missed = sendto(socket, text.as_bytes(), SendFlags::NOSIGNAL, address);
-    }
 }
 
 /// A line to the daemon's log, with the time as its other lines have it; what cannot be written is dropped.

@@ -50,8 +50,19 @@ impl<D> Table<D> {
         held.next().map(|(at, (name, descriptor))| (at, *name, descriptor))
     }
 
+    /// What is in a place.
+    pub fn at(&self, place: u32) -> Option<(Name, &D)> {
+        let (name, descriptor) = self.places.get(place as usize)?.as_ref()?;
+        Some((*name, descriptor))
+    }
+
+    /// Everything that is held.
+    pub fn all(&self) -> impl Iterator<Item = (Name, &D)> {
+        self.places.iter().flatten().map(|(name, descriptor)| (*name, descriptor))
+    }
+
     /// The first descriptor of a kind.
     pub fn of_kind(&self, kind: Kind) -> Option<&D> {
-        self.places.iter().flatten().find(|(name, _)| name.kind == kind).map(|(_, descriptor)| descriptor)
+        self.all().find(|(name, _)| name.kind == kind).map(|(_, descriptor)| descriptor)
     }
 }

@@ -12,7 +12,7 @@ mod unix;
 
 pub use adopted::{AdoptedGroup, shared_listeners_of};
 pub use group::{MEMBERS_MAX, TcpGroup};
-pub use query::{accept, cookie, local_addr, queue_length, unprivileged_from};
-pub use single::{bind_tcp_shared, bind_udp};
+pub use query::{accept, cookie, is_bound_to, local_addr, queue_length, unprivileged_from};
+pub use single::{bind_tcp_shared, bind_udp, listen_again};
 pub use steer::Steer;
 pub use unix::{Owner, SocketFile, UnixOptions, bind_unix, remove_left_over};

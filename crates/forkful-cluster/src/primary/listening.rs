@@ -172,11 +172,19 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
     match query.kind {
         AddressKind::Tcp4 | AddressKind::Tcp6 => {
             let bind = |address| {
-                if config.balance == Balance::Shared {
-                    let socket = listener::bind_tcp_shared(address, v6_only, backlog)?;
-                    Ok(Source::Single { socket, file: None })
-                } else {
-                    TcpGroup::bind(address, v6_only, backlog).map(Source::Group)
+                // Open since before a restart of the service, with what waits in it.
+                let open = config.keeping.take_stored(|fd| listener::is_bound_to(fd, address, v6_only));
+                match (config.balance, open) {
+                    (Balance::Shared, Some(socket)) => {
+                        listener::listen_again(&socket, backlog)?;
+                        Ok(Source::Single { socket, file: None })
+                    }
+                    (Balance::Shared, None) => {
+                        let socket = listener::bind_tcp_shared(address, v6_only, backlog)?;
+                        Ok(Source::Single { socket, file: None })
+                    }
+                    (_, Some(socket)) => TcpGroup::reopened(socket, v6_only, backlog).map(Source::Group),
+                    (_, None) => TcpGroup::bind(address, v6_only, backlog).map(Source::Group),
                 }
             };
             bind_any(query, bind)

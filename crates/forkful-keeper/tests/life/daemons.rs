@@ -183,3 +183,30 @@ fn time_in_which_a_daemon_waits_for_a_core_does_not_count() {
     }
     assert_eq!(keeper.on_look(SECOND * 120, Duration::ZERO), Action::Kill);
 }
+
+#[test]
+fn the_service_manager_keeps_the_socket_of_an_address_until_the_app_closes_it_but_not_those_of_workers() {
+    let mut keeper = Keeper::new(7);
+    keeper.begin_with_stored(3, [103]);
+    let frames = handed(&mut keeper);
+    assert!(frames.contains(&(Frame::Kept { place: 3, name: Name::only(Kind::Stored) }, Some(103))));
+    let of_part = |part| Name { part, ..name(Kind::Listener, 9) };
+    for (place, name, expected) in [
+        (4, of_part(0), Action::Store(4)),
+        (5, of_part(1), Action::Nothing),
+        (6, name(Kind::Channel, 9), Action::Nothing),
+    ] {
+        assert_eq!(keeper.on_frame(Frame::Keep { place, name }, Some(place), SECOND), expected);
+    }
+    let forgotten = |keeper: &Keeper<u32>, place| keeper.forgets(&Frame::Drop { place }).copied();
+    // One that was taken from the manager's store is kept as a listener before it is dropped here.
+    for (place, expected) in [(3, None), (4, Some(4)), (5, None), (6, None), (7, None)] {
+        assert_eq!(forgotten(&keeper, place), expected, "{place}");
+    }
+    keeper.on_frame(Frame::Serves, None, SECOND);
+    assert_eq!(keeper.on_signal(12), Action::Signal(12));
+    assert_eq!(forgotten(&keeper, 4), Some(4), "a signal that asks for nothing of the kind");
+    // The manager starts the service again, or closes everything itself.
+    assert_eq!(keeper.on_signal(15), Action::Signal(15));
+    assert_eq!(forgotten(&keeper, 4), None);
+}

@@ -39,9 +39,11 @@ pub enum Kind {
     Err,
     /// A socket that an app listens on.
     Listener,
+    /// A socket that an app has listened on, which the service manager has kept over a restart of the keeper.
+    Stored,
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     Kind::Lock,
     Kind::Api,
     Kind::State,
@@ -53,6 +55,7 @@ const KINDS: [Kind; 11] = [
     Kind::Out,
     Kind::Err,
     Kind::Listener,
+    Kind::Stored,
 ];
 
 /// Under what a descriptor is kept. The numbers are the daemon's: of an app, and of what belongs to it.

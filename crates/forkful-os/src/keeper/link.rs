@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -20,6 +20,12 @@ use crate::process::Exit;
 
 /// A keeper answers in microseconds; one that does not for so long is not there any more, or is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Apps have this time after a start to ask for the sockets that the service manager has kept. After that, nobody would accept
+/// what comes in by them.
+const STORED_FOR: Duration = Duration::from_secs(120);
+/// The app of sockets that nobody has asked for.
+const NOBODY: u32 = u32::MAX;
 
 /// The way to the keeper; without one, everything here does nothing. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +47,8 @@ struct Link {
     later: Mutex<Vec<Frame>>,
     /// Held from a question to its answer.
     asking: Mutex<()>,
+    /// What the service manager has kept, with its places, and when it is given up.
+    stored: Mutex<(Vec<(u32, OwnedFd)>, Option<Instant>)>,
 }
 
 /// Which places of the keeper's table are in use.
@@ -101,6 +109,7 @@ impl Handover {
             places: Mutex::default(),
             later: Mutex::default(),
             asking: Mutex::default(),
+            stored: Mutex::default(),
         });
         loop {
             match await_frame(link.socket.as_fd())? {
@@ -127,6 +136,9 @@ impl Handover {
             debug_assert!(place.is_some());
             let _first = link.words.set(Words::map(&words.fd, PLACES_MAX)?);
         }
+        let (stored, kept): (Vec<Kept>, Vec<Kept>) =
+            kept.into_iter().partition(|kept| kept.name.kind == Kind::Stored);
+        link.begin_with_stored(stored);
         Ok(Self { keeping: Keeping(Some(link)), keeper, died, last, update, kept })
     }
 
@@ -165,6 +177,31 @@ impl Keeping {
         Hold(Some((Arc::clone(link), place)))
     }
 
+    /// A listening socket that the service manager has kept over a restart, if one fits. It is to be kept again, as what it is now.
+    pub fn take_stored(&self, fits: impl Fn(BorrowedFd<'_>) -> bool) -> Option<OwnedFd> {
+        let link = self.link()?;
+        let mut stored = link.stored();
+        let at = stored.0.iter().position(|(_, fd)| fits(fd.as_fd()))?;
+        let (place, fd) = stored.0.swap_remove(at);
+        link.later(Frame::Drop { place });
+        Some(fd)
+    }
+
+    /// Gives up what nobody has asked for, if it is time.
+    fn give_stored_up(&self, link: &Link) {
+        let mut stored = link.stored();
+        if stored.1.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        let (all, _) = std::mem::take(&mut *stored);
+        drop(stored);
+        for (place, fd) in all {
+            // The service manager forgets what was kept as an app's and is dropped.
+            drop(self.keep(Name { kind: Kind::Listener, app: NOBODY, of: place, part: 0 }, &fd));
+            link.later(Frame::Drop { place });
+        }
+    }
+
     /// Has a child of the keeper reaped, at the next [`Self::let_go`].
     pub(crate) fn reap(&self, pid: u32) {
         if let Some(link) = self.link() {
@@ -176,6 +213,7 @@ impl Keeping {
     /// the state says so, too: another daemon would look for what an older state names.
     pub fn let_go(&self) {
         let Some(link) = self.link() else { return };
+        self.give_stored_up(link);
         let frames = std::mem::take(&mut *link.later.lock().unwrap_or_else(PoisonError::into_inner));
         for frame in frames {
             link.tell(&frame, None);
@@ -281,6 +319,16 @@ impl Link {
 
     fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stored(&self) -> MutexGuard<'_, (Vec<(u32, OwnedFd)>, Option<Instant>)> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_with_stored(&self, kept: Vec<Kept>) {
+        let until = (!kept.is_empty()).then(|| Instant::now() + STORED_FOR);
+        let place_of = |kept: Kept| Some((kept.hold.forget()?, kept.fd));
+        *self.stored() = (kept.into_iter().filter_map(place_of).collect(), until);
     }
 
     fn later(&self, frame: Frame) {

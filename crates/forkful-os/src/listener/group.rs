@@ -53,6 +53,13 @@ impl TcpGroup {
         Ok(Self { members, addr, ipv6_only, backlog, round_robin: OnceLock::new() })
     }
 
+    /// A group of one listener that was open before, with the connections that wait in it.
+    pub fn reopened(first: OwnedFd, ipv6_only: bool, backlog: u32) -> io::Result<Self> {
+        sockopt::set_socket_reuseport(&first, true)?;
+        listen(&first, clamp_backlog(backlog))?;
+        Self::handed_over(vec![first], ipv6_only, backlog)
+    }
+
     /// Whether members take IPv6 connections only, and how many may wait in each.
     pub fn options(&self) -> (bool, u32) {
         (self.ipv6_only, self.backlog)

@@ -62,6 +62,12 @@ pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT.into())
 }
 
+/// Whether a TCP socket is one that a bind to this address would make.
+pub fn is_bound_to(fd: BorrowedFd<'_>, address: SocketAddr, ipv6_only: bool) -> bool {
+    local_addr(fd).is_ok_and(|bound| bound == address)
+        && (address.is_ipv4() || rustix::net::sockopt::ipv6_v6only(fd).is_ok_and(|only| only == ipv6_only))
+}
+
 /// The kernel's number for this socket: the same through every duplicate, never used twice.
 pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::net::sockopt::socket_cookie(fd)?)

@@ -13,6 +13,11 @@ pub fn bind_tcp_shared(addr: SocketAddr, ipv6_only: bool, backlog: u32) -> io::R
     Ok(socket)
 }
 
+/// Has a listener that was open before take as many connections into its queue as it is asked to now.
+pub fn listen_again(socket: &OwnedFd, backlog: u32) -> io::Result<()> {
+    Ok(listen(socket, clamp_backlog(backlog))?)
+}
+
 /// A bound UDP socket. `reuse_addr` lets several sockets share a multicast port, as in Node.
 pub fn bind_udp(addr: SocketAddr, ipv6_only: bool, reuse_addr: bool) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

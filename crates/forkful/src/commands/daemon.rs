@@ -17,6 +17,12 @@ use crate::home;
 /// A daemon's loop turns in milliseconds. On a machine that swaps, it takes longer.
 const PATIENCE_SECONDS: u64 = 10;
 
+/// The variables of `sd_listen_fds(3)`, and the number of the first descriptor that they are about.
+const LISTEN: &str = "LISTEN_";
+const LISTEN_FIRST: i32 = 3;
+/// How the names begin under which the keeper has sockets kept.
+const STORED: &str = "forkful-";
+
 pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     set_name();
     let ready = inherited(args.ready_fd, "readiness pipe")?;
@@ -69,6 +75,19 @@ fn inherited(number: Option<i32>, what: &str) -> Result<Option<OwnedFd>, Failure
     number.map(take).transpose()
 }
 
+/// The sockets that the service manager has kept over a restart, by the variables of `sd_listen_fds(3)`. Other sockets that it passes
+/// on are nobody's here, and close.
+fn stored() -> Vec<OwnedFd> {
+    let variable = |name: &str| std::env::var(format!("{LISTEN}{name}")).unwrap_or_default();
+    if variable("PID") != std::process::id().to_string() {
+        return Vec::new();
+    }
+    let (count, names) = (variable("FDS").parse().unwrap_or(0), variable("FDNAMES"));
+    let passed = (0..count).zip(names.split(':'));
+    let taken = passed.filter_map(|(n, name)| Some((name, take_inherited_fd(LISTEN_FIRST + n).ok()?)));
+    taken.filter(|(name, _)| name.starts_with(STORED)).map(|(_, fd)| fd).collect()
+}
+
 /// How long a daemon may hang, of what the environment says: a number of seconds, 0 for ever.
 fn patience(wish: Option<&str>) -> Option<Duration> {
     let seconds = wish.and_then(|wish| wish.trim().parse().ok()).unwrap_or(PATIENCE_SECONDS);
@@ -91,8 +110,11 @@ fn keep(args: &DaemonArgs, ready: Option<OwnedFd>) -> Result<Exit, Failure> {
         passage: inherited(args.passage, "keeper's passage")?,
         env: std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| !name.starts_with(LISTEN))
             .collect(),
         ready,
+        // A keeper that becomes another program has what it keeps from the passage, and the same number and environment.
+        stored: if args.passage.is_none() { stored() } else { Vec::new() },
         manager: std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()),
         patience: patience(std::env::var("FORKFUL_WATCHDOG").ok().as_deref()),
     };

@@ -32,6 +32,7 @@ mod offline;
 mod persistence;
 mod sandbox;
 mod serve;
+mod service_restart;
 mod settings;
 mod settled;
 mod starting;

@@ -154,6 +154,7 @@ mod tests {
         TimeoutStopSec=90
         KillMode=mixed
         LimitNOFILE=1048576
+        FileDescriptorStoreMax=512
         OOMPolicy=continue
         Delegate=yes
         NoNewPrivileges=yes
@@ -195,6 +196,7 @@ mod tests {
         TimeoutStopSec=90
         KillMode=mixed
         LimitNOFILE=1048576
+        FileDescriptorStoreMax=512
         OOMPolicy=continue
         Delegate=yes
         NoNewPrivileges=yes
