@@ -19,6 +19,8 @@ const REPLACEMENT_MS_MAX = 60_000;
 const STORMS = {
   'Express, 2 workers': { example: 'express', workers: 2 },
   'Next.js, 2 workers': { example: 'nextjs', workers: 2 },
+  'Express, without -i': { example: 'express', workers: null },
+  'Next.js, without -i': { example: 'nextjs', workers: null },
   'Express by `npm start`, without -i': { example: 'express', workers: null, npm: true },
 };
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import http from 'node:http';
+import net from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -98,4 +99,72 @@ test('the same over TLS, in one instance, and with a server that gets its WebSoc
   assert.equal(String((await once(socket, 'message'))[0]), 'here');
   await forkful.ok(['reload', 'app']);
   assert.deepEqual((await Promise.all(sockets.map(({ closed }) => closed))).map(({ code }) => code), [1012, 1012, 1012]);
+});
+
+/** So many WebSockets at a reload, over two workers, and the time that they have to leave. */
+const CROWD = 1000;
+const CROWD_DRAIN_MS = 5000;
+/** Within nine tenths of it the agent tells them (long.cjs). */
+const CROWD_WINDOW_MS = CROWD_DRAIN_MS * 0.9;
+/** Between the agent's first look at the clock and the app's, the machine may do something else. */
+const CLOCK_MS_MAX = 500;
+
+/** Says of each of its WebSockets when it was told to leave, in ms since the drain began. */
+function crowded({ require, report }) {
+  const { WebSocketServer } = require(process.env.WS);
+  const server = require('http').createServer();
+  let began = 0;
+  process.on('forkful:drain', () => { began = performance.now(); });
+  new WebSocketServer({ server }).on('connection', (socket) => {
+    // Once: the library calls it again for the client's answer.
+    socket.close = (...values) => {
+      delete socket.close;
+      report(performance.now() - began);
+      socket.close(...values);
+    };
+  });
+  server.listen(Number(process.env.PORT), '127.0.0.1');
+}
+
+const UPGRADE = 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+/** The first byte of a whole close frame (RFC 6455, section 5.2). */
+const CLOSE = 0x88;
+
+/** A WebSocket without a library: opened, and then how it ended, with the code of a close frame. */
+function crowdMember(port) {
+  const socket = net.connect({ port, host: '127.0.0.1' });
+  socket.write(UPGRADE);
+  const ended = new Promise((resolve) => {
+    let code = 'no close frame';
+    socket.on('data', (bytes) => {
+      if (bytes[0] !== CLOSE) return;
+      code = bytes.readUInt16BE(2);
+      // The same code, masked with zeros: the handshake of a close.
+      socket.write(Buffer.from([CLOSE, 0x82, 0, 0, 0, 0, bytes[2], bytes[3]]));
+    });
+    socket.on('error', (error) => resolve(error.message));
+    socket.on('close', () => resolve(code));
+  });
+  return { opened: once(socket, 'data').then(([bytes]) => assert.match(String(bytes), /^HTTP\/1.1 101 /)), ended };
+}
+
+test(`${CROWD} WebSockets at a reload all get a close frame, and none before its turn`, async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  const app = await forkful.start(crowded, { name: 'app', options: ['--drain-timeout', `${CROWD_DRAIN_MS}ms`], env: { PORT: String(port), WS } });
+  const old = await app.workers();
+  const crowd = Array.from({ length: CROWD }, () => crowdMember(port));
+  await Promise.all(crowd.map(({ opened }) => opened));
+  await forkful.ok(['reload', 'app']);
+  const ends = await Promise.all(crowd.map(({ ended }) => ended));
+  assert.deepEqual(ends.filter((end) => end !== 1012), []);
+  await waitUntil('the old workers to end', () => old.every(({ gone }) => gone));
+  assert.equal(old.reduce((sum, { reports }) => sum + reports.length, 0), CROWD);
+  for (const { reports } of old) {
+    // A late look may tell several at once; none is told before its share of the time is over, so that no second of a machine that keeps up has more than its share.
+    for (const [n, at] of reports.entries()) {
+      const turn = (n / reports.length) * CROWD_WINDOW_MS;
+      assert.ok(at >= turn - CLOCK_MS_MAX, `WebSocket ${n} of ${reports.length} was told after ${at} ms, before ${turn}`);
+    }
+  }
 });

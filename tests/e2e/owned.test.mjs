@@ -199,7 +199,7 @@ const RUNTIMES = [
 for (const { runtime, program, modes } of RUNTIMES) {
   for (const mode of modes) {
     describe(`reusePort with ${runtime} in ${mode} mode`, { skip: !mayChoose() && 'CAP_BPF and Linux 5.14 are needed' }, () => {
-      const begin = async (t) => {
+      const begin = async (t, instances = 2) => {
         const forkful = await sandbox(t);
         const port = await freePort();
         const path = join(forkful.directory, 'server.js');
@@ -207,7 +207,7 @@ for (const { runtime, program, modes } of RUNTIMES) {
         const config = join(forkful.directory, 'app.config.json');
         writeFileSync(config, JSON.stringify({
           apps: [{
-            name: 'app', script: path, instances: 2, exec_mode: mode, interpreter: program, agent: false,
+            name: 'app', script: path, instances, exec_mode: mode, interpreter: program, agent: false,
             env: { PORT: String(port) }, listen_timeout: '100s', restart_delay: 0,
           }],
         }));
@@ -232,6 +232,17 @@ for (const { runtime, program, modes } of RUNTIMES) {
           const answers = await within('all answers', Promise.all(requests.map(({ answer }) => answer)));
           for (const answer of answers) assert.match(answer, /^HTTP\/1.1 200 [^]*\r\n\r\n\d+$/);
         }
+      });
+
+      test('what waits for the only process is served by its successor', async (t) => {
+        const { port, pids } = await begin(t, 1);
+        const [only] = await pids();
+        await waitUntil('an answer', async () => (await get(port)).body === String(only));
+        process.kill(only, 'SIGSTOP');
+        const requests = Array.from({ length: 32 }, () => rawGet(port));
+        await within('all connections to be made', Promise.all(requests.map(({ connected }) => connected)));
+        process.kill(only, 'SIGKILL');
+        for (const { answer } of requests) assert.match(await within('all answers', answer), /^HTTP\/1.1 200 [^]*\r\n\r\n\d+$/);
       });
 
       test('what waits for a process that stands still is served by another', async (t) => {

@@ -8,6 +8,9 @@ const { join } = require('path');
 const { WebSocketServer } = require('ws');
 
 const { CHAOS_DIRECTORY, CHAOS_PLANT, PORT } = process.env;
+/** More than the memory limit of a storm. */
+const HOG_BYTES = 1.5 * 2 ** 30;
+const HOG_STEP = 2 ** 24;
 /** One request of so many is served wrongly, where a mistake is planted. */
 const PLANT_EVERY = 50;
 
@@ -29,8 +32,10 @@ const server = http.createServer((request, response) => {
   const id = pathname.slice(1);
   const plant = begin(id);
   const wait = Number(searchParams.get('wait') ?? 0);
-  if (searchParams.has('exit')) {
-    writeSync(executed, `exit ${Date.now()}\n`);
+  if (searchParams.has('exit') || searchParams.has('hog')) {
+    const kept = [];
+    writeSync(executed, `exit ${Date.now()} ${searchParams.has('hog') ? 'memory limit' : 'worker exits'}\n`);
+    for (let taken = 0; searchParams.has('hog') && taken < HOG_BYTES; taken += HOG_STEP) kept.push(Buffer.alloc(HOG_STEP, 1));
     process.exit(1);
   }
   const blockedUntil = Date.now() + Number(searchParams.get('block') ?? 0);

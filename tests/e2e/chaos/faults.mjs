@@ -40,9 +40,9 @@ const kill = async ({ host, random }) => {
 
 /**
  * By name: how often each is drawn beside the others, which hosts it can be done to, whether it is an order, during which other
- * faults follow (but no other order), whether it needs a keeper, and what it does.
+ * faults follow (but no other order), what it needs of the host, and what it does.
  * @typedef {{ host: any, random: import('./random.mjs').Random, clients: import('./clients.mjs').Clients, count: number }} Storm
- * @type {Record<string, { weight: number, on?: string[], isOrder?: boolean, needsKeeper?: boolean, act: (storm: Storm) => Promise<Partial<import('./ledger.mjs').Fault> | void> }>}
+ * @type {Record<string, { weight: number, on?: string[], isOrder?: boolean, needs?: 'keeper' | 'disk' | 'limit', act: (storm: Storm) => Promise<Partial<import('./ledger.mjs').Fault> | void> }>}
  */
 export const FAULTS = {
   'worker killed': { weight: 4, act: kill },
@@ -85,7 +85,7 @@ export const FAULTS = {
     weight: 2,
     on: ['forkful'],
     isOrder: true,
-    needsKeeper: true,
+    needs: 'keeper',
     async act({ host }) {
       return { refused: await host.update() };
     },
@@ -93,7 +93,7 @@ export const FAULTS = {
   'daemon killed': {
     weight: 4,
     on: ['forkful'],
-    needsKeeper: true,
+    needs: 'keeper',
     async act({ host }) {
       signal(await host.daemon(), 'SIGKILL');
       return { drops: host.settings.balance !== 'direct' };
@@ -103,10 +103,10 @@ export const FAULTS = {
   'keeper killed': {
     weight: 0,
     on: ['forkful'],
-    needsKeeper: true,
+    needs: 'keeper',
     async act({ host }) {
       signal(parentOf(await host.daemon()), 'SIGKILL');
-      host.isAlone = true;
+      host.lacks.add('keeper');
     },
   },
   'daemon stopped': {
@@ -114,6 +114,25 @@ export const FAULTS = {
     on: ['forkful'],
     async act({ host, random }) {
       await pause(await host.daemon(), random.whole(200, 1500));
+    },
+  },
+  // Lines that are written meanwhile are dropped and counted; nothing else is allowed to fail.
+  'disk full': {
+    weight: 1,
+    on: ['forkful'],
+    needs: 'disk',
+    async act({ host, random }) {
+      await host.fillDisk(() => sleep(random.whole(100, 1000)));
+      return { dropsLines: true };
+    },
+  },
+  // The kernel kills the worker that takes the app over its limit.
+  'memory limit': {
+    weight: 1,
+    on: ['forkful'],
+    needs: 'limit',
+    async act({ clients }) {
+      await clients.alone('new', '?hog');
     },
   },
   'daemon short of handles': {

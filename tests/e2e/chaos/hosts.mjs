@@ -1,8 +1,10 @@
 // What runs the app in a storm: Forkful, and Node's own cluster module beside it.
-import { spawn } from 'node:child_process';
-import { appendFileSync, copyFileSync, readdirSync, readFileSync } from 'node:fs';
+import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 
 import { NEWEST, nodeBinary } from '../lib/nodes.mjs';
@@ -11,17 +13,22 @@ import { waitUntil } from '../lib/wait.mjs';
 
 export const APP = fileURLToPath(new URL('app.cjs', import.meta.url));
 const PRIMARY = fileURLToPath(new URL('primary.cjs', import.meta.url));
+const PM2 = fileURLToPath(new URL('../../../npm/test/node_modules/pm2/bin/pm2', import.meta.url));
 
-/** How long a worker that leaves may finish what it has; WebSockets hold it for all of it. */
-const DRAIN_TIMEOUT = '10s';
+/** The disk of a storm that fills it: the home, with logs and what is saved. */
+const DISK = 'size=96m,mode=0700';
+/** What all workers together may take in a storm that exceeds it. */
+const MEMORY_MAX = '1G';
 
 /**
  * @typedef {object} Settings
  * @property {number} port
  * @property {number} instances
  * @property {string} balance
+ * @property {string} drainTimeout how long a worker that leaves may finish what it has; WebSockets hold it for most of it
  * @property {string} [plant]
  * @property {string} directory where the app writes down what it executes
+ * @property {Set<string | undefined>} needs what faults need: a small disk for the home (root's right), a memory limit (a control group)
  */
 
 /** Forkful, with a keeper. */
@@ -31,16 +38,34 @@ export class Forkful {
   /** @param {Settings} settings */
   constructor(settings) {
     this.settings = settings;
+    /** What faults need, and this host does not have (any more). @type {Set<string | undefined>} */
+    this.lacks = new Set();
   }
 
   async start() {
-    const { port, instances, balance, plant, directory } = this.settings;
+    const { needs } = this.settings;
     this.box = await sandbox(null, NEWEST);
+    if (needs.has('disk')) {
+      mkdirSync(this.box.home, { mode: 0o700 });
+      this.hasDisk = spawnSync('mount', ['-t', 'tmpfs', '-o', DISK, 'forkful-chaos', this.box.home]).status === 0;
+      if (!this.hasDisk) this.lacks.add('disk');
+    }
+    if (!needs.has('limit')) return this.startApp([]);
+    return this.startApp(['--memory-max', MEMORY_MAX]).catch(async (error) => {
+      if (!/cannot (be kept|set its memory limit)/.test(error.message)) throw error;
+      this.lacks.add('limit');
+      await this.box.run(['delete', 'app']);
+      await this.startApp([]);
+    });
+  }
+
+  async startApp(limit) {
+    const { port, instances, balance, drainTimeout, plant, directory } = this.settings;
     // The app finds its `ws` beside itself, so it is started where it is.
     await this.box.start(APP, {
       name: 'app',
       instances,
-      options: ['--balance', balance, '--drain-timeout', DRAIN_TIMEOUT, '--merge-logs'],
+      options: ['--balance', balance, '--drain-timeout', drainTimeout, '--merge-logs', ...limit],
       env: { PORT: String(port), CHAOS_DIRECTORY: directory, CHAOS_PLANT: plant },
     });
   }
@@ -101,8 +126,92 @@ export class Forkful {
     return readdirSync(folder).filter((name) => name.includes('-out')).map(read);
   }
 
-  close() {
-    return this.box?.close();
+  /** Fills the disk of the home for a while. */
+  async fillDisk(pause) {
+    const path = join(this.box.home, 'filler');
+    try {
+      for (let bytes = 1 << 20; bytes >= 1; bytes >>= 4) {
+        try {
+          for (;;) appendFileSync(path, Buffer.alloc(bytes));
+        } catch (error) {
+          if (error.code !== 'ENOSPC') throw error;
+        }
+      }
+      await pause();
+    } finally {
+      rmSync(path, { force: true });
+    }
+  }
+
+  async close() {
+    if (this.hasDisk) {
+      await this.box.run(['kill']);
+      // A process that ends may still be in it.
+      execFileSync('umount', ['--lazy', this.box.home]);
+    }
+    await this.box?.close();
+  }
+}
+
+/** PM2 in cluster mode, with a home of its own. */
+export class Pm2 {
+  name = 'pm2';
+
+  /** @param {Settings} settings */
+  constructor(settings) {
+    this.settings = settings;
+    this.home = mkdtempSync(join(tmpdir(), 'pm2-chaos-'));
+  }
+
+  /** Runs a command of PM2's; gives what it printed. */
+  async run(...args) {
+    const { port, plant = '', directory } = this.settings;
+    const env = { PATH: process.env.PATH, HOME: this.home, PM2_HOME: this.home, PORT: String(port), CHAOS_DIRECTORY: directory, CHAOS_PLANT: plant };
+    const { stdout } = await promisify(execFile)(nodeBinary(NEWEST), [PM2, ...args], { env, maxBuffer: 1 << 26 });
+    return stdout;
+  }
+
+  async start() {
+    const { instances } = this.settings;
+    const config = join(this.home, 'ecosystem.config.json');
+    // Long enough for every answer of the storm; the restarts are not to end.
+    writeFileSync(config, JSON.stringify({ apps: [{ name: 'app', script: APP, instances, exec_mode: 'cluster', kill_timeout: 10_000, max_restarts: 1_000_000, merge_logs: true }] }));
+    await this.run('start', config);
+    await this.settle(instances);
+  }
+
+  async workers() {
+    const text = await this.run('jlist');
+    return JSON.parse(text.slice(text.indexOf('['))).filter(({ pm2_env }) => pm2_env.status === 'online').map(({ pid }) => pid);
+  }
+
+  /** Runs a command; gives what it said if it failed. */
+  async order(...args) {
+    return this.run(...args).then(() => undefined, (error) => `pm2 ${args.join(' ')}: ${error.stdout || error.message}`);
+  }
+
+  reload() {
+    return this.order('reload', 'app');
+  }
+
+  /** PM2 calls it an error when there are so many already. */
+  async scale(count) {
+    if ((await this.workers()).length !== count) return this.order('scale', 'app', String(count));
+    return undefined;
+  }
+
+  settle(count) {
+    return waitUntil(`${count} workers`, async () => (await this.workers()).length === count);
+  }
+
+  async stop() {
+    await this.run('stop', 'app');
+    return undefined;
+  }
+
+  async close() {
+    await this.run('kill');
+    rmSync(this.home, { recursive: true, force: true });
   }
 }
 

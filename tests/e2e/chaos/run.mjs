@@ -14,7 +14,7 @@ answered, or a fault of the storm explains what became of it. Exits with 1 if on
   --minutes M    how long, default 3
   --balance B    auto (default), exact, direct or least
   --instances N  workers at the beginning, default 2
-  --against H    what runs the app: forkful (default) or cluster (Node's own module)
+  --against H    what runs the app: forkful (default), cluster (Node's own module) or pm2
   --faults A,B   only these: ${Object.keys(FAULTS).join(', ')}
   --plant P      a mistake of the app's that must be found: lost, doubled, mixed, unexecuted or unlogged
   --json FILE    writes the report as JSON, too
@@ -65,7 +65,7 @@ if (values.help) {
 }
 const names = values.faults?.split(',').map((name) => name.trim());
 for (const name of names ?? []) if (!Object.hasOwn(FAULTS, name)) wrongUse(`there is no fault "${name}"`);
-const against = oneOf('against', ['forkful', 'cluster']);
+const against = oneOf('against', ['forkful', 'cluster', 'pm2']);
 const balance = oneOf('balance', ['auto', 'exact', 'direct', 'least']);
 const plant = oneOf('plant', ['lost', 'doubled', 'mixed', 'unexecuted', 'unlogged']);
 const seed = number('seed', 0);

@@ -8,11 +8,14 @@ import { freePort } from '../lib/http.mjs';
 import { waitUntil } from '../lib/wait.mjs';
 import { Clients } from './clients.mjs';
 import { draw, FAULTS, strike } from './faults.mjs';
-import { Cluster, Forkful } from './hosts.mjs';
+import { Cluster, Forkful, Pm2 } from './hosts.mjs';
 import { judge, judgeLogs } from './ledger.mjs';
 import { Random } from './random.mjs';
 
-const HOSTS = { forkful: Forkful, cluster: Cluster };
+const HOSTS = { forkful: Forkful, cluster: Cluster, pm2: Pm2 };
+
+/** A line may wait for so long in a worker that does not run, or for the daemon. */
+const LINE_LATE_MS = 5000;
 
 /** Requests that clients must have had answered before the next fault. */
 const BETWEEN = 40;
@@ -24,12 +27,18 @@ function readExecuted(directory) {
   for (const name of readdirSync(directory)) {
     const pid = Number(name.split('-')[1]);
     for (const line of readFileSync(join(directory, name), 'utf8').split('\n').filter(Boolean)) {
-      const [id, at] = line.split(' ');
-      if (id === 'exit') exits.push({ name: 'worker exits', from: Number(at), until: Number(at), dead: [pid] });
+      const [id, at, ...name] = line.split(' ');
+      if (id === 'exit') exits.push({ name: name.join(' '), from: Number(at), until: Number(at), dead: [pid] });
       else executions.set(id, [...executions.get(id) ?? [], pid]);
     }
   }
   return { executions, exits };
+}
+
+/** The requests whose lines a full disk may have cost. */
+function unwritten(requests, faults) {
+  const full = faults.filter(({ dropsLines }) => dropsLines);
+  return new Set(requests.filter(({ sentAt, endedAt }) => full.some(({ from, until }) => from <= endedAt + LINE_LATE_MS && until >= sentAt - LINE_LATE_MS)).map(({ id }) => id));
 }
 
 /**
@@ -38,6 +47,7 @@ function readExecuted(directory) {
  * @property {keyof typeof HOSTS} [host]
  * @property {string} [balance]
  * @property {number} [instances]
+ * @property {string} [drainTimeout]
  * @property {string} [plant] a mistake of the app's that the ledger must find
  * @property {string[]} [names] of the faults; all that leave a keeper by default
  * @property {Record<string, number>} [kinds] how many clients of each kind
@@ -46,11 +56,12 @@ function readExecuted(directory) {
  */
 
 /** @param {Wish} wish */
-export async function storm({ seed, host: name = 'forkful', balance = 'auto', instances = 2, plant, names, kinds, goesOn, tell = () => {} }) {
+export async function storm({ seed, host: name = 'forkful', balance = 'auto', instances = 2, drainTimeout = '10s', plant, names, kinds, goesOn, tell = () => {} }) {
   const random = new Random(seed);
   const directory = mkdtempSync(join(tmpdir(), 'forkful-chaos-'));
-  const host = new HOSTS[name]({ port: await freePort(), instances, balance, plant, directory });
   const possible = (names ?? Object.keys(FAULTS).filter((fault) => FAULTS[fault].weight > 0)).filter((fault) => (FAULTS[fault].on ?? [name]).includes(name));
+  const needs = new Set(possible.map((fault) => FAULTS[fault].needs));
+  const host = new HOSTS[name]({ port: await freePort(), instances, balance, drainTimeout, plant, directory, needs });
   const faults = [];
   try {
     await host.start();
@@ -63,13 +74,13 @@ export async function storm({ seed, host: name = 'forkful', balance = 'auto', in
       const reached = clients.requests.length + BETWEEN;
       await waitUntil('answers', () => clients.requests.length >= reached);
       await sleep(random.whole(0, 500));
-      const ready = possible.filter((fault) => !(order && FAULTS[fault].isOrder) && !(host.isAlone && FAULTS[fault].needsKeeper));
+      const ready = possible.filter((fault) => !(order && FAULTS[fault].isOrder) && !host.lacks?.has(FAULTS[fault].needs));
       if (ready.length === 0) continue;
-      const drawn = draw(ready, random);
-      const { fault, over } = strike(drawn, state);
+      const next = draw(ready, random);
+      const { fault, over } = strike(next, state);
       faults.push(fault);
       const told = over.then(() => tell(fault, clients.requests.length));
-      if (FAULTS[drawn].isOrder) order = told.then(() => { order = undefined; });
+      if (FAULTS[next].isOrder) order = told.then(() => { order = undefined; });
       else await told;
     }
     await order;
@@ -81,9 +92,9 @@ export async function storm({ seed, host: name = 'forkful', balance = 'auto', in
     await host.settle(state.count);
     const logs = await host.stop();
     const { executions, exits } = readExecuted(directory);
-    const all = [...faults.filter((fault) => fault.name !== 'worker exits'), ...exits];
+    const all = [...faults.filter((fault) => !exits.some((exit) => exit.name === fault.name)), ...exits];
     const { explained, unaccounted } = judge(clients.requests, executions, all);
-    return { requests: clients.requests, faults, explained, unaccounted, logs: logs ? judgeLogs(logs, executions) : [], seconds: (Date.now() - begun) / 1000 };
+    return { requests: clients.requests, faults, explained, unaccounted, logs: logs ? judgeLogs(logs, executions, unwritten(clients.requests, faults)) : [], seconds: (Date.now() - begun) / 1000 };
   } finally {
     await host.close();
     rmSync(directory, { recursive: true, force: true });
