@@ -151,7 +151,7 @@ function slowAtFirst({ require }) {
 }
 
 for (const [balance, reloads] of Object.entries(RELOADS)) {
-  test(`balance ${balance}: ${KEPT} kept connections are spread after each of ${reloads} reloads, and no request fails`, async (t) => {
+  test(`balance ${balance}: ${KEPT} kept connections are spread after each reload, ${reloads} times, and no request fails`, async (t) => {
     const forkful = await sandbox(t);
     const port = await freePort();
     await forkful.start(slowAtFirst, { name: 'app', options: ['--balance', balance, '--listen-timeout', '100s'], env: { PORT: String(port), EXPRESS } });
