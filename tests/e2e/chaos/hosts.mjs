@@ -20,6 +20,9 @@ const DISK = 'size=96m,mode=0700';
 /** What all workers together may take in a storm that exceeds it. */
 const MEMORY_MAX = '1G';
 
+/** Whether a worker of a list is online. To signal process 0 would be to signal the storm itself. */
+const isOnline = ({ pid, pm2_env }) => pm2_env.status === 'online' && pid > 0;
+
 /**
  * @typedef {object} Settings
  * @property {number} port
@@ -72,7 +75,7 @@ export class Forkful {
 
   /** @returns {Promise<number[]>} the pids of the workers that are online */
   async workers() {
-    return (await this.box.jlist('app')).filter(({ pm2_env }) => pm2_env.status === 'online').map(({ pid }) => pid);
+    return (await this.box.jlist('app')).filter(isOnline).map(({ pid }) => pid);
   }
 
   daemon() {
@@ -182,7 +185,7 @@ export class Pm2 {
 
   async workers() {
     const text = await this.run('jlist');
-    return JSON.parse(text.slice(text.indexOf('['))).filter(({ pm2_env }) => pm2_env.status === 'online').map(({ pid }) => pid);
+    return JSON.parse(text.slice(text.indexOf('['))).filter(isOnline).map(({ pid }) => pid);
   }
 
   /** Runs a command; gives what it said if it failed. */

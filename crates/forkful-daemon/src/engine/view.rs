@@ -139,7 +139,7 @@ fn worker_row(record: &SlotRecord, place: &mut Place, primary: &Primary, now: Ti
         blocked_ms: blocked_for(silent).map(|silent| silent.as_millis() as u64),
         pm_id: place.pm_id,
         pid,
-        status: status(record),
+        status: shown(status(record), pid.is_some()),
         restarts: record.slot.counters.restarts,
         crashes: record.slot.counters.crashes,
         started_at_ms: place.started_at_ms(record),
@@ -215,6 +215,15 @@ fn status(record: &SlotRecord) -> Status {
     }
 }
 
+/// A worker whose process has ended is not online any more, also while what the process has left is cleared away: clients that
+/// look for an online worker expect a process id.
+fn shown(status: Status, lives: bool) -> Status {
+    match status {
+        Status::Online if !lives => Status::Stopping,
+        other => other,
+    }
+}
+
 /// Why a worker is in its state; the cause comes first, where it is known.
 fn reason(record: &SlotRecord, place: &mut Place) -> Option<String> {
     let listen = record.listen_fault.as_ref().map(|fault| fault.error.clone());
@@ -258,4 +267,18 @@ fn ordinal(number: u32) -> String {
         _ => "th",
     };
     format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_online_without_a_process() {
+        assert_eq!(shown(Status::Online, true), Status::Online);
+        assert_eq!(shown(Status::Online, false), Status::Stopping);
+        for status in [Status::Launching, Status::WaitingRestart, Status::Stopped, Status::Errored] {
+            assert_eq!(shown(status, false), status);
+        }
+    }
 }
