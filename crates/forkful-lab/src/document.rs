@@ -51,6 +51,9 @@ pub struct TargetDocument {
     pub method: String,
     /// Path and query.
     pub path: String,
+    /// What was asked all the while and not measured: `GET /delay at 2/s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 /// The machine, as far as it decides figures.

@@ -17,6 +17,7 @@ pub mod patch;
 mod plan;
 mod program;
 pub mod progress;
+pub mod reports;
 mod server;
 mod statistics;
 pub mod target;

@@ -113,7 +113,7 @@ fn figure(value: f64) -> String {
 }
 
 /// `−9.8 %`.
-fn percent(ratio: f64) -> String {
+pub(crate) fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
     let sign = if change < 0.0 { "−" } else { "+" };
     format!("{sign}{:.1} %", change.abs())
@@ -150,13 +150,13 @@ fn several(document: &CompareDocument) -> Vec<String> {
 }
 
 /// As code, whatever is in it: names of branches come from anybody.
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let text: String = text.chars().filter(|letter| !letter.is_control() && *letter != '`').collect();
     format!("`{}`", text.replace('|', "\\|"))
 }
 
 /// As text: no markup, no mention of anybody, no cell of a table.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

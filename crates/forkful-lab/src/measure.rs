@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use forkful_load::{Arrivals, Load, LoadError, Plan, Report, Reuse, Stop, Think, Threads, run};
+use forkful_load::{Arrivals, Load, LoadError, Plan, Report, Reuse, Stop, StopHandle, Think, Threads, run};
 
 use crate::LabError;
 use crate::arms::Arm;
 use crate::compare::Setup;
 use crate::server::{Server, StartOptions};
 use crate::statistics::steadiness::MachineUse;
+use crate::target::Beside;
 
 /// Answers to the last requests of a window are awaited for so long, and no longer than the window itself took.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
@@ -144,7 +145,10 @@ impl<'a> Subject<'a> {
     fn window(&self, plan: &Plan) -> Result<Window, LabError> {
         let stop = &self.setup.stop;
         let before = self.server.used(false);
-        let report = run(plan, &mut |_| {}, stop).map_err(self.load_failed())?;
+        let report = match &self.setup.target.beside {
+            None => run(plan, &mut |_| {}, stop).map_err(self.load_failed())?,
+            Some(beside) => self.loaded_beside(plan, beside)?,
+        };
         let server_cpu = self.server.used(false).cpu_since(&before);
         if stop.is_stopped() {
             return Err(LabError::Interrupted);
@@ -152,6 +156,23 @@ impl<'a> Subject<'a> {
         self.must_be_right(&report)?;
         let machine = machine_use(&report, server_cpu.mul_f64(counted_share(&report)));
         Ok(Window { report, server_cpu, machine })
+    }
+
+    /// The load, and all the while another one that is not measured. It has ended, with its last answer, when this has.
+    fn loaded_beside(&self, plan: &Plan, beside: &Beside) -> Result<Report, LabError> {
+        let other = beside.plan(&self.setup.target, self.server.address()).map_err(self.load_failed())?;
+        let ending = StopHandle::new();
+        let (report, asked) = std::thread::scope(|scope| {
+            let asking = scope.spawn(|| run(&other, &mut |_| {}, &ending));
+            let report = run(plan, &mut |_| {}, &self.setup.stop);
+            ending.stop();
+            (report, asking.join().expect("a load does not panic"))
+        });
+        let (report, asked) = (report.map_err(self.load_failed())?, asked.map_err(self.load_failed())?);
+        if !self.setup.stop.is_stopped() {
+            self.must_be_right(&asked)?;
+        }
+        Ok(report)
     }
 
     /// Refuses a window in which requests failed: their times and rates would be those of errors.

@@ -10,3 +10,4 @@ pub(crate) mod steadiness;
 pub(crate) mod student;
 pub(crate) mod usl;
 pub(crate) mod verdict;
+pub(crate) mod welch;

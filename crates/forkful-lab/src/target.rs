@@ -1,11 +1,12 @@
 //! The request that an experiment repeats.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use forkful_load::{Expect, LoadError, Plan, Request, TlsOptions};
+use forkful_load::{Arrivals, Expect, Load, LoadError, Plan, Request, Reuse, Stop, Threads, TlsOptions};
 
 /// What is asked of the app.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// `GET`, `POST`, …
     pub method: String,
@@ -19,6 +20,66 @@ pub struct Target {
     pub statuses: Vec<u16>,
     /// The app speaks TLS; whom to trust.
     pub tls: Option<TlsOptions>,
+    /// Asked all the while, at a rate of its own, and not measured.
+    pub beside: Option<Beside>,
+}
+
+/// A request beside the measured one: what it does to the app is in the figures, what it brings is not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beside {
+    /// Path and query, beginning with `/`; asked by `GET`, on a connection for each request.
+    pub path: String,
+    /// Requests per second, evenly.
+    pub rate: f64,
+}
+
+impl Beside {
+    /// The most requests per second beside others: more would be what is measured.
+    pub const RATE_MAX: f64 = 1000.0;
+
+    /// Answers that are awaited after a window, so that none burdens the next one.
+    const DRAIN: Duration = Duration::from_secs(10);
+
+    /// Connections that may be under way: a route that takes seconds gathers some.
+    const CONNECTIONS_MAX: usize = 1024;
+
+    /// Of `PATH@RATE`; why it is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (path, rate) = text.rsplit_once('@').ok_or("expected PATH@RATE, as in /delay@2")?;
+        if !path.starts_with('/') {
+            return Err(format!("the path `{path}` does not begin with `/`"));
+        }
+        let is_usable = |rate: &f64| *rate > 0.0 && *rate <= Self::RATE_MAX;
+        let rate = rate.parse().ok().filter(is_usable);
+        let rate = rate.ok_or_else(|| format!("the rate is a number above 0, at most {}", Self::RATE_MAX))?;
+        Ok(Self { path: path.to_owned(), rate })
+    }
+
+    /// As a part of a sentence.
+    pub fn words(&self) -> String {
+        format!("GET {} at {}/s", forkful_load::secrets::url(&self.path), self.rate)
+    }
+
+    /// A load that lasts until it is stopped.
+    pub(crate) fn plan(&self, target: &Target, address: SocketAddr) -> Result<Plan, LoadError> {
+        let asked = Target {
+            method: "GET".to_owned(),
+            path: self.path.clone(),
+            body: Vec::new(),
+            statuses: Vec::new(),
+            beside: None,
+            ..target.clone()
+        };
+        let mut plan = asked.plan(address)?;
+        plan.connections = 1;
+        plan.reuse = Reuse::Never;
+        plan.drain = Self::DRAIN;
+        plan.stop = Stop::Duration(Duration::from_secs(3600));
+        plan.threads = Threads::Count(1);
+        plan.load =
+            Load::Open { rate: self.rate, connections_max: Self::CONNECTIONS_MAX, arrivals: Arrivals::Even };
+        Ok(plan)
+    }
 }
 
 impl Target {
@@ -31,6 +92,7 @@ impl Target {
             body: Vec::new(),
             statuses: Vec::new(),
             tls: None,
+            beside: None,
         }
     }
 
@@ -60,6 +122,29 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_asked_beside_is_a_path_and_a_rate() {
+        let beside = Beside::parse("/delay?ms=200&to=a@b@2.5").unwrap();
+        assert_eq!((beside.path.as_str(), beside.rate), ("/delay?ms=200&to=a@b", 2.5));
+        for (text, why) in [
+            ("/delay", "expected PATH@RATE"),
+            ("delay@2", "does not begin with `/`"),
+            ("/delay@0", "above 0"),
+            ("/delay@NaN", "above 0"),
+            ("/delay@5000", "at most 1000"),
+        ] {
+            let error = Beside::parse(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        let mut target = Target::get("/fast");
+        target.body = b"{}".to_vec();
+        let plan = beside.plan(&target, "127.0.0.1:80".parse().unwrap()).unwrap();
+        assert_eq!(
+            (plan.requests[0].url.path.as_str(), plan.requests[0].body.len()),
+            (beside.path.as_str(), 0)
+        );
+    }
 
     #[test]
     fn the_request_has_what_was_given() {

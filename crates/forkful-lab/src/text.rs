@@ -1,6 +1,6 @@
 //! Documents as text for a terminal of 80 columns: the verdict first, then figures, then what to mind. Pure.
 
-mod columns;
+pub(crate) mod columns;
 
 use columns::{Align, Columns};
 use forkful_load::report::spread::three_digits;

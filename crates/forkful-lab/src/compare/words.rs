@@ -208,6 +208,12 @@ pub(super) fn details(
         .iter()
         .map(|other| format!("{}: {}{}", other.verdict.as_str(), other.sentence, tail(&other.latency)))
         .collect();
+    if let Some(beside) = &setup.target.beside {
+        let words = beside.words();
+        details.push(format!(
+            "all the while {words} was asked, too; what it cost is in the figures, its own times are not"
+        ));
+    }
     if !setup.self_test
         && let Some(arm) = arms.get(1)
         && let Some(memory) = first.memory.ratio

@@ -2,29 +2,29 @@
 
 /// Where a cell's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 #[derive(Debug)]
-pub(super) struct Columns<const N: usize> {
+pub(crate) struct Columns<const N: usize> {
     aligns: [Align; N],
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Columns<N> {
     /// With a title for each column.
-    pub(super) fn new(titles: &[(&str, Align); N]) -> Self {
+    pub(crate) fn new(titles: &[(&str, Align); N]) -> Self {
         Self { aligns: titles.map(|(_, align)| align), rows: vec![titles.map(|(title, _)| title.to_owned())] }
     }
 
-    pub(super) fn row(&mut self, cells: [String; N]) {
+    pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells);
     }
 
     /// The table, a line each. A column without any cell but its title is left out.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let is_used = |column: usize| self.rows.iter().skip(1).any(|row| !row[column].is_empty());
         let columns: Vec<usize> = (0..N).filter(|column| is_used(*column)).collect();
         let width =

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use forkful_lab::target::Beside;
 
 use super::app_options::{BesideKeys, KeyArgs};
 use super::duration;
@@ -23,18 +24,24 @@ measured in turns; the checkout that you work in is not touched. Without --build
 are installed here are used if the lock files are the same. The exit code is then a gate:
   0  not slower    5  slower    6  inconclusive, or the figures cannot be trusted
 
+Two saved reports, of `bench --json` or of `compare --json`, are compared without a run, with the
+same exit codes: what was not the same comes first, and what two single runs cannot say is said.
+
 Examples:
   forkful compare server.js --path /fast
   forkful compare --git main HEAD server.js --path /fast --build 'npm ci' --markdown
   forkful compare server.js --path /fast --html result.html --budget 2m
   forkful compare server.js --path /pool --arms pool=1,4 -i 1
   forkful compare old.js new.js --path / --arms cluster
+  forkful compare before.json after.json --html result.html
   forkful compare server.js --path / --arms single,cluster,node-cluster,pm2
   forkful compare server.js --path / --https --cacert ca.pem --server-name localhost
+  forkful compare server.js --path /fast --beside '/delay@2' --no-keep-alive
   forkful compare server.js --path / --aa             how small a difference can this machine detect?")]
 pub(crate) struct CompareArgs {
-    /// One script or config file, or two scripts. With --git: one, or none where package.json or a config file says it.
-    #[arg(required_unless_present = "git", value_name = "SCRIPT|CONFIG", num_args = 1..=2)]
+    /// One script or config file, or two scripts, or two saved reports. With --git: one, or none where package.json or a
+    /// config file says it.
+    #[arg(required_unless_present = "git", value_name = "SCRIPT|CONFIG|REPORT", num_args = 1..=2)]
     pub(crate) targets: Vec<String>,
     /// Compare two commits of this repository.
     #[arg(long, value_names = ["BASE", "HEAD"], num_args = 2, conflicts_with = "aa")]
@@ -135,6 +142,9 @@ pub(crate) struct RequestArgs {
     /// Statuses that count as success; by default all below 400.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) expect_status: Vec<u16>,
+    /// Ask this all the while, so often a second, and do not measure it: `/delay@2`.
+    #[arg(long, value_name = "PATH@RATE", value_parser = Beside::parse)]
+    pub(crate) beside: Option<Beside>,
     /// The app speaks TLS.
     #[arg(long)]
     pub(crate) https: bool,

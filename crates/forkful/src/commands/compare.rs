@@ -1,12 +1,14 @@
 //! `forkful compare`: one arm against another, by load test.
 
 mod git;
+mod saved;
 
 use std::time::Duration;
 
 use forkful_core::spec::AppSpec;
 use forkful_lab::arms::{self, Arm, Defaults};
 use forkful_lab::compare::{Setup, compare};
+use forkful_lab::gate::gate;
 use forkful_lab::versions::{self, Version};
 use forkful_lab::{markdown, text};
 
@@ -26,6 +28,9 @@ fn arms_of_two(with_workers: bool) -> &'static str {
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
+    if let Some(texts) = saved::reports_of(args)? {
+        return saved::compare(args, &texts);
+    }
     let target = lab::target(&args.lab.request)?;
     let stop = lab::interruptible()?;
     let mut watch = lab::Watch::new(args.lab.json);
@@ -66,7 +71,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     drop(checked);
     let report = if args.markdown { markdown::compare(&document) } else { text::compare(&document) };
     lab::show(&document, &report, &args.lab)?;
-    Ok(if is_gate { git::exit(&document) } else { Exit::Done })
+    Ok(if is_gate { git::exit(&gate(&document)) } else { Exit::Done })
 }
 
 fn apps(args: &CompareArgs) -> Result<Vec<AppSpec>, Failure> {

@@ -9,7 +9,7 @@ use forkful_lab::LabError;
 use forkful_lab::arms::Arm;
 use forkful_lab::compare::Setup;
 use forkful_lab::document::{Heading, Machine, TargetDocument};
-use forkful_lab::target::Target;
+use forkful_lab::target::{Beside, Target};
 use forkful_load::{StopHandle, TlsOptions};
 use forkful_os::wall_clock::now_ms;
 
@@ -96,6 +96,7 @@ pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
         headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
         body,
         statuses: args.expect_status.clone(),
+        beside: args.beside.clone(),
         tls: args.https.then(|| TlsOptions {
             insecure: args.insecure,
             authorities: args.cacert.clone(),
@@ -127,6 +128,7 @@ pub(super) fn setup(
             script: script.to_owned(),
             method: target.method.clone(),
             path: forkful_load::secrets::url(&target.path),
+            beside: target.beside.as_ref().map(Beside::words),
         },
         machine: Machine::look(&apps[0].launch.program),
         versions: Vec::new(),

@@ -111,6 +111,13 @@ fn an_app_that_does_not_start_is_told_with_its_last_words() {
 }
 
 #[test]
+fn what_is_asked_beside_reaches_the_server_and_must_be_answered() {
+    let lab = Lab::new();
+    let told = lab.fails(&["compare", "server.js", "--path", "/fast", "--beside", "/none@50"], 1);
+    assert!(told.contains("times status 404"), "{told}");
+}
+
+#[test]
 fn what_makes_no_sense_is_wrong_use() {
     let lab = Lab::new();
     for (args, expected) in [
@@ -128,6 +135,7 @@ fn what_makes_no_sense_is_wrong_use() {
         ),
         (&["tune", "server.js", "--workers", "0"], "a number from 1 to 1024"),
         (&["tune", "server.js", "--pools", "1-500"], "a number from 1 to 1024"),
+        (&["compare", "server.js", "--beside", "/slow"], "expected PATH@RATE"),
     ] {
         let told = lab.fails(args, 2);
         assert!(told.contains(expected), "{args:?}: {told}");
@@ -218,7 +226,7 @@ fn has_its_tail(latency: &serde_json::Value) {
 fn every_kind_of_arm_answers_all_requests_and_is_ended() {
     let lab = Lab::new();
     let arms = "single,workers=1,pool=2,balance=direct,node-cluster";
-    let document = lab.compared(&mut lab.command(&["compare"]), arms);
+    let document = lab.compared(&mut lab.command(&["compare", "--beside", "/fast@20"]), arms);
     let names: Vec<&str> = document.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["single", "workers=1", "pool=2", "balance=direct", "node-cluster"]);
 }

@@ -30,6 +30,7 @@ mod man;
 mod metrics;
 mod offline;
 mod persistence;
+mod reports;
 mod sandbox;
 mod serve;
 mod service_restart;

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use forkful_core::spec::AppSpec;
-use forkful_lab::document::CompareDocument;
-use forkful_lab::gate::{Gate, gate};
+use forkful_lab::gate::Gate;
 use forkful_lab::progress::Observer as _;
 use forkful_lab::versions::{Version, Wanted, Worktrees};
 use forkful_load::StopHandle;
@@ -92,8 +91,8 @@ impl Entry {
 }
 
 /// How a gate ends, and says on stderr why it does not let the change pass.
-pub(super) fn exit(document: &CompareDocument) -> Exit {
-    match gate(document) {
+pub(super) fn exit(gate: &Gate) -> Exit {
+    match gate {
         Gate::Pass => Exit::Done,
         Gate::Slower(figures) => {
             output::note(&format!("slower: {}", figures.join(", ")));

@@ -110,6 +110,7 @@ mod tests {
                     script: "server.js".to_owned(),
                     method: "GET".to_owned(),
                     path: "/heavy".to_owned(),
+                    beside: None,
                 },
                 machine: Machine {
                     cores: 2,

@@ -1,0 +1,53 @@
+//! `forkful compare a.json b.json`: two saved reports instead of two arms.
+
+use std::path::Path;
+
+use forkful_lab::reports::{self, Context};
+use forkful_os::wall_clock::now_ms;
+
+use crate::cli::CompareArgs;
+use crate::commands::lab;
+use crate::exit::{Exit, Failure};
+use crate::masked::masked;
+
+/// A larger file is no report.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// The texts of both files, where one of them is a report; configurations are JSON, too.
+pub(super) fn reports_of(args: &CompareArgs) -> Result<Option<[String; 2]>, Failure> {
+    let [a, b] = args.targets.as_slice() else { return Ok(None) };
+    let is_json = |path: &String| Path::new(path).extension().is_some_and(|extension| extension == "json");
+    if !(is_json(a) && is_json(b)) {
+        return Ok(None);
+    }
+    let texts = [read(a)?, read(b)?];
+    Ok(texts.iter().any(|text| reports::looks_like_report(text)).then_some(texts))
+}
+
+fn read(path: &str) -> Result<String, Failure> {
+    let wrong = |error: std::io::Error| Failure::caused(Exit::WrongUse, error.into());
+    let length = fs_err::metadata(path).map_err(wrong)?.len();
+    if length > BYTES_MAX {
+        let error = format!("{path} has {length} bytes, and {BYTES_MAX} are the most");
+        return Err(Failure::new(Exit::WrongUse, error));
+    }
+    fs_err::read_to_string(path).map_err(wrong)
+}
+
+pub(super) fn compare(args: &CompareArgs, texts: &[String; 2]) -> Result<Exit, Failure> {
+    let words = std::iter::once("forkful".to_owned()).chain(masked(std::env::args().skip(1)));
+    let context = Context {
+        forkful: crate::connection::VERSION.to_owned(),
+        created_at_ms: now_ms(),
+        command: shell_words::join(words),
+    };
+    let files =
+        [(args.targets[0].as_str(), texts[0].as_str()), (args.targets[1].as_str(), texts[1].as_str())];
+    let document = reports::compare(files, &context).map_err(|error| {
+        Failure::caused(Exit::WrongUse, error.into())
+            .hint("`forkful bench --json URL > a.json` saves a report; so does `forkful compare --json`")
+    })?;
+    let text = if args.markdown { reports::markdown(&document) } else { reports::text(&document) };
+    lab::show(&document, &text, &args.lab)?;
+    Ok(super::git::exit(&document.gate))
+}
