@@ -15,7 +15,7 @@ RELEASES=https://github.com/forkful/forkful/releases
 say() { printf '%s\n' "$*"; }
 fail() {
   printf 'error: %s\n' "$1" >&2
-  if [ $# -gt 1 ]; then printf '\nhint: %s\n' "$2" >&2; fi
+  if [ $# -gt 1 ]; then printf '\nhint: %s\nsee: https://forkful.github.io/forkful/install#the-install-script\n' "$2" >&2; fi
   exit 1
 }
 usage() {

@@ -179,6 +179,8 @@ export interface AppOutcome {
   pm_ids: number[];
   error: string | null;
   hint: string | null;
+  /** The address of the page that says more about the hint. */
+  see?: string;
   notes: string[];
   /** The last lines of stderr of the worker that failed. */
   stderr_tail: string[];
@@ -438,6 +440,8 @@ export class ForkfulError extends Error {
   code: 'BAD_REQUEST' | 'NO_SUCH_TARGET' | 'CONFLICT' | 'INTERNAL' | 'FAILED' | 'NO_DAEMON' | 'FOREIGN_HOME' | 'OTHER_VERSION' | 'NO_BINARY' | 'LOST';
   /** What to do about it. */
   hint?: string;
+  /** The address of the page that says more about the hint. */
+  see?: string;
   /** App by app, when one of them did not do what was asked. */
   outcomes?: AppOutcome[];
   /** `apply`: the outcome of undoing each step, in the order in which they were undone. */
@@ -494,6 +498,7 @@ export const apply: Client['apply'];
 export const restart: Client['restart'];
 /** Replaces workers one by one without losing a request; with a configuration, as it says. */
 export const reload: Client['reload'];
+/** Stops apps; they stay in the list. */
 export const stop: Client['stop'];
 /** Stops apps and forgets them. */
 export const remove: Client['delete'];
@@ -503,17 +508,21 @@ export { del as delete };
 export const scale: Client['scale'];
 /** All apps; none when no daemon runs. */
 export const list: Client['list'];
+/** Everything about some apps, with the last lines of their stderr. */
 export const describe: Client['describe'];
 /** All workers in PM2's shape, with secrets redacted unless they are asked for. */
 export const jlist: Client['jlist'];
 /** The environment of apps by name, with secrets redacted unless they are asked for. */
 export const environment: Client['environment'];
+/** The last lines of the log files and, with `follow`, those that come. */
 export const logs: Client['logs'];
+/** What happens to apps, as it happens. */
 export const events: Client['events'];
 /** Empties log files. */
 export const flush: Client['flush'];
 /** Zeroes the counters of restarts. */
 export const reset: Client['reset'];
+/** Sends a signal to workers. */
 export const signal: Client['signal'];
 /** Sends a message to `process.on('message')` in workers. */
 export const send: Client['send'];

@@ -125,13 +125,13 @@ test('what is missing is said, with what to do', (t) => {
   const { FORKFUL_BIN: _unset, ...settings } = env;
   const missing = spawnSync(LAUNCHER, ['list'], { env: settings, encoding: 'utf8' });
   assert.equal(missing.status, 127);
-  assert.match(missing.stderr, /^error: the package @forkful\/linux-\w+, which holds the program for this machine, is not installed\n\nhint: .*--omit=optional.*npm install --include=optional --save-optional @forkful\/linux-\w+@\d/);
+  assert.match(missing.stderr, /^error: the package @forkful\/linux-\w+, which holds the program for this machine, is not installed\n\nhint: .*--omit=optional.*npm install --include=optional --save-optional @forkful\/linux-\w+@\d.*\nsee: https:.*\/install#the-program-is-not-found\n$/);
   const noProgram = write('no-program', '');
   for (const path of ['/nowhere/forkful', noProgram]) {
     for (const command of [[LAUNCHER], [process.execPath, LAUNCHER]]) {
       const wrong = spawnSync(command[0], [...command.slice(1), 'list'], { env: { ...env, FORKFUL_BIN: path }, encoding: 'utf8' });
       assert.equal(wrong.status, 127);
-      assert.equal(wrong.stderr, `error: FORKFUL_BIN is ${path}, which is no program\n\nhint: set it to the path of the forkful binary, or unset it\n`);
+      assert.equal(wrong.stderr, `error: FORKFUL_BIN is ${path}, which is no program\n\nhint: set it to the path of the forkful binary, or unset it\nsee: https://forkful.github.io/forkful/install#the-program-is-not-found\n`);
     }
   }
 });

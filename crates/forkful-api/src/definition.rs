@@ -9,6 +9,7 @@ mod upkeep;
 
 use std::time::Duration;
 
+use forkful_core::pages::Page;
 use forkful_core::spec::AppNameFault;
 use thiserror::Error;
 
@@ -67,8 +68,8 @@ impl DefinitionError {
 impl From<DefinitionError> for ErrorReply {
     fn from(error: DefinitionError) -> Self {
         let needs_node = matches!(error, DefinitionError::ClusterNeedsNode { .. });
-        let hint = needs_node.then(|| "use `exec_mode: \"fork\"`".to_owned());
-        Self { code: ErrorCode::BadRequest, error: error.to_string(), hint }
+        let hint = needs_node.then(|| Page::Workers.hint("use `exec_mode: \"fork\"`"));
+        Self::new(ErrorCode::BadRequest, error.to_string(), hint)
     }
 }
 

@@ -9,6 +9,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
+use forkful_core::pages::Hint;
 use forkful_core::spec::INSTANCES_MAX;
 pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
 use serde::{Deserialize, Serialize};
@@ -199,6 +200,9 @@ pub struct AppOutcome {
     pub error: Option<String>,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The address of the page that says more about the hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub see: Option<String>,
     /// Things worth knowing, such as that a fork-mode reload is a stop and a start.
     pub notes: Vec<String>,
     /// The last lines of stderr of the worker that failed.
@@ -215,6 +219,17 @@ pub struct ErrorReply {
     pub error: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The address of the page that says more about the hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub see: Option<String>,
+}
+
+impl ErrorReply {
+    /// An error with its hint, if there is one.
+    pub fn new(code: ErrorCode, error: impl Into<String>, hint: Option<Hint>) -> Self {
+        let (hint, see) = hint.map(|hint| (hint.text, hint.see)).unzip();
+        Self { code, error: error.into(), hint, see }
+    }
 }
 
 /// Kinds of error replies, each with its own exit code of the command.

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use forkful_core::pages::{self, Hint, Page};
+
+use crate::keys;
 use crate::tree::{Spot, quoted};
 
 /// Where something was said: file, line and key as far as they are known, or an option of the command line.
@@ -94,13 +97,14 @@ pub struct ConfigError {
     place: Option<Place>,
     message: String,
     hint: Option<String>,
+    page: Option<Page>,
     cause: Option<std::io::Error>,
 }
 
 impl ConfigError {
     /// A fault of something that stands in no configuration; the message says what.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { place: None, message: message.into(), hint: None, cause: None }
+        Self { place: None, message: message.into(), hint: None, page: None, cause: None }
     }
 
     /// A fault at a place, which the message follows.
@@ -130,6 +134,11 @@ impl ConfigError {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Where the hint is explained, if not at the key.
+    pub(crate) fn with_page(self, page: Page) -> Self {
+        Self { page: Some(page), ..self }
+    }
+
     pub(crate) fn caused_by(self, cause: std::io::Error) -> Self {
         Self { cause: Some(cause), ..self }
     }
@@ -140,8 +149,16 @@ impl ConfigError {
     }
 
     /// What to do about it, where there is more to say than the error itself.
-    pub fn hint(&self) -> Option<String> {
-        self.hint.clone()
+    pub fn hint(&self) -> Option<Hint> {
+        let text = self.hint.clone()?;
+        Some(Hint { text, see: self.page.map_or_else(|| self.page_of_key(), Page::url) })
+    }
+
+    /// The part of the reference with the key, or all of it.
+    fn page_of_key(&self) -> String {
+        let key = self.place.as_ref().map_or("", |place| place.key.rsplit('.').next().unwrap_or_default());
+        let name = key.trim_start_matches("--").replace('-', "_");
+        keys::find(&name).map_or_else(|| Page::Config.url(), |key| pages::of_keys(key.group.title()))
     }
 }
 

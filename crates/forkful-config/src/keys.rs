@@ -91,6 +91,22 @@ impl Group {
         Self::Logs,
     ];
 
+    /// Its heading in the configuration reference.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::App => "The app",
+            Self::Workers => "Workers and connections",
+            Self::Environment => "Environment",
+            Self::User => "User",
+            Self::Start => "Start and readiness",
+            Self::Stop => "Stop",
+            Self::Restart => "Restart after an exit",
+            Self::Renew => "Reload by a rule",
+            Self::Limits => "Limits",
+            Self::Logs => "Logs",
+        }
+    }
+
     /// What `describe` calls it.
     pub fn short(self) -> &'static str {
         match self {

@@ -22,6 +22,7 @@ pub mod leaving;
 pub mod logs;
 pub mod metrics;
 mod millis;
+pub mod pages;
 pub mod primary_habits;
 pub mod probes;
 pub mod random;

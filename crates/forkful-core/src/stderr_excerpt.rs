@@ -3,6 +3,7 @@
 //! it is. Pure: the log service keeps the lines, this module chooses among them.
 
 use crate::ansi;
+use crate::pages::{Hint, Page};
 
 /// Lines of an excerpt.
 pub const EXCERPT_LINES_MAX: usize = 20;
@@ -53,7 +54,7 @@ pub fn cause(excerpt: &[String]) -> Option<&str> {
 }
 
 /// What to do about a well-known cause; `cwd` is the folder that the app runs in.
-pub fn next_step(cause: &str, cwd: &str) -> Option<String> {
+pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
     let quoted = |after: &str| {
         let rest = cause.split_once(after)?.1;
         let quote = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
@@ -61,37 +62,36 @@ pub fn next_step(cause: &str, cwd: &str) -> Option<String> {
     };
     if let Some(module) = quoted("Cannot find module ").or_else(|| quoted("Cannot find package ")) {
         if module.starts_with(['.', '/']) || module.starts_with("file:") {
-            return Some(format!("check the path `{module}` in the line that loads it; it does not exist"));
+            let text = format!("check the path `{module}` in the line that loads it; it does not exist");
+            return Some(Page::AppFails.hint(text));
         }
-        return Some(format!(
+        return Some(Page::AppFails.hint(format!(
             "run `npm install` in {cwd} if package.json lists `{module}`, else `npm install {module}`"
-        ));
+        )));
     }
     if let Some(module) = quoted("No module named ") {
-        return Some(format!(
+        return Some(Page::AppFails.hint(format!(
             "run `pip install {module}`, or name the Python of the app's virtual environment with `--interpreter`"
-        ));
+        )));
     }
     if cause.contains("heap out of memory") || cause.contains("heap limit") {
-        return Some(
-            "raise the heap limit with `--node-args=--max-old-space-size=<MiB>`, or look for a leak (docs/MEMORY.md)"
-                .to_owned(),
-        );
+        let text = "raise the heap limit with `--node-args=--max-old-space-size=<MiB>`, or look for a leak";
+        return Some(Page::HeapLimit.hint(text));
     }
     if cause.contains("was compiled against a different Node.js version")
         || cause.contains("NODE_MODULE_VERSION")
     {
-        return Some(format!("run `npm rebuild` in {cwd} with the Node.js version that the app runs on"));
+        let text = format!("run `npm rebuild` in {cwd} with the Node.js version that the app runs on");
+        return Some(Page::NodeUpgrade.hint(text));
     }
     if let Some(variable) = missing_variable(cause) {
-        return Some(format!(
+        return Some(Page::Environment.hint(format!(
             "set `{variable}` in `env` or `env_file` of the config, or `{variable}=… forkful restart <app> --update-env`"
-        ));
+        )));
     }
     if cause.contains("SyntaxError") {
-        return Some(
-            "correct the syntax error at the place shown above, then start the app again".to_owned(),
-        );
+        let text = "correct the syntax error at the place shown above, then start the app again";
+        return Some(Page::AppFails.hint(text));
     }
     None
 }

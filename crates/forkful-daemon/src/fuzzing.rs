@@ -82,7 +82,7 @@ async fn ask(request: hyper::Request<Body>) {
 
 /// Stands for the engine: converts what must be converted, and refuses everything.
 async fn engine(mut commands: mpsc::Receiver<Command>) {
-    let refusal = || ErrorReply { code: ErrorCode::NoSuchTarget, error: "no".to_owned(), hint: None };
+    let refusal = || ErrorReply::new(ErrorCode::NoSuchTarget, "no", None);
     while let Some(command) = commands.recv().await {
         match command {
             Command::Start { request, reply } => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
+use forkful_core::pages::Page;
 use forkful_core::spec::pid_file_of;
 use forkful_os::behalf::{Entry, Find, Identity};
 
@@ -110,8 +111,10 @@ fn fault_text(path: &Path, error: &io::Error) -> String {
     format!(
         "forkful: error: cannot write the pid file {}; its app runs without it\n\
          caused by: {error}\n\
-         hint: give `pid_file` (`--pid`) a path in a folder where the daemon can make files, which {folder} is not",
-        path.display()
+         hint: give `pid_file` (`--pid`) a path in a folder where the daemon can make files, which {folder} is not\n\
+         see: {}",
+        path.display(),
+        Page::PidFile.url()
     )
 }
 

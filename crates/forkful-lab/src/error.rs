@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use forkful_core::pages::Page;
 use forkful_load::{LoadError, StopHandle};
 
 /// Why an experiment ended without a result.
@@ -156,6 +157,23 @@ impl LabError {
             Self::System { .. } | Self::Interrupted => return None,
         };
         Some(hint.to_owned())
+    }
+
+    /// Where more is said about the hint, if not at the command.
+    pub fn page(&self) -> Option<Page> {
+        match self {
+            Self::Arms { .. } => Some(Page::Arms),
+            Self::Git { .. } | Self::Build { .. } => Some(Page::CompareGit),
+            Self::Spawn { .. }
+            | Self::Failed { .. }
+            | Self::NotListening { .. }
+            | Self::NoAnswer { .. }
+            | Self::Tls { .. }
+            | Self::WrongStatus { .. }
+            | Self::Errors { .. } => Some(Page::ArmFails),
+            Self::Load { .. } => Some(Page::Bench),
+            Self::Plan { .. } | Self::Missing { .. } | Self::System { .. } | Self::Interrupted => None,
+        }
     }
 
     /// The interruption itself, when there was one: what fails while everything is being ended is no news.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forkful_api::types::{AppChange, AppDefinition, AppView, ModeKind, RuntimeKind};
 use forkful_config::{AppOptions, Change};
+use forkful_core::pages::Page;
 use forkful_core::spec::environment::is_for_other_users;
 use serde_json::{Map, Value};
 
@@ -51,7 +52,9 @@ impl<'a> Wanted<'a> {
         let names: Vec<&str> = apps.iter().map(|app| app.definition.name.as_str()).collect();
         let error = format!("{} has no `env_{name}`", names.join(", "));
         let known: Vec<String> = known.into_iter().map(|name| format!("env_{name}")).collect();
-        Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", known.join(", "))))
+        Err(Failure::new(Exit::WrongUse, error)
+            .hint(format!("there is {}", known.join(", ")))
+            .see(Page::Environment))
     }
 
     /// The block that an app gets.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
 use forkful_api::types::API_VERSION;
+use forkful_core::pages::Page;
 use forkful_os::identity::{READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::time::timeout;
@@ -191,7 +192,9 @@ fn not_started(home: &Home, logged: u64, reason: &str) -> Failure {
         let last = said.len().saturating_sub(LOG_LINES_SHOWN);
         error = anyhow::anyhow!("{reason}\n{}", said[last..].join("\n")).context("the daemon cannot start");
     }
-    Failure::caused(Exit::NoDaemon, error).hint(format!("its log is {}", home.daemon_log().display()))
+    Failure::caused(Exit::NoDaemon, error)
+        .hint(format!("its log is {}", home.daemon_log().display()))
+        .see(Page::Daemon)
 }
 
 /// What the daemon has written to its log since it had so many bytes, as far as the end of the log holds it.

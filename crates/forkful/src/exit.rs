@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use forkful_api::client::ClientError;
 use forkful_api::types::ErrorCode;
 use forkful_config::ConfigError;
+use forkful_core::pages::{Hint, Page};
 
 /// Exit codes, as docs/CLI.md lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,29 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// The page of the documentation that a hint names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum See {
+    /// The section of the command that was typed.
+    Command,
+    /// An address.
+    At(String),
+    /// None, because the hint is the whole answer.
+    Nothing,
+}
+
+impl From<Page> for See {
+    fn from(page: Page) -> Self {
+        Self::At(page.url())
+    }
+}
+
+impl From<Option<String>> for See {
+    fn from(address: Option<String>) -> Self {
+        address.map_or(Self::Command, Self::At)
+    }
+}
+
 /// Why a command ended without success.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -67,21 +91,35 @@ pub(crate) struct Failure {
     pub(crate) error: anyhow::Error,
     /// What to do about it.
     pub(crate) hint: Option<String>,
+    /// Where more is said about the hint.
+    pub(crate) see: See,
     /// How to exit.
     pub(crate) exit: Exit,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, error: impl fmt::Display) -> Self {
-        Self { error: anyhow::anyhow!("{error}"), hint: None, exit }
+        Self::caused(exit, anyhow::anyhow!("{error}"))
     }
 
     pub(crate) fn caused(exit: Exit, error: anyhow::Error) -> Self {
-        Self { error, hint: None, exit }
+        Self { error, hint: None, see: See::Command, exit }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// An error with the hint that it carries itself.
+    pub(crate) fn hinted(exit: Exit, error: anyhow::Error, hint: Option<Hint>) -> Self {
+        let (hint, see) = hint.map(|hint| (hint.text, hint.see)).unzip();
+        Self { error, hint, see: see.into(), exit }
+    }
+
+    /// Where more is said about the hint, if not at the command that was typed.
+    pub(crate) fn see(mut self, see: impl Into<See>) -> Self {
+        self.see = see.into();
         self
     }
 
@@ -92,35 +130,40 @@ impl Failure {
         } else {
             format!("no app or id is called `{target}`")
         };
-        Self::new(Exit::NoSuchApp, error).hint("`forkful list` shows all apps")
+        Self::new(Exit::NoSuchApp, error).hint("`forkful list` shows all apps").see(Page::Targets)
     }
 }
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let (exit, hint) = match &error {
+        let exit = match &error {
+            ClientError::Refused { reply } => refusal_exit(reply.code),
+            _ => Exit::NoDaemon,
+        };
+        let hint = match &error {
             ClientError::NotRunning { .. } => {
-                (Exit::NoDaemon, Some("`forkful start` starts one when there is something to run".to_owned()))
+                Some(Page::Daemon.hint("`forkful start` starts one when there is something to run"))
             }
-            ClientError::OtherVersion { .. } => {
-                let hint = "`forkful update` puts one of this version in its place, with the same apps";
-                (Exit::NoDaemon, Some(hint.to_owned()))
-            }
-            ClientError::NotAnswering { .. } => (
-                Exit::NoDaemon,
-                Some("end the daemon with `kill`, its pid is in $FORKFUL_HOME/forkful.lock".to_owned()),
+            ClientError::OtherVersion { .. } => Some(
+                Page::Update
+                    .hint("`forkful update` puts one of this version in its place, with the same apps"),
             ),
-            ClientError::Refused { reply } => (refusal_exit(reply.code), reply.hint.clone()),
+            ClientError::NotAnswering { .. } => Some(
+                Page::Daemon.hint("end the daemon with `kill`, its pid is in $FORKFUL_HOME/forkful.lock"),
+            ),
+            ClientError::Refused { reply } => {
+                let (hint, see) = (reply.hint.clone(), reply.see.clone());
+                return Self { error: error.into(), hint, see: see.into(), exit };
+            }
             ClientError::Lost { .. } => {
-                (Exit::NoDaemon, Some("what the daemon said last is in $FORKFUL_HOME/daemon.log".to_owned()))
+                Some(Page::Daemon.hint("what the daemon said last is in $FORKFUL_HOME/daemon.log"))
             }
             ClientError::Broken { .. } => {
-                let hint = "is another program listening at $FORKFUL_HOME/forkful.sock?";
-                (Exit::NoDaemon, Some(hint.to_owned()))
+                Some(Page::Daemon.hint("is another program listening at $FORKFUL_HOME/forkful.sock?"))
             }
-            ClientError::Connect { .. } => (Exit::NoDaemon, None),
+            ClientError::Connect { .. } => None,
         };
-        Self { error: error.into(), hint, exit }
+        Self::hinted(exit, error.into(), hint)
     }
 }
 
@@ -135,6 +178,6 @@ fn refusal_exit(code: ErrorCode) -> Exit {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let hint = error.hint();
-        Self { error: error.into(), hint, exit: Exit::WrongUse }
+        Self::hinted(Exit::WrongUse, error.into(), hint)
     }
 }

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 pub(crate) use forkful_daemon::Home;
 
+use forkful_core::pages::Page;
+
 use crate::exit::{Exit, Failure};
 
 /// The longest path that fits into a unix socket's address, without the NUL (unix(7)).
@@ -27,7 +29,8 @@ pub(crate) fn locate() -> Result<Home, Failure> {
                 home.socket().display()
             ),
         )
-        .hint("set FORKFUL_HOME to a directory with a shorter path"));
+        .hint("set FORKFUL_HOME to a directory with a shorter path")
+        .see(Page::Home));
     }
     match std::fs::metadata(home.path()) {
         Ok(metadata) => check(&home, &metadata)?,
@@ -47,7 +50,8 @@ pub(crate) fn create(home: &Home) -> Result<(), Failure> {
     if rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err() {
         let path = path.display();
         return Err(Failure::new(Exit::WrongUse, format!("{path} cannot be written to"))
-            .hint(format!("`chmod 700 {path}`, or set FORKFUL_HOME to another directory")));
+            .hint(format!("`chmod 700 {path}`, or set FORKFUL_HOME to another directory"))
+            .see(Page::Home));
     }
     Ok(())
 }
@@ -56,25 +60,28 @@ fn check(home: &Home, metadata: &std::fs::Metadata) -> Result<(), Failure> {
     let path = home.path().display();
     if !metadata.is_dir() {
         return Err(Failure::new(Exit::WrongUse, format!("{path} is not a directory"))
-            .hint("set FORKFUL_HOME to a directory"));
+            .hint("set FORKFUL_HOME to a directory")
+            .see(Page::Home));
     }
     let own = rustix::process::geteuid().as_raw();
     if metadata.uid() != own {
         let error = format!("{path} belongs to user id {}, not to yours, {own}", metadata.uid());
-        return Err(Failure::new(Exit::WrongUse, error).hint(
-            "run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own",
-        ));
+        return Err(Failure::new(Exit::WrongUse, error)
+            .hint("run the command as that user (`sudo -u`), or set FORKFUL_HOME to a directory that you own")
+            .see(Page::Home));
     }
     if metadata.mode() & 0o022 != 0 {
         let error = format!("others may write to {path} (mode {:o})", metadata.mode() & 0o7777);
-        return Err(Failure::new(Exit::WrongUse, error).hint(format!("`chmod 700 {path}`")));
+        return Err(Failure::new(Exit::WrongUse, error).hint(format!("`chmod 700 {path}`")).see(Page::Home));
     }
     Ok(())
 }
 
 fn unusable(home: &Home, source: io::Error) -> Failure {
     let error = anyhow::Error::new(source).context(format!("cannot use {}", home.path().display()));
-    Failure::caused(Exit::WrongUse, error).hint("set FORKFUL_HOME to a directory that you may write to")
+    Failure::caused(Exit::WrongUse, error)
+        .hint("set FORKFUL_HOME to a directory that you may write to")
+        .see(Page::Home)
 }
 
 /// Where log files go that nobody gave another place; relative only when there is no home at all.
@@ -89,7 +96,8 @@ fn path_from_environment() -> Result<PathBuf, Failure> {
             Some(home) => PathBuf::from(home).join(".forkful"),
             None => {
                 return Err(Failure::new(Exit::WrongUse, "neither FORKFUL_HOME nor HOME is set")
-                    .hint("set FORKFUL_HOME to a directory that you own"));
+                    .hint("set FORKFUL_HOME to a directory that you own")
+                    .see(Page::Home));
             }
         },
     };

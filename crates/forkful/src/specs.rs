@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Report, Resolved, Warning};
+use forkful_core::pages::Page;
 use forkful_core::spec::{AppSpec, LogRotation};
 use serde_json::Value;
 
@@ -33,7 +34,9 @@ pub(crate) fn default_config(hint: &str) -> Result<String, Failure> {
         return Ok(path.to_string_lossy().into_owned());
     }
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    Err(Failure::new(Exit::WrongUse, format!("{} contains no config file", cwd.display())).hint(hint))
+    Err(Failure::new(Exit::WrongUse, format!("{} contains no config file", cwd.display()))
+        .hint(hint)
+        .see(Page::Config))
 }
 
 /// After how long somebody who has said `-` and writes nothing is told what is waited for.
@@ -139,7 +142,9 @@ impl Specs {
         match text.split_once('=') {
             Some(("", _)) => {
                 let error = format!("--env {text:?} has no name before the `=`");
-                return Err(Failure::new(Exit::WrongUse, error).hint("write it as --env KEY=VALUE"));
+                return Err(Failure::new(Exit::WrongUse, error)
+                    .hint("write it as --env KEY=VALUE")
+                    .see(Page::Environment));
             }
             Some((name, value)) => {
                 self.added_env.insert(name.to_owned(), value.to_owned());
@@ -148,7 +153,8 @@ impl Specs {
                 if let Some(first) = self.env_name.replace(text.to_owned()) {
                     let error = format!("--env chooses a block of the config twice: {first} and {text}");
                     return Err(Failure::new(Exit::WrongUse, error)
-                        .hint("to set a variable, write it as --env KEY=VALUE"));
+                        .hint("to set a variable, write it as --env KEY=VALUE")
+                        .see(Page::Environment));
                 }
             }
         }

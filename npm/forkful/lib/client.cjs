@@ -55,7 +55,8 @@ function settled(reply, verb) {
   if (failed.length === 0) return reply.apps;
   const message = failed.map((app) => `${app.name}: ${app.error ?? `did not ${verb}`}`).join('; ');
   const { apps: outcomes, undone } = reply;
-  throw new ForkfulError('FAILED', message, { hint: failed.find((app) => app.hint)?.hint, outcomes, undone });
+  const told = failed.find((app) => app.hint);
+  throw new ForkfulError('FAILED', message, { hint: told?.hint, see: told?.see, outcomes, undone });
 }
 
 /** See `index.d.ts` for what each method takes and gives. */

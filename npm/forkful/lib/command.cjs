@@ -8,15 +8,17 @@ const { ForkfulError } = require('./errors.cjs');
 /** Exit codes of the command, see `forkful --help`, as codes of errors. */
 const EXIT_CODES = { 1: 'FAILED', 2: 'BAD_REQUEST', 3: 'NO_SUCH_TARGET', 4: 'NO_DAEMON' };
 
-/** The error that the command has told on stderr: `error: …`, `caused by: …`, a blank line, `hint: …`. */
+/** The error that the command has told on stderr: `error: …`, `caused by: …`, a blank line, `hint: …`, `see: …`. */
 function toldError(code, stderr) {
   const lines = stderr.trimEnd().split('\n');
   const hint = lines.find((line) => line.startsWith('hint: '));
+  const see = lines.find((line) => line.startsWith('see: '));
   const first = lines.findIndex((line) => line.startsWith('error: '));
-  const told = lines.slice(Math.max(first, 0)).filter((line) => line !== '' && !line.startsWith('hint: '));
+  const told = lines.slice(Math.max(first, 0)).filter((line) => line !== '' && !/^(hint|see): /.test(line));
   const message = told.map((line) => line.replace(/^ *(error|caused by): /, '').trim()).join(': ');
   return new ForkfulError(EXIT_CODES[code] ?? 'FAILED', message || `the command ended with ${code}`, {
     hint: hint?.slice('hint: '.length),
+    see: see?.slice('see: '.length),
   });
 }
 

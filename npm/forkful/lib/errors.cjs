@@ -1,5 +1,21 @@
 'use strict';
 
+/** Where docs/ is published. */
+const SITE = 'https://forkful.github.io/forkful/';
+/** The page that says more about the hints of a code. */
+const PAGES = {
+  BAD_REQUEST: 'cli#which-apps-a-command-means',
+  NO_SUCH_TARGET: 'cli#which-apps-a-command-means',
+  CONFLICT: 'troubleshooting#another-command-is-under-way',
+  INTERNAL: 'troubleshooting#the-daemon',
+  FAILED: 'troubleshooting#an-app-does-not-start',
+  NO_DAEMON: 'troubleshooting#the-daemon',
+  LOST: 'troubleshooting#the-daemon',
+  FOREIGN_HOME: 'troubleshooting#the-home-directory',
+  OTHER_VERSION: 'update',
+  NO_BINARY: 'install#the-program-is-not-found',
+};
+
 /**
  * A fault that Forkful explains. `code` tells kinds apart: `BAD_REQUEST`, `NO_SUCH_TARGET`, `CONFLICT`, `INTERNAL` (from
  * the daemon), `FAILED` (an app did not do what was asked; see `outcomes`), `NO_DAEMON`,
@@ -9,13 +25,16 @@ class ForkfulError extends Error {
   /**
    * @param {string} code
    * @param {string} message
-   * @param {{ hint?: string | null, outcomes?: object[], undone?: object[], cause?: unknown }} [more]
+   * @param {{ hint?: string | null, see?: string | null, outcomes?: object[], undone?: object[], cause?: unknown }} [more]
    */
-  constructor(code, message, { hint, outcomes, undone, cause } = {}) {
+  constructor(code, message, { hint, see, outcomes, undone, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = 'ForkfulError';
     this.code = code;
-    if (hint) this.hint = hint;
+    if (hint) {
+      this.hint = hint;
+      this.see = see ?? `${SITE}${PAGES[code]}`;
+    }
     if (outcomes) this.outcomes = outcomes;
     if (undone) this.undone = undone;
   }

@@ -91,8 +91,8 @@ async function readAll(response) {
 /** The daemon's refusal. */
 function refusal(status, text, request) {
   try {
-    const { code, error, hint } = JSON.parse(text);
-    if (typeof error === 'string') return new ForkfulError(String(code).toUpperCase(), error, { hint });
+    const { code, error, hint, see } = JSON.parse(text);
+    if (typeof error === 'string') return new ForkfulError(String(code).toUpperCase(), error, { hint, see });
   } catch {
     // No reply of a daemon.
   }

@@ -57,7 +57,7 @@ function launch() {
   try {
     binary = binaryPath();
   } catch (error) {
-    process.stderr.write(`error: ${error.message}\n${error.hint ? `\nhint: ${error.hint}\n` : ''}`);
+    process.stderr.write(`error: ${error.message}\n${error.hint ? `\nhint: ${error.hint}\nsee: ${error.see}\n` : ''}`);
     process.exitCode = 127;
     return;
   }

@@ -36,10 +36,9 @@ pub struct AppChange {
 impl AppChange {
     /// The definition with the change made. `present` is complete, with its environment.
     pub fn apply(self, present: &AppDefinition) -> Result<AppDefinition, ErrorReply> {
-        let refuse = |what: String| ErrorReply {
-            code: ErrorCode::BadRequest,
-            error: format!("app `{}` cannot be changed so: {what}", self.name),
-            hint: None,
+        let refuse = |what: String| {
+            let error = format!("app `{}` cannot be changed so: {what}", self.name);
+            ErrorReply::new(ErrorCode::BadRequest, error, None)
         };
         if let Some(key) = OWN_FIELDS.iter().find(|key| self.definition.contains_key(**key)) {
             return Err(refuse(format!("`{key}` is no key of a change's `definition`")));

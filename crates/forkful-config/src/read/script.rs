@@ -137,7 +137,10 @@ fn find_node(path: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> Result<
             |error| ScriptFault {
                 line: None,
                 message: format!("is not usable: {error}"),
-                hint: error.hint().or_else(|| Some("check the installation of Node.js".to_owned())),
+                hint: error
+                    .hint()
+                    .map(|hint| hint.text)
+                    .or_else(|| Some("check the installation of Node.js".to_owned())),
             },
         )?;
     }

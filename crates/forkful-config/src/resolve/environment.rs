@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+use forkful_core::pages::Page;
 use forkful_core::spec::environment::{
     ENV_FILE_BYTES_MAX, is_for_other_users, looks_app_specific, parse_env_file,
 };
@@ -77,7 +78,7 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
     } else {
         format!("there is {}", known.join(", "))
     };
-    Err(ConfigError::at(place, format!("has no `env_{name}`")).with_hint(hint))
+    Err(ConfigError::at(place, format!("has no `env_{name}`")).with_hint(hint).with_page(Page::Environment))
 }
 
 /// The complete environment of one app, and where its values came from.

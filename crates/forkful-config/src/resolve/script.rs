@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use forkful_core::pages::Page;
 use forkful_core::spec::Runtime;
 
 use super::{Context, base_directory, expand_home, program, tidy};
@@ -164,7 +165,7 @@ impl Search<'_> {
                 }
                 None => "name the file to start".to_owned(),
             };
-            return Err(self.fault("is a directory").with_hint(hint));
+            return Err(self.fault("is a directory").with_hint(hint).with_page(Page::Interpreter));
         }
         let near = if self.is_command_line() {
             match self.script_with_arguments() {
@@ -179,7 +180,8 @@ impl Search<'_> {
             None if self.script.contains('/') => "check the path and the working directory".to_owned(),
             None => "a script is a file, a program in PATH, or a quoted command line".to_owned(),
         };
-        Err(self.fault(&format!("does not exist in {}", self.cwd.display())).with_hint(hint))
+        let fault = self.fault(&format!("does not exist in {}", self.cwd.display()));
+        Err(fault.with_hint(hint).with_page(Page::Interpreter))
     }
 
     /// `app.js --port 80` is no line that a shell could run; this is how to say it.
@@ -291,7 +293,8 @@ impl Search<'_> {
                     "name one with {}, or make the file executable and begin it with `#!`",
                     self.place.option("interpreter")
                 );
-                Err(self.fault("has an extension that no interpreter is known for").with_hint(hint))
+                let fault = self.fault("has an extension that no interpreter is known for");
+                Err(fault.with_hint(hint).with_page(Page::Interpreter))
             }
         }
     }
@@ -299,7 +302,7 @@ impl Search<'_> {
     fn not_executable(&self) -> ConfigError {
         let (script, option) = (self.script, self.place.option("interpreter"));
         let hint = format!("`chmod +x {script}`, or name what runs it with {option}");
-        self.fault("is not executable").with_hint(hint)
+        self.fault("is not executable").with_hint(hint).with_page(Page::Interpreter)
     }
 
     fn run_with(&self, names: &[&str], path: PathBuf) -> Result<Found, ConfigError> {
@@ -351,9 +354,11 @@ impl Search<'_> {
             if name.contains('/') {
                 return missing("at that path");
             }
-            missing(&format!("in the app's PATH ({})", program::path_variable(self.env))).with_hint(
-                "install it, give its full path as the interpreter, or set PATH in the app's `env`",
-            )
+            missing(&format!("in the app's PATH ({})", program::path_variable(self.env)))
+                .with_hint(
+                    "install it, give its full path as the interpreter, or set PATH in the app's `env`",
+                )
+                .with_page(Page::Interpreter)
         })
     }
 }

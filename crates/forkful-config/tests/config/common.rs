@@ -81,7 +81,7 @@ impl Place {
 /// The message, and the hint below it.
 pub(crate) fn show(error: &ConfigError) -> String {
     match error.hint() {
-        Some(hint) => format!("{error}\nhint: {hint}"),
+        Some(hint) => format!("{error}\nhint: {}", hint.text),
         None => error.to_string(),
     }
 }

@@ -42,8 +42,8 @@ sizes are bytes or strings such as `\"200M\"`. Relative paths start at the confi
 fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for group in Group::ALL {
-        let (title, note) = section(group);
-        write!(text, "\n## {title}\n").unwrap();
+        let note = note(group);
+        write!(text, "\n## {}\n", group.title()).unwrap();
         if !note.is_empty() {
             writeln!(text, "{note}\n").unwrap();
         }
@@ -55,23 +55,22 @@ fn page() -> String {
     text
 }
 
-/// A group's heading, and what is said below it.
-fn section(group: Group) -> (&'static str, &'static str) {
+/// What is said below a group's heading.
+fn note(group: Group) -> &'static str {
     match group {
-        Group::App => ("The app", ""),
-        Group::Workers => ("Workers and connections", "See [BALANCE.md](BALANCE.md)."),
-        Group::Environment => ("Environment", "See [REBOOT.md](REBOOT.md) for what is kept over a reboot."),
-        Group::User => ("User", "Only a daemon of root can start workers as another user."),
-        Group::Start => ("Start and readiness", "See [RELOAD.md](RELOAD.md)."),
-        Group::Stop => ("Stop", "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md)."),
-        Group::Restart => ("Restart after an exit", "See [CRASHES.md](CRASHES.md)."),
-        Group::Renew => (
-            "Reload by a rule",
+        Group::App => "",
+        Group::Workers => "See [BALANCE.md](BALANCE.md).",
+        Group::Environment => "See [REBOOT.md](REBOOT.md) for what is kept over a reboot.",
+        Group::User => "Only a daemon of root can start workers as another user.",
+        Group::Start => "See [RELOAD.md](RELOAD.md).",
+        Group::Stop => "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md).",
+        Group::Restart => "See [CRASHES.md](CRASHES.md).",
+        Group::Renew => {
             "See [MEMORY.md](MEMORY.md). `health` is a path, a URL, `\"tcp\"`, or an object with one of `http`, `tcp` and \
-             `command` and with `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`.",
-        ),
-        Group::Limits => ("Limits", "See [LIMITS.md](LIMITS.md)."),
-        Group::Logs => ("Logs", "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`."),
+             `command` and with `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`."
+        }
+        Group::Limits => "See [LIMITS.md](LIMITS.md).",
+        Group::Logs => "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`.",
     }
 }
 

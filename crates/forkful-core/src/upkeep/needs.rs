@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::order::{Circle, in_groups};
+use crate::pages::{Hint, Page};
 
 /// The name of an app, and the names of the apps that it depends on; see [`super::order::needs_of`].
 pub type Needs = (String, Vec<String>);
@@ -42,14 +43,15 @@ impl std::error::Error for NeedsFault {}
 
 impl NeedsFault {
     /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Missing { needed, .. } => Some(format!("start `{needed}` first, or in the same file")),
+    pub fn hint(&self) -> Option<Hint> {
+        let text = match self {
+            Self::Missing { needed, .. } => format!("start `{needed}` first, or in the same file"),
             Self::Deleted { app, needed } => {
-                Some(format!("delete `{app}` too, or take `{needed}` out of its `depends_on` first"))
+                format!("delete `{app}` too, or take `{needed}` out of its `depends_on` first")
             }
-            Self::Circle(_) => None,
-        }
+            Self::Circle(_) => return None,
+        };
+        Some(Page::Start.hint(text))
     }
 }
 
@@ -92,7 +94,7 @@ mod tests {
         };
         let deleted = deleted.iter().map(|name| (*name).to_owned()).collect();
         let fault = check(needs(existing), needs(wanted), &deleted).err()?;
-        Some(format!("{fault}; {}", fault.hint().unwrap_or_default()))
+        Some(format!("{fault}; {}", fault.hint().map(|hint| hint.text).unwrap_or_default()))
     }
 
     #[test]

@@ -9,6 +9,7 @@ use forkful_api::types::{
     Verb,
 };
 use forkful_core::apply::{Action, Apply, Became, Change, Existing, Order, Outcome, Step, Version, change};
+use forkful_core::pages::Page;
 use forkful_core::spec::{AppSpec, RunningSince};
 use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
@@ -99,7 +100,7 @@ impl Plans {
             Some(format!("another `apply` is changing {}", taken.join(", ")))
         };
         if let Some(error) = error {
-            let hint = "wait until it has ended, and apply the file again".to_owned();
+            let hint = Page::Apply.hint("wait until it has ended, and apply the file again");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
         let changes = plan.steps().iter().filter(|step| step.change != Change::Keep);
@@ -281,7 +282,7 @@ async fn became(
         }
         Ok(Err(refusal)) => {
             let mut became = outcome(name, Some(refusal.error), Vec::new());
-            became.hint = refusal.hint;
+            (became.hint, became.see) = (refusal.hint, refusal.see);
             became
         }
         Err(_) => ending(),

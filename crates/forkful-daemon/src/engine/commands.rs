@@ -6,6 +6,7 @@ use forkful_api::definition::changes;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppList, AppTable, ErrorCode, ErrorReply, StartRequest,
 };
+use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
 use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents_of};
@@ -309,12 +310,12 @@ fn ending(verb: Verb) -> Option<SlotVerb> {
 
 /// Refuses what would start something while the daemon is ending.
 fn refuse_at_the_end<T>(reply: Reply<T>) {
-    let hint = Some("try again when it has ended".to_owned());
+    let hint = Some(Page::Daemon.hint("try again when it has ended"));
     answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
 }
 
-pub(crate) fn refuse(code: ErrorCode, error: &str, hint: Option<String>) -> ErrorReply {
-    ErrorReply { code, error: error.to_owned(), hint }
+pub(crate) fn refuse(code: ErrorCode, error: &str, hint: Option<Hint>) -> ErrorReply {
+    ErrorReply::new(code, error, hint)
 }
 
 /// A client that has gone needs no answer.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_api::types::{ActionReply, AppOutcome, ErrorCode};
+use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
 use forkful_core::stderr_excerpt::{cause, next_step};
@@ -45,7 +46,7 @@ pub(crate) struct Part {
     pub(crate) notes: Vec<String>,
     /// Sentence that goes before the first failure, such as that a reload kept the old version.
     pub(crate) preface: Option<String>,
-    pub(crate) hint: Option<String>,
+    pub(crate) hint: Option<Hint>,
     /// Workers that have ended with code 0 and rest.
     pub(crate) finished: usize,
     /// Nothing has changed, and so nothing was done.
@@ -150,6 +151,7 @@ impl Part {
                 (Some(text), self.hint.or(hint))
             }
         };
+        let (hint, see) = hint.map(|hint| (hint.text, hint.see)).unzip();
         AppOutcome {
             unchanged: self.unchanged,
             started: self.started,
@@ -159,6 +161,7 @@ impl Part {
             pm_ids: self.pm_ids,
             error,
             hint,
+            see,
             notes: self.notes,
             stderr_tail: if first.is_some() { stderr_tail } else { Vec::new() },
         }
@@ -171,15 +174,18 @@ fn explain(
     failure: &Failure,
     stderr_tail: &[String],
     ours: &Ours,
-) -> (String, Option<String>) {
+) -> (String, Option<Hint>) {
     let pm_id = failure.pm_id;
     let own = || super::faults::listen_fault_in(app, stderr_tail, ours);
     if matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. })
         && let Some(fault) = failure.listen_fault.clone().or_else(own)
     {
-        return (fault.error, fault.hint);
+        return (fault.error, fault.hint.map(|hint| Page::Listening.hint(hint)));
     }
-    let logs = || Some(format!("`forkful logs {pm_id} --err` shows all of the worker's stderr"));
+    let logs = || {
+        let text = format!("`forkful logs {pm_id} --err` shows all of the worker's stderr");
+        Some(Page::AppFails.hint(text))
+    };
     match &failure.fault {
         Fault::Exited(Exit::SpawnFailed(why)) => {
             (format!("worker {pm_id} could not be started: {why}"), None)
@@ -190,14 +196,17 @@ fn explain(
                 Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd).or_else(logs)),
                 None if stderr_tail.is_empty() => {
                     let hint = "the worker wrote nothing to stderr; `forkful logs` shows its output";
-                    (text, Some(hint.to_owned()))
+                    (text, Some(Page::AppFails.hint(hint)))
                 }
                 None => (text, logs()),
             }
         }
         Fault::NotReadyInTime { waited } => (
             format!("worker {pm_id} was not ready within {} s", waited.as_secs_f64()),
-            Some("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`".to_owned()),
+            Some(
+                Page::NotReady
+                    .hint("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`"),
+            ),
         ),
         other => (format!("worker {pm_id}: {other}"), None),
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest, SavedApp};
 use forkful_api::types::{ActionReply, ErrorCode, UpdateReply, UpdateRequest};
+use forkful_core::pages::Page;
 use forkful_core::supervisor::JobId;
 use forkful_os::keeper::Kept;
 
@@ -185,7 +186,7 @@ impl Engine {
 
     fn save(&mut self, request: &SaveRequest, reply: Reply<SaveReply>) {
         if self.apps.is_empty() && !request.force {
-            let hint = Some("`--force` saves that there is none".to_owned());
+            let hint = Some(Page::Saved.hint("`--force` saves that there is none"));
             return answer(reply, Err(refuse(ErrorCode::Conflict, "there is no app to save", hint)));
         }
         if request.with_env {
@@ -280,7 +281,7 @@ impl Engine {
             Ok(loaded) => loaded,
             Err(fault) => {
                 let error = format!("the saved state cannot be read: {fault}");
-                let hint = "nothing was changed: try again when it can be read".to_owned();
+                let hint = Page::Saved.hint("nothing was changed: try again when it can be read");
                 let error = refuse(ErrorCode::Internal, &error, Some(hint));
                 return resurrection.refuse(&mut self.jobs, error);
             }

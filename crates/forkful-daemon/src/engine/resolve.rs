@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply};
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 
 use super::app::{App, AppId};
@@ -120,12 +121,16 @@ impl Roster<'_> {
         }
         if self.find(spec.name.as_str()).is_some() {
             let error = format!("an app named `{}` exists already", spec.name);
-            return Err(refuse(ErrorCode::Conflict, &error, Some("choose another name".to_owned())));
+            return Err(refuse(
+                ErrorCode::Conflict,
+                &error,
+                Some(Page::AppExists.hint("choose another name")),
+            ));
         }
         let waits = self.apps.values().find(|other| other.spec().depends_on.contains(&entry.spec().name));
         if let Some(other) = waits {
             let error = format!("`{}` depends on `{}` by its name", other.spec().name, entry.spec().name);
-            let hint = "change its `depends_on` first".to_owned();
+            let hint = Page::Start.hint("change its `depends_on` first");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
         Ok((id, spec))
@@ -134,15 +139,16 @@ impl Roster<'_> {
     /// Whether no app has this name, neither one that exists nor one that is only saved.
     pub(super) fn check_is_new(self, name: &str) -> Result<(), ErrorReply> {
         if self.find(name).is_some() {
-            let hint = format!(
+            let hint = Page::AppExists.hint(format!(
                 "`forkful restart {name}` or `forkful reload {name}` for new code; another `--name` for a second app"
-            );
+            ));
             let error = format!("an app named `{name}` exists already");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
         if let Some(carried) = self.carried(name) {
             let error = format!("an app named `{name}` is saved already: {}", carried.fault);
             let hint = format!("`forkful delete {name}` forgets it; another `--name` for a second app");
+            let hint = Page::Saved.hint(hint);
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
         Ok(())

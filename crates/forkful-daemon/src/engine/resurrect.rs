@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use forkful_api::saved::{ResurrectRequest, SavedApp, UnknownKey};
 use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, ErrorCode, ErrorReply};
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{ENV_FILE_BYTES_MAX, is_for_other_users, parse_env_file};
 use forkful_core::supervisor::FirstStates;
@@ -106,7 +107,7 @@ impl Resurrection {
     pub(super) fn nothing_saved(self, apps: &Apps, jobs: &mut Jobs) {
         if apps.is_empty() || self.source != Source::Previous {
             let error = "there is nothing saved";
-            let hint = "`forkful start` starts an app, and what runs is saved by itself".to_owned();
+            let hint = Page::Saved.hint("`forkful start` starts an app, and what runs is saved by itself");
             return self.refuse(jobs, super::commands::refuse(ErrorCode::NoSuchTarget, error, Some(hint)));
         }
         let known = apps.values().map(|entry| exists_already(entry.spec().name.as_str())).collect();
@@ -220,7 +221,8 @@ impl Persistence {
         }
         log_line!("forkful: {} is not started and stays saved: {}", carried.name, carried.fault);
         let mut told = outcome(&carried.name, Some(carried.fault.clone()), Vec::new());
-        told.hint = Some(format!("it stays saved as it is; `forkful delete {}` forgets it", carried.name));
+        let hint = format!("it stays saved as it is; `forkful delete {}` forgets it", carried.name);
+        (told.hint, told.see) = (Some(hint), Some(Page::Saved.url()));
         match self.carried.iter_mut().find(|known| known.name == carried.name) {
             Some(known) => *known = carried,
             None => self.carried.push(carried),

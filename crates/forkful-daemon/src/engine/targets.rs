@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_api::types::{ErrorCode, ErrorReply};
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_core::targets::{Target, TargetFault};
 use regex::Regex;
@@ -42,7 +43,7 @@ impl<'a> Roster<'a> {
     pub(super) fn select(self, targets: &[String]) -> Result<Selection, ErrorReply> {
         let mut selection = Selection::new();
         if targets.is_empty() {
-            let hint = "name an app, an id, or `all`".to_owned();
+            let hint = Page::Targets.hint("name an app, an id, or `all`");
             return Err(refuse(ErrorCode::BadRequest, "no target", Some(hint)));
         }
         for text in targets {
@@ -108,7 +109,7 @@ impl<'a> Roster<'a> {
         };
         if let Some(carried) = self.carried(text) {
             let error = format!("`{text}` is saved, but does not run: {}", carried.fault);
-            let hint = format!("`forkful delete {text}` forgets it");
+            let hint = Page::Saved.hint(format!("`forkful delete {text}` forgets it"));
             return refuse(ErrorCode::NoSuchTarget, &error, Some(hint));
         }
         let error = match Target::parse(text) {
@@ -117,7 +118,7 @@ impl<'a> Roster<'a> {
             Ok(Target::Script(_)) => format!("no app runs {text}"),
             Ok(Target::Id(_) | Target::Name(_)) | Err(_) => format!("no app or worker `{text}`"),
         };
-        refuse(ErrorCode::NoSuchTarget, &error, Some(hint))
+        refuse(ErrorCode::NoSuchTarget, &error, Some(Page::Targets.hint(hint)))
     }
 }
 
@@ -140,6 +141,6 @@ fn compiled(pattern: &str) -> Result<Regex, ErrorReply> {
 }
 
 fn bad_pattern(error: &str) -> ErrorReply {
-    let hint = "a target between slashes is a pattern of names, as in '/^api-/'".to_owned();
+    let hint = Page::Targets.hint("a target between slashes is a pattern of names, as in '/^api-/'");
     refuse(ErrorCode::BadRequest, error, Some(hint))
 }

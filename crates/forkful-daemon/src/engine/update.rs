@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_api::types::{ErrorCode, UpdateReply, UpdateRequest};
+use forkful_core::pages::Page;
 use forkful_core::snapshot;
 use forkful_os::memory_file;
 use forkful_os::process::{self, Child, Exit, Flight, SpawnPlan};
@@ -76,7 +77,8 @@ pub(super) fn check(
 
 /// Nothing has changed.
 pub(super) fn refusal(error: &str) -> forkful_api::types::ErrorReply {
-    refuse(ErrorCode::Conflict, error, Some("the daemon goes on as it was, and so do its apps".to_owned()))
+    let hint = Page::Update.hint("the daemon goes on as it was, and so do its apps");
+    refuse(ErrorCode::Conflict, error, Some(hint))
 }
 
 fn plan(program: &OwnedFd, state: OwnedFd, words: &OwnedFd) -> Result<SpawnPlan, String> {

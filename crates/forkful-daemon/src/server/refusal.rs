@@ -19,11 +19,11 @@ pub(super) struct Refusal(pub(super) ErrorReply);
 
 impl Refusal {
     pub(super) fn bad_request(error: impl Into<String>) -> Self {
-        Self(ErrorReply { code: ErrorCode::BadRequest, error: error.into(), hint: None })
+        Self(ErrorReply::new(ErrorCode::BadRequest, error, None))
     }
 
     pub(super) fn internal(error: impl Into<String>) -> Self {
-        Self(ErrorReply { code: ErrorCode::Internal, error: error.into(), hint: None })
+        Self(ErrorReply::new(ErrorCode::Internal, error, None))
     }
 }
 

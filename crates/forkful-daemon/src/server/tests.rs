@@ -10,6 +10,7 @@ use forkful_api::types::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
+use forkful_core::pages::Page;
 use forkful_core::probes::Answer;
 
 use super::*;
@@ -54,8 +55,8 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
             Command::Table { reply } => drop(reply.send(Ok(AppTable::default()))),
             Command::Describe { target, reply } => {
                 let error = format!("no app {target:?}");
-                let hint = Some("look at `forkful list`".to_owned());
-                drop(reply.send(Err(ErrorReply { code: ErrorCode::NoSuchTarget, error, hint })));
+                let hint = Some(Page::Targets.hint("look at `forkful list`"));
+                drop(reply.send(Err(ErrorReply::new(ErrorCode::NoSuchTarget, error, hint))));
             }
             Command::Action { verb, request, reply } => {
                 let apps = request.targets.iter().map(|target| outcome(target, verb)).collect();
@@ -89,6 +90,7 @@ fn outcome(name: &str, verb: Verb) -> AppOutcome {
         pm_ids: vec![0],
         error: None,
         hint: None,
+        see: None,
         notes: vec![format!("{verb:?}")],
         stderr_tail: Vec::new(),
     }

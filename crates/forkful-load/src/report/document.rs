@@ -122,6 +122,8 @@ struct ErrorsByCause<'a> {
     cause: &'static str,
     words: &'static str,
     hint: Option<&'static str>,
+    /// Where more is said about the hint.
+    see: Option<String>,
     count: u64,
     examples: &'a [ErrorExample],
 }
@@ -301,6 +303,7 @@ fn cause(error: &ErrorCount) -> ErrorsByCause<'_> {
         cause: error.cause.key(),
         words: error.cause.words(),
         hint: error.cause.hint(),
+        see: error.cause.hint().map(|_| forkful_core::pages::Page::FailedRequests.url()),
         count: error.count,
         examples: &error.examples,
     }

@@ -93,6 +93,9 @@ fn errors(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Vec<Stri
         lines.push(format!("  {:>8}  {}{statuses}", thousands(error.count), error.cause.words()));
         lines.extend(error.cause.hint().map(|hint| format!("            hint: {hint}")));
     }
+    if causes.iter().take(CAUSES_MAX).any(|error| error.cause.hint().is_some()) {
+        lines.push(format!("            see: {}", forkful_core::pages::Page::FailedRequests.url()));
+    }
     if causes.len() > CAUSES_MAX {
         lines.push(format!("            and {} more causes", causes.len() - CAUSES_MAX));
     }

@@ -183,6 +183,9 @@ impl Page<'_> {
                 self.line(format_args!("              hint: {hint}"));
             }
         }
+        if report.errors.iter().any(|error| error.cause.hint().is_some()) {
+            self.line(format_args!("              see: {}", forkful_core::pages::Page::FailedRequests.url()));
+        }
     }
 
     fn latency(&mut self, findings: &Findings) {

@@ -4,12 +4,14 @@
 //! - `documents`: files, places and tests that documents name
 //! - `functions`: how long a function may be
 //! - `invariants`: those of docs/ARCHITECTURE.md that can be read off the sources
+//! - `pages`: pages that messages name, and messages that pages quote
 //! - `reading`: Rust without its comments and texts
 
 mod dependencies;
 mod documents;
 mod functions;
 mod invariants;
+mod pages;
 mod reading;
 mod structs;
 

@@ -101,6 +101,15 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches)
 }
 
+/// The command that was typed, by its name in the reference; `None` without one, or for one that is not in it.
+pub(crate) fn asked() -> Option<String> {
+    let words = std::env::args().skip(1);
+    let typed = words.take_while(|word| word != "--").find(|word| !word.starts_with('-'))?;
+    let command = Cli::command();
+    let found = command.find_subcommand(typed)?;
+    (!found.is_hide_set()).then(|| found.get_name().to_owned())
+}
+
 /// The command of [`LONG_COMMANDS`] of which `-h` is asked.
 fn long_command_in_short(words: &[OsString]) -> Option<&'static str> {
     let own = words.iter().take_while(|word| *word != "--");

@@ -7,6 +7,7 @@ mod search;
 mod tool;
 mod workers;
 
+use forkful_core::pages::Page;
 use forkful_load::report::{self, Findings, Judgement, Threshold, Tone, Trust};
 use forkful_load::{LoadError, Plan, Report, run};
 use forkful_os::wall_clock::now_ms;
@@ -22,7 +23,7 @@ use workers::Watched;
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
-        let hint = error.hint().map(str::to_owned);
+        let hint = error.hint().map(|hint| Page::Bench.hint(hint));
         let exit = match &error {
             LoadError::Unreachable { .. } | LoadError::Resolve { .. } => Exit::Unreachable,
             LoadError::Url { .. } | LoadError::Plan { .. } | LoadError::DifferentServers { .. } => {
@@ -30,7 +31,7 @@ impl From<LoadError> for Failure {
             }
             LoadError::Tls { .. } | LoadError::Descriptors { .. } | LoadError::System { .. } => Exit::Failed,
         };
-        Self { error: error.into(), hint, exit }
+        Self::hinted(exit, error.into(), hint)
     }
 }
 

@@ -5,6 +5,7 @@ mod saved;
 
 use std::time::Duration;
 
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_lab::arms::{self, Arm, Defaults};
 use forkful_lab::compare::{Setup, compare};
@@ -48,9 +49,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
                 "--git compares two versions in one way, and `{}` has several",
                 arms_list(args, &apps)
             );
-            return Err(
-                Failure::new(Exit::WrongUse, error).hint("`--arms cluster` compares both as clusters")
-            );
+            return Err(Failure::new(Exit::WrongUse, error)
+                .hint("`--arms cluster` compares both as clusters")
+                .see(Page::Arms));
         }
         None => {
             arms::naming::after_scripts(&mut arms, &args.targets);

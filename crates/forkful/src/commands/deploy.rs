@@ -13,6 +13,7 @@ use crate::cli::DeployArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::specs::{Specs, default_config};
+use forkful_core::pages::Page;
 use script::Order;
 
 /// What the command line asks for.
@@ -60,7 +61,8 @@ fn request(words: &[String]) -> Result<Request, Failure> {
     };
     let Some(target) = first else {
         return Err(Failure::new(Exit::WrongUse, "no target is named")
-            .hint("name a block of `deploy`, as in `forkful deploy production`"));
+            .hint("name a block of `deploy`, as in `forkful deploy production`")
+            .see(Page::Deploy));
     };
     let rest: Vec<&str> = words.collect();
     Ok(Request { config, target: target.to_owned(), order: order(&rest)? })
@@ -70,6 +72,7 @@ fn order(words: &[&str]) -> Result<Order, Failure> {
     let wrong = |error: String| {
         Failure::new(Exit::WrongUse, error)
             .hint("orders are setup, update, revert, list, curr, prev, exec and ref")
+            .see(Page::Deploy)
     };
     let number = |text: &str| {
         text.parse::<u32>()
@@ -101,6 +104,7 @@ fn find<'a>(targets: &'a [DeployTarget], request: &Request) -> Result<&'a Deploy
         };
         Failure::new(Exit::WrongUse, format!("{} has no target `{}`", request.config, request.target))
             .hint(hint)
+            .see(Page::Deploy)
     })
 }
 
@@ -112,7 +116,8 @@ fn check_local_work() -> Result<(), Failure> {
     };
     // Outside of a repository there is nothing that could be forgotten.
     let Some(changes) = git(&["status", "--porcelain", "--untracked-files=no"]) else { return Ok(()) };
-    let refuse = |error: String, hint: &str| Err(Failure::new(Exit::Failed, error).hint(hint));
+    let refuse =
+        |error: String, hint: &str| Err(Failure::new(Exit::Failed, error).hint(hint).see(Page::Deploy));
     if let Some(first) = changes.lines().next() {
         let file = first.get(2..).unwrap_or(first).trim();
         let more = match changes.lines().count() - 1 {
@@ -147,7 +152,8 @@ fn before_update(target: &DeployTarget) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::Failed, format!("pre-deploy-local ended with {}", output.status))
-        .hint("nothing was deployed"))
+        .hint("nothing was deployed")
+        .see(Page::Deploy))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use forkful_config::AppOptions;
+use forkful_core::pages::Page;
 use forkful_lab::experiment::catalogue::{self, Description};
 use forkful_lab::experiment::{self, Document, Extent, Setting, apps, find_browser, text};
 use forkful_load::StopHandle;
@@ -64,7 +65,8 @@ fn chosen(args: &ExperimentArgs) -> Result<Vec<&'static Description>, Failure> {
                 Exit::WrongUse,
                 "--html names one page, but `all` writes one for each experiment",
             )
-            .hint("leave --html out: each page gets its experiment's name"));
+            .hint("leave --html out: each page gets its experiment's name")
+            .see(Page::Experiments));
         }
         return Ok(catalogue::ALL.iter().collect());
     }
@@ -81,6 +83,7 @@ fn chosen(args: &ExperimentArgs) -> Result<Vec<&'static Description>, Failure> {
             format!("no experiment is called `{}`{}", args.name, close.unwrap_or_default()),
         )
         .hint("`forkful experiment list` shows all of them")
+        .see(Page::Experiments)
     })
 }
 

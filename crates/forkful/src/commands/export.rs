@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use forkful_config::{AppOptions, is_config};
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_export::measured::{self, Measured, MeasuredFile};
 use forkful_export::plan::{Plan, Request, plans};
@@ -22,8 +23,8 @@ const MARK: &str = "made by `forkful export`";
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        let hint = error.hint();
-        Self { error: error.into(), hint, exit: Exit::WrongUse }
+        let hint = error.hint().map(|hint| Page::Export.hint(hint));
+        Self::hinted(Exit::WrongUse, error.into(), hint)
     }
 }
 
@@ -191,6 +192,7 @@ pub(super) fn read_measured(path: &Path) -> Result<BTreeMap<String, Measured>, F
     let unusable = |error: anyhow::Error| {
         Failure::caused(Exit::WrongUse, error.context(format!("cannot use {}", path.display())))
             .hint("remove it, and measure again with `forkful tune … --save`")
+            .see(Page::Export)
     };
     let length = match fs_err::metadata(path) {
         Ok(metadata) => metadata.len(),
@@ -211,7 +213,7 @@ fn write(folder: &Path, manifests: &[Manifest], force: bool) -> Result<(), Failu
     let paths: Vec<PathBuf> = manifests.iter().map(|manifest| folder.join(&manifest.name)).collect();
     if let Some(path) = paths.iter().find(|path| !force && is_of_others(path)) {
         let error = format!("{} exists, and `forkful export` did not write it", path.display());
-        return Err(Failure::new(Exit::Failed, error).hint("`--force` overwrites it"));
+        return Err(Failure::new(Exit::Failed, error).hint("`--force` overwrites it").see(Page::Export));
     }
     for (path, manifest) in paths.iter().zip(manifests) {
         fs_err::write(path, &manifest.text)

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use forkful_api::types::{ActionReply, AppDefinition, StartRequest};
 use forkful_config::{AppOptions, Format};
+use forkful_core::pages::Page;
 use serde_json::Value;
 
 use super::act::tell;
@@ -72,7 +73,8 @@ fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
     match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
         Some(home) => Ok(Path::new(&home).join(".pm2")),
         None => Err(Failure::new(Exit::WrongUse, "neither PM2_HOME nor HOME is set")
-            .hint("name PM2's folder with --home, or a dump with --file")),
+            .hint("name PM2's folder with --home, or a dump with --file")
+            .see(Page::FromPm2)),
     }
 }
 
@@ -94,11 +96,14 @@ fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec
             let error =
                 format!("no PM2 is running with its folder at {}, and it has saved nothing", home.display());
             Err(Failure::new(Exit::NoSuchApp, error)
-                .hint("`pm2 save` writes a dump; --home or PM2_HOME names another folder"))
+                .hint("`pm2 save` writes a dump; --home or PM2_HOME names another folder")
+                .see(Page::FromPm2))
         }
         Err(error) => {
             let error = anyhow::Error::new(error).context(format!("cannot read {source}"));
-            Err(Failure::caused(Exit::WrongUse, error).hint("it must be what `pm2 save` wrote"))
+            Err(Failure::caused(Exit::WrongUse, error)
+                .hint("it must be what `pm2 save` wrote")
+                .see(Page::FromPm2))
         }
     }
 }
@@ -130,7 +135,8 @@ fn stop_pm2(home: &Path) -> Result<(), Failure> {
             Err(error) => error.to_string(),
         };
         return Err(Failure::new(Exit::Failed, format!("`pm2 {}` failed: {fault}", arguments.join(" ")))
-            .hint("end PM2 by hand, then import its dump"));
+            .hint("end PM2 by hand, then import its dump")
+            .see(Page::FromPm2));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::ActionReply;
+use forkful_core::pages::Page;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -62,11 +63,13 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
     if process.is_some_and(|process| !has_ended(&process)) {
         let both = keeper.map(|(keeper, _)| format!("{keeper} ")).unwrap_or_default();
         return Err(Failure::new(Exit::Failed, format!("the daemon (pid {pid}) does not end"))
-            .hint(format!("`kill -9 {both}{pid}`")));
+            .hint(format!("`kill -9 {both}{pid}`"))
+            .see(Page::Daemon));
     }
     if let Some((keeper, _)) = keeper.filter(|(_, process)| !has_ended(process)) {
         return Err(Failure::new(Exit::Failed, format!("the daemon's keeper (pid {keeper}) does not end"))
-            .hint(format!("`kill -9 {keeper}`")));
+            .hint(format!("`kill -9 {keeper}`"))
+            .see(Page::Daemon));
     }
     drop(progress);
     Ok(reply)

@@ -14,7 +14,7 @@ use forkful_load::{StopHandle, TlsOptions};
 use forkful_os::wall_clock::now_ms;
 
 use crate::cli::{LabAppArgs, LabArgs, LabOtherArgs, RequestArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, See};
 use crate::masked::masked;
 use crate::output::format::visible;
 use crate::output::paint::Paint;
@@ -30,7 +30,8 @@ impl From<LabError> for Failure {
             LabError::Interrupted => Exit::App(130),
             _ => Exit::Failed,
         };
-        Self { error: error.into(), hint, exit }
+        let see = error.page().map_or(See::Command, See::from);
+        Self { error: error.into(), hint, see, exit }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{BufWriter, Write, stdout};
 
 use forkful_api::client::{Client, ClientError, LogReader};
 use forkful_api::types::{LogLine, LogStream, LogsQuery, join_targets};
+use forkful_core::pages::Page;
 use forkful_core::targets::pattern_of;
 
 use super::targets::{client_for, expand};
@@ -60,9 +61,11 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     if args.nostream {
         return Ok(Exit::Done);
     }
-    Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines").hint(
-        "either it ended, or lines came faster than they were read; `forkful logs` again shows the rest",
-    ))
+    Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")
+        .hint(
+            "either it ended, or lines came faster than they were read; `forkful logs` again shows the rest",
+        )
+        .see(Page::Daemon))
 }
 
 /// Shows the last lines of workers, and new ones as they come.

@@ -1,6 +1,7 @@
 //! `forkful save`: the desired state into a file of its own, to come back to.
 
 use forkful_api::saved::SaveRequest;
+use forkful_core::pages::Page;
 use forkful_core::spec::environment::has_secret_name;
 
 use crate::cli::SaveArgs;
@@ -13,7 +14,8 @@ use crate::output::format::{count, shortened};
 pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
     let Some(mut client) = connection::running(home).await? else {
         return Err(Failure::new(Exit::Failed, "no daemon is running, so there is nothing to save")
-            .hint("what ran last is saved already; `forkful resurrect` starts it"));
+            .hint("what ran last is saved already; `forkful resurrect` starts it")
+            .see(Page::Saved));
     };
     let reply = client.save(&SaveRequest { with_env: args.with_env, force: args.force }).await?;
     if args.json {

@@ -11,6 +11,7 @@ use forkful_api::types::{
     ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, WorkerView,
 };
 use forkful_config::AppOptions;
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 
 use super::act::{RESTART, START, Told, tell_and_attach};
@@ -217,7 +218,8 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
             "`--name` gives this one another name".to_owned(),
         )
     };
-    AppOutcome { name: name.clone(), error: Some(error), hint: Some(hint), ..AppOutcome::default() }
+    let see = Some(Page::AppExists.url());
+    AppOutcome { name: name.clone(), error: Some(error), hint: Some(hint), see, ..AppOutcome::default() }
 }
 
 /// `api-2`, or the first after it that is free.
@@ -234,6 +236,7 @@ fn distinct<'a>(mut apps: impl Iterator<Item = &'a AppSpec>) -> Result<(), Failu
     match apps.find(|app| !names.insert(app.name.as_str())) {
         None => Ok(()),
         Some(app) => Err(Failure::new(Exit::WrongUse, format!("two apps would be called `{}`", app.name))
-            .hint("start them one by one, each with its own `--name`")),
+            .hint("start them one by one, each with its own `--name`")
+            .see(Page::AppExists)),
     }
 }

@@ -11,6 +11,7 @@ use crate::cli::{Platform, StartupArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+use forkful_core::pages::Page;
 use forkful_os::users;
 use templates::Service;
 
@@ -89,6 +90,7 @@ fn plan(home: &Home, args: &StartupArgs) -> Result<Plan, Failure> {
         None => detect().ok_or_else(|| {
             Failure::new(Exit::WrongUse, "cannot tell what starts services on this machine")
                 .hint("name it: systemd, openrc or launchd; --print shows the file")
+                .see(Page::Boot)
         })?,
     };
     let of_system = args.system || args.user.is_some() || is_root() || platform == Platform::Openrc;
@@ -117,7 +119,9 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
     let own = users::user_by_id(rustix::process::geteuid().as_raw());
     let user = match &args.user {
         Some(name) => Some(users::find_user(name).ok_or_else(|| {
-            Failure::new(Exit::WrongUse, format!("unknown user `{name}`")).hint("`getent passwd` lists them")
+            Failure::new(Exit::WrongUse, format!("unknown user `{name}`"))
+                .hint("`getent passwd` lists them")
+                .see(Page::Boot)
         })?),
         None => own.clone(),
     };
@@ -133,7 +137,8 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(Failure::new(Exit::WrongUse, format!("{name:?} cannot be the name of a service"))
-            .hint("letters, digits, `-`, `_`, `.` and `@` are possible"));
+            .hint("letters, digits, `-`, `_`, `.` and `@` are possible")
+            .see(Page::Boot));
     }
     Ok(Service {
         name,
@@ -246,7 +251,8 @@ fn perform(command: &[String]) -> Result<(), Failure> {
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(Failure::new(Exit::Failed, format!("`{line}` ended with {}: {said}", output.status))
-        .hint("the file is in place; run the command by hand when its cause is mended"))
+        .hint("the file is in place; run the command by hand when its cause is mended")
+        .see(Page::Boot))
 }
 
 /// What to do with root's rights: the file as a here-document, then the commands.
@@ -263,4 +269,5 @@ fn show_commands(plan: &Plan) -> Result<Exit, Failure> {
 fn no_rights(plan: &Plan) -> Failure {
     Failure::new(Exit::Failed, format!("only root may write {}", plan.file.display()))
         .hint("run the commands above, or `sudo forkful startup --user <you>`")
+        .see(Page::Boot)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use forkful_api::client::Client;
 use forkful_api::types::{AppList, AppView, WorkerView};
 use forkful_config::AppOptions;
+use forkful_core::pages::Page;
 use forkful_core::targets::pattern_of;
 use regex::Regex;
 
@@ -43,6 +44,7 @@ pub(super) async fn expand(
 pub(super) fn only_without_config() -> Failure {
     Failure::new(Exit::WrongUse, "--only chooses apps of a config file, and none is named")
         .hint("name the config file, as in `forkful stop forkful.config.js --only api`")
+        .see(Page::Targets)
 }
 
 /// Refuses what is no regular expression before a daemon is asked, or when there is none.
@@ -61,7 +63,8 @@ pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
         },
     };
     Err(Failure::new(Exit::WrongUse, fault)
-        .hint("a target between slashes is a pattern of names, as in '/^api-/'"))
+        .hint("a target between slashes is a pattern of names, as in '/^api-/'")
+        .see(Page::Targets))
 }
 
 /// A path becomes absolute, unless an app or a group is called so.

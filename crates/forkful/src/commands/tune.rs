@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forkful_config::NodeEvaluator;
+use forkful_core::pages::Page;
 use forkful_lab::compare::Setup;
 use forkful_lab::document::{Patch, TuneDocument};
 use forkful_lab::patch::{self, Change, PatchError};
@@ -97,7 +98,7 @@ fn apply(file: &Path, is_new: bool, name: &str, script: &str, change: Change) ->
         let hint = format!("write it there by hand: {}", change.text().replace('\n', ", "));
         match error {
             PatchError::Config(error) => Failure::from(error),
-            error => Failure::caused(Exit::Failed, error.into()).hint(hint),
+            error => Failure::caused(Exit::Failed, error.into()).hint(hint).see(Page::Tune),
         }
     })
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use forkful_api::client::{Client, ClientError};
 use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{ActionReply, Ping, REQUEST_BYTES_MAX, UpdateReply, UpdateRequest};
+use forkful_core::pages::Page;
 use forkful_os::process::runs_program;
 
 use super::act::tell;
@@ -52,7 +53,9 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
     }
     if args.to.is_some() {
         let error = "this daemon has no keeper that could put another program in its place";
-        return Err(Failure::new(Exit::Failed, error).hint("run `update` of that program itself"));
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("run `update` of that program itself")
+            .see(Page::Update));
     }
     output::warn(
         "this daemon has no keeper that could hand its apps over: they are stopped, and started again",
@@ -169,7 +172,8 @@ async fn restart(home: &Home, mut client: Client, old: Ping, args: &UpdateArgs) 
     if serde_json::to_vec(&request).map_or(true, |text| text.len() > REQUEST_BYTES_MAX) {
         let error = "the environments of the apps are too large to be handed over; nothing was ended";
         return Err(Failure::new(Exit::Failed, error)
-            .hint("`forkful save --with-env`, then `forkful kill` and `forkful resurrect --saved`"));
+            .hint("`forkful save --with-env`, then `forkful kill` and `forkful resurrect --saved`")
+            .see(Page::Update));
     }
     kill::end(client, old.pid).await?;
     let mut client = connection::needed(home).await?;

@@ -8,7 +8,7 @@ use forkful_config::{ConfigError, Place, Report, Warning};
 use serde_json::{Value, json};
 
 use crate::cli::ValidateArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, See};
 use crate::output;
 use crate::output::excerpt::excerpt;
 use crate::output::format::{count, visible};
@@ -73,7 +73,7 @@ fn tell(config: &str, report: &Report, is_json: bool) {
         output::talk(&output::failure::text(paint, &fault.to_string(), &causes, &[], None));
         output::talk(&shown(&report.text, fault.place(), Level::ERROR, paint));
         if let Some(hint) = fault.hint() {
-            output::talk(&format!("{} {}\n", paint.cyan("hint:"), visible(&hint)));
+            output::talk(&output::failure::hint_lines(paint, &hint.text, See::At(hint.see)));
         }
         output::talk("\n");
     }
@@ -97,9 +97,11 @@ fn shown(text: &str, place: Option<&Place>, level: Level<'static>, paint: Paint)
 fn fault_json(fault: &ConfigError) -> Value {
     let place = fault.place();
     let at = place.and_then(|place| place.at);
+    let (hint, see) = fault.hint().map(|hint| (hint.text, hint.see)).unzip();
     json!({
         "message": fault.to_string(),
-        "hint": fault.hint(),
+        "hint": hint,
+        "see": see,
         "file": place.and_then(|place| place.file.as_ref()).map(|file| file.display().to_string()),
         "line": at.map(|at| at.line),
         "column": at.and_then(|at| at.column),

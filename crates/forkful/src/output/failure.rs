@@ -1,19 +1,43 @@
-//! The one renderer of errors: `error: …`, `caused by: …`, a blank line, `hint: …`.
+//! The one renderer of errors: `error: …`, `caused by: …`, a blank line, `hint: …`, `see: …`.
+
+use forkful_core::pages::{self, Page};
 
 use super::format::{quoted, visible};
 use super::paint::Paint;
 use super::talk;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, See};
 
 /// Tells of a failure on stderr.
 pub(crate) fn report(failure: &Failure) {
     let causes: Vec<String> = failure.error.chain().skip(1).map(ToString::to_string).collect();
     let error = failure.error.to_string();
-    let hint = failure.hint.as_deref().or_else(|| is_full_disk(failure).then_some(FULL_DISK_HINT));
+    let full_disk = || is_full_disk(failure).then_some((FULL_DISK_HINT, See::from(Page::DiskFull)));
+    let hint = failure.hint.as_deref().map(|hint| (hint, failure.see.clone())).or_else(full_disk);
     talk(&text(Paint::stderr(), &error, &causes, &[], hint));
 }
 
 const FULL_DISK_HINT: &str = "free some space; `df -h` shows full disks";
+
+/// The address of a page, for the command that this process was asked for.
+pub(crate) fn address(see: See) -> Option<String> {
+    match see {
+        See::At(address) => Some(address),
+        See::Command => Some(match crate::cli::overview::asked() {
+            Some(command) => pages::of_command(&command),
+            None => Page::Commands.url(),
+        }),
+        See::Nothing => None,
+    }
+}
+
+/// `hint: …`, and below it the page that says more.
+pub(crate) fn hint_lines(paint: Paint, hint: &str, see: See) -> String {
+    let hint = format!("{} {}\n", paint.cyan("hint:"), visible(hint));
+    match address(see) {
+        Some(address) => format!("{hint}{} {}\n", paint.cyan("see:"), visible(&address)),
+        None => hint,
+    }
+}
 
 fn is_full_disk(failure: &Failure) -> bool {
     let kinds = failure.error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
@@ -47,7 +71,9 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     let tips: Vec<&str> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
     let usage = parts.find_map(|part| part.strip_prefix("Usage: "));
     let hint = match (did_you_mean(error), tips.is_empty(), usage) {
-        (Some(suggestion), ..) => suggestion,
+        (Some(suggestion), ..) => {
+            return Failure::new(Exit::WrongUse, what).hint(suggestion).see(See::Nothing);
+        }
         (None, false, _) => tips.join("; "),
         (None, true, Some(usage)) => format!("the usage is `{usage}`; `--help` shows more"),
         (None, true, None) => "the command's `--help` describes its options".to_owned(),
@@ -97,7 +123,8 @@ fn of_gone(error: &clap::Error) -> Option<Failure> {
     };
     let Some(ContextValue::String(word)) = error.get(kind) else { return None };
     let gone = crate::cli::gone::find(word)?;
-    Some(Failure::new(Exit::WrongUse, format!("`{word}` {}", gone.why)).hint(gone.instead))
+    let page = if word.starts_with('-') { Page::Pm2Options } else { Page::Pm2Commands };
+    Some(Failure::new(Exit::WrongUse, format!("`{word}` {}", gone.why)).hint(gone.instead).see(page))
 }
 
 /// An error with its causes, the failed worker's last lines of stderr, and what to do.
@@ -106,7 +133,7 @@ pub(crate) fn text(
     error: &str,
     causes: &[String],
     stderr_tail: &[String],
-    hint: Option<&str>,
+    hint: Option<(&str, See)>,
 ) -> String {
     use std::fmt::Write as _;
     let mut text = format!("{} {}\n", paint.red("error:"), quoted(error));
@@ -120,8 +147,8 @@ pub(crate) fn text(
             add(format_args!("{}", format!("    {}", quoted(line)).trim_end()));
         }
     }
-    if let Some(hint) = hint {
-        add(format_args!("\n{} {}", paint.cyan("hint:"), visible(hint)));
+    if let Some((hint, see)) = hint {
+        add(format_args!("\n{}", hint_lines(paint, hint, see).trim_end()));
     }
     text
 }

@@ -8,7 +8,7 @@ use forkful_api::types::{ActionReply, AppOutcome};
 use super::failure;
 use super::format::{count, visible};
 use super::paint::Paint;
-use crate::exit::Exit;
+use crate::exit::{Exit, See};
 
 /// Lines for stdout, one per app that did what was asked; `done` is the verb's past participle.
 pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> String {
@@ -48,7 +48,8 @@ pub(crate) fn tell(reply: &ActionReply) {
 
 fn failed_text(app: &AppOutcome, paint: Paint) -> String {
     let error = app.error.as_deref().unwrap_or("did not succeed");
-    failure::text(paint, &format!("{}: {error}", app.name), &[], &app.stderr_tail, app.hint.as_deref())
+    let hint = app.hint.as_deref().map(|hint| (hint, See::from(app.see.clone())));
+    failure::text(paint, &format!("{}: {error}", app.name), &[], &app.stderr_tail, hint)
 }
 
 /// How a command with these outcomes exits.

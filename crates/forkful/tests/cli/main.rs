@@ -29,6 +29,7 @@ mod looks;
 mod man;
 mod metrics;
 mod offline;
+mod pages;
 mod persistence;
 mod reports;
 mod sandbox;

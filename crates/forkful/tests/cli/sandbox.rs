@@ -68,13 +68,31 @@ impl Sandbox {
     pub(crate) fn told(&self, output: &Output) -> String {
         let mut text = format!("exit: {}\n", output.status.code().unwrap_or(-1));
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
-            let told = without_core_warning(bytes);
+            let told = without_pages(&without_core_warning(bytes));
             if !told.is_empty() {
                 write!(text, "--- {name}\n{told}").unwrap();
             }
         }
         text.replace(&self.root.path().display().to_string(), "[sandbox]")
     }
+}
+
+/// What a command said, without the pages that its hints name. Each hint must name one, but those that suggest a word: the
+/// suggestion is the whole answer. `pages.rs` has tests of which page it is.
+#[track_caller]
+fn without_pages(told: &str) -> String {
+    let mut text = String::new();
+    let mut lines = told.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        text.push_str(line);
+        let Some(hint) = line.strip_prefix("hint: ") else { continue };
+        let page = lines.next_if(|next| next.starts_with("see: "));
+        let is_suggestion = hint.starts_with("did you mean");
+        assert!(page.is_some() || is_suggestion, "the hint names a page, unless it suggests a word: {told}");
+        let site = forkful_core::pages::SITE;
+        assert!(page.is_none_or(|page| page.starts_with(&format!("see: {site}"))), "{told}");
+    }
+    text
 }
 
 /// What a command said, without the warning of more workers than cores: whether it comes depends on the machine.

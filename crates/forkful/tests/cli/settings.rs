@@ -187,7 +187,12 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
             let text = String::from_utf8(output.stderr).unwrap();
             assert!(text.starts_with(&format!("error: `{word}` ")) && text.contains("\n\nhint: "), "{text}");
             if more.is_empty() {
-                told.push_str(&text.replace("\n\n", "\n"));
+                assert!(
+                    text.ends_with("\nsee: https://forkful.github.io/forkful/from-pm2#commands\n"),
+                    "{text}"
+                );
+                let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("see: "));
+                lines.for_each(|line| told.extend([line, "\n"]));
             }
         }
     }

@@ -17,6 +17,20 @@ Generated from `forkful --help`; `UPDATE_DOCS=1 cargo test -p forkful reference`
 With each command: `-s`, `--silent` prints only errors and results, `--no-color` leaves colours out, `-h` prints a short help and
 `--help` all of it. Commands that take `--json` print JSON to stdout and nothing else.
 
+## Which apps a command means
+Commands that take `[APP]` or `[APP|CONFIG]` accept these targets, and several of them:
+
+| target | what it means |
+| --- | --- |
+| `api` | the app of that name; without one, all apps of the namespace `api` |
+| `3` | the worker with the id 3 in `forkful list` |
+| `all` | every app |
+| `'/^api-/'` | every app whose name the regular expression between the slashes matches |
+| `forkful.config.js` | the apps that the file defines; `--only NAME` chooses some of them |
+| `./app.js` | every app that runs this script |
+
+When nothing matches, the hint lists the apps that exist. An app that is saved but could not be started is a target of `delete` only.
+
 ## Exit codes
 | code | meaning |
 | --- | --- |

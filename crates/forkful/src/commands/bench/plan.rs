@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use forkful_core::pages::Page;
 use forkful_load::{
     Arrivals, BasicAuth, BodyCheck, Expect, HttpVersion, Load, Order, Plan, Request, Reuse, Stop, Think,
     Threads, TlsOptions, Url, har,
@@ -136,6 +137,7 @@ fn recorded(path: &Path, template: &Request, urls: &[String]) -> Result<Vec<Requ
         let context = format!("{} cannot be used", path.display());
         Failure::caused(Exit::WrongUse, anyhow::Error::new(error).context(context))
             .hint("the network panel of a browser saves one: `Save all as HAR`")
+            .see(Page::BenchRequests)
     })?;
     let left_out =
         [(recording.elsewhere, "to other servers"), (recording.unusable, "that are not plain HTTP")];
@@ -214,6 +216,7 @@ fn of_line(template: &Request, line: &str, place: &str) -> Result<Request, Failu
     let bad = |reason: String| {
         Failure::new(Exit::WrongUse, format!("{place}: {reason}"))
             .hint("a line is [WEIGHT] [METHOD] URL [BODY|@FILE]")
+            .see(Page::BenchRequests)
     };
     let mut rest = line;
     let mut next = || {

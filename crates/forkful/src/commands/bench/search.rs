@@ -5,6 +5,7 @@ mod document;
 
 use std::time::Duration;
 
+use forkful_core::pages::Page;
 use forkful_load::report::spread::thousands;
 use forkful_load::report::{Level, Threshold, Trust};
 use forkful_load::search::{Limits, Next, Try, next};
@@ -67,7 +68,8 @@ pub(super) fn search(
     let capacity = pilot.per_second();
     if capacity <= 0.0 {
         return Err(Failure::new(Exit::Unreachable, "the target answers no request as it should")
-            .hint("`forkful bench` without --search says what goes wrong"));
+            .hint("`forkful bench` without --search says what goes wrong")
+            .see(Page::BenchSearch));
     }
     let limits = Limits {
         start: capacity / 2.0,
@@ -123,7 +125,8 @@ fn at_rate(plan: &Plan, rate: f64, args: &BenchArgs, thresholds: &[Threshold]) -
             thresholds.iter().map(Threshold::text).collect::<Vec<_>>().join(" and ")
         );
         return Err(Failure::new(Exit::NotTrustworthy, error)
-            .hint("a lower percentile needs fewer; `-d` makes the runs longer"));
+            .hint("a lower percentile needs fewer; `-d` makes the runs longer")
+            .see(Page::BenchSearch));
     }
     let connections_max =
         args.load.connections_max.unwrap_or(super::plan::CONNECTIONS_MAX.max(plan.connections));

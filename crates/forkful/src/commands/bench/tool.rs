@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use forkful_core::pages::Page;
 use forkful_dialects::{Dialect, Printed, Surroundings, Tool};
 use forkful_load::report::{self, Judgement, Level, Threshold, Trust};
 use forkful_load::{Phase, Plan, Report, run as run_load};
@@ -66,7 +67,7 @@ fn argv(tool: Tool, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Fa
         return Err(Failure::new(Exit::WrongUse, error).hint(format!(
             "say it in {name}'s own words: `forkful bench --as {name} -- FLAGS URL`; --expect and the options of \
              output may stand before `--`"
-        )));
+        )).see(Page::BenchTools));
     }
     match (args.tool_args.is_empty(), urls.is_empty()) {
         (true, _) => Ok(urls.to_vec()),
@@ -74,7 +75,8 @@ fn argv(tool: Tool, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Fa
         (false, false) => {
             let error = format!("with --as {name} all flags, and the URL, stand behind `--`");
             Err(Failure::new(Exit::WrongUse, error)
-                .hint(format!("the usage is `forkful bench --as {name} -- FLAGS URL`")))
+                .hint(format!("the usage is `forkful bench --as {name} -- FLAGS URL`"))
+                .see(Page::BenchTools))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_lab::gate::Gate;
 use forkful_lab::progress::Observer as _;
@@ -75,9 +76,9 @@ impl Entry {
             return Ok(entry);
         }
         let error = format!("{} has no file {}", version.shown(), entry.target);
-        Err(Failure::new(Exit::WrongUse, error).hint(
-            "name a script or a config file that both versions have, as in `--git main HEAD server.js`",
-        ))
+        Err(Failure::new(Exit::WrongUse, error)
+            .hint("name a script or a config file that both versions have, as in `--git main HEAD server.js`")
+            .see(Page::CompareGit))
     }
 
     fn found(directory: &Path) -> Self {
