@@ -16,6 +16,10 @@ const GROUPS = [
     'DOCKER.md': 'Docker',
     'KUBERNETES.md': 'Kubernetes',
     'DEPLOY.md': 'Deploy without downtime',
+    'SOCKET-IO.md': 'socket.io',
+    'NEXTJS.md': 'Next.js',
+    'NESTJS.md': 'NestJS',
+    'BULLMQ.md': 'BullMQ workers that drain',
   }],
   ['How to', {
     'ENVIRONMENT.md': 'Env files and secrets',
@@ -35,8 +39,12 @@ const GROUPS = [
     'TROUBLESHOOTING.md': 'Troubleshooting',
   }],
   ['Reference', {
-    'CLI.md': 'Commands and exit codes',
+    'CLI.md': 'Commands',
+    'CLI.md#exit-codes': 'Exit codes',
     'CONFIG.md': 'Config',
+    'JAVASCRIPT.md': 'JavaScript client',
+    'API.md': 'API',
+    'EVENTS.md': 'Events',
     'METRICS.md': 'Metrics',
     'RELEASES.md': 'Releases',
   }],
@@ -61,8 +69,8 @@ const GROUPS = [
   }],
 ];
 
-/** The address of a page without the site's base: `FROM-PM2.md` is `/from-pm2`. */
-export const address = (file) => `/${file === 'README.md' ? '' : file.toLowerCase().replace(/\.md$/, '')}`;
+/** The address of a page without the site's base: `FROM-PM2.md` is `/from-pm2`, `CLI.md#exit-codes` is `/cli#exit-codes`. */
+export const address = (file) => `/${file === 'README.md' ? '' : file.toLowerCase().replace(/\.md(?=#|$)/, '')}`;
 
 const heading = (file) => /^# (.+)$/m.exec(readFileSync(path.join(DOCS, file), 'utf8'))[1].replaceAll('`', '');
 const group = (text, items) => ({ text, items });
@@ -72,7 +80,7 @@ export function sidebar() {
   const known = new Set(GROUPS.flatMap(([, pages]) => Object.keys(pages)));
   const more = readdirSync(DOCS).filter((file) => file.endsWith('.md') && file !== 'README.md' && !known.has(file)).sort();
   const groups = GROUPS.map(([text, pages]) => group(text, Object.entries(pages)
-    .filter(([file]) => existsSync(path.join(DOCS, file)))
+    .filter(([file]) => existsSync(path.join(DOCS, file.split('#')[0])))
     .map(([file, title]) => ({ text: title, link: address(file) }))));
   return more.length === 0 ? groups : [...groups, group('More', more.map((file) => ({ text: heading(file), link: address(file) })))];
 }

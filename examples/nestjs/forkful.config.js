@@ -8,6 +8,7 @@ export default {
     health: '/healthz',
     // A new worker compiles its code with these requests, before it has traffic.
     warmup: '/',
+    listen_timeout: '30s',
     // From the signal to SIGKILL: longer than the slowest request.
     kill_timeout: '10s',
   }],

@@ -13,4 +13,18 @@ export default [
   ['close open requests on SIGTERM', '/graceful-shutdown'],
   ['limit the memory of a worker', '/memory'],
   ['what is the default of max_memory_restart', '/config'],
+  // Messages, in their own words.
+  ['no daemon is running at', '/troubleshooting'],
+  ['cannot listen on port it is taken by pid', '/troubleshooting'],
+  ['worker was not ready within 3 s', '/troubleshooting'],
+  ['belongs to user id, not to yours', '/troubleshooting'],
+  // Tutorials and references.
+  ['socket.io on several workers', '/socket-io'],
+  ['next.js on every core', '/nextjs'],
+  ['nestjs shutdown hooks', '/nestjs'],
+  ['queue workers that finish their jobs', '/bullmq'],
+  ['exit codes of the commands', '/cli'],
+  ['follow events from javascript', '/events'],
+  ['types of the javascript client', '/javascript'],
+  ['http api unix socket', '/api'],
 ];

@@ -1,40 +1,20 @@
 // The examples that need a Redis: socket.io on several workers, and a queue with BullMQ. Each is started, loaded, reloaded under
 // load and stopped, as its README says.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import http from 'node:http';
-import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
 import { packageOf, startExample } from './lib/examples.mjs';
-import { accepts, freePort } from './lib/http.mjs';
+import { accepts } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { withRedis } from './lib/redis.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const WORKERS = 2;
 const skip = spawnSync('redis-server', ['--version']).error ? 'there is no redis-server: apt-get install redis-server' : false;
-
-/** A sandbox with a Redis of its own, which keeps nothing. */
-async function withRedis(t) {
-  const forkful = await sandbox(t, 24);
-  const port = await freePort();
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
-  const server = spawn('redis-server', args, { cwd: tmpdir(), stdio: ['ignore', 'pipe', 'inherit'] });
-  const ended = once(server, 'exit');
-  // The apps have ended before, with the sandbox.
-  t.after(async () => {
-    server.kill('SIGKILL');
-    await ended;
-  });
-  let log = '';
-  server.stdout.setEncoding('utf8').on('data', (text) => { log += text; });
-  await waitUntil('Redis', () => log.includes('Ready to accept connections'));
-  return { forkful, env: { REDIS_URL: `redis://127.0.0.1:${port}` } };
-}
 
 /** One chatter, from an address of its own, because the kernel chooses the worker by it. */
 class Chatter {

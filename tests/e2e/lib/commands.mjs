@@ -36,6 +36,9 @@ function* commands(text) {
     }
   }
   for (const [, line] of text.matchAll(/(?<!`)`forkful ([a-z][^`]*)`/g)) yield line;
+  // What containers run, `["forkful", "run", …]`, and steps of workflows.
+  for (const [list] of text.matchAll(/\["forkful", "[a-z][^\]\n]*\]/g)) yield JSON.parse(list).slice(1).map((word) => (/\s/.test(word) ? 'TEXT' : word)).join(' ');
+  for (const [, line] of text.matchAll(/\brun: forkful +([a-z].*)/g)) yield line;
 }
 
 /** What pages say that the command line does not know. */
