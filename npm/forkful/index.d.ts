@@ -175,6 +175,8 @@ export interface AppOutcome {
   unchanged: boolean;
   /** `restart`, `reload`: whether it did not exist before, and was started. */
   started: boolean;
+  /** `scale`: how many workers it had and has. */
+  scaled?: { from: number; to: number };
   /** Ids of the workers that were touched. */
   pm_ids: number[];
   error: string | null;
@@ -467,7 +469,8 @@ export class Client {
   reload(what: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
   stop(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
   delete(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
-  scale(target: Target, instances: number | string, how?: { wait?: boolean }): Promise<AppOutcome[]>;
+  /** A number of workers, `'max'` for one on each core, or a change of the present number: `'+2'`, `'-1'`. */
+  scale(target: Target, instances: number | 'max' | `+${number}` | `-${number}` | (string & {}), how?: { wait?: boolean }): Promise<AppOutcome[]>;
   flush(targets?: Target | Target[]): Promise<AppOutcome[]>;
   reset(targets?: Target | Target[]): Promise<AppOutcome[]>;
   signal(targets: Target | Target[], signal: string | number): Promise<AppOutcome[]>;

@@ -1,5 +1,5 @@
-// Attacks on files under a daemon of root: an app of one user swaps its logs, folders and pid files for links to what is
-// root's or another user's. Every byte outside of the app's own folder stays as it was.
+// Attacks on files under a daemon of root that runs apps of two users: the app of one swaps its logs, folders and pid files
+// for links to what is root's or the other's. Every byte outside of the app's own folder stays as it was.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -47,13 +47,29 @@ async function prepare(t) {
       chownSync(folder, user, user);
     }
     if (name === 'ann') continue;
-    const files = ['passwd', 'logs/out.log', 'logs/out.log.20200101T000000.000Z', 'logs/out.log.20200102T000000.000Z', 'run/app-0.pid', 'run/.app-0.pid.draft'];
+    const files = ['passwd', 'logs/out.log', 'logs/out.log.20200101T000000.000Z', 'logs/out.log.20200102T000000.000Z', ...[1, 2].flatMap((id) => [`run/app-${id}.pid`, `run/.app-${id}.pid.draft`])];
     for (const file of files) {
       writeFileSync(at(name, file), `${file} of ${name}\n`);
       chownSync(at(name, file), user, user);
     }
   }
-  const before = [tree(at('root')), tree(at('bob'))];
+  // Bob runs an app too, whose logs and pid file are in his own folder.
+  const bobs = at('bobs');
+  mkdirSync(bobs);
+  chownSync(bobs, BOB, BOB);
+  writeFileSync(join(bobs, 'app.cjs'), "console.log('hello of bob'); setInterval(() => {}, 1000);");
+  writeFileSync(at('bob.config.json'), JSON.stringify({ apps: [{
+    name: 'bobs', script: join(bobs, 'app.cjs'), interpreter: nodeBinary(NEWEST), exec_mode: 'fork', uid: String(BOB), cwd: bobs,
+    out_file: join(bobs, 'out.log'), error_file: join(bobs, 'error.log'), pid_file: join(bobs, 'app.pid'),
+  }] }));
+  await forkful.ok(['start', at('bob.config.json')]);
+  await waitUntil("the files of Bob's app", () => {
+    const written = readdirSync(bobs).filter((file) => readFileSync(join(bobs, file)).length > 0);
+    return ['.log', '.pid'].every((end) => written.some((file) => file.endsWith(end)));
+  });
+  const all = () => [tree(at('root')), tree(at('bob')), tree(bobs)];
+  const bobsWorker = async () => (await forkful.jlist('bobs')).map(({ pid, pm2_env: { status } }) => [pid, status]);
+  const [before, worker] = [all(), await bobsWorker()];
   return {
     forkful,
     at,
@@ -70,8 +86,10 @@ async function prepare(t) {
       writeFileSync(at('forkful.config.json'), JSON.stringify({ apps: [app] }));
       return forkful.ok(['start', at('forkful.config.json')]);
     },
-    untouched() {
-      assert.deepEqual([tree(at('root')), tree(at('bob'))], before);
+    /** Nothing of root and Bob has changed, and Bob's app runs on. */
+    async untouched() {
+      assert.deepEqual(all(), before);
+      assert.deepEqual(await bobsWorker(), worker);
       // Nothing was renamed to beside them either.
       const here = readdirSync(forkful.directory).filter((name) => /\d{8}T\d{6}/.test(name));
       assert.deepEqual(here, []);
@@ -120,7 +138,7 @@ test('an app that swaps its log or its folder for links has nothing of others re
   await waitUntil('the attacks to be over', () => existsSync(at('ann/done')));
   assert.equal((await forkful.jlist('app'))[0].pm2_env.restart_time, 0, 'the app did what it was to do');
   await forkful.ok(['flush', 'app']);
-  untouched();
+  await untouched();
 });
 
 test("a log that cannot be opened gives nobody another app's archives", { skip }, async (t) => {
@@ -134,7 +152,7 @@ test("a log that cannot be opened gives nobody another app's archives", { skip }
   await forkful.run(['flush', 'app']);
   await forkful.ok(['logs', 'app', '--nostream']);
   await forkful.ok(['delete', 'app']);
-  untouched();
+  await untouched();
 });
 
 test('pid files are neither written nor removed through links of the app', { skip }, async (t) => {
@@ -150,7 +168,7 @@ test('pid files are neither written nor removed through links of the app', { ski
     // A file of this very number.
     await forkful.ok(['restart', 'app']);
     await forkful.ok(['delete', 'app']);
-    untouched();
+    await untouched();
   }
 });
 
@@ -169,5 +187,5 @@ test('a FIFO or a link in place of what was set aside holds up no reader and sho
   link(at('root/passwd'), at('ann/logs/out.log'));
   assert.doesNotMatch((await forkful.ok(['logs', 'app', '--nostream'])).stdout, /passwd of root/);
   await forkful.run(['flush', 'app']);
-  untouched();
+  await untouched();
 });

@@ -10,6 +10,7 @@ mod view;
 use std::collections::BTreeMap;
 
 use forkful_core::pages::Hint;
+use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::INSTANCES_MAX;
 pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
 use serde::{Deserialize, Serialize};
@@ -88,9 +89,11 @@ pub struct ActionRequest {
     /// Reply only when done.
     #[serde(default = "yes")]
     pub wait: bool,
-    /// `scale`: the new number of workers.
+    /// `scale`: the new number of workers of each app, or `max` for one on each core, or a change of the present number
+    /// as `+2` or `-1`.
+    #[cfg_attr(test, schemars(schema_with = "scale_target_schema"))]
     #[serde(default)]
-    pub instances: Option<u16>,
+    pub instances: Option<ScaleTarget>,
     /// `signal`: the signal's number.
     #[serde(default)]
     pub signal: Option<i32>,
@@ -120,7 +123,8 @@ impl ActionRequest {
         if self.instances.is_some() != (verb == Verb::Scale) {
             return Err("`instances` belongs to `scale`, which needs it".to_owned());
         }
-        if self.instances.is_some_and(|instances| !(1..=INSTANCES_MAX).contains(&instances)) {
+        let is_possible = |number: &u16| (1..=INSTANCES_MAX).contains(number);
+        if matches!(&self.instances, Some(ScaleTarget::Exactly(number)) if !is_possible(number)) {
             return Err(format!("`scale` needs a number of workers from 1 to {INSTANCES_MAX}"));
         }
         if self.signal.is_some() != (verb == Verb::Signal) {
@@ -138,6 +142,18 @@ impl ActionRequest {
         }
         Ok(())
     }
+}
+
+/// A number of workers, or a text that [`ScaleTarget`] understands.
+#[cfg(test)]
+fn scale_target_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": INSTANCES_MAX },
+            { "type": "string", "pattern": "^([+-]?[0-9]+|max)$" },
+            { "type": "null" }
+        ]
+    })
 }
 
 forkful_core::named! {
@@ -194,6 +210,9 @@ pub struct AppOutcome {
     /// `restart`, `reload`: whether it did not exist before, and was started.
     #[serde(default)]
     pub started: bool,
+    /// `scale`: how many workers it had and has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled: Option<Scaled>,
     /// Ids of the workers that were touched.
     pub pm_ids: Vec<u32>,
     /// Why not, when `ok` is false; one sentence without a full stop.
@@ -207,6 +226,16 @@ pub struct AppOutcome {
     pub notes: Vec<String>,
     /// The last lines of stderr of the worker that failed.
     pub stderr_tail: Vec<String>,
+}
+
+/// A change of an app's number of workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Scaled {
+    /// Workers before.
+    pub from: u16,
+    /// Workers that the app has from now on.
+    pub to: u16,
 }
 
 /// An error reply (HTTP 4xx or 5xx).

@@ -29,6 +29,7 @@ pub mod random;
 pub mod restart;
 pub mod rollout;
 pub mod saving;
+pub mod scale;
 pub mod signals;
 pub mod slot;
 pub mod snapshot;

@@ -217,17 +217,13 @@ class Client {
     return this.#act('delete', targets, options);
   }
 
+  /** The daemon resolves `'+2'`, `'-1'` and `'max'`, so that changes at the same time all count. */
   async scale(target, instances, options) {
-    return this.#act('scale', target, { ...options, instances: await this.#number(target, instances) });
-  }
-
-  /** `3`, or `'+2'` and `'-1'` from what there is. */
-  async #number(target, instances) {
     const text = String(instances);
-    if (!/^[+-]?\d+$/.test(text)) throw new ForkfulError('BAD_REQUEST', `invalid worker count ${text}`, { hint: 'write 4, "+2" or "-1"' });
-    if (!/^[+-]/.test(text)) return Number(text);
-    const [app] = await this.describe(target);
-    return app.workers.length + Number(text);
+    if (!/^([+-]?\d+|max)$/.test(text)) {
+      throw new ForkfulError('BAD_REQUEST', `invalid worker count ${text}`, { hint: 'write 4, "max", "+2" or "-1"' });
+    }
+    return this.#act('scale', target, { ...options, instances: /^\d/.test(text) ? Number(text) : text });
   }
 
   flush(targets = 'all') {

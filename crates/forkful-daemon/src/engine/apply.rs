@@ -10,6 +10,7 @@ use forkful_api::types::{
 };
 use forkful_core::apply::{Action, Apply, Became, Change, Existing, Order, Outcome, Step, Version, change};
 use forkful_core::pages::Page;
+use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::{AppSpec, RunningSince};
 use forkful_core::upkeep::order;
 use tokio::sync::{mpsc, oneshot};
@@ -257,7 +258,11 @@ async fn ask(engine: &mpsc::UnboundedSender<Back>, app: &Planned, order: Order, 
         }
         Order::Stop => action(Verb::Stop, None, None),
         Order::Delete => action(Verb::Delete, None, None),
-        Order::Scale(of) => action(Verb::Scale, None, version(of).map(|definition| definition.instances)),
+        Order::Scale(of) => action(
+            Verb::Scale,
+            None,
+            version(of).map(|definition| ScaleTarget::Exactly(definition.instances)),
+        ),
         Order::Reload(of) => action(Verb::Reload, version(of), None),
     };
     let was_sent = engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok();

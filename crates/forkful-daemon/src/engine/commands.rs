@@ -123,11 +123,12 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        if verb == Verb::Delete
-            && let Err(refusal) = self.apps.check_deletion(&selection)
-        {
-            return answer(reply, Err(refusal));
-        }
+        let may_be_done = if verb == Verb::Delete { self.apps.check_deletion(&selection) } else { Ok(()) };
+        let scaled = may_be_done.and_then(|()| self.apps.scaled(&selection, request.instances));
+        let mut scaled = match scaled {
+            Ok(scaled) => scaled,
+            Err(refusal) => return answer(reply, Err(refusal)),
+        };
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
         self.jobs.note_all_known(job, forgotten);
@@ -147,8 +148,9 @@ impl Engine {
                 Verb::Restart => self.supervise(app, Event::Restart { slots, spec, job }),
                 Verb::Reload => self.order_reload(app, &slots, spec, job),
                 Verb::Scale => {
-                    let instances = request.instances.unwrap_or(1);
-                    self.supervise(app, Event::Scale { instances, job });
+                    let Some(scaled) = scaled.remove(&app) else { continue };
+                    self.jobs.note_scaled(job, app, scaled);
+                    self.supervise(app, Event::Scale { instances: scaled.to, job });
                 }
                 Verb::Signal => {
                     let signal = request.signal.unwrap_or(15);

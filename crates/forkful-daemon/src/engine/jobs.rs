@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use forkful_api::types::{ActionReply, AppOutcome, ErrorCode};
+use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled};
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
@@ -53,6 +53,8 @@ pub(crate) struct Part {
     pub(crate) unchanged: bool,
     /// The app did not exist before.
     pub(crate) started: bool,
+    /// `scale`: the number of workers before and from now on.
+    pub(crate) scaled: Option<Scaled>,
     /// Workers that ignored the stop signal and were killed.
     pub(crate) killed: Killed,
 }
@@ -155,6 +157,7 @@ impl Part {
         AppOutcome {
             unchanged: self.unchanged,
             started: self.started,
+            scaled: self.scaled,
             finished: self.finished > 0 && self.finished == self.pm_ids.len(),
             ok: first.is_none(),
             name: self.name,
@@ -292,6 +295,13 @@ impl Jobs {
     pub(crate) fn note(&mut self, job: JobId, app: AppId, notes: impl IntoIterator<Item = String>) {
         if let Some(part) = self.part(job, app) {
             notes.into_iter().for_each(|note| part.note(note));
+        }
+    }
+
+    /// How many workers an app had and is to have.
+    pub(super) fn note_scaled(&mut self, job: JobId, app: AppId, scaled: Scaled) {
+        if let Some(part) = self.part(job, app) {
+            part.scaled = Some(scaled);
         }
     }
 

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply};
+use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply, Scaled};
 use forkful_core::pages::Page;
+use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::AppSpec;
 
 use super::app::{App, AppId};
+use super::apps::Apps;
 use super::commands::refuse;
 use super::targets::{Roster, Selection};
 
@@ -19,6 +21,30 @@ pub(super) struct Resolved {
     pub(super) specs: BTreeMap<AppId, Rc<AppSpec>>,
     /// Apps that do not exist yet.
     pub(super) new: Vec<AppSpec>,
+}
+
+impl Apps {
+    /// How many workers each of these apps is to have, when that is what is asked for.
+    pub(super) fn scaled(
+        &self,
+        selection: &Selection,
+        target: Option<ScaleTarget>,
+    ) -> Result<BTreeMap<AppId, Scaled>, ErrorReply> {
+        let Some(target) = target else { return Ok(BTreeMap::new()) };
+        let cores = forkful_os::cores::usable_cores().count;
+        let apps = selection.keys().filter_map(|id| Some((*id, self.get(id)?)));
+        let resolved = apps.map(|(id, entry)| {
+            let from = entry.spec().instances;
+            match target.resolve(from, cores) {
+                Ok(to) => Ok((id, Scaled { from, to })),
+                Err(refused) => {
+                    let hint = Page::Workers.hint("`forkful stop` stops all workers of an app");
+                    Err(refuse(ErrorCode::BadRequest, &refused.to_string(), Some(hint)))
+                }
+            }
+        });
+        resolved.collect()
+    }
 }
 
 impl Roster<'_> {

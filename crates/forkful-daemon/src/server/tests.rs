@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use forkful_core::pages::Page;
 use forkful_core::probes::Answer;
+use forkful_core::scale::ScaleTarget;
 
 use super::*;
 use crate::command::{COMMAND_QUEUE, Verb};
@@ -85,6 +86,7 @@ fn outcome(name: &str, verb: Verb) -> AppOutcome {
         finished: false,
         unchanged: false,
         started: false,
+        scaled: None,
         name: name.to_owned(),
         ok: true,
         pm_ids: vec![0],
@@ -166,7 +168,7 @@ async fn refusals_of_the_engine_reach_the_client_whole() {
 async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     let served = Served::start();
     let mut client = served.client().await;
-    let scale = ActionRequest { instances: Some(2), ..request(&["a"]) };
+    let scale = ActionRequest { instances: Some(ScaleTarget::Exactly(2)), ..request(&["a"]) };
     for (verb, request, expected) in [
         (Verb::Stop, request(&[]), "an action names 1 to 4096 targets"),
         (Verb::Scale, request(&["a"]), "`instances` belongs to `scale`, which needs it"),

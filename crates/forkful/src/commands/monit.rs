@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 use forkful_api::types::{ActionRequest, LogLine, LogsQuery};
+use forkful_core::scale::ScaleTarget;
 use forkful_os::wall_clock::now_ms;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -229,7 +230,10 @@ async fn follow(home: &Home, of: Choice, sender: &mpsc::Sender<News>) {
 async fn act(home: &Home, action: &Action) -> Told {
     let fault = |text: String| Told { text, is_fault: true };
     let targets = vec![action.target.target()];
-    let request = ActionRequest { instances: action.instances, ..super::act::request(targets, false) };
+    let request = ActionRequest {
+        instances: action.instances.map(ScaleTarget::Exactly),
+        ..super::act::request(targets, false)
+    };
     let reply = match connection::running(home).await {
         Ok(Some(mut client)) => client.action(action.words.verb, &request).await,
         Ok(None) => return fault("no daemon is running".to_owned()),

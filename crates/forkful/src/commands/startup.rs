@@ -4,6 +4,8 @@
 mod templates;
 mod trust;
 
+use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,11 +14,16 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use forkful_core::pages::Page;
+use forkful_os::behalf::{Entry, Find};
 use forkful_os::users;
 use templates::Service;
 
 /// Where programs are looked for that no directory of the caller's PATH was kept for.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Modes of a service file and of folders that are made for it: service managers of other users may read both.
+const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
 
 /// A service file, where it belongs, and what makes it work.
 struct Plan {
@@ -45,7 +52,7 @@ pub(super) async fn run(home: &Home, args: &StartupArgs) -> Result<Exit, Failure
         super::unsaved::tell_of_running(home).await;
         return show_commands(&plan);
     }
-    write(&plan)?;
+    write(&plan.file, &plan.text).map_err(|error| failed("write", &plan.file, error))?;
     for command in &plan.enable {
         perform(command)?;
     }
@@ -75,7 +82,8 @@ pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
             output::warn(&format!("{}", failure.error));
         }
     }
-    fs_err::remove_file(&plan.file).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+    let removed = entry(&plan.file, None).and_then(|file| file.remove(None));
+    removed.map_err(|error| failed("remove", &plan.file, error))?;
     output::say(&format!("{} is removed: nothing starts at boot any more\n", plan.file.display()))?;
     Ok(Exit::Done)
 }
@@ -232,13 +240,35 @@ fn launchd(service: &Service, of_system: bool) -> Plan {
     }
 }
 
-fn write(plan: &Plan) -> Result<(), Failure> {
-    let written = plan
-        .file
-        .parent()
-        .map_or(Ok(()), fs_err::create_dir_all)
-        .and_then(|()| fs_err::write(&plan.file, &plan.text));
-    written.map_err(|e| Failure::caused(Exit::Failed, e.into()))
+/// The service file in its folder, which is held open: with root's rights, no link of another user leads elsewhere.
+fn entry(file: &Path, make_folders: Option<u32>) -> io::Result<Entry> {
+    Entry::find(&std::path::absolute(file)?, Find { make_folders, follow_last: false })
+}
+
+fn failed(verb: &str, file: &Path, error: io::Error) -> Failure {
+    let context = format!("cannot {verb} {}", file.display());
+    Failure::caused(Exit::Failed, anyhow::Error::new(error).context(context))
+}
+
+/// Writes the file whole: a draft beside it takes its name.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let file = entry(file, Some(FOLDER_MODE))?;
+    let mut name = OsString::from(".");
+    name.push(file.name());
+    name.push(".draft");
+    let draft = file.sibling(&name)?;
+    // Left by a command that was ended in between.
+    draft.remove(None)?;
+    let written = draft.create_new(FILE_MODE).and_then(|mut open| {
+        open.write_all(text.as_bytes())?;
+        open.sync_all()?;
+        file.replace_by(&draft)
+    });
+    if written.is_err() {
+        // What went wrong first is told.
+        let _removed = draft.remove(None);
+    }
+    written
 }
 
 fn perform(command: &[String]) -> Result<(), Failure> {
@@ -270,4 +300,47 @@ fn no_rights(plan: &Plan) -> Failure {
     Failure::new(Exit::Failed, format!("only root may write {}", plan.file.display()))
         .hint("run the commands above, or `sudo forkful startup --user <you>`")
         .see(Page::Boot)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_service_file_is_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("systemd/user/forkful.service");
+        write(&file, "old").unwrap();
+        write(&file, "new").unwrap();
+        assert_eq!(fs_err::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs_err::read_dir(file.parent().unwrap()).unwrap().count(), 1, "no draft stays");
+        assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o600, 0o600);
+        assert!(entry(&file, None).unwrap().remove(None).unwrap());
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn root_follows_no_link_of_another_user_to_a_service_file() {
+        if !is_root() {
+            eprintln!("SKIPPED: only root may give files to others");
+            return;
+        }
+        const OTHER: Option<u32> = Some(61_001);
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::set_permissions(folder.path(), fs_err::metadata("/").unwrap().permissions()).unwrap();
+        let (home, secret) = (folder.path().join("home"), folder.path().join("secret"));
+        fs_err::create_dir_all(&home).unwrap();
+        fs_err::create_dir_all(&secret).unwrap();
+        fs_err::write(secret.join("forkful.service"), "mine").unwrap();
+        chown(&home, OTHER, OTHER).unwrap();
+        symlink(&secret, home.join("units")).unwrap();
+        lchown(home.join("units"), OTHER, OTHER).unwrap();
+        let file = home.join("units/forkful.service");
+        assert!(write(&file, "text").is_err());
+        assert!(entry(&file, None).and_then(|entry| entry.remove(None)).is_err());
+        assert_eq!(fs_err::read_to_string(secret.join("forkful.service")).unwrap(), "mine");
+        assert_eq!(fs_err::read_dir(&secret).unwrap().count(), 1);
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use forkful_api::types::{ActionReply, AppOutcome};
+use forkful_api::types::{ActionReply, AppOutcome, Scaled};
 
 use super::failure;
 use super::format::{count, visible};
@@ -15,8 +15,9 @@ pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> Strin
     let mut text = String::new();
     for app in reply.apps.iter().filter(|app| app.ok) {
         let workers = match app.pm_ids.len() {
-            // Said already, as in "scaled from 2 to 4 workers".
-            _ if done.contains(" worker") => String::new(),
+            _ if let Some(Scaled { from, to }) = app.scaled => {
+                format!(" from {from} to {}", count(usize::from(to), "worker"))
+            }
             0 => String::new(),
             number => format!(" ({})", count(number, "worker")),
         };

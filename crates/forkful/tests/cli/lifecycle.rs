@@ -123,9 +123,20 @@ fn an_app_on_two_workers_from_start_to_kill() {
     ");
     let after = pids(&sandbox);
     assert!(before.iter().all(|pid| !after.contains(pid)), "{before:?} {after:?}");
-    done(&sandbox, &["scale", "api", "+1"]);
+    assert!(done(&sandbox, &["scale", "api", "+1"]).starts_with("api scaled from 2 to 3 workers\n"));
     assert_eq!(jlist(&sandbox).len(), 3);
-    done(&sandbox, &["scale", "api", "-2"]);
+    assert_snapshot!(sandbox.transcript(&["scale", "api", "-3"]), @"
+    exit: 2
+    --- stderr
+    error: an app has 1 to 1024 workers, but this would make 0
+
+    hint: `forkful stop` stops all workers of an app
+    ");
+    let all_at_once: Vec<_> =
+        (0..3).map(|_| sandbox.command(&["scale", "api", "+1", "--no-wait"]).spawn().unwrap()).collect();
+    assert!(all_at_once.into_iter().all(|mut child| child.wait().unwrap().success()));
+    assert_eq!(jlist(&sandbox).len(), 6);
+    done(&sandbox, &["scale", "api", "-5"]);
     assert_eq!(jlist(&sandbox).len(), 1);
     assert_told!(done(&sandbox, &["stop", "api"]), @"
     api stopped (1 worker)

@@ -97,7 +97,6 @@ fn what_is_no_target_is_told() {
         told(&["stop", "./other.js"]),
         told(&["stop", "web", "--only", "api-1"]),
         told(&["stop", "99999999999"]),
-        told(&["scale", "web", "2"]),
     ];
     assert_snapshot!(all.join(""), @"
     exit: 2
@@ -123,11 +122,6 @@ fn what_is_no_target_is_told() {
     exit: 3
     --- stderr
     error: no worker can have the id 99999999999
-    exit: 2
-    --- stderr
-    error: `web` means 2 apps
-
-    hint: scale them one by one, by name
     ");
     // Without a daemon as well.
     let empty = Sandbox::new();

@@ -149,7 +149,7 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "act",
             "apps",
             "Stop, restart, reload, delete, scale apps, and more",
-            "`scale` needs `instances`, `signal` needs `signal`; `definitions` and `changes` belong to `restart` and `reload`. What became of each app is in the reply, whose status is 200 even when an app failed.",
+            "`scale` needs `instances` (a number, `max`, or a change as `+2`), `signal` needs `signal`; `definitions` and `changes` belong to `restart` and `reload`. What became of each app is in the reply, whose status is 200 even when an app failed.",
         ),
         Route::Kill => (
             "kill",

@@ -2,6 +2,7 @@
 
 use forkful_api::types::AppDefinition;
 
+use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::{AppName, Mode, Readiness, Runtime};
 
 use super::*;
@@ -109,7 +110,7 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
         let mut world = World::new();
         let app = world.start_spec(version("1001", 2)).await;
         let reload = world.define(Verb::Reload, &silent("1002", Some(Duration::from_millis(50))));
-        world.ask(Verb::Scale, ActionRequest { instances: Some(4), ..request("app") });
+        world.ask(Verb::Scale, ActionRequest { instances: Some(ScaleTarget::Exactly(4)), ..request("app") });
         world.turn_until_answered().await;
         assert!(!told(reload).await.apps[0].ok);
         let entry = &world.engine.apps[&app];
@@ -150,7 +151,7 @@ fn the_number_of_workers_outlives_a_reload_that_waits() {
         let app = world.start_spec(quick("1001", 2)).await;
         world.define(Verb::Reload, &quick("1002", 3));
         let waiting = world.define(Verb::Reload, &quick("1003", 1));
-        world.ask(Verb::Scale, ActionRequest { instances: Some(4), ..request("app") });
+        world.ask(Verb::Scale, ActionRequest { instances: Some(ScaleTarget::Exactly(4)), ..request("app") });
         world.turn_until_answered().await;
         assert!(told(waiting).await.apps[0].ok);
         let entry = &world.engine.apps[&app];
