@@ -176,11 +176,13 @@ impl Care {
     pub(super) fn settle(&mut self, pipe: &OwnedFd) {
         let mut awaited = self.receipts.awaited();
         *awaited = 0;
-        if let Some((bytes, _)) = self.owed.take() {
-            discard(pipe, bytes);
-        }
+        // The word first: a daemon that is killed between the two has its lines come again. The other way round, the next daemon would
+        // take other lines, which nobody has written, for these.
         if let Some(word) = self.receipts.hold.word() {
             word.store(0, Ordering::SeqCst);
+        }
+        if let Some((bytes, _)) = self.owed.take() {
+            discard(pipe, bytes);
         }
     }
 }
