@@ -95,17 +95,9 @@ impl Groups {
     /// Makes the group of an app, or gives the one that there is other limits. What cannot be made in one hierarchy is left
     /// out.
     pub fn app(&self, name: &str, limits: GroupLimits) -> Result<AppGroup, LimitError> {
-        let below = |tree: &Option<Tree>| tree.as_ref().and_then(|tree| tree.below(name).ok());
         let failed = |what| move |source| LimitError { what, source };
         let members = self.trees.members.below(name).map_err(failed("up its control group"))?;
-        let group = AppGroup {
-            members,
-            memory: below(&self.trees.memory),
-            cpu_time: below(&self.trees.cpu_time),
-            cpu_limit: below(&self.trees.cpu_limit),
-            has_limits: limits != GroupLimits::default(),
-            limits_cores: limits.cores.is_some(),
-        };
+        let group = self.group(members, limits, |tree| tree.below(name).ok());
         if group.members.version == Version::Two {
             // Groups of workers have accounts of their own where this succeeds.
             hierarchy::pass_on_all(&self.trees.members, &group.members);
@@ -120,6 +112,27 @@ impl Groups {
             cores.map_err(failed("its CPU limit"))?;
         }
         Ok(group)
+    }
+
+    /// The group of an app as an earlier supervisor has made it, with these limits. `None` when it is not there.
+    pub fn app_again(&self, name: &str, limits: GroupLimits) -> Option<AppGroup> {
+        let there = |tree: &Tree| {
+            let path = tree.path.join(name);
+            path.is_dir().then_some(Tree { path, version: tree.version })
+        };
+        Some(self.group(there(&self.trees.members)?, limits, there))
+    }
+
+    fn group(&self, members: Tree, limits: GroupLimits, below: impl Fn(&Tree) -> Option<Tree>) -> AppGroup {
+        let below = |tree: &Option<Tree>| tree.as_ref().and_then(&below);
+        AppGroup {
+            members,
+            memory: below(&self.trees.memory),
+            cpu_time: below(&self.trees.cpu_time),
+            cpu_limit: below(&self.trees.cpu_limit),
+            has_limits: limits != GroupLimits::default(),
+            limits_cores: limits.cores.is_some(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! A process is taken over when it was written down and all of its descriptors are there; any other ends. What follows for
 //! its slot is decided by the supervisor ([`Event::TakenOver`]).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use forkful_cluster::{KeptSocket, Primary, WorkerId, WrittenPrimary};
@@ -31,6 +31,8 @@ use super::starting::Starts;
 use super::written::{WrittenApp, WrittenPlace, WrittenProcess};
 use crate::logs::LogService;
 
+const SIGKILL: i32 = 9;
+
 /// The owners that an adoption is about.
 pub(super) struct Owners<'a> {
     pub(super) apps: &'a mut Apps,
@@ -56,17 +58,15 @@ pub(super) struct Taken {
 }
 
 /// The kept descriptors that nobody has taken so far; those that are left are let go of.
-pub(super) struct Inheritance(Vec<Kept>);
+pub(super) struct Inheritance(HashMap<Name, Kept>);
 
 impl Inheritance {
     pub(super) fn new(kept: Vec<Kept>) -> Self {
-        Self(kept)
+        Self(kept.into_iter().map(|kept| (kept.name, kept)).collect())
     }
 
     fn take(&mut self, name: Name) -> Option<(std::os::fd::OwnedFd, Hold)> {
-        let at = self.0.iter().position(|kept| kept.name == name)?;
-        let Kept { fd, hold, .. } = self.0.swap_remove(at);
-        Some((fd, hold))
+        self.0.remove(&name).map(|Kept { fd, hold, .. }| (fd, hold))
     }
 }
 
@@ -213,10 +213,17 @@ fn attach_below(
 }
 
 /// Kills the processes that carry the mark of this home's daemons and were not taken over: health checks, and processes whose start
-/// was not written down before the daemon died.
-pub(super) fn end_strays(instance: Instance, taken: &Taken) -> usize {
-    let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return 0 };
-    let is_stray = |mark: Mark| mark.instance() == instance && !taken.marks.contains(&mark);
-    let strays = snapshot.marked(&taken.pids, is_stray);
-    strays.iter().filter(|stray| stray.signal(9).is_ok()).count()
+/// was not written down before the daemon died. Which processes there are is seen now, before this daemon starts any. Whose they
+/// are is read on a thread, since clients wait and that is two files of each process of the machine.
+pub(super) fn end_strays(instance: Instance, taken: Taken) {
+    let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return };
+    let Taken { marks, pids, .. } = taken;
+    let end = move || {
+        let is_stray = |mark: Mark| mark.instance() == instance && !marks.contains(&mark);
+        snapshot.marked(&pids, is_stray).iter().for_each(|stray| drop(stray.signal(SIGKILL)));
+    };
+    let thread = std::thread::Builder::new().name("strays".to_owned()).spawn(end);
+    if let Err(error) = thread {
+        log_line!("forkful: processes that the daemon before has left are not looked for: {error}");
+    }
 }

@@ -55,17 +55,26 @@ pub(super) fn find_group(
     mark: Mark,
 ) -> Option<WorkerGroup> {
     if entry.group.is_none() {
-        entry.group = group_of(groups?, app, entry.spec().limits).ok();
+        let (groups, limits) = (groups?, entry.spec().limits);
+        let again = groups.app_again(&name_of(app), limits_of(limits));
+        entry.group = again.or_else(|| group_of(groups, app, limits).ok());
     }
     entry.group.as_ref().map(|group| group.worker_again(&mark.to_string()))
 }
 
 fn group_of(groups: &Groups, app: AppId, limits: ResourceLimits) -> Result<AppGroup, LimitError> {
-    let limits = GroupLimits {
+    groups.app(&name_of(app), limits_of(limits))
+}
+
+fn name_of(app: AppId) -> String {
+    format!("app-{}", app.0)
+}
+
+fn limits_of(limits: ResourceLimits) -> GroupLimits {
+    GroupLimits {
         memory_bytes: limits.memory_bytes,
         cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
-    };
-    groups.app(&format!("app-{}", app.0), limits)
+    }
 }
 
 impl App {

@@ -144,7 +144,6 @@ impl Engine {
         }
         // What nobody has taken is let go of.
         drop(inheritance);
-        end_strays(self.starts.marks().instance(), &taken);
         self.processes.reap_orphans(|pid| self.starts.is_being_started(pid));
         let now = self.clock.now();
         let ids: Vec<_> = self.apps.keys().copied().collect();
@@ -153,12 +152,14 @@ impl Engine {
                 entry.begin_upkeep(id, self.options.home.path(), now, &self.inbox.back);
             }
         }
-        for (app, event) in taken.events {
+        let (events, lost) = (std::mem::take(&mut taken.events), std::mem::take(&mut taken.lost));
+        log_line!("forkful: goes on with {} processes of {} apps", taken.pids.len(), self.apps.len());
+        end_strays(self.starts.marks().instance(), taken);
+        for (app, event) in events {
             self.supervise(app, event);
         }
-        log_line!("forkful: goes on with {} processes of {} apps", taken.pids.len(), self.apps.len());
-        if !taken.lost.is_empty() {
-            drop(self.start_now(taken.lost));
+        if !lost.is_empty() {
+            drop(self.start_now(lost));
         }
         if daemon.is_closing {
             self.kill(None);

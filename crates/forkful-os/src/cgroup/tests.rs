@@ -103,6 +103,28 @@ fn a_child_that_must_join_and_cannot_does_not_start() {
 }
 
 #[test]
+fn the_group_of_an_app_is_found_again_with_its_limits_as_they_are() {
+    let Some((_, groups)) = groups() else { return };
+    assert!(groups.app_again("app", GroupLimits::default()).is_none());
+    let made = groups.app("app", GroupLimits::default()).unwrap();
+    let again = groups.app_again("app", GroupLimits::default()).unwrap();
+    let trees = |group: &AppGroup| {
+        let AppGroup { members, memory, cpu_time, cpu_limit, .. } = group;
+        (members.clone(), memory.clone(), cpu_time.clone(), cpu_limit.clone())
+    };
+    assert_eq!(trees(&again), trees(&made));
+    let limited = GroupLimits { memory_bytes: Some(64 << 20), cores: Some(0.5) };
+    if groups.app("app", limited).is_err() {
+        return eprintln!("skipped: no limit can be set here");
+    }
+    let memory = made.memory.as_ref().unwrap();
+    let file = if memory.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" };
+    let again = groups.app_again("app", limited).unwrap();
+    assert_eq!(memory.number(file), Some(64 << 20));
+    assert!(again.has_limits && again.limits_cores);
+}
+
+#[test]
 fn the_way_out_of_a_workers_group_is_known() {
     let cases = [
         ("/sys/fs/cgroup/unified/forkful-1f/app-1/1f-2", Some("/sys/fs/cgroup/unified")),
