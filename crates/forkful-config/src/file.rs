@@ -178,7 +178,9 @@ fn evaluated(
         let error = ConfigError::at(Place::in_file(path, at, ""), fault.message);
         fault.hint.into_iter().fold(error, ConfigError::with_hint)
     })?;
-    let mut read = apps_of(&Node::from_json(&result.value), path, how)?;
+    let mut tree = Node::from_json(&result.value);
+    read::located::locate(&mut tree, text);
+    let mut read = apps_of(&tree, path, how)?;
     read.config.output = result.output;
     Ok(read)
 }

@@ -1,6 +1,7 @@
 //! One module per format; each turns a text (or a script) into a [`Node`](crate::tree::Node) tree.
 
 pub(crate) mod json;
+pub(crate) mod located;
 pub(crate) mod script;
 pub(crate) mod toml;
 pub(crate) mod yaml;

@@ -121,11 +121,11 @@ fn faults_name_file_line_and_what_node_says() {
     hint: it must not call process.exit, and its promises must settle
     DIR/m.config.cjs: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    DIR/n.config.cjs: apps[0].instances is "two"; expected a number, "max" or a negative number
+    DIR/n.config.cjs:1:56: apps[0].instances is "two"; expected a number, "max" or a negative number
     DIR/o.config.cjs: exports more than 4 MB
     DIR/p.config.cjs:1: SyntaxError: Cannot use import statement outside a module
     hint: give an ES module the extension .mjs, or set "type": "module" in package.json
-    DIR/q.config.mjs: there is neither `apps` nor a `script`
+    DIR/q.config.mjs:1:18: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
     "#);
 }
