@@ -104,8 +104,11 @@ for (const [balance, majors] of Object.entries({ direct: MAJORS, exact: [18, NEW
 test('a worker that ends together with its daemon is noticed and replaced once', async (t) => {
   const { forkful, port, pids } = await kept(t, plain);
   const [first, second] = await pids();
+  const daemon = await forkful.daemonPid();
+  // It stands still, so that it cannot notice the end itself.
+  process.kill(daemon, 'SIGSTOP');
   process.kill(first, 'SIGKILL');
-  await killDaemon(forkful);
+  process.kill(daemon, 'SIGKILL');
   const after = await waitUntil('another worker', async () => {
     const [now, other] = await forkful.jlist('app');
     return now.pid !== first && now.pm2_env.status === 'online' && other.pm2_env.status === 'online' && [now, other];
