@@ -1,5 +1,6 @@
 // Fifty workers of an idle app and of one with Express, Fastify and socket.io, beside fifty bare `node app` starts without a cache of
-// compiled code: time until the last one listens, and CPU of all processes until then. The cache is the one that a start before has left.
+// compiled code: the time until the last worker listens, and the CPU time of all processes until then. An earlier start has filled the cache
+// of compiled code that Forkful's workers use.
 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -75,7 +76,7 @@ export async function run(context) {
 
 export function tables(result) {
   return [{
-    title: `${result.quick ? 6 : WORKERS} workers on Node.js ${process.versions.node.split('.')[0]}, from the start to the last listening callback`,
+    title: `${result.quick ? 6 : WORKERS} workers on Node.js ${result.machine.node}, from the start to the last listening callback`,
     columns: ['', 'ms', 'CPU, s', 'ms / bare node', 'CPU / bare node'],
     rows: Object.keys(APPS).flatMap((app) => ['bare node', 'forkful'].map((who) => {
       const [name, base] = [`${who}: ${app}`, `bare node: ${app}`];

@@ -4,7 +4,7 @@ export default {
     script: 'dist/main.js',
     instances: 'max',
     env: { NODE_ENV: 'production', PORT: process.env.PORT ?? '3000' },
-    // Each worker is asked every 10 s; one that fails three times is replaced.
+    // Every 10 s each worker gets a health check. A worker that fails three checks in a row is replaced.
     health: '/healthz',
     // A new worker compiles its code with these requests, before it has traffic.
     warmup: '/',

@@ -10,7 +10,7 @@ export default {
     args: ['start'],
     instances: 'max',
     env: { NODE_ENV: 'production', NEXT_TELEMETRY_DISABLED: '1', PORT: process.env.PORT ?? '3000' },
-    // Each worker is asked every 10 s; one that fails three times is replaced.
+    // Every 10 s each worker gets a health check. A worker that fails three checks in a row is replaced.
     health: '/healthz',
     // A new worker loads and compiles its pages with these requests, before it has traffic.
     warmup: ['/', '/api/hello'],

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use forkful_core::spec::environment::parse_env_file;
 
+use crate::read::located::locate;
+use crate::tree::{Node, Value};
 use crate::{AppOptions, ConfigError, Context, Format, JsEvaluator, ScriptFault, ScriptResult};
 
 /// JSON with comments; also package.json.
@@ -26,13 +28,34 @@ pub fn toml(bytes: &[u8]) {
 
 /// The value that a JavaScript configuration exports, as `node` prints it.
 pub fn script(bytes: &[u8]) {
-    let Ok(value) = serde_json::from_slice(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // Any text may be a script; what it is said to export is not in it.
+    locate(&mut Node::from_json(&serde_json::json!({ "apps": [{ "name": "api", "instances": 2 }] })), text);
+    let Ok(value) = serde_json::from_str(text) else { return };
+    // JSON is JavaScript, so that the result of this script is known.
+    let script = format!("module.exports = {text}");
+    let mut tree = Node::from_json(&value);
+    locate(&mut tree, &script);
+    places_are_right(&tree, &script);
     // A file that exists, since its text is read before `node` is asked.
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../eslint.config.mjs");
     let evaluator = Exports(ScriptResult { value, output: String::new() });
     match crate::load(&path, &evaluator) {
         Ok(file) => read(file.apps),
         Err(fault) => names_its_file(&fault, &path),
+    }
+}
+
+/// A place is that of the value, or there is none.
+fn places_are_right(node: &Node, script: &str) {
+    let written = node.at.as_ref().map(|spot| &script[spot.start..spot.end]);
+    let told: Option<serde_json::Value> = written.and_then(|text| serde_json::from_str(text).ok());
+    match (&node.value, told) {
+        (Value::List(items), _) => items.iter().for_each(|item| places_are_right(item, script)),
+        (Value::Table(entries), _) => entries.iter().for_each(|entry| places_are_right(&entry.node, script)),
+        (Value::Text(text), Some(told)) => assert_eq!(serde_json::json!(text), told, "{script}"),
+        (Value::Bool(truth), Some(told)) => assert_eq!(serde_json::json!(truth), told, "{script}"),
+        _ => {}
     }
 }
 

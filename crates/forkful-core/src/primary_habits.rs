@@ -87,6 +87,9 @@ impl Log4jsLine {
     }
 }
 
+/// The longest script that is looked into. A bundle is longer, and says nothing about its author's code.
+pub const SCRIPT_BYTES_MAX: u64 = 256 * 1024;
+
 /// Whether a script starts cluster workers: it has `cluster.fork(` outside a line of comment, also in the spelling of
 /// compilers (`cluster_1.default.fork(`, `node_cluster_1.fork(`). A search in the text, for a hint and no more.
 pub fn calls_cluster_fork(script: &[u8]) -> bool {

@@ -4,7 +4,6 @@
 //! The folder may be the app's, and the app another user's: the files are written on behalf of that user (`behalf`).
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -118,29 +117,10 @@ fn fault_text(path: &Path, error: &io::Error) -> String {
     )
 }
 
-/// Writes a draft beside the file, which then takes its name: readers see a whole number or none, and a link that
-/// somebody has put there is replaced and not followed.
+/// Readers see a whole number or none, and a link that somebody has put there is replaced and not followed.
 fn put(path: &Path, pid: u32) -> io::Result<()> {
     let file = Entry::find(path, Find { make_folders: Some(FOLDER_MODE), follow_last: false })?;
-    let draft = file.sibling(&draft_of(file.name()))?;
-    // Left by a daemon that was killed in between.
-    draft.remove(None)?;
-    let written = draft.create_new(MODE).and_then(|mut open| {
-        writeln!(open, "{pid}")?;
-        file.replace_by(&draft)
-    });
-    if written.is_err() {
-        drop(draft.remove(None));
-    }
-    written
-}
-
-/// The draft of a file; hidden, so that no watcher takes it for a change of the app.
-fn draft_of(name: &OsStr) -> OsString {
-    let mut draft = OsString::from(".");
-    draft.push(name);
-    draft.push(".draft");
-    draft
+    file.replace_whole(MODE, |open| writeln!(open, "{pid}"))
 }
 
 fn take(path: &Path, pid: u32) -> io::Result<()> {

@@ -158,7 +158,7 @@ impl<'a> Subject<'a> {
         Ok(Window { report, server_cpu, machine })
     }
 
-    /// The load, and all the while another one that is not measured. It has ended, with its last answer, when this has.
+    /// Runs the measured load, and for as long a second load that is not measured. Returns when the second load has its last answer, too.
     fn loaded_beside(&self, plan: &Plan, beside: &Beside) -> Result<Report, LabError> {
         let other = beside.plan(&self.setup.target, self.server.address()).map_err(self.load_failed())?;
         let ending = StopHandle::new();

@@ -33,7 +33,7 @@ class ForkfulError extends Error {
     this.code = code;
     if (hint) {
       this.hint = hint;
-      this.see = see ?? `${SITE}${PAGES[code]}`;
+      this.see = see ?? `${SITE}${PAGES[code] ?? 'troubleshooting'}`;
     }
     if (outcomes) this.outcomes = outcomes;
     if (undone) this.undone = undone;

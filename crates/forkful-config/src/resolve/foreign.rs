@@ -1,16 +1,13 @@
 //! JavaScript programs that another runtime than Node.js runs: what their workers cannot do is said at the start.
 
-use std::io::Read as _;
 use std::path::Path;
 
-use forkful_core::primary_habits::calls_cluster_fork;
+use forkful_core::primary_habits::{SCRIPT_BYTES_MAX, calls_cluster_fork};
+use forkful_os::behalf::read_whole;
 
 use super::script::Found;
 use crate::error::Warning;
 use crate::options::AppOptions;
-
-/// The longest script that is looked into. A bundle is longer, and says nothing about its author's code.
-const SCRIPT_BYTES_MAX: u64 = 256 * 1024;
 
 /// Several workers of a JavaScript program are expected to share their port, which only Node's cluster can do.
 pub(super) fn interpreter(options: &AppOptions) -> Option<Warning> {
@@ -32,10 +29,8 @@ pub(super) fn cluster_module(options: &AppOptions, found: &Found) -> Option<Warn
         "deno" => ("Deno", "run the script with Node.js (`interpreter: \"node\"`)"),
         _ => return None,
     };
-    let script = Path::new(found.script.as_deref()?);
-    let mut text = Vec::new();
-    // One that cannot be read fails at its start, where that is said.
-    fs_err::File::open(script).ok()?.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    // A script that cannot be read fails at its start, where that is said.
+    let text = read_whole(Path::new(found.script.as_deref()?), SCRIPT_BYTES_MAX).ok()?;
     calls_cluster_fork(&text).then(|| Warning {
         place: options.place("script"),
         message: format!(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
-use forkful_core::primary_habits::{Lack, Log4jsStep, calls_cluster_fork};
+use forkful_core::primary_habits::{Lack, Log4jsStep, SCRIPT_BYTES_MAX, calls_cluster_fork};
 use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, Mode, Runtime};
 use forkful_os::behalf;
@@ -15,9 +15,6 @@ use super::app::{App, Process};
 use super::apps::Apps;
 use super::launch::{other_user, script_of};
 use crate::worker_message;
-
-/// The longest script that is looked into. A bundle is longer, and says nothing about its author's code.
-const SCRIPT_BYTES_MAX: u64 = 256 * 1024;
 
 /// The script to look into when a process is started: the first worker's, and never with root's rights that of another
 /// user.

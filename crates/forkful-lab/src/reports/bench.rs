@@ -8,7 +8,7 @@ use super::read::{ReportError, Saved, at};
 use super::{Context, settings};
 use crate::gate::Gate;
 use crate::statistics::paired::Interval;
-use crate::statistics::verdict::{Better, CONFIDENCE, Rule, Word};
+use crate::statistics::verdict::{Better, CONFIDENCE, Rule, Word, word_of};
 use crate::statistics::welch::Sample;
 
 /// What is averaged before it counts as one value: windows of a tenth of a second depend on their neighbours.
@@ -151,7 +151,7 @@ fn figures(runs: &[Run; 2], is_same_load: bool, is_open: bool) -> Vec<Figure> {
     const SECONDS: &str = "the seconds of both runs";
     let [a, b] = runs;
     let judged = |interval: Option<Interval>, rule: &Rule| {
-        interval.filter(|_| is_same_load).map(|interval| word(&interval, rule))
+        interval.filter(|_| is_same_load).map(|interval| word_of(&interval, rule, true))
     };
     let ratio = |samples: [Option<Sample>; 2]| match samples {
         [Some(a), Some(b)] => Some(b.over(&a, CONFIDENCE)),
@@ -198,25 +198,6 @@ fn figures(runs: &[Run; 2], is_same_load: bool, is_open: bool) -> Vec<Figure> {
 
 fn rule(band: f64, better: Better) -> Rule {
     Rule { better, band, resolvable: band, looks: 1 }
-}
-
-/// A word for an interval that no further look will change.
-pub(super) fn word(interval: &Interval, rule: &Rule) -> Word {
-    let (up, down) = match rule.better {
-        Better::Higher => (Word::Faster, Word::Slower),
-        Better::Lower => (Word::Slower, Word::Faster),
-    };
-    let hidden = (interval.high() - 1.0).max(1.0 - interval.low());
-    let holds_one = interval.low() <= 1.0 && 1.0 <= interval.high();
-    if interval.low() > 1.0 + rule.band {
-        up
-    } else if interval.high() < 1.0 - rule.band {
-        down
-    } else if hidden <= rule.band || (holds_one && hidden <= rule.resolvable) {
-        Word::NoDifference
-    } else {
-        Word::Inconclusive
-    }
 }
 
 fn gate(runs: &[Run; 2], sources: &[Source; 2], is_same_load: bool, figures: &[Figure]) -> Gate {

@@ -3,13 +3,12 @@
 use forkful_load::report::spread::three_digits;
 use serde_json::{Value, json};
 
-use super::bench::word;
 use super::document::{Figure, Parts, ReportsDocument, Source};
 use super::read::{ReportError, Saved, at};
 use super::{Context, settings};
 use crate::gate::Gate;
 use crate::statistics::paired::Interval;
-use crate::statistics::verdict::{CONFIDENCE, Rule, Word};
+use crate::statistics::verdict::{CONFIDENCE, Rule, Word, word_of};
 use crate::statistics::welch::Sample;
 
 /// Rates that differ by more are no equal load.
@@ -120,7 +119,7 @@ impl Run {
 fn figures(runs: &[Run; 2], common: &[&str], is_same_load: bool) -> Vec<Figure> {
     let judged = |figure: Figure, values: [Vec<f64>; 2], rule: &Rule| {
         let interval = interval(&values);
-        let word = interval.filter(|_| is_same_load).map(|interval| word(&interval, rule));
+        let word = interval.filter(|_| is_same_load).map(|interval| word_of(&interval, rule, true));
         figure.within(interval, BLOCKS).judged(word)
     };
     let mut figures = Vec::new();

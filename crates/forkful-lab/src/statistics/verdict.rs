@@ -117,26 +117,40 @@ pub(crate) fn judge(log_ratios: &[f64], rule: &Rule, is_last_look: bool) -> Judg
             ..Judgement::of(Word::Inconclusive, None)
         };
     };
+    let may_resolve = is_last_look && log_ratios.len() >= BLOCKS_MIN;
+    let word = word_of(&interval, rule, may_resolve);
+    let judgement = Judgement::of(word, Some(interval));
+    match word {
+        Word::Faster | Word::Slower => judgement,
+        Word::NoDifference => Judgement { hidden: Some(hidden_by(&interval)), ..judgement },
+        Word::Inconclusive => {
+            Judgement { more_blocks: missing_blocks(log_ratios, &interval, rule), ..judgement }
+        }
+    }
+}
+
+/// The word for an interval. With `may_resolve`, one that holds 1 and lies inside the wider band counts as no difference: no
+/// further look will make it narrower.
+pub(crate) fn word_of(interval: &Interval, rule: &Rule, may_resolve: bool) -> Word {
     let (up, down) = match rule.better {
         Better::Higher => (Word::Faster, Word::Slower),
         Better::Lower => (Word::Slower, Word::Faster),
     };
-    let hidden = (interval.high() - 1.0).max(1.0 - interval.low());
+    let hidden = hidden_by(interval);
     if interval.low() > 1.0 + rule.band {
-        Judgement::of(up, Some(interval))
+        up
     } else if interval.high() < 1.0 - rule.band {
-        Judgement::of(down, Some(interval))
-    } else if hidden <= rule.band
-        || (is_last_look
-            && log_ratios.len() >= BLOCKS_MIN
-            && hidden <= rule.resolvable
-            && holds_one(&interval))
-    {
-        Judgement { hidden: Some(hidden), ..Judgement::of(Word::NoDifference, Some(interval)) }
+        down
+    } else if hidden <= rule.band || (may_resolve && hidden <= rule.resolvable && holds_one(interval)) {
+        Word::NoDifference
     } else {
-        let more_blocks = missing_blocks(log_ratios, &interval, rule);
-        Judgement { more_blocks, ..Judgement::of(Word::Inconclusive, Some(interval)) }
+        Word::Inconclusive
     }
+}
+
+/// The largest relative difference that an interval leaves possible.
+fn hidden_by(interval: &Interval) -> f64 {
+    (interval.high() - 1.0).max(1.0 - interval.low())
 }
 
 fn holds_one(interval: &Interval) -> bool {

@@ -203,6 +203,31 @@ impl Entry {
         Ok(true)
     }
 
+    /// Writes a new file in place of whatever has the name: a draft beside it (`.NAME.draft`), of which a watcher sees nothing,
+    /// takes the name once `write` has succeeded. Readers see the old file or the whole new one, and a link is replaced and
+    /// not followed.
+    pub fn replace_whole(
+        &self,
+        mode: u32,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut name = OsString::from(".");
+        name.push(&self.name);
+        name.push(".draft");
+        let draft = self.sibling(&name)?;
+        // Left by a process that was killed in between.
+        draft.remove(None)?;
+        let written = draft.create_new(mode).and_then(|mut file| {
+            write(&mut file)?;
+            self.replace_by(&draft)
+        });
+        if written.is_err() {
+            // What went wrong first is told.
+            let _removed = draft.remove(None);
+        }
+        written
+    }
+
     /// Puts `draft`, of the same folder, in place of whatever has the name.
     pub fn replace_by(&self, draft: &Self) -> io::Result<()> {
         self.folder.may_change(&self.asked)?;

@@ -62,7 +62,7 @@ pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT.into())
 }
 
-/// Whether a TCP socket is one that a bind to this address would make.
+/// Whether a TCP socket is bound to this address, with this choice between IPv6 alone and IPv4 as well.
 pub fn is_bound_to(fd: BorrowedFd<'_>, address: SocketAddr, ipv6_only: bool) -> bool {
     local_addr(fd).is_ok_and(|bound| bound == address)
         && (address.is_ipv4() || rustix::net::sockopt::ipv6_v6only(fd).is_ok_and(|only| only == ipv6_only))

@@ -101,7 +101,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// The command that was typed, by its name in the reference; `None` without one, or for one that is not in it.
+/// The name of the command that was typed, as the reference has it. `None` without a command, or for a command that the reference leaves out.
 pub(crate) fn asked() -> Option<String> {
     let words = std::env::args().skip(1);
     let typed = words.take_while(|word| word != "--").find(|word| !word.starts_with('-'))?;

@@ -4,7 +4,6 @@
 mod templates;
 mod trust;
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -250,25 +249,12 @@ fn failed(verb: &str, file: &Path, error: io::Error) -> Failure {
     Failure::caused(Exit::Failed, anyhow::Error::new(error).context(context))
 }
 
-/// Writes the file whole: a draft beside it takes its name.
+/// Writes the file whole, and to the disk.
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    let file = entry(file, Some(FOLDER_MODE))?;
-    let mut name = OsString::from(".");
-    name.push(file.name());
-    name.push(".draft");
-    let draft = file.sibling(&name)?;
-    // Left by a command that was ended in between.
-    draft.remove(None)?;
-    let written = draft.create_new(FILE_MODE).and_then(|mut open| {
+    entry(file, Some(FOLDER_MODE))?.replace_whole(FILE_MODE, |open| {
         open.write_all(text.as_bytes())?;
-        open.sync_all()?;
-        file.replace_by(&draft)
-    });
-    if written.is_err() {
-        // What went wrong first is told.
-        let _removed = draft.remove(None);
-    }
-    written
+        open.sync_all()
+    })
 }
 
 fn perform(command: &[String]) -> Result<(), Failure> {

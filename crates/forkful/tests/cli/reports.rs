@@ -56,8 +56,11 @@ fn a_file_that_is_no_report_is_refused_with_its_place() {
         ("cut.json", "cut.json:2:6: it is no complete JSON"),
         ("tune.json", "tune.json: it is no report of `bench --json` or `compare --json`: `kind` is \"tune\""),
         ("a.json", "a.json: `trustworthy` is missing, and should be true or false"),
-        ("none.json", "none.json"),
+        ("none.json", "cannot read none.json"),
+        ("fifo.json", "it is not a regular file"),
     ];
+    let made = std::process::Command::new("mkfifo").arg(sandbox.work().join("fifo.json")).status().unwrap();
+    assert!(made.success());
     for (file, message) in table {
         let output = sandbox.run(&["compare", "a.json", file]);
         let told = sandbox.told(&output);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use forkful_lab::reports::{self, Context};
+use forkful_os::behalf::read_whole;
 use forkful_os::wall_clock::now_ms;
 
 use crate::cli::CompareArgs;
@@ -25,13 +26,13 @@ pub(super) fn reports_of(args: &CompareArgs) -> Result<Option<[String; 2]>, Fail
 }
 
 fn read(path: &str) -> Result<String, Failure> {
-    let wrong = |error: std::io::Error| Failure::caused(Exit::WrongUse, error.into());
-    let length = fs_err::metadata(path).map_err(wrong)?.len();
-    if length > BYTES_MAX {
-        let error = format!("{path} has {length} bytes, and {BYTES_MAX} are the most");
-        return Err(Failure::new(Exit::WrongUse, error));
-    }
-    fs_err::read_to_string(path).map_err(wrong)
+    let wrong = |error: std::io::Error| {
+        let error = anyhow::Error::new(error).context(format!("cannot read {path}"));
+        Failure::caused(Exit::WrongUse, error)
+    };
+    let absolute = std::path::absolute(path).map_err(wrong)?;
+    let bytes = read_whole(&absolute, BYTES_MAX).map_err(wrong)?;
+    String::from_utf8(bytes).map_err(|_| wrong(std::io::Error::other("it is not UTF-8 text")))
 }
 
 pub(super) fn compare(args: &CompareArgs, texts: &[String; 2]) -> Result<Exit, Failure> {
