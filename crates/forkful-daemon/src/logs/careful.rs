@@ -10,6 +10,7 @@
 //! up a pipe for [`CARE_MAX`] at most; then the bytes leave it first, as they do without a keeper.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, tee};
 pub(super) const CARE_MAX: Duration = Duration::from_millis(100);
 /// Of the pipe that bytes are looked at through.
 const SIDE_BYTES: usize = 256 << 10;
+/// Of the stack, for bytes that nobody needs any more.
+const WASTE_BYTES: usize = 64 << 10;
 
 /// The pipe that bytes are looked at through, of all streams.
 pub(super) struct Side {
@@ -189,10 +192,12 @@ impl Care {
 
 /// Reads so many bytes of a pipe that are known already.
 fn discard(pipe: &OwnedFd, mut bytes: usize) {
-    let mut waste = [0; 4096];
+    let mut waste = [const { MaybeUninit::<u8>::uninit() }; WASTE_BYTES];
     while bytes > 0 {
         let most = waste.len().min(bytes);
-        match rustix::io::retry_on_intr(|| rustix::io::read(pipe.as_fd(), &mut waste[..most])) {
+        match rustix::io::retry_on_intr(|| {
+            rustix::io::read(pipe.as_fd(), &mut waste[..most]).map(|(read, _)| read.len())
+        }) {
             Ok(0) | Err(_) => return,
             Ok(read) => bytes -= read,
         }

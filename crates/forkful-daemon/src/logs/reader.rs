@@ -250,12 +250,7 @@ impl Reader {
                 Turn::Ended
             }
             Ok(count) => {
-                if count >= PIPE_BYTES_MUCH && !stream.is_large && self.large_pipes < PIPES_LARGE_MAX {
-                    // When the system says no, the pipe stays as it is.
-                    let _ = rustix::pipe::fcntl_setpipe_size(&stream.pipe, PIPE_BYTES_LARGE);
-                    stream.is_large = true;
-                    self.large_pipes += 1;
-                }
+                self.enlarge(token, count);
                 self.deliver(token, None);
                 Turn::Read(count)
             }
@@ -264,6 +259,17 @@ impl Reader {
                 self.end(token);
                 Turn::Ended
             }
+        }
+    }
+
+    /// Gives a stream that had so much in its pipe a larger one: its app can go on while its lines are written.
+    fn enlarge(&mut self, token: u64, count: usize) {
+        let Some(stream) = self.streams.get_mut(&token) else { return };
+        if count >= PIPE_BYTES_MUCH && !stream.is_large && self.large_pipes < PIPES_LARGE_MAX {
+            // When the system says no, the pipe stays as it is.
+            let _ = rustix::pipe::fcntl_setpipe_size(&stream.pipe, PIPE_BYTES_LARGE);
+            stream.is_large = true;
+            self.large_pipes += 1;
         }
     }
 
@@ -334,6 +340,7 @@ impl Reader {
         match care.look(&stream.pipe, side, &mut self.scratch) {
             Look::Lines(receipt) => {
                 let count = self.scratch.len();
+                self.enlarge(token, count);
                 self.deliver(token, Some(receipt));
                 Turn::Read(count)
             }
