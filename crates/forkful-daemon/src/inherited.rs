@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use forkful_keeper::areas::Areas;
 use forkful_os::identity::LockFile;
-use forkful_os::keeper::{Handover, Hold, Keeping, Kept, Kind, Name};
+use forkful_os::keeper::{Handover, Hold, Keeping, Kept, Kind, Name, Update};
 use tokio::net::UnixListener;
 
 use crate::Home;
@@ -28,6 +28,8 @@ pub(crate) struct ApiSocket {
 /// The file in memory in which the daemon writes down what another one needs to go on.
 pub(crate) struct StateFile {
     pub(crate) areas: Areas,
+    /// The program before may have to go on from what this one writes.
+    pub(crate) is_on_trial: bool,
     _hold: Hold,
 }
 
@@ -75,25 +77,26 @@ impl StateFile {
     /// A file that nobody keeps.
     #[cfg(test)]
     pub(crate) fn of(file: OwnedFd) -> Self {
-        Self { areas: Areas::open(file).unwrap().0, _hold: Hold::default() }
+        Self { areas: Areas::open(file).unwrap().0, is_on_trial: false, _hold: Hold::default() }
     }
 
     /// The file, and what the daemon before has written down, if this one can go on from there.
     pub(crate) fn take(handover: &mut Handover) -> (Option<Self>, Option<Written>) {
         let Some(Kept { fd, hold, .. }) = handover.take(Name::only(Kind::State)) else { return (None, None) };
-        let (areas, content) = match Areas::open(fd) {
+        let (areas, found) = match Areas::open(fd) {
             Ok(opened) => opened,
             Err(error) => {
                 log_line!("forkful: apps would not survive this daemon: {error}");
                 return (None, None);
             }
         };
-        let written = content.filter(|_| handover.died <= DEATHS_MAX).and_then(|content| {
-            Written::read(&content)
+        let written = found.filter(|_| handover.died <= DEATHS_MAX).and_then(|found| {
+            Written::found(&found)
                 .inspect_err(|fault| log_line!("forkful: the daemon before cannot be gone on from: {fault}"))
                 .ok()
         });
-        (Some(Self { areas, _hold: hold }), written)
+        let is_on_trial = handover.update == Update::Trial;
+        (Some(Self { areas, is_on_trial, _hold: hold }), written)
     }
 }
 

@@ -62,8 +62,8 @@ impl Engine {
         self.options.keeping.let_go();
     }
 
-    /// What was written down last, if a program of another version may take it up now.
-    fn to_hand_over(&self) -> Result<&[u8], String> {
+    /// All that was written down, if a program of another version may take it up now.
+    fn hand_over_state(&mut self) -> Result<Vec<u8>, String> {
         if self.life.phase != Phase::Serving {
             return Err("the daemon is ending".to_owned());
         }
@@ -73,14 +73,14 @@ impl Engine {
         if self.plans.is_busy() {
             return Err("a configuration is being applied".to_owned());
         }
-        let persistence = self.persistence.as_ref();
+        let persistence = self.persistence.as_mut();
         persistence.ok_or("the foreground keeps no state".to_owned()).and_then(Persistence::written)
     }
 
     /// Has the program of another version look at what was written down.
     fn update(&mut self, request: &UpdateRequest, reply: Reply<UpdateReply>) {
-        let state = match self.to_hand_over() {
-            Ok(state) => state.to_vec(),
+        let state = match self.hand_over_state() {
+            Ok(state) => state,
             Err(why) => return answer(reply, Err(update::refusal(&why))),
         };
         update::check(request, &state, reply, &mut self.starts, self.inbox.back.clone());
@@ -90,7 +90,7 @@ impl Engine {
     fn make_way(&mut self, program: OwnedFd, reply: Reply<UpdateReply>) {
         self.write_down();
         let keeper = self.options.keeping.keeper();
-        let refused = match (self.to_hand_over(), keeper) {
+        let refused = match (self.hand_over_state(), keeper) {
             (Ok(_), Some(keeper)) => {
                 let trial_ms = forkful_keeper::keeper::TRIAL.as_millis() as u64;
                 answer(reply, Ok(UpdateReply { keeper, trial_ms }));

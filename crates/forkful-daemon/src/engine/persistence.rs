@@ -82,9 +82,9 @@ impl Persistence {
         writing.write(&changed, daemon, apps);
     }
 
-    /// What was written down last, or why another daemon could not go on from there.
-    pub(super) fn written(&self) -> Result<&[u8], String> {
-        self.writing.as_ref().map_or(Err("nothing is written down".to_owned()), Writing::written)
+    /// All that was written down, or why another daemon could not go on from there.
+    pub(super) fn written(&mut self) -> Result<Vec<u8>, String> {
+        self.writing.as_mut().map_or(Err("nothing is written down".to_owned()), Writing::whole)
     }
 
     /// Goes on with what a daemon before this one had saved.

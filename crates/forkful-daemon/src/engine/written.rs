@@ -1,11 +1,15 @@
 //! The written-down state: everything that another daemon needs to go on with the same workers. It is written into memory that the
 //! keeper holds, at the end of each turn that changed it. `adoption` reads it.
 //!
-//! Each app is a piece of its own. Only apps that have changed are serialised again.
+//! Each app is a piece of its own. A turn adds the apps that it has changed to what is there, so that it costs the same with one app
+//! and with a thousand; now and then all is written as a whole. While a program of another version may go on from there, each turn
+//! writes all of it, for earlier versions do not read what is added.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use forkful_api::saved::UnknownKey;
 use forkful_cluster::WrittenPrimary;
@@ -15,7 +19,8 @@ use forkful_core::primary_habits::Lack;
 use forkful_core::slot::Generation;
 use forkful_core::snapshot::{self, Fault};
 use forkful_core::supervisor::{AppSupervisor, JobId};
-use forkful_keeper::areas::WriteFault;
+use forkful_keeper::areas::Found;
+use forkful_keeper::keeper::TRIAL;
 use forkful_os::tree::{Instance, Marks};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,8 +124,39 @@ pub(super) struct WrittenProcess {
     pub(super) node_version: Option<NodeVersion>,
 }
 
+/// What a turn has changed; so many apps follow.
+#[derive(Debug, Serialize, Deserialize)]
+struct Change<'a> {
+    /// What belongs to no app, where it has changed.
+    daemon: Option<Cow<'a, WrittenDaemon>>,
+    gone: Vec<AppId>,
+    apps: usize,
+}
+
 impl Written {
-    /// From what was written down.
+    /// From a state and what was added to it.
+    pub(crate) fn found(found: &Found) -> Result<Self, Fault> {
+        let Self { mut daemon, apps } = Self::read(&found.state)?;
+        let mut apps: BTreeMap<AppId, WrittenApp<'static>> =
+            apps.into_iter().map(|app| (app.id, app)).collect();
+        for addition in &found.additions {
+            let (change, mut rest) = snapshot::read::<Change<'static>>(addition)?;
+            for id in change.gone {
+                apps.remove(&id);
+            }
+            for _ in 0..change.apps {
+                let (app, behind) = snapshot::read::<WrittenApp<'static>>(rest)?;
+                apps.insert(app.id, app);
+                rest = behind;
+            }
+            if let Some(changed) = change.daemon {
+                daemon = changed.into_owned();
+            }
+        }
+        Ok(Self { daemon, apps: apps.into_values().collect() })
+    }
+
+    /// From a state as a whole.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Fault> {
         let (daemon, mut rest) = snapshot::read::<WrittenDaemon>(bytes)?;
         let mut apps = Vec::with_capacity(daemon.apps);
@@ -143,35 +179,45 @@ impl Written {
 /// More starts than are begun in one turn.
 const STARTS_UNTOLD: u32 = 1000;
 
+/// For so long after somebody has asked for all of it, a program of another version may take it up: longer than its check and its
+/// trial take.
+const HANDED_OVER: Duration = Duration::from_secs(60);
+
 /// Writes down what changes.
 pub(super) struct Writing {
     file: StateFile,
     /// The apps, each in words.
     apps: BTreeMap<AppId, Vec<u8>>,
     daemon: WrittenDaemon,
-    all: Vec<u8>,
+    /// Until then, everything is written as a whole.
+    whole_until: Option<Instant>,
+    /// What is being written, kept for its memory.
+    bytes: Vec<u8>,
     /// It is told once that something cannot be written down.
     is_told: bool,
 }
 
 impl Writing {
     pub(super) fn new(file: StateFile) -> Self {
+        let whole_until = file.is_on_trial.then(|| Instant::now() + 2 * TRIAL);
         Self {
             file,
             apps: BTreeMap::new(),
             daemon: WrittenDaemon::default(),
-            all: Vec::new(),
+            whole_until,
+            bytes: Vec::new(),
             is_told: false,
         }
     }
 
-    /// What was written down last, or why something is missing.
-    pub(super) fn written(&self) -> Result<&[u8], String> {
+    /// All that was written down, or why something is missing. It stays readable for programs of other versions for a while.
+    pub(super) fn whole(&mut self) -> Result<Vec<u8>, String> {
+        self.whole_until = Some(Instant::now() + HANDED_OVER);
         if self.is_told {
-            Err("its apps cannot be written down, see daemon.log".to_owned())
-        } else {
-            Ok(&self.all)
+            return Err("its apps cannot be written down, see daemon.log".to_owned());
         }
+        self.write_whole()?;
+        Ok(std::mem::take(&mut self.bytes))
     }
 
     /// Writes down these apps as they are now, and the rest of the daemon.
@@ -180,40 +226,76 @@ impl Writing {
         if changed.is_empty() && daemon == self.daemon {
             return;
         }
-        match self.write_all(changed, daemon, apps) {
+        match self.write_changes(changed, daemon, apps) {
             Ok(()) => self.is_told = false,
-            Err(fault) if !self.is_told => {
-                self.is_told = true;
-                log_line!("forkful: apps would not survive this daemon: {fault}");
+            Err(fault) => {
+                // What is there may lack something.
+                self.whole_until = Some(Instant::now() + HANDED_OVER);
+                if !self.is_told {
+                    self.is_told = true;
+                    log_line!("forkful: apps would not survive this daemon: {fault}");
+                }
             }
-            Err(_) => {}
         }
     }
 
-    fn write_all(
+    fn write_changes(
         &mut self,
         changed: &BTreeSet<AppId>,
         daemon: WrittenDaemon,
         apps: &Apps,
     ) -> Result<(), String> {
-        let in_words = |fault: Fault| fault.to_string();
+        let mut gone = Vec::new();
         for id in changed {
             let mut bytes = self.apps.remove(id).unwrap_or_default();
             bytes.clear();
             if let Some(app) = apps.get(id) {
                 snapshot::write(&written_app(*id, app), &mut bytes).map_err(in_words)?;
                 self.apps.insert(*id, bytes);
+            } else {
+                gone.push(*id);
             }
         }
-        self.all.clear();
-        snapshot::write(&daemon, &mut self.all).map_err(in_words)?;
-        self.apps.values().for_each(|bytes| self.all.extend_from_slice(bytes));
+        let is_other_daemon = daemon != self.daemon;
         self.daemon = daemon;
-        self.file.areas.write(&self.all).map_err(|fault| match fault {
-            WriteFault::TooLarge(bytes) => format!("what would have to be written down has {bytes} bytes"),
-            WriteFault::Io(error) => error.to_string(),
-        })
+        if self.whole_until.is_none_or(|until| until < Instant::now())
+            && self.add(changed, gone, is_other_daemon)?
+        {
+            return Ok(());
+        }
+        self.write_whole()?;
+        // Additions need little of it.
+        self.bytes = Vec::new();
+        Ok(())
     }
+
+    /// Adds what has changed; `false` when everything has to be written instead.
+    fn add(
+        &mut self,
+        changed: &BTreeSet<AppId>,
+        gone: Vec<AppId>,
+        with_daemon: bool,
+    ) -> Result<bool, String> {
+        self.whole_until = None;
+        self.bytes.clear();
+        let apps = changed.len() - gone.len();
+        let daemon = with_daemon.then_some(Cow::Borrowed(&self.daemon));
+        snapshot::write(&Change { daemon, gone, apps }, &mut self.bytes).map_err(in_words)?;
+        let changed = changed.iter().filter_map(|id| self.apps.get(id));
+        changed.for_each(|bytes| self.bytes.extend_from_slice(bytes));
+        self.file.areas.add(&self.bytes).map_err(in_words)
+    }
+
+    fn write_whole(&mut self) -> Result<(), String> {
+        self.bytes.clear();
+        snapshot::write(&self.daemon, &mut self.bytes).map_err(in_words)?;
+        self.apps.values().for_each(|bytes| self.bytes.extend_from_slice(bytes));
+        self.file.areas.write(&self.bytes).map_err(in_words)
+    }
+}
+
+fn in_words(fault: impl Display) -> String {
+    fault.to_string()
 }
 
 fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {

@@ -26,7 +26,7 @@ pub(super) const CARE_MAX: Duration = Duration::from_millis(100);
 /// Of the pipe that bytes are looked at through.
 const SIDE_BYTES: usize = 256 << 10;
 /// Of the stack, for bytes that nobody needs any more.
-const WASTE_BYTES: usize = 64 << 10;
+const WASTE_BYTES: usize = 16 << 10;
 
 /// The pipe that bytes are looked at through, of all streams.
 pub(super) struct Side {

@@ -30,7 +30,7 @@ fn killed(world: World) -> Remains {
         }
     }
     drop(engine);
-    let written = Written::read(&Areas::open(file).unwrap().1.unwrap()).unwrap();
+    let written = Written::found(&Areas::open(file).unwrap().1.unwrap()).unwrap();
     Remains { home, written, kept }
 }
 
@@ -127,6 +127,48 @@ fn files_that_changed_without_a_daemon_are_followed_and_others_are_not() {
         let remains = killed(world);
         assert!(remains.written.apps[0].upkeep.files_seen_ms > Some(1), "it is not followed again");
         next(remains).close().await;
+    });
+}
+
+/// Turns until every command has its answer; each turn writes down what it has changed.
+async fn turn_and_write(world: &mut World) {
+    while !world.engine.jobs.is_empty() {
+        world.turn().await;
+        world.engine.write_down();
+    }
+}
+
+#[test]
+fn what_turns_have_added_is_what_would_be_written_as_a_whole() {
+    locally(async {
+        let file = areas::create().unwrap();
+        let found = || Areas::open(file.try_clone().unwrap()).unwrap().1.unwrap();
+        let in_words = |written: &Written| {
+            let apps = written.apps.iter().map(|app| serde_json::to_value(app).unwrap());
+            (written.daemon.clone(), apps.collect::<Vec<_>>())
+        };
+        let mut world = World::new();
+        world.engine.write_to(StateFile::of(file.try_clone().unwrap()));
+        for name in ["one", "two", "three"] {
+            world.start(name, SLEEP, 2);
+            turn_and_write(&mut world).await;
+        }
+        for (verb, target) in [(Verb::Restart, "one"), (Verb::Delete, "two"), (Verb::Stop, "three")] {
+            let _answer = world.action(verb, target);
+            turn_and_write(&mut world).await;
+        }
+        assert!(found().additions.len() > 3, "not every turn writes everything");
+        let added = Written::found(&found()).unwrap();
+        let whole = world.engine.persistence.as_mut().unwrap().written().unwrap();
+        assert_eq!(in_words(&added), in_words(&Written::read(&whole).unwrap()));
+        assert_eq!(added.apps.len(), 2);
+
+        // A program of another version may go on from here: it finds all in the state itself.
+        world.start("four", SLEEP, 1);
+        turn_and_write(&mut world).await;
+        assert_eq!(found().additions.len(), 0);
+        assert_eq!(Written::read(&found().state).unwrap().apps.len(), 3);
+        world.close().await;
     });
 }
 
