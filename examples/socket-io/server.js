@@ -41,6 +41,8 @@ server.listen(PORT, () => console.log(`listening on port ${PORT}`));
 
 // Closes the connections and the server; clients connect again by themselves, to another worker.
 async function shutdown() {
+  // A client that does not answer holds nobody up.
+  setTimeout(() => process.exit(0), 5000).unref();
   await io.close();
   for (const connection of redis) connection.disconnect();
 }
