@@ -70,6 +70,9 @@ let willFlush = false;
 /** @type {import('./reports.cjs').Reporter | undefined} Made when reports are asked for. */
 let reporter;
 
+/** @type {import('./stalls.cjs').Stalls | undefined} Made when stalls are asked for. */
+let stalls;
+
 /** @type {import('./kept.cjs').Mover | undefined} Made when connections are counted. */
 let mover;
 
@@ -388,6 +391,13 @@ function report(wish) {
   reporter.every(wish);
 }
 
+/** @param {unknown} wish `min_ms` as it came */
+function tellStalls(wish) {
+  if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
+  stalls ??= new (require('./stalls.cjs').Stalls)(agent);
+  stalls.from(wish);
+}
+
 /** @param {unknown} wish `connections` as it came */
 function move(wish) {
   if (typeof wish === 'number' && Number.isInteger(wish) && wish >= 0 && !drain) mover?.move(wish);
@@ -400,6 +410,7 @@ const DEEDS = {
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
   },
   report: (message) => report(message.every_ms),
+  stalls: (message) => tellStalls(message.min_ms),
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
   // A new daemon asks: everything that the one before has sent is answered when this is.
@@ -479,6 +490,7 @@ const clock = process.hrtime;
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers are out
  * @property {any} requestStart where Node.js tells of each HTTP/1 request; it is there once the agent watches
  * @property {typeof setTimeout} timer
+ * @property {typeof setImmediate} immediate
  * @property {typeof setInterval} ticks
  * @property {typeof clearInterval} clearTicks
  * @property {typeof process.memoryUsage} memory
@@ -486,7 +498,7 @@ const clock = process.hrtime;
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), greet, isLeaving: () => drain !== null, leave,
-  servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory,
+  servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, immediate, ticks, clearTicks, memory,
 };
 
 /** Milliseconds since some moment in the past. */
@@ -547,7 +559,7 @@ function watchOwn() {
 
 /** Says that we are there. */
 function greet() {
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'count', 'move', 'echo'], node: process.versions.node });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'count', 'move', 'echo'], node: process.versions.node });
 }
 
 guarded(() => {

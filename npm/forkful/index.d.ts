@@ -52,6 +52,8 @@ export interface App {
   low_ports?: boolean;
   /** Preload Forkful's agent into Node.js workers: exact drains, sockets lent to one instance, and metrics of the event loop, heap and requests. */
   agent?: boolean;
+  /** Note each time that the event loop of a worker stands still for so long, with the route and the function (`forkful stalls`); `0` notes none. */
+  stall_threshold?: number | string;
   /** Group of apps; commands accept its name in place of app names. */
   namespace?: string;
   /** Prefix of the name, joined by a colon. */

@@ -57,6 +57,7 @@ describe('the API is what openapi.json says', () => {
       return 'Hits' in found.apps[0].workers[0].reports.metrics && found;
     });
     assert.deepEqual(list.apps.map((app) => app.definition.name), ['api']);
+    assert.deepEqual((await ok('GET', '/v1/stalls/api')).apps.map(({ app: name, threshold_ms: ms }) => [name, ms]), [['api', 50]]);
     const [row] = (await ok('GET', '/v1/table')).apps;
     assert.deepEqual([row.name, row.workers.map((shown) => shown.pid)], ['api', list.apps[0].workers.map((seen) => seen.pid)]);
     ({ definition } = (await ok('GET', '/v1/apps/api')).apps[0]);
@@ -152,6 +153,7 @@ describe('the API is what openapi.json says', () => {
     await refused('conflict', 'POST', '/v1/update', { program: '/nowhere' });
     await refused('no_such_target', 'GET', '/v1/apps/nobody');
     await refused('no_such_target', 'GET', '/v1/environment/nobody');
+    await refused('no_such_target', 'GET', '/v1/stalls/nobody');
     await refused('no_such_target', 'GET', '/v1/logs?targets=nobody');
     await refused('no_such_target', 'POST', '/v1/actions/stop', { targets });
     await refused('no_such_target', 'POST', '/v1/messages', { targets, message: 1 });

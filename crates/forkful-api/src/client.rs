@@ -26,6 +26,7 @@ use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, Trigge
 use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
+use crate::stalls::StallsReply;
 use crate::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogsQuery, Ping,
     StartRequest, UpdateReply, UpdateRequest, Verb,
@@ -259,6 +260,11 @@ impl Client {
         show_secrets: bool,
     ) -> Result<EnvironmentReply, ClientError> {
         self.get(&format!("{}?show_secrets={show_secrets}", path_with(Route::Environment, target))).await
+    }
+
+    /// `GET /v1/stalls/{target}`; a name, an id or `all`.
+    pub async fn stalls(&mut self, target: &str) -> Result<StallsReply, ClientError> {
+        self.get(&path_with(Route::Stalls, target)).await
     }
 
     /// `GET /v1/jlist`: all workers in PM2's shape.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::jlist::Pm2Env;
+use crate::stalls::StallEvent;
 #[cfg(test)]
 use crate::types::TARGETS_MAX;
 use crate::types::{LogLine, LogStream};
@@ -35,6 +36,8 @@ pub enum DaemonEvent {
     Process(Box<ProcessEvent>),
     /// A worker said something.
     Message(MessageEvent),
+    /// A worker's event loop stood still.
+    Stall(StallEvent),
     /// A worker wrote a line.
     Log(LogLine),
     /// Events were left out here, because they came faster than they were read.
@@ -49,6 +52,7 @@ impl DaemonEvent {
         match self {
             Self::Process(_) => "process:event",
             Self::Message(_) => "process:msg",
+            Self::Stall(_) => "process:stall",
             Self::Log(line) => log_event_name(line.stream),
             Self::Skipped(_) => "events:skipped",
             Self::Ending(_) => "daemon:ending",

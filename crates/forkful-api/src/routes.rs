@@ -56,6 +56,8 @@ routes! {
     Trigger = POST "/v1/trigger",
     /// Environments of apps.
     Environment = GET "/v1/environment/{target}",
+    /// Where the event loops of some apps stood still.
+    Stalls = GET "/v1/stalls/{target}",
     /// All workers in PM2's shape.
     Jlist = GET "/v1/jlist",
     /// The desired state, to a file of its own.

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
+use forkful_core::stalls::Stall;
 use forkful_dispatch::{Chore, Dispatcher, Event as Input, Evidence, ListeningId, Outbox};
 use forkful_os::channel::RemoteEnd;
 use forkful_os::connection;
@@ -134,6 +135,8 @@ pub enum PrimaryEvent {
     },
     /// Its agent reports, see [`Primary::want_reports`].
     Report { worker: WorkerId, report: AgentReport },
+    /// Its agent tells where the event loop stood still, see [`Primary::want_stalls`].
+    Stalled { worker: WorkerId, stalls: Vec<Stall> },
 }
 
 /// What becomes of a channel's other end.
@@ -150,6 +153,8 @@ enum OtherEnd {
 struct Times {
     /// How often they report, if at all.
     reports_every: Option<Duration>,
+    /// The shortest stall that they tell of, if any.
+    stalls_from: Option<Duration>,
     /// How long workers have to leave, if that is known.
     drain_timeout: Option<Duration>,
 }

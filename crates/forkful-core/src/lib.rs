@@ -2,7 +2,7 @@
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
 //! get new connections ([`steering`]), what a command's target means ([`targets`]), where output goes
 //! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
-//! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), and what apps expect of a primary in JavaScript ([`primary_habits`]).
+//! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), where event loops stood still ([`stalls`]), and what apps expect of a primary in JavaScript ([`primary_habits`]).
 //!
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
@@ -34,6 +34,7 @@ pub mod signals;
 pub mod slot;
 pub mod snapshot;
 pub mod spec;
+pub mod stalls;
 pub mod stderr_excerpt;
 pub mod steering;
 pub mod supervisor;

@@ -69,6 +69,9 @@ pub struct AppSpec {
     pub logs: LogSpec,
     /// Whether the agent is preloaded into Node workers.
     pub agent: bool,
+    /// An event loop that stands still for so long is told by its agent; zero tells of none.
+    #[serde(default = "stall_threshold")]
+    pub stall_threshold: Duration,
     /// Whether Node workers share a folder of compiled code.
     #[serde(default = "yes")]
     pub compile_cache: bool,
@@ -122,6 +125,7 @@ impl AppSpec {
             stop: StopPolicy::default(),
             logs: LogSpec::default(),
             agent: true,
+            stall_threshold: stall_threshold(),
             compile_cache: true,
             autostart: true,
             pid_file: None,
@@ -135,6 +139,11 @@ impl AppSpec {
             origins: BTreeMap::new(),
         }
     }
+}
+
+/// What a snapshot that does not speak of it means.
+fn stall_threshold() -> Duration {
+    crate::stalls::STALL_THRESHOLD_DEFAULT
 }
 
 /// What a snapshot that does not speak of it means.

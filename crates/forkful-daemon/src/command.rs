@@ -2,6 +2,7 @@
 //! through a oneshot. The engine is the only owner of state; nobody else touches it.
 
 use forkful_api::apply::{ApplyReply, ApplyRequest};
+use forkful_api::stalls::StallsReply;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppList, AppTable, ErrorReply, LogsQuery, StartRequest,
 };
@@ -54,6 +55,12 @@ pub enum Command {
         /// A name, id or `all`.
         target: String,
         reply: Reply<AppList>,
+    },
+    /// `GET /v1/stalls/{target}`.
+    Stalls {
+        /// A name, id or `all`.
+        target: String,
+        reply: Reply<StallsReply>,
     },
     /// `GET /v1/logs`.
     Logs { query: LogsQuery, reply: Reply<LogLines> },

@@ -7,7 +7,7 @@
 //!
 //! Owners; each gets what else it needs as arguments, and returns what is to be done:
 //! - `apps`: the apps, with `app` (one app, its slots and processes), `log_files`, `targets` and `resolve` (what a request means),
-//!   `dependencies`, `view` (lists), `lacks`, `readiness` (sockets), `upkeep` (health, files, the clock), `groups`
+//!   `dependencies`, `view` (lists), `lacks`, `readiness` (sockets), `upkeep` (health, files, the clock), `groups`, `stalls` (event loops that stood still)
 //! - `jobs`: commands under way, and their replies; `reload`: the words at the end of one · `apply`: configurations being
 //!   made true · `look`: lists that wait for workers
 //! - `processes`: process ids, trees, pid files · `starting`: starts under way, with `work`: what takes its time, a little
@@ -52,6 +52,7 @@ mod reload;
 mod resolve;
 mod resurrect;
 mod signals;
+mod stalls;
 mod starting;
 mod stdin;
 mod targets;

@@ -156,6 +156,7 @@ pub(crate) fn frame(event: &DaemonEvent) -> Bytes {
     let data = match event {
         DaemonEvent::Process(process) => serde_json::to_string(process),
         DaemonEvent::Message(message) => serde_json::to_string(message),
+        DaemonEvent::Stall(stall) => serde_json::to_string(stall),
         DaemonEvent::Log(line) => serde_json::to_string(line),
         DaemonEvent::Skipped(skipped) => serde_json::to_string(skipped),
         DaemonEvent::Ending(ending) => serde_json::to_string(ending),

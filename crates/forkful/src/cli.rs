@@ -117,6 +117,8 @@ pub(crate) enum Verb {
     /// Show everything about an app.
     #[command(visible_aliases = ["desc", "info", "show"])]
     Describe(Later<DescribeArgs>),
+    /// Show where event loops stood still, and what that cost.
+    Stalls(Later<StallsArgs>),
     /// Watch and control apps, workers and their output on one screen.
     #[command(visible_aliases = ["dash", "dashboard"])]
     Monit(Later<MonitArgs>),
@@ -271,6 +273,24 @@ pub(crate) struct DescribeArgs {
     /// Show the names of all environment variables.
     #[arg(long, conflicts_with = "json")]
     pub(crate) show_env: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+An event loop that stands still serves nobody. Stalls of `stall_threshold` (50ms) or more are grouped by
+route and function; those come first that cost the most time of the loop and of requests that waited.
+
+Examples:
+  forkful stalls
+  forkful stalls api
+  forkful stalls api --json | jq '.apps[0].recent'")]
+pub(crate) struct StallsArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; by default `all`.
+    #[arg(value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -37,6 +37,7 @@ mod send;
 mod serve;
 mod settings;
 mod signal;
+mod stalls;
 mod start;
 mod startup;
 mod targets;
@@ -102,6 +103,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Attach(args) => connected(async |home| attach::run(&home, args.into_inner()).await),
         Verb::Api(args) => on_runtime(async |home| api::run(&home, &args).await),
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
+        Verb::Stalls(args) => connected(async |home| stalls::run(&home, args.into_inner()).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
         Verb::Flush(args) => connected(async |home| act::flush(&home, args.into_inner()).await),

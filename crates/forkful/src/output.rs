@@ -11,6 +11,7 @@ pub(crate) mod look;
 pub(crate) mod outcome;
 pub(crate) mod paint;
 pub(crate) mod progress;
+pub(crate) mod stalls;
 pub(crate) mod table;
 
 use std::io::{self, Write};

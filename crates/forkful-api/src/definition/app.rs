@@ -93,6 +93,9 @@ pub struct AppDefinition {
     pub time: bool,
     /// Preload the agent.
     pub agent: bool,
+    /// Tell of event loops that stand still for so long; 0 tells of none.
+    #[serde(default = "default_stall_threshold")]
+    pub stall_threshold_ms: u64,
     /// Have Node.js workers share a folder of compiled code.
     #[serde(default = "yes")]
     pub compile_cache: bool,
@@ -217,6 +220,10 @@ fn default_rotation() -> Option<LogRotation> {
     Some(LogRotation::default())
 }
 
+fn default_stall_threshold() -> u64 {
+    millis(forkful_core::stalls::STALL_THRESHOLD_DEFAULT)
+}
+
 fn yes() -> bool {
     true
 }
@@ -263,6 +270,7 @@ impl From<&AppSpec> for AppDefinition {
             merge_logs: spec.logs.merge,
             time: spec.logs.time,
             agent: spec.agent,
+            stall_threshold_ms: millis(spec.stall_threshold),
             compile_cache: spec.compile_cache,
             namespace: spec.namespace.as_str().to_owned(),
             autostart: spec.autostart,
@@ -373,6 +381,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             stop,
             logs,
             agent: definition.agent,
+            stall_threshold: check.duration("stall_threshold_ms", definition.stall_threshold_ms)?,
             compile_cache: definition.compile_cache,
             name,
         })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::stalls::StallCost;
 use serde::{Deserialize, Serialize};
 
 use super::{AppDefinition, BalanceKind};
@@ -25,6 +26,9 @@ pub struct AppView {
     /// What all its processes use, by the kernel's accounts; only where the daemon can make control groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<AppUsage>,
+    /// Event loops that stood still since the daemon's start, if any did; more by `GET /v1/stalls/{target}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<StallCost>,
     /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
     pub dispatch: Vec<DispatchView>,
     /// Its workers by slot.

@@ -48,6 +48,9 @@ impl Primary {
             Incoming::SocketsCounted { key } => return self.send(worker, outgoing::sockets_count(&key), now),
             Incoming::Agent(AgentMessage::Hello(node)) => return self.on_hello(worker, node, now),
             Incoming::Agent(AgentMessage::Report(report)) => return self.on_report(worker, report),
+            Incoming::Agent(AgentMessage::Stalls(stalls)) => {
+                return self.events.push_back(PrimaryEvent::Stalled { worker, stalls });
+            }
             Incoming::Agent(AgentMessage::Echo) => Event::Echoed(worker),
             Incoming::Agent(AgentMessage::LacksWorkers) => {
                 return self.events.push_back(PrimaryEvent::LacksWorkers(worker));

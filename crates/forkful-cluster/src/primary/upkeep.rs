@@ -1,5 +1,5 @@
 //! What the supervisor asks of single workers beside their traffic: reports of the agent, whether the
-//! loop turns, and a connection for exactly this worker (a health check).
+//! loop turns or stood still, and a connection for exactly this worker (a health check).
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -24,6 +24,18 @@ impl Primary {
         self.perform_all(now);
     }
 
+    /// Has the agents of all workers tell when the event loop stood still for so long; `None` ends it.
+    pub fn want_stalls(&mut self, from: Option<Duration>, now: Time) {
+        if self.times.stalls_from == from {
+            return;
+        }
+        self.times.stalls_from = from;
+        for id in self.dispatcher.with_agent().collect::<Vec<_>>() {
+            self.order_stalls(id, now);
+        }
+        self.perform_all(now);
+    }
+
     /// An agent has said hello.
     pub(super) fn on_hello(&mut self, id: WorkerId, node: Option<NodeVersion>, now: Time) {
         if !self.dispatcher.has_agent(id) {
@@ -33,6 +45,14 @@ impl Primary {
         if self.times.reports_every.is_some() {
             self.order_reports(id, now);
         }
+        if self.times.stalls_from.is_some() {
+            self.order_stalls(id, now);
+        }
+    }
+
+    fn order_stalls(&mut self, id: WorkerId, now: Time) {
+        let min_ms = self.times.stalls_from.map_or(0, |from| from.as_millis() as u64);
+        self.send(id, outgoing::agent_stalls(min_ms), now);
     }
 
     fn order_reports(&mut self, id: WorkerId, now: Time) {

@@ -1,6 +1,7 @@
 //! What a worker says to its primary. Hostile input: whatever does not parse is [`Incoming::Ignored`].
 
 use forkful_core::metrics::Readings;
+use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 use forkful_core::steering::evenness::Connections;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -71,7 +72,7 @@ pub enum Incoming {
 }
 
 /// What the preloaded agent says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentMessage {
     /// It is loaded, into this version of Node.js if it says so.
     Hello(Option<NodeVersion>),
@@ -79,6 +80,8 @@ pub enum AgentMessage {
     Drained,
     /// What it was asked to report on.
     Report(AgentReport),
+    /// The event loop stood still, so many times; at most [`STALLS_TOLD_MAX`], each within its bounds.
+    Stalls(Vec<Stall>),
     /// prom-client has asked for the workers of a primary, of which a worker has none.
     LacksWorkers,
     /// The connections that stay with it.
@@ -212,6 +215,7 @@ struct Raw<'a> {
     node: Option<Cow<'a, str>>,
     requests: Option<u64>,
     values: Option<Values>,
+    stalls: Option<Vec<Stall>>,
     staying: Option<u32>,
     movable: Option<u32>,
 }
@@ -338,6 +342,10 @@ impl Raw<'_> {
                 Some(report) => Incoming::Agent(AgentMessage::Report(report)),
                 None => Incoming::Ignored,
             },
+            (Some("NODE_FORKFUL"), Some("stalls")) => {
+                let told = self.stalls.unwrap_or_default().into_iter().take(STALLS_TOLD_MAX);
+                Incoming::Agent(AgentMessage::Stalls(told.filter_map(Stall::bounded).collect()))
+            }
             (Some("NODE_FORKFUL"), Some("echo")) => Incoming::Agent(AgentMessage::Echo),
             (Some("NODE_FORKFUL"), Some("lacks-workers")) => Incoming::Agent(AgentMessage::LacksWorkers),
             (Some("NODE_FORKFUL"), Some("count")) => match (self.staying, self.movable) {

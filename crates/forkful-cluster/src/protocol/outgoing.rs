@@ -159,6 +159,11 @@ pub fn agent_report(every_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}}}\n").into_bytes()
 }
 
+/// Asks the agent to tell when the event loop stood still for so long; 0 ends that.
+pub fn agent_stalls(min_ms: u64) -> Vec<u8> {
+    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"stalls\",\"min_ms\":{min_ms}}}\n").into_bytes()
+}
+
 /// Asks the agent how many connections its worker keeps; cancels the rest of an [`agent_move`].
 pub fn agent_count() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"

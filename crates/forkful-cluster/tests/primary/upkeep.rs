@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
+use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 
 use super::client::{Client, tcp};
 use super::worker::Manner;
@@ -98,6 +99,40 @@ fn agents_report_while_somebody_wants_it() {
     world.primary.want_reports(None, world.now);
     world.settle();
     assert_eq!(last_act(&world, workers[0]), (Some("report".to_owned()), Some(0)));
+}
+
+#[test]
+fn agents_tell_of_stalls_and_what_they_tell_is_bounded() {
+    let (mut world, workers, _) = serving(Balance::Exact, 2);
+    world.worker(workers[0]).say(HELLO);
+    world.settle();
+    world.primary.want_stalls(Some(Duration::from_millis(50)), world.now);
+    world.worker(workers[1]).say(HELLO);
+    world.settle();
+    for number in &workers {
+        assert_eq!(last_act(&world, *number).0, Some("stalls".to_owned()), "worker {number}");
+    }
+    let one = r#"{"ago_ms":900,"for_ms":120,"cpu_ms":118,"route":"GET /a","function":"f (a.js:1)","stack":["f (a.js:1)"],"requests":1,"waited_ms":120}"#;
+    let none = r#"{"ago_ms":0,"for_ms":0}"#;
+    let all = [vec![none; 1], vec![one; 100]].concat().join(",");
+    world.worker(workers[1]).say(&format!(r#"{{"cmd":"NODE_FORKFUL","act":"stalls","stalls":[{all}]}}"#));
+    for nonsense in [r#"[{"for_ms":-1,"ago_ms":0}]"#, r#""many""#, "[[]]"] {
+        world
+            .worker(workers[1])
+            .say(&format!(r#"{{"cmd":"NODE_FORKFUL","act":"stalls","stalls":{nonsense}}}"#));
+    }
+    world.settle();
+    let told: Vec<&Vec<Stall>> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            PrimaryEvent::Stalled { worker, stalls } if *worker == WorkerId(workers[1]) => Some(stalls),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].len(), STALLS_TOLD_MAX - 1, "the one of no length is left out");
+    assert_eq!(told[0][0].route.as_deref(), Some("GET /a"));
 }
 
 /// Fills a worker's channel with messages, until no more can wait.

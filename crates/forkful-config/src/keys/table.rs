@@ -68,6 +68,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("agent", Kind::Flag, "true", "true",
         "Preload Forkful's agent into Node.js workers: exact drains, sockets lent to one instance, and metrics of the event loop, heap and requests.")
         .is(&["agent"]).negation("Do not preload the agent"),
+    key("stall_threshold", Kind::Duration, "\"50ms\"", r#""100ms""#,
+        "Note each time that the event loop of a worker stands still for so long, with the route and the function (`forkful stalls`); `0` notes none.")
+        .is(&["stall_threshold_ms"]).option(takes("DURATION", "Event loops that stand still for so long are noted; 50ms by default, 0 for never")),
     key("namespace", Kind::Text, "\"default\"", r#""shop""#, "Group of apps; commands accept its name in place of app names.")
         .decides(&["namespace"]).option(takes("NAME", "Group of apps that commands can address together")),
     key("name_prefix", Kind::Text, "", r#""eu""#, "Prefix of the name, joined by a colon.")

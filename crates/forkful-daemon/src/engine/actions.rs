@@ -221,6 +221,10 @@ impl Engine {
                 None
             }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),
+            PrimaryEvent::Stalled { worker, stalls } => {
+                let stalls = entry.note_stalls(worker, stalls);
+                return self.conversations.publish_stalls(stalls);
+            }
             PrimaryEvent::Listening(worker) => {
                 let found = entry.find_worker(worker);
                 let event = found.map(|(slot, generation)| {

@@ -88,7 +88,7 @@ impl Owners<'_> {
         entry.created_at_ms = written.created_at_ms;
         entry.workers.started = written.workers_started;
         entry.special_logs.clone_from(&written.special_logs);
-        entry.told_lacks.clone_from(&written.told_lacks);
+        entry.told.lacks.clone_from(&written.told_lacks);
         entry.resume_upkeep(written.upkeep, self.now);
         entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
         let folder = self.options.home.logs();

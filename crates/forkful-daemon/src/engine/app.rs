@@ -11,6 +11,7 @@ use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
+use forkful_core::stalls::Ledger;
 use forkful_core::supervisor::{AppSupervisor, Effect, SlotRecord};
 use forkful_os::cgroup::AppGroup;
 
@@ -54,10 +55,19 @@ pub(crate) struct App {
     pub(crate) cpu: CpuSample,
     /// How many of its processes the kernel had killed for lack of memory at the last look.
     pub(crate) out_of_memory_kills: u64,
-    /// What its workers expect of a primary and do not get, as far as the daemon's log has it.
-    pub(crate) told_lacks: BTreeSet<Lack>,
-    /// Whether it was said that sockets which its processes share by themselves cannot be taken care of.
-    pub(super) told_adoption: bool,
+    /// What the daemon's log has said of it.
+    pub(crate) told: Told,
+    /// When and where the event loops of its workers stood still.
+    pub(crate) stalls: Ledger,
+}
+
+/// What the daemon's log has said of an app, and does not say again.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// What its workers expect of a primary and do not get.
+    pub(crate) lacks: BTreeSet<Lack>,
+    /// That sockets which its processes share by themselves cannot be taken care of.
+    pub(super) adoption: bool,
 }
 
 /// What belongs to a slot outside its supervisor: its worker's id and files, and the processes that live in it.
@@ -122,8 +132,8 @@ impl App {
             group: None,
             cpu: CpuSample::default(),
             out_of_memory_kills: 0,
-            told_lacks: BTreeSet::new(),
-            told_adoption: false,
+            told: Told::default(),
+            stalls: Ledger::default(),
         }
     }
 

@@ -41,6 +41,7 @@ impl Engine {
             Command::List { .. }
             | Command::Table { .. }
             | Command::Describe { .. }
+            | Command::Stalls { .. }
             | Command::Probe { .. } => {
                 self.measure_for(&command);
                 self.looks.begin(command, &mut self.apps, self.clock.now());
@@ -81,6 +82,10 @@ impl Engine {
             Command::List { reply, .. } => answer(reply, Ok(self.list())),
             Command::Table { reply } => answer(reply, Ok(self.table())),
             Command::Describe { target, reply } => self.describe(&target, reply),
+            Command::Stalls { target, reply } => {
+                let selection = self.roster().select(&[target]);
+                answer(reply, self.apps.stalls(selection, self.clock.now()));
+            }
             Command::Probe { probe, reply } => {
                 let (is_stopping, now) = (self.life.stop.is_some(), self.clock.now());
                 answer(reply, Ok(self.looks.probe(probe, &self.apps, is_stopping, now)));

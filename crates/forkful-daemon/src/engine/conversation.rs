@@ -9,6 +9,7 @@ use forkful_api::conversation::{
     WorkersReply,
 };
 use forkful_api::jlist;
+use forkful_api::stalls::StallEvent;
 use forkful_api::types::{ErrorCode, ErrorReply};
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::{is_log4js, is_report};
@@ -184,6 +185,16 @@ impl Conversations {
         };
         let (name, pm_id) = (event.app.clone(), event.pm_id);
         self.hub.publish(&name, pm_id, &DaemonEvent::Process(Box::new(event)));
+    }
+
+    /// Event loops have stood still.
+    pub(crate) fn publish_stalls(&mut self, stalls: Vec<StallEvent>) {
+        if self.hub.is_watched() {
+            for stall in stalls {
+                let (app, pm_id) = (stall.app.clone(), stall.stall.pm_id);
+                self.hub.publish(&app, pm_id, &DaemonEvent::Stall(stall));
+            }
+        }
     }
 
     /// A worker said something.

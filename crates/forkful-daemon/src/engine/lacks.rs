@@ -51,7 +51,7 @@ impl App {
     pub(super) fn note_lack(&mut self, worker: WorkerId, lack: Lack) {
         let Some(process) = self.process_of(worker) else { return };
         process.lacks.insert(lack);
-        if self.told_lacks.insert(lack) {
+        if self.told.lacks.insert(lack) {
             log_line!("forkful: {}: {lack}", self.spec().name);
         }
     }

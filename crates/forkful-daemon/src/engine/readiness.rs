@@ -91,7 +91,7 @@ impl App {
             Err(error) => Err(error),
         };
         if let Err(error) = adopted
-            && !std::mem::replace(&mut self.told_adoption, true)
+            && !std::mem::replace(&mut self.told.adoption, true)
         {
             let name = &self.spec().name;
             log_line!(

@@ -74,6 +74,12 @@ impl App {
         let wanted = self.spec().renewal.max_requests.is_some() || self.upkeep.measured_until.is_some();
         self.primary.want_reports(wanted.then_some(LOOK_EVERY), now);
     }
+
+    /// Agents tell when the event loop stood still, where the app wants that.
+    fn order_stalls(&mut self, now: Time) {
+        let from = self.spec().stall_threshold;
+        self.primary.want_stalls((!from.is_zero()).then_some(from), now);
+    }
 }
 
 impl Process {
@@ -117,6 +123,7 @@ impl App {
         });
         self.upkeep.cron = cron;
         self.order_reports(now);
+        self.order_stalls(now);
         match watcher {
             Kept::As => {}
             Kept::New(watcher, fault) => {

@@ -102,6 +102,7 @@ impl App {
                 steered: counters.steered,
             })
             .collect();
+        let stalls = Some(*self.stalls.total()).filter(|total| total.stalls > 0);
         let Self { supervisor, places, removed, primary, .. } = self;
         let workers = places_mut(supervisor, places, removed)
             .filter(|(slot, ..)| only.is_none_or(|only| only == *slot))
@@ -114,6 +115,7 @@ impl App {
             listening: dispatch.iter().map(|view| view.address.clone()).collect(),
             created_at_ms: self.created_at_ms,
             usage,
+            stalls,
             dispatch,
             workers,
         }

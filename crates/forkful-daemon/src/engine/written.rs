@@ -307,7 +307,7 @@ fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
         workers_started: app.workers.started,
         unknown_keys: app.unknown_keys.iter().map(|key| (key.path.clone(), key.value.clone())).collect(),
         special_logs: app.special_logs.clone(),
-        told_lacks: app.told_lacks.clone(),
+        told_lacks: app.told.lacks.clone(),
         upkeep: app.upkeep.write_down(),
         places: app.places.iter().map(|(slot, place)| written_place(app, *slot, place)).collect(),
     }

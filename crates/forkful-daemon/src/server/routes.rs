@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::routes::Route;
+use forkful_api::stalls::StallsReply;
 use forkful_api::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, AppTable, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery,
     Ping, StartRequest, TARGETS_MAX,
@@ -59,6 +60,7 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Stdin => of(route, conversation::stdin),
         Route::Trigger => of(route, conversation::trigger),
         Route::Environment => of(route, conversation::environment),
+        Route::Stalls => of(route, stalls),
         Route::Jlist => of(route, conversation::jlist),
         Route::Save => of(route, keep::save),
         Route::Resurrect => of(route, keep::resurrect),
@@ -107,6 +109,10 @@ async fn table(State(api): State<Api>) -> Result<Json<AppTable>, Refusal> {
 
 async fn describe(State(api): State<Api>, Segment(target): Segment) -> Result<Json<AppList>, Refusal> {
     api.ask(|reply| Command::Describe { target, reply }).await.map(Json)
+}
+
+async fn stalls(State(api): State<Api>, Segment(target): Segment) -> Result<Json<StallsReply>, Refusal> {
+    api.ask(|reply| Command::Stalls { target, reply }).await.map(Json)
 }
 
 async fn start(

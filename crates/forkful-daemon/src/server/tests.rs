@@ -72,7 +72,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
             Command::Probe { reply, .. } => {
                 drop(reply.send(Ok(Answer { is_yes: true, text: String::new() })));
             }
-            Command::Talk(_) | Command::Keep(_) | Command::Apply { .. } => {}
+            Command::Talk(_) | Command::Keep(_) | Command::Apply { .. } | Command::Stalls { .. } => {}
             Command::Kill { reply } => {
                 drop(reply.send(Ok(ActionReply { apps: vec![outcome("last", Verb::Stop)] })));
                 return;

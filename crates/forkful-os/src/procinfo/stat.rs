@@ -127,6 +127,11 @@ pub fn resident_bytes(pid: u32) -> io::Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
+/// Whether the main thread of the process runs or is ready to, at this moment; else it waits in the kernel.
+pub fn is_running(pid: u32) -> io::Result<bool> {
+    Ok(read_stat(pid)?.state == b'R')
+}
+
 /// Where in the kernel the process waits, by the name of the function (`/proc/PID/wchan`); `None` when it runs, or
 /// when the kernel does not tell.
 pub fn waits_in(pid: u32) -> Option<String> {

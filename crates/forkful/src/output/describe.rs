@@ -10,6 +10,7 @@ use forkful_core::spec::environment::shown_arguments;
 
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
 use super::paint::Paint;
+use super::stalls;
 use super::table::status_of;
 
 /// Width of the column of keys.
@@ -61,6 +62,10 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
                 dispatch.steered
             ),
         );
+    }
+    if let Some(cost) = &app.stalls {
+        let command = format!("`forkful stalls {}`", definition.name);
+        lines.pair("stalls", &format!("{} ({command})", stalls::summary(cost)));
     }
     lines.settings(definition);
     for worker in &app.workers {

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 #[test]
 fn help_of_the_command() {
-    assert_snapshot!(Sandbox::new().transcript(&["--help"]), @"
+    assert_snapshot!(Sandbox::new().transcript(&["--help"]), @r"
     exit: 0
     --- stdout
     Runs Node.js apps on every core, and keeps them up
@@ -27,7 +27,7 @@ fn help_of_the_command() {
       describe   Show everything about an app
       monit      Watch and control apps, workers and their output on one screen
       logs       Show and follow the output of apps
-      also: flush, env, id, pid, ping, report
+      also: stalls, flush, env, id, pid, ping, report
 
     Measure
       bench      Load-test a server and check whether the results are reliable
@@ -66,31 +66,33 @@ fn help_of_start() {
       [ARGS]...               Arguments of the script
 
     Options:
-          --no-wait                Return at once instead of when the apps are ready
-      -f, --force                  Start a second copy, under another name, of a script that runs
-                                   already
-          --json                   Print JSON
-          --attach                 Follow the apps' output when they are started
-          --no-daemon              Run in the foreground, as `forkful run` does
-      -n, --name <NAME>            The app's name; by default the script's without its extension
-      -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
-                                   less
-      -x, --execute-command        Run in fork mode
-          --interpreter <PROGRAM>  Program that runs the script; `none` for the script itself
-          --node-args <ARGS>       Arguments of the interpreter, split as a shell does [alias:
-                                   --interpreter-args]
-          --source-map-support     Stack traces name the sources
-          --cwd <DIRECTORY>        Working directory; by default this one
-          --balance <MODE>         How connections are spread over the workers; auto by default
-                                   [possible values: auto, direct, exact, least, shared, sticky]
-          --slow-start <DURATION>  Time in which a new worker's share of connections rises
-          --no-agent               Do not preload the agent
-          --namespace <NAME>       Group of apps that commands can address together
-      -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
-          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
-                                   `env_NAME`. Repeatable
-          --only <NAMES>           Config files: only the apps of these names
-      -h, --help                   Print help
+          --no-wait                     Return at once instead of when the apps are ready
+      -f, --force                       Start a second copy, under another name, of a script that runs
+                                        already
+          --json                        Print JSON
+          --attach                      Follow the apps' output when they are started
+          --no-daemon                   Run in the foreground, as `forkful run` does
+      -n, --name <NAME>                 The app's name; by default the script's without its extension
+      -i, --instances <NUMBER>          Number of workers: a number, `max` or 0 for one per core, -1 for
+                                        one less
+      -x, --execute-command             Run in fork mode
+          --interpreter <PROGRAM>       Program that runs the script; `none` for the script itself
+          --node-args <ARGS>            Arguments of the interpreter, split as a shell does [alias:
+                                        --interpreter-args]
+          --source-map-support          Stack traces name the sources
+          --cwd <DIRECTORY>             Working directory; by default this one
+          --balance <MODE>              How connections are spread over the workers; auto by default
+                                        [possible values: auto, direct, exact, least, shared, sticky]
+          --slow-start <DURATION>       Time in which a new worker's share of connections rises
+          --no-agent                    Do not preload the agent
+          --stall-threshold <DURATION>  Event loops that stand still for so long are noted; 50ms by
+                                        default, 0 for never
+          --namespace <NAME>            Group of apps that commands can address together
+      -p, --pid <FILE>                  File for a worker's process id [alias: --pid-file]
+          --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME chooses the config's block
+                                        `env_NAME`. Repeatable
+          --only <NAMES>                Config files: only the apps of these names
+      -h, --help                        Print help
 
     Environment and user:
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable
@@ -191,29 +193,31 @@ fn help_of_reload() {
       [ARGS]...        Arguments of the script
 
     Options:
-      -f, --force                  `reload` of a config file: reload apps too that have not changed
-          --no-wait                Return at once instead of when the action is done
-          --json                   Print JSON
-          --attach                 Follow the apps' output afterwards
-      -n, --name <NAME>            The app's name; by default the script's without its extension
-      -i, --instances <NUMBER>     Number of workers: a number, `max` or 0 for one per core, -1 for one
-                                   less
-      -x, --execute-command        Run in fork mode
-          --interpreter <PROGRAM>  Program that runs the script; `none` for the script itself
-          --node-args <ARGS>       Arguments of the interpreter, split as a shell does [alias:
-                                   --interpreter-args]
-          --source-map-support     Stack traces name the sources
-          --cwd <DIRECTORY>        Working directory; by default this one
-          --balance <MODE>         How connections are spread over the workers; auto by default
-                                   [possible values: auto, direct, exact, least, shared, sticky]
-          --slow-start <DURATION>  Time in which a new worker's share of connections rises
-          --no-agent               Do not preload the agent
-          --namespace <NAME>       Group of apps that commands can address together
-      -p, --pid <FILE>             File for a worker's process id [alias: --pid-file]
-          --env <KEY=VALUE|NAME>   KEY=VALUE adds a variable; NAME chooses the config's block
-                                   `env_NAME`. Repeatable
-          --only <NAMES>           Config files: only the apps of these names
-      -h, --help                   Print help
+      -f, --force                       `reload` of a config file: reload apps too that have not changed
+          --no-wait                     Return at once instead of when the action is done
+          --json                        Print JSON
+          --attach                      Follow the apps' output afterwards
+      -n, --name <NAME>                 The app's name; by default the script's without its extension
+      -i, --instances <NUMBER>          Number of workers: a number, `max` or 0 for one per core, -1 for
+                                        one less
+      -x, --execute-command             Run in fork mode
+          --interpreter <PROGRAM>       Program that runs the script; `none` for the script itself
+          --node-args <ARGS>            Arguments of the interpreter, split as a shell does [alias:
+                                        --interpreter-args]
+          --source-map-support          Stack traces name the sources
+          --cwd <DIRECTORY>             Working directory; by default this one
+          --balance <MODE>              How connections are spread over the workers; auto by default
+                                        [possible values: auto, direct, exact, least, shared, sticky]
+          --slow-start <DURATION>       Time in which a new worker's share of connections rises
+          --no-agent                    Do not preload the agent
+          --stall-threshold <DURATION>  Event loops that stand still for so long are noted; 50ms by
+                                        default, 0 for never
+          --namespace <NAME>            Group of apps that commands can address together
+      -p, --pid <FILE>                  File for a worker's process id [alias: --pid-file]
+          --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME chooses the config's block
+                                        `env_NAME`. Repeatable
+          --only <NAMES>                Config files: only the apps of these names
+      -h, --help                        Print help
 
     Environment and user:
           --env-file <FILE>       A `.env` file; values of `--env` win. Repeatable

@@ -228,7 +228,7 @@ fn describe_shows_what_was_asked_for_and_what_is() {
         .replace(&sandbox.home().display().to_string(), "[home]")
         .replace(&sandbox.work().display().to_string(), "[work]");
     assert!(!text.contains("hunter2"), "{text}");
-    assert_told!(text, @"
+    assert_told!(text, @r"
     ticker (1 worker)
       mode             fork
       program          [node] [work]/ticker.js
@@ -249,8 +249,8 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       time                       true                            command line
 
       defaults
-      process          low_ports=false agent=true namespace=default
-                       instance_var=NODE_APP_INSTANCE
+      process          low_ports=false agent=true stall_threshold=50ms
+                       namespace=default instance_var=NODE_APP_INSTANCE
                        not set: args node_args uid increment_var pid_file
       workers          instances=1 exec_mode=fork balance=auto slow_start=0s
       starting         autostart=true wait_ready=false compile_cache=true

@@ -12,6 +12,7 @@ use crate::conversation::{
 use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
+use crate::stalls::{StallEvent, StallsReply};
 use crate::types::{
     ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ListQuery, LogLine, LogStream, LogsQuery, Ping,
     StartRequest, UpdateReply, UpdateRequest, Verb,
@@ -88,7 +89,7 @@ impl Operation {
             summary,
             description,
             path: match route {
-                Route::Describe | Route::Environment => target(),
+                Route::Describe | Route::Environment | Route::Stalls => target(),
                 Route::Action => vec![json!({
                     "name": "verb", "in": "path", "required": true, "schema": schemas.request::<Verb>(),
                     "description": "What is done",
@@ -190,6 +191,12 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "The environments of apps",
             "As their next worker gets them. Secrets are redacted unless they are asked for.",
         ),
+        Route::Stalls => (
+            "stalls",
+            "apps",
+            "Where event loops stood still",
+            "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with what they cost.",
+        ),
         Route::Jlist => (
             "jlist",
             "apps",
@@ -250,6 +257,7 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
             schemas.reply::<WorkersReply>("What came of it at each worker")
         }
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
+        Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps that the target names"),
         Route::Jlist => schemas.reply::<Vec<JlistEntry>>("All workers, by id"),
         Route::Apply => schemas.reply::<ApplyReply>("The plan, and what became of it"),
         Route::Save => schemas.reply::<SaveReply>("What was saved, and where"),
@@ -264,6 +272,7 @@ fn events(schemas: &mut Schemas) -> Vec<(&'static str, Value)> {
     vec![
         ("process:event", schemas.part::<ProcessEvent>()),
         ("process:msg", schemas.part::<MessageEvent>()),
+        ("process:stall", schemas.part::<StallEvent>()),
         (log_event_name(LogStream::Out), schemas.part::<LogLine>()),
         (log_event_name(LogStream::Err), schemas.part::<LogLine>()),
         (DaemonEvent::Skipped(SkippedEvents { count: 0 }).name(), schemas.part::<SkippedEvents>()),
@@ -276,7 +285,12 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         Route::Ping => &[],
         Route::List | Route::Table | Route::Jlist | Route::Events => PLAIN,
         Route::Kill | Route::ClearSaved => &[ErrorCode::Internal],
-        Route::Logs | Route::Describe | Route::Environment | Route::Messages | Route::Stdin => OF_TARGETS,
+        Route::Logs
+        | Route::Describe
+        | Route::Environment
+        | Route::Stalls
+        | Route::Messages
+        | Route::Stdin => OF_TARGETS,
         Route::Action | Route::Trigger | Route::Resurrect => OF_CHANGES,
         Route::Start | Route::Apply | Route::Save | Route::Update => OF_NEW,
     }

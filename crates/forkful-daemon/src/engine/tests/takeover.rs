@@ -72,7 +72,7 @@ fn what_a_daemon_knew_of_an_app_is_known_to_the_next_one() {
         let entry = &world.engine.apps[&app];
         assert_eq!(entry.places[&0].exit_cause.as_deref(), Some("because"));
         assert_eq!(entry.lacks(), [Lack::OwnPrimary].into());
-        assert_eq!(entry.told_lacks, [Lack::OwnPrimary].into());
+        assert_eq!(entry.told.lacks, [Lack::OwnPrimary].into());
         world.close().await;
     });
 }

@@ -2,6 +2,7 @@
 //! answers from JavaScript. Nobody is killed unless the user has set a limit, and never without a report
 //! of what the process was doing.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use forkful_core::Time;
@@ -44,7 +45,12 @@ impl App {
         let (worker, pid) = (process.worker, process.child.pid);
         let silent = self.primary.owes_since(worker).map(|since| now.since(since)).unwrap_or_default();
         let ran = procinfo::cpu_time(pid).unwrap_or_default().saturating_sub(doubt.used);
-        let report = report(silent, ran, now.since(doubt.asked), procinfo::waits_in(pid).as_deref());
+        let mut report = report(silent, ran, now.since(doubt.asked), procinfo::waits_in(pid).as_deref());
+        let pm_id = self.places.get(&slot).map(|place| place.pm_id);
+        if let Some(place) = pm_id.and_then(|pm_id| self.last_stood_in(pm_id)) {
+            write!(report, "; the last time that it stood still it was in {place}")
+                .expect("a String takes everything");
+        }
         Some(Event::Silent { slot, generation, silent, report })
     }
 }

@@ -1,0 +1,209 @@
+// Which function a worker was in while its event loop stood still: a CPU profile of coarse interval, whose samples V8 takes from a thread of its
+// own. A part of the agent; `stalls.cjs` says when it runs.
+'use strict';
+
+/** Between two samples: a stall of 50 ms has five. */
+const INTERVAL_US = 10_000;
+/** The profiles that `console.profile` of the inspector begins and ends can overlap. A profile that nobody has read is thrown away after so long, so that its samples do not fill memory. */
+const RENEW_MS = 60_000;
+/** So long after the last stall there are no more profiles: they take some megabytes. */
+const ARMED_MS = 600_000;
+/** The share of time that starting and reading profiles may take, beyond the first. */
+const BUDGET = 0.005;
+/** What the first ones may take. */
+const ALLOWANCE_MS = 100;
+/** V8 walks through the whole heap when profiles begin: that takes so long for each megabyte, on a slow machine. */
+const START_MS_PER_MB = 2.4;
+/** An app whose heap takes longer is not profiled. */
+const START_MS_MAX = 500;
+/** A function that was on the stack in this share of the samples is where the time went. */
+const SHARE = 0.5;
+/** Frames of a stack that are told. */
+const FRAMES_MAX = 16;
+
+/** What is left out of paths. */
+const root = (() => {
+  try {
+    return `${process.cwd()}/`;
+  } catch {
+    return '//';
+  }
+})();
+
+/** A frame, for people: `render (views/page.js:12)`. */
+function textOf({ functionName, url, lineNumber }) {
+  const name = functionName || '(anonymous)';
+  if (!url) return name;
+  let path = url.startsWith('file://') ? decodeURI(url.slice('file://'.length)) : url;
+  if (path.startsWith(root)) path = path.slice(root.length);
+  return `${name} (${path}:${lineNumber + 1})`;
+}
+
+/** Whether a frame is the app's own or a library's: neither Node's nor V8's. */
+function isOfApp({ url }) {
+  return url !== '' && !url.startsWith('node:');
+}
+
+/** Whether it is the app's own. */
+function isOwn(frame) {
+  return isOfApp(frame) && !frame.url.includes('/node_modules/');
+}
+
+/** Takes profiles, and finds in them where the loop stood. */
+class Sampler {
+  /**
+   * @param {() => number} clock milliseconds; what is asked about is in its time
+   * @param {typeof process.memoryUsage} memory
+   */
+  constructor(clock, memory) {
+    this.clock = clock;
+    this.memory = memory;
+    /** @type {typeof import('inspector') | undefined} */
+    this.inspector = undefined;
+    /** @type {any} */
+    this.session = null;
+    /** How many profiles have begun; names the last one. */
+    this.number = 0;
+    this.startedAt = 0;
+    this.armedUntil = 0;
+    /** The profile that has just ended. @type {any} */
+    this.finished = null;
+    this.bornAt = clock();
+    this.spentMs = 0;
+    /** Profiles have the kernel's monotonic time. */
+    const [seconds, nanoseconds] = process.hrtime();
+    this.offsetUs = seconds * 1e6 + nanoseconds / 1e3 - clock() * 1e3;
+  }
+
+  /** The loop has stood still: begins a profile, unless there is one, or they have taken too much time. */
+  start() {
+    const now = this.clock();
+    this.armedUntil = now + ARMED_MS;
+    if (this.session) return;
+    const costMs = this.memory().heapUsed / 1e6 * START_MS_PER_MB;
+    if (costMs > START_MS_MAX || this.spentMs + costMs > ALLOWANCE_MS + BUDGET * (now - this.bornAt)) return;
+    this.timed(() => {
+      this.inspector ??= require('inspector');
+      const session = new this.inspector.Session();
+      session.connect();
+      session.on('Profiler.consoleProfileFinished', ({ params }) => {
+        if (params.title === this.title(this.number - 1)) this.finished = params.profile;
+      });
+      session.post('Profiler.enable');
+      session.post('Profiler.setSamplingInterval', { interval: INTERVAL_US });
+      this.session = session;
+      this.begin();
+      // V8 does not find code that replaced a function while it ran, in a long loop, before the profile began. This throws all
+      // optimized code away.
+      session.post('Profiler.startPreciseCoverage', { callCount: false, detailed: false });
+      session.post('Profiler.stopPreciseCoverage');
+    });
+  }
+
+  title(number) {
+    return `forkful-stalls-${number}`;
+  }
+
+  begin() {
+    this.number += 1;
+    this.inspector.console.profile(this.title(this.number));
+    this.startedAt = this.clock();
+  }
+
+  /**
+   * Begins the next profile, and ends the one before. Never without one in between: V8 would forget what is compiled, and would not
+   * find all of it again (code that replaced a function while this one ran).
+   */
+  next() {
+    this.finished = null;
+    this.begin();
+    this.inspector.console.profileEnd(this.title(this.number - 1));
+    const profile = this.finished;
+    this.finished = null;
+    return profile;
+  }
+
+  /** Ends the profile without reading it. */
+  stop() {
+    const { session } = this;
+    this.session = null;
+    session?.disconnect();
+  }
+
+  /** Throws a profile away that has become long, and begins the next one unless no stall has come for long. */
+  renew() {
+    if (!this.session) return;
+    const now = this.clock();
+    if (now >= this.armedUntil) this.stop();
+    else if (now - this.startedAt >= RENEW_MS) this.timed(() => this.next());
+  }
+
+  /** Does something that takes time; when it fails, there are no more profiles. @param {() => void} work */
+  timed(work) {
+    const began = this.clock();
+    try {
+      work();
+    } catch {
+      this.stop();
+      this.spentMs = Infinity;
+    }
+    this.spentMs += this.clock() - began;
+  }
+
+  /**
+   * Where the loop stood in each of these times; begins another profile.
+   * @param {{ from: number, to: number }[]} times
+   * @returns {({ name: string, stack: string[], isStart: boolean } | undefined)[]}
+   */
+  read(times) {
+    if (!this.session) return [];
+    /** @type {any[]} */
+    let places = [];
+    this.timed(() => {
+      const profile = this.next();
+      if (!profile) return;
+      const samples = samplesOf(profile);
+      places = times.map(({ from, to }) => placeOf(samples, from * 1e3 + this.offsetUs, to * 1e3 + this.offsetUs));
+    });
+    return places;
+  }
+}
+
+/** A profile's nodes by id, each with its parent, and its samples with their times. */
+function samplesOf({ nodes, samples, timeDeltas, startTime }) {
+  const byId = new Map(nodes.map((node) => [node.id, { frame: node.callFrame, parent: undefined }]));
+  for (const { id, children } of nodes) {
+    for (const child of children ?? []) byId.get(child).parent = byId.get(id);
+  }
+  let at = startTime;
+  return samples.map((id, index) => ({ at: (at += timeDeltas[index]), node: byId.get(id) }));
+}
+
+/** Where most of the samples between two times were. */
+function placeOf(samples, from, to) {
+  const within = samples.filter(({ at, node }) => at >= from && at <= to && node && node.frame.functionName !== '(idle)');
+  if (within.length === 0) return undefined;
+  const counts = new Map();
+  for (const { node } of within) {
+    for (let up = node; up?.parent; up = up.parent) counts.set(up, (counts.get(up) ?? 0) + 1);
+  }
+  /** From the outermost frame inwards, as long as most samples were within. @type {any[]} */
+  const path = [];
+  for (const [node, count] of counts) if (count >= within.length * SHARE) path.push(node);
+  // With a tie at exactly half, two frames may have the same parent; the chain of one is enough.
+  const depth = (node) => { let many = 0; for (let up = node; up; up = up.parent) many += 1; return many; };
+  const innermost = path.reduce((best, node) => (best && depth(best) >= depth(node) ? best : node), undefined);
+  if (!innermost) return undefined;
+  const frames = [];
+  for (let up = innermost; up?.parent; up = up.parent) frames.push(up.frame);
+  const named = frames.find(isOwn) ?? frames.find(isOfApp) ?? frames[0];
+  const texts = frames.map(textOf).filter((text, index, all) => text !== all[index - 1]);
+  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), isStart: frames.some(isRequestStart) };
+}
+
+/** Whether a frame is the one from which Node.js calls the listeners of a request that starts. */
+function isRequestStart({ functionName, url }) {
+  return functionName === 'parserOnIncoming' && url === 'node:_http_server';
+}
+
+module.exports = { Sampler };

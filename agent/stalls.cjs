@@ -1,0 +1,356 @@
+// The worker's part of the stall ledger: notices when the event loop stands still, and says for how long, by which request
+// and in which function, and who waited. A part of the agent, which loads it when the primary asks for stalls; agent.cjs has the
+// rules, README.md the protocol.
+//
+// Nothing is wrapped, and of a request that is answered nothing is kept but its connection and its path, up to the next tick: objects that live a
+// little longer than they would make V8's young generation grow. A timer ticks every 10 ms while requests come, and once
+// a second otherwise. Two moments are known to be turns of the loop: a tick, and the start of a request. When they are
+// further apart than the threshold, the loop has stood between them. From the first stall on, a CPU profile says which function
+// ran (`sampler.cjs`): V8 takes its samples from a thread of its own.
+'use strict';
+
+/** Between two ticks while requests come. */
+const TICK_MS = 10;
+/** Between two ticks while nothing happens. */
+const REST_MS = 1000;
+/** So long after the last request, or the last busy second, ticks are slow again. */
+const AWAKE_MS = 3000;
+/** A second in which the loop was busy for this share is one to look at closely, with or without requests. */
+const BUSY_SHARE = 0.05;
+/** The last requests that started; a power of two. With more than these between two ticks, each takes little of them. */
+const RING = 64;
+/** Requests under way that are known. */
+const UNDER_WAY_MAX = 512;
+/** Stalls that wait for their function or to be told. */
+const PENDING_MAX = 64;
+/** From a stall to its message: those of the meantime share one reading of the profile. */
+const TELL_MS = 1000;
+/** Distinct routes that are told; the others share one name. */
+const ROUTES_MAX = 256;
+/** Functions whose route is remembered. */
+const LEARNED_MAX = 256;
+/** The longest text that is told. */
+const TEXT_MAX = 200;
+
+// Taken when this file is loaded, because an app may replace them later.
+const { performance } = require('perf_hooks');
+const clock = performance.now.bind(performance);
+const loopUse = performance.eventLoopUtilization.bind(performance);
+const cpuUsage = process.cpuUsage.bind(process);
+
+/** Whether a request is answered, or nobody waits for it any more. */
+function isOver(response) {
+  return response.writableEnded || response.destroyed;
+}
+
+/** Milliseconds of CPU time that the process has used. */
+function cpuMs() {
+  const { user, system } = cpuUsage();
+  return (user + system) / 1000;
+}
+
+/** A segment of a path that names one of many. */
+const ID = /^(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?=.*\d)[\w~.+=-]{20,})$/i;
+
+/**
+ * What a request asked for, with what differs from request to request left out: Express's own pattern where there is one.
+ * @param {any} request
+ */
+function routeOf(request) {
+  const method = String(request.method).slice(0, 16);
+  const pattern = request.route && request.route.path;
+  if (typeof pattern === 'string' && pattern.startsWith('/')) {
+    const base = typeof request.baseUrl === 'string' ? request.baseUrl : '';
+    return `${method} ${fold(base + pattern)}`.slice(0, TEXT_MAX);
+  }
+  const url = typeof request.originalUrl === 'string' ? request.originalUrl : request.url;
+  return `${method} ${fold(String(url).slice(0, 1024).split(/[?#]/, 1)[0])}`.slice(0, TEXT_MAX);
+}
+
+/** @param {string} path */
+function fold(path) {
+  return path.split('/').map((segment) => (ID.test(segment) ? ':id' : segment)).join('/');
+}
+
+/** Notices stalls and tells the primary of them. */
+class Stalls {
+  /** @param {import('./agent.cjs').Agent} agent */
+  constructor(agent) {
+    this.agent = agent;
+    this.minMs = 0;
+    /** @type {any} */
+    this.interval = null;
+    /** The pause between two ticks now. */
+    this.everyMs = REST_MS;
+    this.awakeUntil = 0;
+    /** The last moment at which the loop is known to have turned. */
+    this.lastAt = 0;
+    this.lastTick = 0;
+    this.cpuAtTick = 0;
+    this.use = loopUse();
+    /** How busy the loop was when it was last looked whether it rests. */
+    this.useAwake = this.use;
+    /** The response of the last request that started, where `lastAt` is that moment. @type {any} */
+    this.last = null;
+    /** How many requests have started, and how many had at the last tick. */
+    this.started = 0;
+    this.startedAtTick = 0;
+    /** Connection, method and URL of the last requests. @type {any[]} */
+    this.sockets = new Array(RING).fill(null);
+    this.methods = new Array(RING).fill('');
+    this.urls = new Array(RING).fill('');
+    /** Responses that were under way at the last tick. @type {any[]} */
+    this.underWay = [];
+    /** @type {any[]} */
+    this.pending = [];
+    this.willTell = false;
+    this.missed = 0;
+    this.routes = new Set();
+    /** The route in which a function has stood before. @type {Map<string, string>} */
+    this.learned = new Map();
+    /** @type {import('./sampler.cjs').Sampler | undefined} */
+    this.sampler = undefined;
+    this.tick = agent.guarded(() => this.onTick());
+    this.notice = agent.guarded((at) => this.onGap(at));
+    this.finish = agent.guarded(() => this.tellAll());
+    this.onStart = ({ request, response, socket }) => {
+      const at = clock();
+      if (at - this.lastAt >= this.minMs) this.notice(at);
+      const place = this.started & (RING - 1);
+      this.sockets[place] = socket;
+      this.methods[place] = request.method;
+      this.urls[place] = request.url;
+      this.started += 1;
+      this.lastAt = at;
+      this.last = response;
+    };
+  }
+
+  /** @param {number} minMs the shortest stall that is told; 0 ends it */
+  from(minMs) {
+    const { requestStart } = this.agent;
+    const wasOn = this.minMs > 0;
+    this.minMs = minMs > 0 ? Math.max(minMs, 2 * TICK_MS) : 0;
+    if (this.minMs > 0 && !wasOn) {
+      this.sampler = new (require('./sampler.cjs').Sampler)(clock, this.agent.memory);
+      this.rest();
+      requestStart.subscribe(this.onStart);
+    } else if (this.minMs === 0 && wasOn) {
+      requestStart.unsubscribe(this.onStart);
+      this.agent.clearTicks(this.interval);
+      this.interval = null;
+      this.sampler?.stop();
+      this.turned();
+      [this.underWay, this.pending] = [[], []];
+    }
+  }
+
+  /** The loop turns now, whatever was before. */
+  turned() {
+    this.lastTick = clock();
+    // While nothing happens, the next request is one that is noticed.
+    this.lastAt = this.everyMs === REST_MS ? -Infinity : this.lastTick;
+    this.cpuAtTick = cpuMs();
+    this.sift();
+    this.last = null;
+  }
+
+  rest() {
+    this.tickEvery(REST_MS);
+    this.use = loopUse();
+    this.turned();
+  }
+
+  wake() {
+    this.awakeUntil = clock() + AWAKE_MS;
+    this.useAwake = loopUse();
+    this.tickEvery(TICK_MS);
+    this.turned();
+  }
+
+  tickEvery(ms) {
+    const { ticks, clearTicks } = this.agent;
+    if (this.interval) clearTicks(this.interval);
+    this.everyMs = ms;
+    this.interval = ticks(this.tick, ms).unref();
+  }
+
+  /** A request starts a while after the last known turn. */
+  onGap(at) {
+    this.look(at);
+    if (this.everyMs === REST_MS) this.wake();
+    else this.turned();
+  }
+
+  onTick() {
+    const at = clock();
+    this.look(at);
+    if (this.everyMs === REST_MS) {
+      const { active } = loopUse(this.use);
+      this.use = loopUse();
+      if (active >= REST_MS * BUSY_SHARE) return this.wake();
+    } else if (this.started !== this.startedAtTick) {
+      this.awakeUntil = at + AWAKE_MS;
+    } else if (at >= this.awakeUntil) {
+      const { utilization } = loopUse(this.useAwake);
+      this.useAwake = loopUse();
+      this.awakeUntil = at + AWAKE_MS;
+      if (utilization < BUSY_SHARE) return this.rest();
+    }
+    this.sampler?.renew();
+    this.turned();
+  }
+
+  /** Notes a stall when the last known turn was too long ago. */
+  look(at) {
+    // Between a tick and the next one's time the loop may have waited for something to do.
+    const from = this.last ? this.lastAt : this.lastTick + this.everyMs;
+    if (at - from < this.minMs) return;
+    if (this.pending.length >= PENDING_MAX) {
+      this.missed += 1;
+      return;
+    }
+    const { waiting, answered } = this.requests((from + at) / 2 - this.lastTick);
+    const stall = {
+      from,
+      to: at,
+      cpu_ms: Math.min(at - from, Math.max(0, cpuMs() - this.cpuAtTick)),
+      starter: this.last?.req && this.nameOf(routeOf(this.last.req)),
+      answered,
+      waiting,
+      requests: waiting.length,
+      waited_ms: waiting.length * (at - from),
+    };
+    this.pending.push(stall);
+    this.countQueued(stall);
+    this.sampler?.start();
+    if (!this.willTell) {
+      this.willTell = true;
+      this.agent.timer(this.finish, TELL_MS).unref();
+    }
+  }
+
+  /**
+   * The routes of the requests that wait for their answers, and of those that were answered a while after the last tick, without the
+   * one that started last.
+   */
+  requests(afterTick) {
+    const [waiting, answered] = [[], []];
+    for (const response of this.underWay) {
+      if (!isOver(response)) waiting.push(routeOf(response.req));
+      else if (this.wasUsed(response.req.socket, afterTick)) answered.push(routeOf(response.req));
+    }
+    for (const [place, socket] of this.recent()) {
+      const response = socket._httpMessage;
+      if (response && response === this.last) continue;
+      if (response && !isOver(response)) waiting.push(routeOf(response.req));
+      else if (this.wasUsed(socket, afterTick)) answered.push(routeOf({ method: this.methods[place], url: this.urls[place] }));
+    }
+    return { waiting: waiting.map((route) => this.nameOf(route)), answered: [...new Set(answered.map((route) => this.nameOf(route)))] };
+  }
+
+  /**
+   * Whether a connection was used so long after the last tick. For the connection's own time limit, Node.js keeps when it was last used, in
+   * milliseconds of the timers' clock; our interval has the time of the last tick by the same clock.
+   */
+  wasUsed(socket, afterTick) {
+    return socket && this.agent.hidden(socket, 'timeout')?._idleStart - this.interval._idleStart > afterTick;
+  }
+
+  /** The places in the ring of what started since the last tick, each with its connection. */
+  recent() {
+    /** @type {[number, any][]} */
+    const all = [];
+    for (let at = Math.max(this.startedAtTick, this.started - RING); at < this.started; at += 1) {
+      const place = at & (RING - 1);
+      if (this.sockets[place]) all.push([place, this.sockets[place]]);
+    }
+    return all;
+  }
+
+  /** Keeps the responses that are under way, and lets go of all else. */
+  sift() {
+    const { underWay } = this;
+    let kept = 0;
+    const keep = (response) => {
+      if (!response || isOver(response) || kept >= UNDER_WAY_MAX) return;
+      underWay[kept] = response;
+      kept += 1;
+    };
+    for (const response of underWay) keep(response);
+    if (this.started !== this.startedAtTick) {
+      for (const [place, socket] of this.recent()) {
+        keep(socket._httpMessage);
+        this.sockets[place] = null;
+        this.urls[place] = '';
+      }
+      this.startedAtTick = this.started;
+    }
+    underWay.length = kept;
+  }
+
+  /** Counts the requests that the loop finds when it turns again: on average they came in the middle of the stall. */
+  countQueued(stall) {
+    const { immediate, guarded } = this.agent;
+    const before = this.started;
+    // The second one comes behind a whole look at what has come.
+    immediate(() => immediate(guarded(() => {
+      const came = this.started - before;
+      stall.requests += came;
+      stall.waited_ms += came * (stall.to - stall.from) / 2;
+    })));
+  }
+
+  /** A route, unless there are too many of them. */
+  nameOf(route) {
+    if (this.routes.has(route)) return route;
+    if (this.routes.size >= ROUTES_MAX) return 'other routes';
+    this.routes.add(route);
+    return route;
+  }
+
+  /** Tells the primary what has come together. */
+  tellAll() {
+    this.willTell = false;
+    const all = this.pending;
+    this.pending = [];
+    const places = this.sampler?.read(all) ?? [];
+    // Reading takes its time, which is not the app's.
+    this.turned();
+    const now = clock();
+    const stalls = all.map((stall, index) => {
+      const place = places[index];
+      return {
+        ago_ms: Math.round(now - stall.from),
+        for_ms: Math.round(stall.to - stall.from),
+        cpu_ms: Math.round(stall.cpu_ms),
+        route: this.routeFor(stall, place),
+        function: place?.name.slice(0, TEXT_MAX),
+        stack: place?.stack.map((frame) => frame.slice(0, TEXT_MAX)),
+        requests: stall.requests,
+        waited_ms: Math.round(stall.waited_ms),
+      };
+    });
+    this.agent.tell({ act: 'stalls', stalls, missed: this.missed });
+    this.missed = 0;
+  }
+
+  /**
+   * The route in which the loop stood. A handler runs as its request starts; what comes after an `await` is told by which
+   * request was answered as the loop turned again, or by where the same function stood before.
+   */
+  routeFor({ starter, answered, waiting }, place) {
+    if (starter && (!place || place.isStart)) return this.learn(place, starter);
+    if (answered.length === 1) return this.learn(place, answered[0]);
+    const known = place && this.learned.get(place.name);
+    if (known || starter) return known ?? starter;
+    return answered.length === 0 && new Set(waiting).size === 1 ? this.learn(place, waiting[0]) : undefined;
+  }
+
+  learn(place, route) {
+    if (place && this.learned.size < LEARNED_MAX) this.learned.set(place.name, route);
+    return route;
+  }
+}
+
+module.exports = { Stalls };

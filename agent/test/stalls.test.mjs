@@ -1,0 +1,139 @@
+// The agent's part of the stall ledger on every supported Node version, against a primary that is this test: which route and which
+// function an event loop stood in, and that the app never notices that somebody looks.
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import http from 'node:http';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { MAJORS, NEWEST, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+
+const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
+const APP = fileURLToPath(new URL('fixtures/ten-routes.cjs', import.meta.url));
+const QUIET = fileURLToPath(new URL('fixtures/stalls-of-its-own.cjs', import.meta.url));
+
+/** Paths to ask for, each with the route and the function that are to be named. */
+const CASES = [
+  ['/orders', 'GET /orders', 'parseOrders'],
+  ['/page?lang=en', 'GET /page', 'renderPage'],
+  ['/items/17', 'GET /items/:id', 'sortItems'],
+  ['/login', 'GET /login', 'hashPassword'],
+  ['/images/3f2a9c1e-aaaa-4bbb-8ccc-0123456789ab', 'GET /images/:id', 'compressImage'],
+  ['/report', 'GET /report', 'build'],
+  ['/search', 'GET /search', 'searchIndex'],
+  ['/users/42', 'GET /users/:id', 'loadUser'],
+  ['/stock', 'GET /stock', 'checkStock'],
+  ['/mail', 'GET /mail', 'hold'],
+];
+
+function launch(t, { major = NEWEST, script = APP, args = [], execArgv = [] }) {
+  const child = fork(script, args, {
+    execPath: nodeBinary(major), execArgv: ['--require', AGENT, ...execArgv], stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  const worker = { child, said: [], stalls: [], output: '', exited: once(child, 'exit') };
+  child.on('message', (message) => worker.said.push(message));
+  child.on('internalMessage', (message) => {
+    if (message.act === 'stalls') worker.stalls.push(...message.stalls);
+  });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
+  worker.watch = (minMs) => child.send({ cmd: 'NODE_FORKFUL', act: 'stalls', min_ms: minMs });
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await worker.exited;
+  });
+  return worker;
+}
+
+const get = (port, path, agent) => new Promise((resolve, reject) => {
+  http.get({ host: '127.0.0.1', port, path, agent }, (response) => {
+    response.resume();
+    response.on('end', () => resolve(response.statusCode));
+  }).on('error', reject);
+});
+
+/** How many of the blocks that were injected were told rightly: a machine that is busy may add stalls of its own. */
+function right(stalls, name, rounds) {
+  return CASES.reduce((sum, one) => sum + Math.min(rounds, stalls.filter((stall) => name(stall, one)).length), 0);
+}
+
+for (const framework of ['express', 'fastify']) {
+  test(`of 100 blocks in ten routes of ${framework}, the route and the function are named`, async (t) => {
+    const ROUNDS = 10;
+    const worker = launch(t, { args: [framework] });
+    const { port } = await waitUntil('a port', () => worker.said.find((m) => m.port));
+    worker.watch(50);
+    const keepAlive = new http.Agent({ keepAlive: true });
+    t.after(() => keepAlive.destroy());
+    // Others are served beside them, and wait.
+    let isOver = false;
+    const beside = (async () => {
+      while (!isOver) assert.equal(await get(port, '/fast', keepAlive), 200);
+    })();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const [path] of CASES) assert.equal(await get(port, path, keepAlive), 200);
+    }
+    isOver = true;
+    await beside;
+    await waitUntil('the stalls', () => worker.stalls.filter((stall) => stall.for_ms >= 100).length >= ROUNDS * CASES.length);
+    const routes = right(worker.stalls, (stall, [, route]) => stall.route === route, ROUNDS);
+    const functions = right(worker.stalls, (stall, [, , name]) => stall.function?.match(/^[\w.]+/)?.[0].endsWith(name), ROUNDS);
+    const told = () => worker.stalls.map((stall) => JSON.stringify(stall)).join('\n');
+    assert.ok(routes >= 95, `${routes} routes\n${told()}`);
+    assert.ok(functions >= 90, `${functions} functions\n${told()}`);
+    assert.ok(worker.stalls.some((stall) => stall.requests > 0 && stall.waited_ms > 0), told());
+    assert.ok(worker.stalls.every(({ for_ms: ms, stack = [] }) => ms >= 50 && stack.length <= 16), told());
+  });
+}
+
+describe('on each version of Node.js', () => {
+  for (const major of MAJORS) {
+    test(`${major}: the route and the function are named, and 0 ends it`, async (t) => {
+      const worker = launch(t, { major, args: ['express'] });
+      const { port } = await waitUntil('a port', () => worker.said.find((m) => m.port));
+      worker.watch(50);
+      await waitUntil('the function', async () => {
+        await get(port, '/orders');
+        return worker.stalls.find((stall) => stall.route === 'GET /orders' && /^parseOrders \(.*ten-routes\.cjs:\d+\)$/.test(stall.function));
+      });
+      worker.watch(0);
+      // The agent deals with it before it echoes.
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'echo' });
+      await once(worker.child, 'internalMessage');
+      assert.equal(await get(port, '/orders'), 200);
+      const { length } = worker.stalls;
+      await get(port, '/orders');
+      assert.equal(worker.stalls.length, length);
+      assert.equal(worker.output, '');
+    });
+  }
+});
+
+test('stalls without a request are told too, once the loop is seen to be busy', async (t) => {
+  const worker = launch(t, { script: QUIET, args: ['holds'] });
+  worker.watch(50);
+  const stall = await waitUntil('a stall', () => worker.stalls.find((one) => one.function?.startsWith('sweepCache')));
+  assert.equal(stall.route, undefined);
+  assert.ok(stall.for_ms >= 50 && stall.requests === 0, JSON.stringify(stall));
+});
+
+test('a process that has nothing to do ends', async (t) => {
+  const worker = launch(t, { script: QUIET, args: ['ends'] });
+  worker.watch(50);
+  assert.deepEqual(await worker.exited, [0, null]);
+});
+
+for (const [what, execArgv] of [
+  ['with frozen intrinsics', ['--frozen-intrinsics']],
+  ['with permissions', ['--permission', '--allow-fs-read=*', '--allow-net']],
+]) {
+  test(`an app goes on as before ${what}`, async (t) => {
+    const worker = launch(t, { execArgv, args: ['fastify'] });
+    const port = (await waitUntil('a port', () => worker.said.find((m) => m.port), 60_000)).port;
+    worker.watch(50);
+    for (let number = 0; number < 3; number += 1) assert.equal(await get(port, '/orders'), 200);
+    await waitUntil('a stall', () => worker.stalls.some((stall) => stall.route === 'GET /orders'));
+    assert.doesNotMatch(worker.output, /Error/);
+  });
+}

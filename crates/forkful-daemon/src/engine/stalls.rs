@@ -1,0 +1,99 @@
+//! What agents tell of event loops that stood still goes into the ledger of the app, and to those who watch. What is
+//! kept and grouped is `forkful_core::stalls`.
+
+use forkful_api::stalls::{
+    AppStalls, StallEvent, StallGroupView, StallsReply, StandingView, WorkerStallView,
+};
+use forkful_api::types::ErrorReply;
+use forkful_cluster::WorkerId;
+use forkful_core::Time;
+use forkful_core::stalls::{Stall, StallGroup, StallPlace, WorkerStall};
+use forkful_core::steering::blocked::blocked_for;
+use forkful_os::procinfo;
+
+use super::app::App;
+use super::apps::Apps;
+use super::targets::Selection;
+
+impl App {
+    /// Takes what an agent tells of its worker; gives it for those who watch.
+    pub(super) fn note_stalls(&mut self, worker: WorkerId, stalls: Vec<Stall>) -> Vec<StallEvent> {
+        let Some((slot, _)) = self.find_worker(worker) else { return Vec::new() };
+        let Some(pm_id) = self.places.get(&slot).map(|place| place.pm_id) else { return Vec::new() };
+        let (app, told_ms) = (self.spec().name.to_string(), super::clock::wall_ms());
+        let note = |stall| {
+            let noted = self.stalls.note(pm_id, stall, told_ms);
+            StallEvent { app: app.clone(), stall: view(noted) }
+        };
+        stalls.into_iter().map(note).collect()
+    }
+
+    /// Where a worker last stood still, in words.
+    pub(super) fn last_stood_in(&self, pm_id: u32) -> Option<String> {
+        let last = self.stalls.recent().find(|noted| noted.pm_id == pm_id)?;
+        match (&last.stall.function, &last.stall.route) {
+            (Some(function), Some(route)) => Some(format!("{function}, for {route}")),
+            (Some(only), None) | (None, Some(only)) => Some(only.clone()),
+            (None, None) => None,
+        }
+    }
+
+    fn stalls(&self, now: Time) -> AppStalls {
+        let ledger = &self.stalls;
+        let group = |((route, function), group): (&StallPlace, &StallGroup)| StallGroupView {
+            route: route.clone(),
+            function: function.clone(),
+            cost: group.cost,
+            last_at_ms: group.last_at_ms,
+            stack: group.stack.clone(),
+        };
+        AppStalls {
+            app: self.spec().name.to_string(),
+            threshold_ms: self.spec().stall_threshold.as_millis() as u64,
+            total: *ledger.total(),
+            groups: ledger.groups().into_iter().map(group).collect(),
+            others: *ledger.others(),
+            recent: ledger.recent().map(view).collect(),
+            standing: self.standing(now),
+        }
+    }
+
+    /// The workers whose event loop stands now.
+    fn standing(&self, now: Time) -> Vec<StandingView> {
+        let places =
+            self.slots().filter_map(|(_, record, place)| Some((place.pm_id, place.current(record)?)));
+        let living = places.filter(|(_, process)| process.ended.is_none());
+        let standing = living.filter_map(|(pm_id, process)| {
+            let silent = self.primary.owes_since(process.worker).map(|since| now.since(since));
+            let for_ms = blocked_for(silent)?.as_millis() as u64;
+            Some(StandingView { pm_id, for_ms, doing: doing(process.child.pid) })
+        });
+        standing.collect()
+    }
+}
+
+impl Apps {
+    /// The ledgers of some apps.
+    pub(super) fn stalls(
+        &self,
+        selection: Result<Selection, ErrorReply>,
+        now: Time,
+    ) -> Result<StallsReply, ErrorReply> {
+        let apps = selection?.into_keys().filter_map(|app| Some(self.get(&app)?.stalls(now)));
+        Ok(StallsReply { apps: apps.collect() })
+    }
+}
+
+fn view(noted: &WorkerStall) -> WorkerStallView {
+    WorkerStallView { at_ms: noted.at_ms, pm_id: noted.pm_id, stall: noted.stall.clone() }
+}
+
+/// What a process does whose event loop does not turn, as far as the kernel knows.
+fn doing(pid: u32) -> String {
+    match (procinfo::is_running(pid), procinfo::waits_in(pid)) {
+        (Ok(true), _) => "busy in JavaScript or native code".to_owned(),
+        (Ok(false), Some(place)) => format!("waiting in the kernel ({place})"),
+        (Ok(false), None) => "waiting in the kernel".to_owned(),
+        (Err(_), _) => "gone".to_owned(),
+    }
+}

@@ -1,0 +1,84 @@
+// The stall ledger with a real daemon: where event loops stood still, in `stalls`, `describe`, the API and the events.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { Contract } from './lib/contract.mjs';
+import { get } from './lib/http.mjs';
+import { sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+/** Holds the event loop for a while at `/report/…`, for ever at `/spin`, and in the kernel at `/wait`. */
+function app({ require, report }) {
+  const holdFor = (ms) => {
+    const end = performance.now() + ms;
+    while (performance.now() < end);
+  };
+  function renderReport() { holdFor(120); }
+  require('http').createServer((request, response) => {
+    if (request.url.startsWith('/report')) renderReport();
+    if (request.url === '/spin') { report('spins'); holdFor(600_000); }
+    if (request.url === '/wait') { report('waits'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600_000); }
+    response.end('done');
+  }).listen(process.env.SOCKET);
+}
+
+test('a stall is told with its route and its function, in commands, the API and events', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = join(forkful.directory, 'app.sock');
+  await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket } });
+  const api = new Contract(join(forkful.home, 'forkful.sock'));
+  assert.match((await forkful.ok(['stalls'])).stdout, /^api: no event loop stood still for 50ms since the daemon started$/m);
+  const { response, keys } = await api.open('GET', '/v1/events?targets=api');
+  const told = (async () => {
+    for await (const { name, event } of api.events(keys, response.setEncoding('utf8'))) {
+      if (name === 'process:stall' && event.route === 'GET /report/:id') return event;
+    }
+    return assert.fail('no stall was told');
+  })();
+  const isReport = ({ route, function: name }) => route === 'GET /report/:id' && /^(renderReport|holdFor) \(app-1\.cjs:\d+\)$/.test(name);
+  const { reply } = await waitUntil('the stall', async () => {
+    await get(socket, `/report/${Math.floor(Math.random() * 1e6)}`);
+    const found = await api.ask('GET', '/v1/stalls/api');
+    return found.reply.apps[0].groups.some(isReport) && found;
+  });
+  const event = await told;
+  response.destroy();
+  assert.deepEqual([event.app, event.pm_id], ['api', 0]);
+  assert.ok(event.for_ms >= 50, JSON.stringify(event));
+  const [{ groups, total, recent }] = reply.apps;
+  assert.ok(groups.find(isReport).stack.some((frame) => frame.startsWith('renderReport (')), JSON.stringify(groups));
+  assert.ok(total.stalls >= 1 && recent.length >= 1, JSON.stringify(reply));
+  const shown = (await forkful.ok(['stalls', 'api'])).stdout;
+  assert.match(shown, /GET \/report\/:id\n +(renderReport|holdFor) \(app-1\.cjs:\d+\)/);
+  assert.deepEqual(JSON.parse((await forkful.ok(['stalls', 'api', '--json'])).stdout).apps.map(({ app: name }) => name), ['api']);
+  assert.match((await forkful.ok(['describe', 'api'])).stdout, /stalls +\d+ stalls?, .* \(`forkful stalls api`\)/);
+});
+
+test('with a threshold of 0 nothing is noted', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = join(forkful.directory, 'app.sock');
+  await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket }, options: ['--stall-threshold', '0'] });
+  for (let number = 0; number < 3; number += 1) await get(socket, '/report/1');
+  assert.match((await forkful.ok(['stalls'])).stdout, /^api: stalls are not noted, because `stall_threshold` is 0$/m);
+});
+
+for (const [path, what, doing] of [
+  ['/spin', 'spins', /busy in JavaScript or native code/],
+  ['/wait', 'waits', /waiting in the kernel/],
+]) {
+  test(`a loop that stands now is shown with what the kernel knows: ${what}`, async (t) => {
+    const forkful = await sandbox(t);
+    const socket = join(forkful.directory, 'app.sock');
+    await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket } });
+    const gone = get(socket, path).catch(() => {});
+    await forkful.control.seen.at(-1).reported(what);
+    const shown = await waitUntil('the loop to be known to stand', async () => {
+      const { stdout } = await forkful.ok(['stalls', 'api']);
+      return doing.test(stdout) && stdout;
+    });
+    assert.match(shown, /^worker 0 stands still now, for [\d.]+ (ms|s|min): /m);
+    await forkful.ok(['kill']);
+    await gone;
+  });
+}
